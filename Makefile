@@ -1,0 +1,54 @@
+# `make` alone lists the targets. Each one sets up what it needs.
+
+PYTHON ?= python3
+WORKERS ?= 2
+
+BIN := .venv/bin
+INSTALLED := .venv/installed-by-make
+
+# numba does not notice changes in functions imported from other files: see scripts/numba-cache.
+export NUMBA_CACHE_DIR := $(shell scripts/numba-cache)
+
+.DEFAULT_GOAL := help
+.PHONY: help install test test-all check format bench paper docs lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## set up .venv with everything development needs
+
+$(INSTALLED): pyproject.toml requirements-dev.lock scripts/set-up
+	scripts/set-up $(PYTHON)
+	@touch $@
+
+test: $(INSTALLED) ## run the tests and the examples of the docs, but the slow ones
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow"
+
+test-all: $(INSTALLED) ## run every test, the slow ones too
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
+
+check: $(INSTALLED) ## check format, style, types and layers
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --cache-dir .cache/import-linter
+
+format: $(INSTALLED) ## format the code and mend what can be mended
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench: $(INSTALLED) ## measure speed: ratios within one run
+	$(BIN)/python -m benchmarks
+
+paper: $(INSTALLED) ## reproduce the paper into paper/
+	$(BIN)/slotwise reproduce --out paper
+
+docs: $(INSTALLED) ## build the documentation into site/
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/mkdocs build --strict
+
+lock: ## write requirements-dev.lock anew
+	scripts/lock $(PYTHON)
+
+clean: ## remove what the targets made, .venv too
+	rm -rf .venv .cache .hypothesis .ruff_cache build dist paper site
