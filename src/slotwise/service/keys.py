@@ -1,0 +1,102 @@
+"""Keys: who may make which calls. Only hashes are kept; a key is shown once."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Collection, Iterable
+from typing import NamedTuple, get_args
+
+from slotwise.errors import InvalidInput
+from slotwise.service.records import KeyRecord, Scope
+
+__all__ = ["SCOPES", "KeyRing", "NewKey", "key_allows", "new_key"]
+
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+_PREFIXES: dict[Scope, str] = {
+    "admin": "sw_ak_",
+    "read": "sw_rk_",
+    "decide": "sw_dk_",
+    "track": "sw_tk_",
+}
+"""By power: a key with several scopes wears the prefix of the first it has."""
+_KEY = re.compile(r"sw_[dtra]k_[A-Za-z0-9_-]{43}")
+_KEY_ID_CHARS = 16
+
+
+class NewKey(NamedTuple):
+    """A key just made: the only moment its secret text exists here."""
+
+    secret: str
+    record: KeyRecord
+
+
+def _hash_of(secret: str) -> str:
+    """Return what is stored for a key.
+
+    A plain hash is enough: the secret has 256 random bits, so nothing can be guessed.
+    """
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def new_key(scopes: Collection[Scope], *, label: str = "", now_us: int) -> NewKey:
+    """Make a key of 256 random bits.
+
+    Its id is the start of its hash, which names the key and tells nothing about the secret.
+
+    >>> new_key(["decide", "track"], now_us=0).secret[:6]
+    'sw_dk_'
+    """
+    kept = tuple(scope for scope in SCOPES if scope in scopes)
+    if not kept or len(kept) != len(scopes):
+        raise InvalidInput.of("scopes", f"some of {', '.join(SCOPES)}, once each", list(scopes))
+    prefix = next(prefix for scope, prefix in _PREFIXES.items() if scope in kept)
+    secret = prefix + secrets.token_urlsafe(32)
+    key_hash = _hash_of(secret)
+    record = KeyRecord(
+        key_id=key_hash[:_KEY_ID_CHARS],
+        key_hash=key_hash,
+        scopes=kept,
+        label=label,
+        created_us=now_us,
+    )
+    return NewKey(secret, record)
+
+
+def key_allows(key: KeyRecord, scope: Scope) -> bool:
+    """Whether the key may make calls of `scope`: its own scopes, or any for an admin key."""
+    return scope in key.scopes or "admin" in key.scopes
+
+
+class KeyRing:
+    """The keys a running service accepts, found by hash and compared in constant time.
+
+    >>> made = new_key(["read"], now_us=0)
+    >>> ring = KeyRing([made.record])
+    >>> ring.find(made.secret) is made.record, ring.find("sw_rk_" + "A" * 43) is None
+    (True, True)
+    """
+
+    def __init__(self, keys: Iterable[KeyRecord] = ()) -> None:
+        self._keys: dict[str, KeyRecord] = {}
+        self.replace(keys)
+
+    def replace(self, keys: Iterable[KeyRecord]) -> None:
+        """Accept exactly the keys of `keys` that are not revoked."""
+        self._keys = {key.key_id: key for key in keys if not key.revoked_us}
+
+    def find(self, secret: str) -> KeyRecord | None:
+        """Return the key with this secret, None if there is none."""
+        if not _KEY.fullmatch(secret):
+            return None
+        key_hash = _hash_of(secret)
+        key = self._keys.get(key_hash[:_KEY_ID_CHARS])
+        if key is None or not hmac.compare_digest(key.key_hash, key_hash):
+            return None
+        return key
+
+    def has_admin(self) -> bool:
+        """Whether somebody could administer the service."""
+        return any("admin" in key.scopes for key in self._keys.values())

@@ -1,0 +1,129 @@
+"""Problem answers: every refusal is RFC 9457 `application/problem+json` with a stable `type`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from slotwise.errors import SlotwiseError
+
+__all__ = [
+    "PROBLEMS",
+    "FieldError",
+    "ProblemAnswer",
+    "ProblemType",
+    "RequestProblem",
+    "field_error",
+    "refuse",
+]
+
+
+class ProblemType(NamedTuple):
+    """What all answers with one `type` share."""
+
+    status: int
+    title: str
+
+
+PROBLEMS: dict[str, ProblemType] = {
+    "invalid-json": ProblemType(400, "The body is not JSON"),
+    "missing-key": ProblemType(401, "The call needs a key"),
+    "unknown-key": ProblemType(401, "The key is not known"),
+    "wrong-scope": ProblemType(403, "The key may not make this call"),
+    "unknown-route": ProblemType(404, "There is nothing at this address"),
+    "unknown-pool": ProblemType(404, "There is no such pool"),
+    "unknown-link": ProblemType(404, "There is no such link in the pool"),
+    "unknown-decision": ProblemType(404, "There is no such decision"),
+    "unknown-key-id": ProblemType(404, "There is no key with this id"),
+    "unknown-token": ProblemType(404, "The click link is not one of ours"),
+    "method-not-allowed": ProblemType(405, "This address does not answer this method"),
+    "conflict": ProblemType(409, "The call contradicts what is stored"),
+    "body-too-large": ProblemType(413, "The body is too large"),
+    "unsupported-media-type": ProblemType(415, "The body must be application/json"),
+    "validation": ProblemType(422, "The call breaks a rule"),
+    "too-deep": ProblemType(422, "The JSON is nested too deeply"),
+    "batch-too-large": ProblemType(422, "The batch has too many items"),
+    "pool-too-large": ProblemType(422, "The pool would have too many links"),
+    "rate-limited": ProblemType(429, "Too many calls"),
+    "internal": ProblemType(500, "The service failed"),
+    "store-away": ProblemType(503, "The store does not answer"),
+    "stopping": ProblemType(503, "The service is stopping"),
+}
+"""Every `type` a caller can meet; the slugs never change their meaning."""
+
+
+class FieldError(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One broken rule: where (`pointer` into the body, or the `parameter`'s name) and which."""
+
+    detail: str
+    pointer: Annotated[str, msgspec.Meta(description="JSON pointer into the body")] = ""
+    parameter: Annotated[str, msgspec.Meta(description="Name of a path or query value")] = ""
+
+
+class ProblemAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The body of every refusal."""
+
+    type: Annotated[str, msgspec.Meta(pattern="^[a-z-]+$")]
+    title: str
+    status: Annotated[int, msgspec.Meta(ge=400, le=599)]
+    detail: str = ""
+    request_id: str = ""
+    errors: tuple[FieldError, ...] = ()
+
+
+class RequestProblem(SlotwiseError):
+    """A call that is refused; the service turns it into a problem answer."""
+
+    def __init__(
+        self,
+        slug: str,
+        detail: str,
+        *,
+        errors: Iterable[FieldError] = (),
+        headers: Iterable[tuple[bytes, bytes]] = (),
+    ) -> None:
+        super().__init__(detail)
+        self.slug = slug
+        self.kind = PROBLEMS[slug]
+        self.detail = detail
+        self.errors = tuple(errors)
+        self.headers = tuple(headers)
+
+    def answer(self, request_id: str) -> ProblemAnswer:
+        """Return the body that a caller reads."""
+        kind = self.kind
+        return ProblemAnswer(
+            self.slug, kind.title, kind.status, self.detail, request_id, self.errors
+        )
+
+
+def refuse(slug: str, detail: str, *, retry_after_s: int) -> RequestProblem:
+    """Return a refusal that tells the caller when to come back."""
+    return RequestProblem(slug, detail, headers=[(b"retry-after", b"%d" % retry_after_s)])
+
+
+_PLACE = re.compile(r" - at `(?:key in )?\$([^`]*)`$")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+_NAMED_FIELD = re.compile(r"(?:missing required|contains unknown) field `([^`]*)`")
+
+
+def field_error(message: str, within: str = "") -> FieldError:
+    """Turn msgspec's message into a pointer and the rule; `within` is the pointer of the whole.
+
+    >>> field_error("Expected `int`, got `str` - at `$.pin[0].position`")
+    FieldError(detail='Expected `int`, got `str`', pointer='/pin/0/position', parameter='')
+    >>> field_error("Object missing required field `slots`").pointer
+    '/slots'
+    """
+    place = _PLACE.search(message)
+    rule = message[: place.start()] if place else message
+    pointer = within
+    if place:
+        for name, index in _STEP.findall(place.group(1)):
+            pointer += "/" + (name or index).replace("~", "~0").replace("/", "~1")
+    if named := _NAMED_FIELD.search(rule):
+        pointer += "/" + named.group(1).replace("~", "~0").replace("/", "~1")
+    return FieldError(rule, pointer)

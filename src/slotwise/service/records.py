@@ -1,0 +1,231 @@
+"""The plain records of the decision service: what is stored, passed between parts and answered.
+
+Two units, each with one suffix everywhere: money is an integer number of micro-units
+(`*_micros`, 12.50 EUR is 12_500_000), a time is an integer number of microseconds since the
+epoch (`*_us`), always by the server's clock. Every record is immutable and holds only values
+that JSON can carry, so a record can be stored, logged, exported and answered as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+__all__ = [
+    "DAY_US",
+    "SECOND_US",
+    "AdjustmentEvent",
+    "ChangeRecord",
+    "ClickEvent",
+    "ConversionEvent",
+    "DecisionRecord",
+    "Event",
+    "FloorReport",
+    "FloorStatus",
+    "KeyRecord",
+    "LinkRecord",
+    "Outcome",
+    "OutcomeName",
+    "Pin",
+    "PoolSettings",
+    "Scope",
+    "ShownLink",
+]
+
+SECOND_US = 1_000_000
+DAY_US = 86_400 * SECOND_US
+
+OutcomeName = Literal["accepted", "duplicate", "late", "quarantined", "rejected"]
+FloorStatus = Literal["met", "learning", "infeasible"]
+Scope = Literal["decide", "track", "read", "admin"]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """The base of every record: immutable, keyword only."""
+
+
+class PoolSettings(Record):
+    """How one pool is run; changing it never rewrites what was decided before.
+
+    A decision carries its own windows, currency and `max_revenue_micros`, so a view is always
+    counted by the settings under which it was shown.
+    """
+
+    pool_id: str
+    slots: int
+    click_floor: float
+    max_revenue_micros: int
+    currency: str
+    click_window_s: int
+    revenue_window_s: int
+    """Both windows start when the decision is issued."""
+    policy: str
+    policy_settings: dict[str, Any] = {}
+    holdout: float = 0.0
+    """The share of page views that get a uniformly random page."""
+    fallback_order: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    archived: bool = False
+    created_us: int = 0
+    changed_us: int = 0
+
+
+class LinkRecord(Record):
+    """One link of a pool; `place` is its row in every array of the pool and never changes."""
+
+    pool_id: str
+    link_id: str
+    url: str
+    title: str = ""
+    retired: bool = False
+    place: int = -1
+    """Given by the store, in the order of first registration; -1 before that."""
+    counted_from_us: int = 0
+    """Views issued before this time no longer count: when the statistics were last reset."""
+    created_us: int = 0
+    changed_us: int = 0
+
+
+class Pin(Record):
+    """A link that must stand at a position (1 is the first) of the page."""
+
+    link_id: str
+    position: int
+
+
+class ShownLink(Record):
+    """One link of a page, with the probability that it was to be on the page."""
+
+    link_id: str
+    position: int
+    propensity: float
+
+
+class FloorReport(Record):
+    """How a page stands to the click floor.
+
+    `met`: the expected clicks reach the floor and are known well enough to say so.
+    `learning`: they do not, or are not known well enough yet.
+    `infeasible`: no page of this pool reaches the floor; `attainable` is the most it can have.
+    """
+
+    clicks: float
+    """The floor itself: expected clicks a page view."""
+    expected: float
+    attainable: float
+    status: FloorStatus
+
+
+class DecisionRecord(Record):
+    """A page that was answered, with everything needed to count and to learn from it later."""
+
+    decision_id: str
+    pool_id: str
+    issued_us: int
+    click_closes_us: int
+    """Clicks received up to and including this time count."""
+    revenue_until_us: int
+    """Conversions and adjustments received up to and including this time count."""
+    revenue_closes_us: int
+    """When both windows have closed: the view counts for revenue from here on."""
+    currency: str
+    max_revenue_micros: int
+    policy: str
+    policy_version: int
+    """The version of the published probabilities that the page was drawn from."""
+    floor: FloorReport
+    shown: tuple[ShownLink, ...]
+    """In page order. Fewer than `slots` when the pool has no more links to show."""
+    holdout: bool = False
+    fallback: str = ""
+    """Why the policy did not choose this page, or empty when it did."""
+    asked: str = ""
+    """What the caller asked for (exclude, pin, slots) in canonical JSON; empty for nothing."""
+    stored_us: int = 0
+    """When the decision reached the store; 0 before that."""
+    learned: bool = True
+    """False when it reached the store only after its click window had been folded."""
+
+
+class ClickEvent(Record, tag_field="type", tag="click"):
+    """A link of a page was clicked; identified by the decision and the link."""
+
+    kind: ClassVar[Literal["click"]] = "click"
+    decision_id: str
+    link_id: str
+    invalid: str = ""
+    """Why this is no visitor's click (prefetch, crawler, ...): recorded, never counted.
+
+    Set by the server only; an event that comes from outside must leave it empty.
+    """
+    client_time: str | None = None
+    """What the sender's clock said: kept as an annotation, never used."""
+
+
+class ConversionEvent(Record, tag_field="type", tag="conversion"):
+    """A click brought revenue; identified by `conversion_id` over all pools."""
+
+    kind: ClassVar[Literal["conversion"]] = "conversion"
+    conversion_id: str
+    decision_id: str
+    link_id: str
+    revenue_micros: int
+    currency: str
+    client_time: str | None = None
+
+
+class AdjustmentEvent(Record, tag_field="type", tag="adjustment"):
+    """Revenue of a conversion was taken back (a refund); identified by `adjustment_id`."""
+
+    kind: ClassVar[Literal["adjustment"]] = "adjustment"
+    adjustment_id: str
+    conversion_id: str
+    """The conversion it belongs to, whose decision and link it shares."""
+    refund_micros: int
+    """What is subtracted: not negative."""
+    currency: str
+    client_time: str | None = None
+
+
+Event = ClickEvent | ConversionEvent | AdjustmentEvent
+
+
+class Outcome(Record):
+    """What became of one event."""
+
+    outcome: OutcomeName
+    reason: str = ""
+    """A stable slug for `rejected` and `late` (`wrong-currency`, `conflict`, ...)."""
+    detail: str = ""
+    """One sentence for a person, naming the field, the rule and the value."""
+    field: str = ""
+    """The field of the event that breaks the rule, for a JSON pointer."""
+
+
+class KeyRecord(Record):
+    """An API key as stored: never the key itself, only its hash."""
+
+    key_id: str
+    """Public: may be logged and listed."""
+    key_hash: str
+    scopes: tuple[Scope, ...]
+    label: str = ""
+    created_us: int = 0
+    revoked_us: int = 0
+    """0 while the key works."""
+
+
+class ChangeRecord(Record):
+    """Who changed what, when: one row for every change that an admin call makes."""
+
+    changed_us: int
+    changed_by: str
+    """The id of the key, or the name of the command."""
+    action: str
+    """`pool.create`, `pool.change`, `pool.archive`, `link.*`, `key.*`."""
+    subject: str
+    """`home`, `home/l1`, a key id."""
+    before: str = ""
+    """The record before the change as JSON, empty when it is new; never a key's hash."""
+    after: str = ""

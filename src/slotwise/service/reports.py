@@ -1,0 +1,203 @@
+"""What the service answers when it is asked how a pool is doing: records of numbers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from slotwise.service.records import (
+    DecisionRecord,
+    FloorReport,
+    FloorStatus,
+    OutcomeName,
+    Record,
+)
+
+__all__ = [
+    "DecisionReport",
+    "Explanation",
+    "FrontierPoint",
+    "FrontierReport",
+    "GroupReport",
+    "Health",
+    "LinkReport",
+    "PoolHealth",
+    "PoolReport",
+    "Rate",
+    "ReceivedEvent",
+    "RoundRow",
+]
+
+
+class Rate(Record):
+    """An estimate with an interval that holds at all times at once (95 %)."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class LinkReport(Record):
+    """What is known of one link; sums are exact, rates are estimates."""
+
+    link_id: str
+    title: str
+    retired: bool
+    probability: float
+    """The chance that the present version shows the link to a visitor without wishes."""
+    click_views: int
+    """Views whose click window has closed."""
+    clicks: int
+    revenue_views: int
+    """Views whose windows have both closed."""
+    revenue_micros: int
+    """Learned revenue: summed over views, each clipped to [0, `max_revenue_micros`]."""
+    late_clicks: int
+    late_revenue_micros: int
+    """Received after the window, less late refunds: reported, not learned."""
+    click_rate: Rate
+    revenue_per_view_micros: Rate
+
+
+class GroupReport(Record):
+    """The pages of the policy or of the holdout, counted apart."""
+
+    group: Literal["policy", "holdout"]
+    click_views: int
+    """Page views whose click window has closed."""
+    clicks_per_view: Rate
+    revenue_views: int
+    revenue_per_view_micros: Rate
+
+
+class PoolReport(Record):
+    """The statistics of a pool."""
+
+    pool_id: str
+    policy: str
+    policy_version: int
+    published_us: int
+    folded_until_us: int
+    """Views that closed up to this time are in the numbers."""
+    currency: str
+    floor: FloorReport
+    shadow_price: float
+    """Revenue given up for one more click, as a share of `max_revenue_micros`."""
+    shadow_price_micros: int
+    groups: tuple[GroupReport, ...]
+    lift: Rate | None
+    """Revenue per view, policy over holdout, less 1; None without a holdout that has revenue."""
+    n_quarantined: int
+    """Events of all pools that wait for their decision."""
+    links: tuple[LinkReport, ...]
+
+
+class FrontierPoint(Record):
+    """The best revenue a page can bring when it keeps this floor."""
+
+    click_floor: float
+    revenue: float
+    """As a share of `max_revenue_micros`."""
+    revenue_micros: int
+    shadow_price: float
+
+
+class FrontierReport(Record):
+    """The revenue-for-floor curve, by the present estimates; straight between its points."""
+
+    pool_id: str
+    policy_version: int
+    currency: str
+    click_floor: float
+    points: tuple[FrontierPoint, ...]
+
+
+class Explanation(Record):
+    """Why a link is shown as often as it is."""
+
+    link_id: str
+    probability: float
+    click_rate: float
+    revenue_rate: float
+    """Expected revenue of showing the link, as a share of `max_revenue_micros`."""
+    shadow_price: float
+    score: float
+    """revenue_rate + shadow_price * click_rate: what showing the link is worth."""
+    threshold: float
+    """The lowest score with which a link would be on the best page."""
+    reason: str
+    """One sentence."""
+
+
+class ReceivedEvent(Record):
+    """One event of a decision: what was received and what became of it."""
+
+    type: Literal["click", "conversion", "adjustment"]
+    event_id: str
+    """The conversion or adjustment id; for a click the link id."""
+    link_id: str
+    received_us: int
+    amount_micros: int | None
+    """Revenue of a conversion, refund of an adjustment."""
+    currency: str | None
+    outcome: OutcomeName
+    """`accepted` means counted once the window closes, or counted already."""
+    reason: str
+    client_time: str | None
+
+
+class DecisionReport(Record):
+    """A decision with everything received for it and what counts."""
+
+    decision: DecisionRecord
+    received: tuple[ReceivedEvent, ...]
+    clicks_settled: bool
+    revenue_settled: bool
+    clicked: tuple[str, ...]
+    """Links whose click counts, or will when the window closes."""
+    revenue_micros: dict[str, int]
+    """Revenue that counts, or will, for each clicked link."""
+
+
+class RoundRow(Record):
+    """One decision of the round log, in the form of the export."""
+
+    decision_id: str
+    issued_us: int
+    policy: str
+    policy_version: int
+    holdout: bool
+    fallback: str
+    links: tuple[str, ...]
+    propensities: tuple[float, ...]
+    clicks: tuple[int, ...]
+    """One for each of `links`; all zeros until `clicks_settled`."""
+    revenue_micros: tuple[int, ...]
+    max_revenue_micros: int
+    clicks_settled: bool
+    revenue_settled: bool
+
+
+class PoolHealth(Record):
+    """How fresh a pool's version is."""
+
+    pool_id: str
+    policy_version: int
+    published_us: int
+    floor_status: FloorStatus
+    fallback: str
+    """Why the pool answers with its fallback order, or empty."""
+
+
+class Health(Record):
+    """Whether the service can do its work."""
+
+    ready: bool
+    """Snapshots are loaded: decide answers."""
+    store_available: bool
+    """Feedback is taken."""
+    n_waiting: int
+    """Writes that wait for their commit."""
+    n_lost_decisions: int
+    """Decisions dropped while the store was away and the queue was full."""
+    closed_until_us: int
+    pools: tuple[PoolHealth, ...]

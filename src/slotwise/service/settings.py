@@ -1,0 +1,162 @@
+"""Settings of the service: defaults, a TOML file, SLOTWISE_* variables, flags; later ones win."""
+
+from __future__ import annotations
+
+import ipaddress
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
+
+from slotwise.errors import InvalidConfig, MissingData
+from slotwise.service.logs import LogLevel
+
+__all__ = ["ENVIRONMENT_PREFIX", "Settings", "is_loopback", "load_settings", "setting_notes"]
+
+ENVIRONMENT_PREFIX = "SLOTWISE_"
+
+Count = Annotated[int, Meta(ge=1)]
+Rate = Annotated[float, Meta(gt=0)]
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything an operator can set; the notes are the documentation.
+
+    >>> Settings(port=9000).public_base
+    'http://127.0.0.1:9000'
+    """
+
+    host: Annotated[str, Meta(description="Address to listen on")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="Port; 0 takes a free one")] = 8460
+    store: Annotated[str, Meta(description="Store URL: a SQLite file")] = "sqlite:///slotwise.db"
+    public_url: Annotated[
+        str, Meta(description="What click URLs start with; empty: the address listened on")
+    ] = ""
+    durability: Annotated[
+        Literal["batched", "strict"],
+        Meta(description="strict: a decision, too, is answered only after its commit"),
+    ] = "batched"
+    fold_every_s: Annotated[
+        Seconds, Meta(description="How often closed windows are folded into the statistics")
+    ] = 1.0
+    seed: Annotated[
+        int | None, Meta(ge=0, description="Seed of the pages drawn; none: from the system")
+    ] = None
+    max_pool_links: Annotated[Count, Meta(description="Links a pool may have")] = 10_000
+    max_pools: Annotated[Count, Meta(description="Pools the service may have")] = 1_000
+    max_body_bytes: Annotated[Count, Meta(description="Bytes a request body may have")] = 1_048_576
+    max_depth: Annotated[Count, Meta(description="How deep JSON may be nested")] = 16
+    max_batch: Annotated[Count, Meta(description="Items a batch may have")] = 1_000
+    decide_per_s: Annotated[Rate, Meta(description="Decisions a second and key")] = 50_000.0
+    events_per_s: Annotated[Rate, Meta(description="Events a second and key")] = 100_000.0
+    clicks_per_s: Annotated[
+        Rate, Meta(description="Click links followed a second and client address")
+    ] = 200.0
+    calls_per_s: Annotated[
+        Rate, Meta(description="All other calls a second and key, or client address")
+    ] = 500.0
+    log_level: Annotated[LogLevel, Meta(description="Least severe log lines written")] = "info"
+    log_requests: Annotated[
+        Literal["all", "notable", "none"],
+        Meta(description="Requests logged; notable: admin changes and refusals"),
+    ] = "notable"
+    stop_within_s: Annotated[
+        Seconds, Meta(description="How long requests under way may take when stopping")
+    ] = 4.0
+
+    @property
+    def public_base(self) -> str:
+        """What click URLs start with, without a slash at the end."""
+        if self.public_url:
+            return self.public_url.rstrip("/")
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def setting_notes() -> dict[str, str]:
+    """Return each setting's name with its documentation, in order."""
+    fields = msgspec.json.schema(Settings)["$defs"]["Settings"]["properties"]
+    return {name: _description(schema) for name, schema in fields.items()}
+
+
+def _description(schema: Mapping[str, Any]) -> str:
+    options = [schema, *schema.get("anyOf", ())]
+    return next((option["description"] for option in options if "description" in option), "")
+
+
+def load_settings(
+    file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]
+) -> Settings:
+    """Merge the sources and check every value; a broken rule names its source and key.
+
+    >>> load_settings(None, {"SLOTWISE_PORT": "9000"}, {"host": "localhost"}).port
+    9000
+    >>> load_settings(None, {"SLOTWISE_PORT": "many"}, {})
+    Traceback (most recent call last):
+    slotwise.errors.InvalidConfig: environment: SLOTWISE_PORT: Expected `int`, got `str`
+    """
+    from_file = _read_file(file) if file else {}
+    from_environment = {
+        name.removeprefix(ENVIRONMENT_PREFIX).lower(): value
+        for name, value in environment.items()
+        if name.startswith(ENVIRONMENT_PREFIX)
+    }
+    from_flags = {name: value for name, value in flags.items() if value is not None}
+    merged: dict[str, Any] = {}
+    for source, values, strict in (
+        (str(file), from_file, True),
+        ("environment", from_environment, False),
+        ("flags", from_flags, True),
+    ):
+        _check(source, values, strict=strict)
+        merged.update(values)
+    settings = msgspec.convert(merged, Settings, strict=False)
+    _check_public_url(settings.public_url)
+    return settings
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text())
+    except FileNotFoundError:
+        raise MissingData(f"`config` must be a file that exists, got {str(file)!r}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidConfig(f"{file}: not TOML: {error}") from None
+
+
+def _check(source: str, values: Mapping[str, Any], *, strict: bool) -> None:
+    for name, value in values.items():
+        shown = f"{ENVIRONMENT_PREFIX}{name.upper()}" if source == "environment" else name
+        if name not in Settings.__struct_fields__:
+            known = ", ".join(Settings.__struct_fields__)
+            raise InvalidConfig(f"{source}: {shown}: no such setting; the settings are {known}")
+        try:
+            msgspec.convert({name: value}, Settings, strict=strict)
+        except msgspec.ValidationError as error:
+            rule = str(error).partition(" - at ")[0]
+            raise InvalidConfig(f"{source}: {shown}: {rule}") from None
+
+
+def _check_public_url(url: str) -> None:
+    parts = urlsplit(url)
+    if url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query):
+        raise InvalidConfig(f"public_url: must be an http or https address, got {url!r}")

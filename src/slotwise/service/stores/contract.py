@@ -1,0 +1,120 @@
+"""What every store is: group commits of operations, and reads of what was committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from slotwise.service.records import (
+    ChangeRecord,
+    DecisionRecord,
+    KeyRecord,
+    LinkRecord,
+    PoolSettings,
+)
+from slotwise.service.stores.operations import (
+    Counters,
+    FoldPosition,
+    Learned,
+    Level,
+    Operation,
+    Progress,
+    Refusal,
+    View,
+)
+
+__all__ = ["Store"]
+
+
+class Store(Protocol):
+    """Where the service keeps what it must not lose.
+
+    One thread writes (`commit`), any thread reads. A store has no clock: times come with the
+    operations. Laws, tested for every store by `slotwise.testing.StoreContract`:
+
+    - `commit` is all or nothing and durable when it returns; its results are in order, and a
+      later operation of a batch sees the earlier ones
+    - committing the same decisions and events again changes no row and no counter; the
+      events answer `duplicate`
+    - events are judged by `slotwise.service.attribution`, in whatever order and grouping
+      into batches they arrive
+    - after `CloseWindows(t)` nothing is stored as received at or before t, and a decision
+      whose click window closed by t is stored with `learned=False`; both hold after a crash
+    - a fold moves its position and its counters together, once
+    - every counter equals what `slotwise.service.verify` recomputes from the rows
+    - reads see whole commits only
+    - when the store is away every call raises `StoreUnavailable`, and works again by itself
+      when it is back
+    """
+
+    def commit(self, operations: Sequence[Operation]) -> list[object]:
+        """Apply all operations in one transaction; None unless the operation answers."""
+        ...
+
+    def close(self) -> None:
+        """Release files and connections; safe to call twice."""
+        ...
+
+    def pools(self) -> list[PoolSettings]:
+        """Return every pool, by id."""
+        ...
+
+    def links(self, pool_id: str) -> list[LinkRecord]:
+        """Return the links of a pool, by place."""
+        ...
+
+    def keys(self) -> list[KeyRecord]:
+        """Return every key, by id."""
+        ...
+
+    def changes(self, subject: str, limit: int) -> list[ChangeRecord]:
+        """Return changes of one subject ("" for all), newest first."""
+        ...
+
+    def progress(self) -> Progress:
+        """Return how far windows are closed and folded."""
+        ...
+
+    def counters(self, pool_id: str) -> Counters:
+        """Return the counters of a pool."""
+        ...
+
+    def learned(self, pool_id: str) -> Learned | None:
+        """Return what the pool published last."""
+        ...
+
+    def decision(self, decision_id: str) -> DecisionRecord | None:
+        """Return a decision by its id."""
+        ...
+
+    def view(self, decision_id: str) -> View | None:
+        """Return a decision with what was received for it."""
+        ...
+
+    def refusals(self, decision_id: str) -> list[Refusal]:
+        """Return the events refused for a decision, in order of arrival."""
+        ...
+
+    def closed_views(
+        self, pool_id: str, level: Level, after: FoldPosition, until_us: int, limit: int
+    ) -> list[View]:
+        """Return views that learn and closed at this level by `until_us`, in folding order.
+
+        Folding order is the time of closing, then the decision id; the first `limit` views
+        after the position `after`.
+        """
+        ...
+
+    def all_views(
+        self, pool_id: str, since_us: int, until_us: int | None, chunk: int
+    ) -> Iterator[list[View]]:
+        """Go through all views issued in [since, until), by time of issue, then id."""
+        ...
+
+    def n_quarantined(self) -> int:
+        """Count the events that wait for their decision or conversion."""
+        ...
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` when the store cannot be written."""
+        ...

@@ -1,0 +1,231 @@
+"""What can be asked of a store: the writes of a group commit and the rows that reads return."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from slotwise.service.records import (
+    AdjustmentEvent,
+    ChangeRecord,
+    ClickEvent,
+    ConversionEvent,
+    DecisionRecord,
+    Event,
+    KeyRecord,
+    LinkRecord,
+    PoolSettings,
+    Record,
+)
+
+__all__ = [
+    "CLICKS",
+    "FOLD_START",
+    "LEVELS",
+    "REVENUE",
+    "AppendDecision",
+    "ApplyFold",
+    "CloseWindows",
+    "Counters",
+    "FoldPosition",
+    "Group",
+    "Learned",
+    "Level",
+    "LinkCounters",
+    "Operation",
+    "PageCounters",
+    "Progress",
+    "RecordEvent",
+    "Refusal",
+    "SaveKey",
+    "SaveLearned",
+    "SaveLinks",
+    "SavePool",
+    "StoredAdjustment",
+    "StoredClick",
+    "StoredConversion",
+    "View",
+]
+
+Level = Literal[0, 1]
+CLICKS: Level = 0
+REVENUE: Level = 1
+LEVELS: tuple[Level, ...] = (CLICKS, REVENUE)
+
+Group = Literal["policy", "holdout"]
+
+
+class FoldPosition(Record, order=True):
+    """How far one level of a pool is folded: the last view, in order of closing, then of id."""
+
+    closes_us: int
+    decision_id: str
+
+
+FOLD_START = FoldPosition(closes_us=0, decision_id="")
+
+
+class StoredClick(Record):
+    """A click with the time by which it is judged."""
+
+    event: ClickEvent
+    received_us: int
+
+
+class StoredConversion(Record):
+    """A conversion with the time by which it is judged."""
+
+    event: ConversionEvent
+    received_us: int
+
+
+class StoredAdjustment(Record):
+    """An adjustment with the time by which it is judged."""
+
+    event: AdjustmentEvent
+    received_us: int
+
+
+class Refusal(Record):
+    """An event for a known decision that was not stored, and why."""
+
+    decision_id: str
+    kind: Literal["click", "conversion", "adjustment"]
+    event_id: str
+    link_id: str
+    reason: str
+    detail: str
+    received_us: int
+
+
+class View(Record):
+    """A decision with everything received for it: all that attribution needs."""
+
+    decision: DecisionRecord
+    clicks: tuple[StoredClick, ...] = ()
+    conversions: tuple[StoredConversion, ...] = ()
+    adjustments: tuple[StoredAdjustment, ...] = ()
+
+
+class LinkCounters(Record):
+    """Sums over the views of one link in one group; integers, so exact and order-free."""
+
+    click_views: int = 0
+    clicks: int = 0
+    revenue_views: int = 0
+    revenue_micros: int = 0
+    late_clicks: int = 0
+    late_revenue_micros: int = 0
+    """Late conversions less late refunds."""
+
+
+class PageCounters(Record):
+    """Sums over the pages of one group, with the squares that an interval needs."""
+
+    click_views: int = 0
+    clicks: int = 0
+    clicks_squared: int = 0
+    revenue_views: int = 0
+    revenue_micros: int = 0
+    revenue_squared: float = 0.0
+    """Sum over pages of (revenue / `max_revenue_micros`)^2; not exact, so no law holds it."""
+
+
+class Counters(Record):
+    """Every counter of a pool, or an increment to them."""
+
+    links: dict[tuple[Group, str], LinkCounters] = {}
+    pages: dict[Group, PageCounters] = {}
+
+
+class Progress(Record):
+    """How far the store has come."""
+
+    closed_until_us: int = 0
+    """Windows up to here are closed for good: nothing received now can count in them."""
+    latest_us: int = 0
+    """The latest time the store was told."""
+    folded: dict[tuple[str, Level], FoldPosition] = {}
+    """By pool and level."""
+
+
+class Learned(Record):
+    """What a pool publishes and what its policy needs to go on after a restart."""
+
+    pool_id: str
+    version: int
+    published: bytes
+    """The published snapshot, as `slotwise.service.snapshot` writes it."""
+    state: bytes = b""
+    """The policy's state and its place in the round log; empty for policies fed by counts."""
+
+
+class SavePool(Record):
+    """Create or replace a pool."""
+
+    pool: PoolSettings
+    change: ChangeRecord
+
+
+class SaveLinks(Record):
+    """Create or replace links of one pool; links in `reset` lose their counters."""
+
+    links: tuple[LinkRecord, ...]
+    changes: tuple[ChangeRecord, ...]
+    reset: tuple[str, ...] = ()
+
+
+class SaveKey(Record):
+    """Create or replace a key."""
+
+    key: KeyRecord
+    change: ChangeRecord
+
+
+class AppendDecision(Record):
+    """Store a decision; an id that is there already changes nothing."""
+
+    decision: DecisionRecord
+
+
+class RecordEvent(Record):
+    """Judge an event and store it; answers an `Outcome`."""
+
+    event: Event
+    received_us: int
+
+
+class CloseWindows(Record):
+    """Promise that what arrives from now on is judged by a time after `until_us`."""
+
+    until_us: int
+
+
+class ApplyFold(Record):
+    """Add counted views to the counters and move the level's position, or do neither.
+
+    Answers False, and changes nothing, when the position is not at `after` any more.
+    """
+
+    pool_id: str
+    level: Level
+    after: FoldPosition
+    until: FoldPosition
+    increment: Counters
+
+
+class SaveLearned(Record):
+    """Replace what a pool has learned and publishes."""
+
+    learned: Learned
+
+
+Operation = (
+    SavePool
+    | SaveLinks
+    | SaveKey
+    | AppendDecision
+    | RecordEvent
+    | CloseWindows
+    | ApplyFold
+    | SaveLearned
+)
