@@ -1,0 +1,270 @@
+"""What an experiment is judged by: functions of arrays, and nothing else.
+
+Every measure is cumulative: `rounds` says how many rounds have passed, and the totals next to it
+hold what they brought so far. Totals may have more axes in front (runs, for one).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from slotwise.errors import InvalidInput
+
+__all__ = [
+    "PAPER_GAMMA",
+    "Interval",
+    "first_useful_round",
+    "growth_exponent",
+    "mean_interval",
+    "ratio",
+    "regret",
+    "shortfall",
+    "student_quantile",
+    "theorem_bound",
+    "trivial_bound",
+    "violation_of_round",
+]
+
+Floats = NDArray[np.float64]
+
+PAPER_GAMMA = 72.0
+"""The factor of the paper's γ = 72 ln(8KT/δ)."""
+
+
+class Interval(NamedTuple):
+    """A mean and the two ends of its confidence interval."""
+
+    mean: Floats
+    low: Floats
+    high: Floats
+
+
+def regret(rounds: ArrayLike, optimum: float, reward: ArrayLike) -> Floats:
+    """Return the revenue missed against the best fixed mix: t · x*·g − Σ g shown.
+
+    Negative where chance, or a floor not kept, brought more than the best mix earns on average.
+
+    >>> regret([10, 20], optimum=0.5, reward=[4.0, 9.5]).tolist()
+    [1.0, 0.5]
+    """
+    return np.asarray(rounds, np.float64) * optimum - np.asarray(reward, np.float64)
+
+
+def violation_of_round(floor: float, clicks: ArrayLike) -> Floats:
+    """Return by how much each round misses the floor: (h − clicks)₊; the paper plots the sum.
+
+    Rounds above the floor do not make up for rounds below it, so even the best mix adds up
+    violation in proportion to the rounds.
+
+    >>> violation_of_round(2.0, [0, 1, 2, 5]).tolist()
+    [2.0, 1.0, 0.0, 0.0]
+    """
+    return np.maximum(floor - np.asarray(clicks, np.float64), 0.0)
+
+
+def shortfall(rounds: ArrayLike, floor: float, clicks: ArrayLike) -> Floats:
+    """Return the clicks missing in all so far: [h·t − Σ clicks]₊; the theorem bounds this.
+
+    >>> shortfall([10, 20], floor=2.0, clicks=[15, 44]).tolist()
+    [5.0, 0.0]
+    """
+    promised = np.asarray(rounds, np.float64) * floor
+    return np.maximum(promised - np.asarray(clicks, np.float64), 0.0)
+
+
+def ratio(reward: ArrayLike, violation: ArrayLike) -> Floats:
+    """Return reward / violation: infinite without violation, not a number for 0 / 0.
+
+    No headline: keeping more clicks than the floor asks raises it above the best mix's.
+
+    >>> ratio([3.0, 3.0], [2.0, 0.0]).tolist()
+    [1.5, inf]
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(reward, np.float64) / np.asarray(violation, np.float64)
+
+
+def theorem_bound(
+    n_links: int,
+    n_slots: int,
+    n_rounds: int,
+    failure_probability: float,
+    gamma_scale: float = 1.0,
+) -> float:
+    """Return what the paper's theorem promises of Con-UCB's regret and shortfall, made explicit.
+
+        2L·sqrt(2T ln(16/δ)) + 4(2·sqrt(γKLT) + Kγ(1 + ln(LT/K))),   γ = 72 ln(8KT/δ)
+
+    Each is at most this with probability 1 − δ. With `gamma_scale` below 1 it is the same
+    formula, no longer a promise: the proof needs the paper's γ.
+
+    >>> round(theorem_bound(271, 15, 50_000, 0.01) / 1e6, 1)
+    20.8
+    """
+    _check_sizes(n_links, n_slots, n_rounds, failure_probability)
+    gamma = gamma_scale * PAPER_GAMMA * math.log(8 * n_links * n_rounds / failure_probability)
+    chance = 2 * n_slots * math.sqrt(2 * n_rounds * math.log(16 / failure_probability))
+    plays = n_slots * n_rounds
+    spread = 2 * math.sqrt(gamma * n_links * plays)
+    start = n_links * gamma * max(0.0, 1 + math.log(plays / n_links))
+    return chance + 4 * (spread + start)
+
+
+def trivial_bound(n_slots: int, n_rounds: int) -> float:
+    """Return L·T, which no policy's regret or shortfall can exceed, whatever it does.
+
+    >>> trivial_bound(15, 50_000)
+    750000.0
+    """
+    return float(n_slots) * n_rounds
+
+
+def first_useful_round(n_links: int, n_slots: int, failure_probability: float) -> int:
+    """Return the horizon from which the theorem's bound is below the trivial one.
+
+    >>> horizon = first_useful_round(271, 15, 0.01)
+    >>> theorem_bound(271, 15, horizon, 0.01) < trivial_bound(15, horizon)
+    True
+    >>> theorem_bound(271, 15, horizon - 1, 0.01) < trivial_bound(15, horizon - 1)
+    False
+    """
+
+    def is_useful(n_rounds: int) -> bool:
+        bound = theorem_bound(n_links, n_slots, n_rounds, failure_probability)
+        return bound < trivial_bound(n_slots, n_rounds)
+
+    low = 1
+    high = 2
+    while not is_useful(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_useful(middle) else (middle, high)
+    return high
+
+
+def mean_interval(samples: ArrayLike, level: float = 0.95) -> Interval:
+    """Return mean and Student-t confidence interval over the first axis.
+
+        mean ± t(level, n − 1) · s / sqrt(n)
+
+    One sample has no spread, so its interval is the sample. Where a sample is infinite or not a
+    number there is no such interval; the ends are then the smallest and largest sample.
+
+    >>> mean, low, high = mean_interval([1.0, 2.0, 3.0])
+    >>> f"{mean:.1f} ({low:.3f} to {high:.3f})"
+    '2.0 (-0.484 to 4.484)'
+    """
+    values = np.asarray(samples, np.float64)
+    if values.ndim == 0 or len(values) == 0:
+        raise InvalidInput.of("samples", "at least one sample on the first axis", samples)
+    with np.errstate(invalid="ignore"):
+        mean = np.asarray(values.mean(axis=0))
+        if len(values) == 1:
+            return Interval(mean, mean.copy(), mean.copy())
+        spread = values.std(axis=0, ddof=1)
+        half = student_quantile(level, len(values) - 1) * spread / math.sqrt(len(values))
+        is_finite = np.isfinite(values).all(axis=0)
+        low = np.where(is_finite, mean - half, values.min(axis=0))
+        high = np.where(is_finite, mean + half, values.max(axis=0))
+    return Interval(mean, low, high)
+
+
+def growth_exponent(rounds: ArrayLike, totals: ArrayLike, level: float = 0.95) -> Interval:
+    """Return the power of t by which a total grew over the last half of the rounds.
+
+    The slope of log(mean total) against log(t) by least squares: 1 is linear growth, 1/2 the
+    square root. The interval is the jackknife's, leaving out one run at a time, because a single
+    run may be below zero, where no logarithm is. Not a number where the mean is.
+
+    `totals` has one row a run.
+
+    >>> t = np.arange(1, 101)
+    >>> runs = np.sqrt(t) * np.array([[2.9], [3.0], [3.1]])
+    >>> f"{growth_exponent(t, runs).mean:.3f}"
+    '0.500'
+    """
+    passed = np.asarray(rounds, np.float64)
+    is_late = passed >= passed[-1] / 2
+    log_rounds = np.log(passed[is_late])
+    late = np.asarray(totals, np.float64)[:, is_late]
+    n_runs = len(late)
+    slope = _log_slope(log_rounds, late.mean(axis=0))
+    if n_runs == 1 or math.isnan(slope):
+        return _scalar_interval(slope, slope, slope)
+    total = late.sum(axis=0)
+    without = np.array([_log_slope(log_rounds, (total - run) / (n_runs - 1)) for run in late])
+    with np.errstate(invalid="ignore"):
+        pseudo_values = n_runs * slope - (n_runs - 1) * without
+    if not np.isfinite(pseudo_values).all():
+        return _scalar_interval(slope, -math.inf, math.inf)
+    spread = mean_interval(pseudo_values, level)
+    half = float(spread.high - spread.mean)
+    return _scalar_interval(slope, slope - half, slope + half)
+
+
+@lru_cache(maxsize=256)
+def student_quantile(level: float, degrees: int) -> float:
+    """Return t such that a Student-t variable lies in [−t, t] with probability `level`.
+
+    Exact for whole `degrees`: with θ = atan(t / sqrt(ν)) that probability is a finite sum of
+    powers of cos θ (Abramowitz and Stegun, 26.7.3 and 26.7.4), and it grows with θ.
+
+    >>> round(student_quantile(0.95, 199), 4)
+    1.972
+    """
+    if not 0 < level < 1:
+        raise InvalidInput.of("level", "between 0 and 1", level)
+    if degrees < 1:
+        raise InvalidInput.of("degrees", "at least 1", degrees)
+    angle = _bisect(lambda theta: _central_probability(theta, degrees) - level, 0.0, math.pi / 2)
+    return math.sqrt(degrees) * math.tan(angle)
+
+
+def _central_probability(theta: float, degrees: int) -> float:
+    """Return P(|t| ≤ sqrt(ν) tan θ) for ν = `degrees`."""
+    cosine = math.cos(theta)
+    is_odd = degrees % 2 == 1
+    term = cosine if is_odd else 1.0
+    total = 0.0
+    for power in range(3 if is_odd else 2, degrees + 1, 2):
+        total += term
+        term *= (power - 1) / power * cosine * cosine
+    if is_odd:
+        return 2 / math.pi * (theta + math.sin(theta) * total)
+    return math.sin(theta) * total
+
+
+def _bisect(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a growing function crosses zero, to the last bit."""
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if function(middle) < 0 else (low, middle)
+    return (low + high) / 2
+
+
+def _log_slope(log_rounds: Floats, totals: Floats) -> float:
+    if len(totals) < 2 or not (np.isfinite(totals).all() and totals.min() > 0):
+        return math.nan
+    centred = log_rounds - log_rounds.mean()
+    return float(centred @ np.log(totals) / (centred @ centred))
+
+
+def _scalar_interval(mean: float, low: float, high: float) -> Interval:
+    return Interval(np.array(mean), np.array(low), np.array(high))
+
+
+def _check_sizes(n_links: int, n_slots: int, n_rounds: int, failure_probability: float) -> None:
+    if n_links < 1:
+        raise InvalidInput.of("n_links", "at least 1", n_links)
+    if not 1 <= n_slots <= n_links:
+        raise InvalidInput.of("n_slots", f"between 1 and n_links ({n_links})", n_slots)
+    if n_rounds < 1:
+        raise InvalidInput.of("n_rounds", "at least 1", n_rounds)
+    if not 0 < failure_probability < 1:
+        raise InvalidInput.of("failure_probability", "between 0 and 1", failure_probability)

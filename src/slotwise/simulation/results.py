@@ -1,0 +1,242 @@
+"""What an experiment leaves behind: totals over time of every policy and run, in one file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise import metrics
+from slotwise.errors import InvalidInput, UnknownName
+from slotwise.simulation import results_file
+
+__all__ = ["Curve", "Results", "SummaryRow"]
+
+Floats = NDArray[np.float64]
+Totals = Mapping[str, Mapping[str, Floats]]
+
+QUANTITIES = ("reward", "clicks", "violation", "deficit")
+METRICS = ("regret", "reward", "clicks", "violation", "shortfall", "deficit", "ratio")
+
+
+class Curve(NamedTuple):
+    """A metric over time: its mean over the runs and a 95 % band around the mean."""
+
+    rounds: NDArray[np.int64]
+    mean: Floats
+    low: Floats
+    high: Floats
+
+
+class SummaryRow(NamedTuple):
+    """One policy's metric after the last round: mean over runs and its 95 % interval."""
+
+    label: str
+    metric: str
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Results:
+    """Totals of every policy, run and checkpoint, with all it takes to read them.
+
+    `config` holds the settings, plain enough for JSON. `rounds` are the checkpoints.
+    `totals[label][quantity]` has one row a run and one column a checkpoint, summed since the
+    first round: "reward", "clicks", "violation" (Σ of (h − clicks)₊ over rounds) and "deficit"
+    (the largest h·t − clicks up to then, at least 0). Problems of more levels add "total:LEVEL"
+    and "violation:LEVEL" for each level with a floor in `config["floors"]`.
+
+    >>> config = {"click_floor": 1.0, "optimum": {"value": 0.5}}
+    >>> of_one_run = {"reward": [[3.0, 9.0]], "clicks": [[8.0, 21.0]],
+    ...               "violation": [[4.0, 6.0]], "deficit": [[3.0, 3.0]]}
+    >>> results = Results(config, rounds=[10, 20], totals={"uniform": of_one_run})
+    >>> results.final("uniform", "regret").tolist()
+    [1.0]
+    >>> results.curve("uniform", "shortfall").mean.tolist()
+    [2.0, 0.0]
+    """
+
+    config: Mapping[str, Any]
+    rounds: NDArray[np.int64]
+    totals: Totals
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "config", _plain(self.config))
+        object.__setattr__(self, "rounds", _checked_rounds(self.rounds))
+        object.__setattr__(self, "totals", _checked_totals(self.totals, len(self.rounds)))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The policies, in the order of the experiment."""
+        return tuple(self.totals)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What `final` and `curve` can be asked for."""
+        return (*METRICS, *(name for name in self._level_metrics()))
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs every policy has at least."""
+        return min(len(self.totals[label]["reward"]) for label in self.labels)
+
+    @property
+    def n_rounds(self) -> int:
+        """The last checkpoint."""
+        return int(self.rounds[-1])
+
+    def final(self, label: str, metric: str) -> Floats:
+        """Return a policy's metric after the last round, one number a run."""
+        return self.over_time(label, metric)[:, -1].copy()
+
+    def curve(self, label: str, metric: str) -> Curve:
+        """Return a metric over time; the band is Student's t over runs, nothing for one run."""
+        mean, low, high = metrics.mean_interval(self.over_time(label, metric))
+        return Curve(self.rounds, mean, low, high)
+
+    def over_time(self, label: str, metric: str) -> Floats:
+        """Return a metric at every checkpoint, one row a run."""
+        if label not in self.totals:
+            raise UnknownName(f"unknown policy {label!r}; known: {', '.join(self.labels)}")
+        if metric not in self.metrics:
+            raise UnknownName(f"unknown metric {metric!r}; known: {', '.join(self.metrics)}")
+        totals = self.totals[label]
+        if metric == "regret":
+            return metrics.regret(self.rounds, self.config["optimum"]["value"], totals["reward"])
+        if metric == "shortfall":
+            return metrics.shortfall(self.rounds, self.config["click_floor"], totals["clicks"])
+        if metric == "ratio":
+            return metrics.ratio(totals["reward"], totals["violation"])
+        if metric.startswith("shortfall:"):
+            level = metric.removeprefix("shortfall:")
+            floor = self.config["floors"][level]
+            return metrics.shortfall(self.rounds, floor, totals[f"total:{level}"])
+        return totals[metric]
+
+    def summary(self) -> tuple[SummaryRow, ...]:
+        """Return mean and interval of every metric of every policy after the last round."""
+        return tuple(
+            SummaryRow(label, metric, *map(float, metrics.mean_interval(self.final(label, metric))))
+            for label in self.labels
+            for metric in self.metrics
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write one Parquet file; what stood there before is replaced only when it is whole."""
+        results_file.write(Path(path), self.config, self.rounds, self.totals)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Results:
+        """Read what `save` wrote.
+
+        A missing file is `MissingData`; a broken one, or one of a newer format, is
+        `UnsupportedState`.
+        """
+        return cls(*results_file.read(Path(path)))
+
+    @classmethod
+    def merge(cls, parts: Sequence[Results]) -> Results:
+        """Put the runs of several parts of one experiment one after another.
+
+        The parts must agree in all settings but the number of runs and the seconds, which
+        are added up.
+        """
+        if not parts:
+            raise InvalidInput.of("parts", "at least one results", parts)
+        first = parts[0]
+        for part in parts[1:]:
+            _check_same_experiment(first, part)
+        totals = {
+            label: {
+                name: np.concatenate([part.totals[label][name] for part in parts])
+                for name in first.totals[label]
+            }
+            for label in first.labels
+        }
+        config = dict(first.config)
+        if "n_runs" in config:
+            config["n_runs"] = sum(part.config["n_runs"] for part in parts)
+        if "seconds" in config:
+            config["seconds"] = {
+                clock: sum(part.config["seconds"][clock] for part in parts)
+                for clock in config["seconds"]
+            }
+        return cls(config, first.rounds, totals)
+
+    def _level_metrics(self) -> Iterator[str]:
+        quantities = next(iter(self.totals.values()))
+        for name in quantities:
+            if name in QUANTITIES:
+                continue
+            yield name
+            level = name.removeprefix("total:")
+            if level != name and level in self.config.get("floors", {}):
+                yield f"shortfall:{level}"
+
+
+def _plain(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a copy that holds what a file would give back, and no more."""
+    for key in ("click_floor", "optimum"):
+        if key not in config:
+            raise InvalidInput.of("config", f"settings with the key {key!r}", sorted(config))
+    try:
+        text = json.dumps(dict(config), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        rule = "plain enough for JSON, without infinite numbers"
+        raise InvalidInput.of("config", rule, str(error)) from error
+    return MappingProxyType(json.loads(text))
+
+
+def _checked_rounds(rounds: object) -> NDArray[np.int64]:
+    checked = np.array(rounds, np.int64)
+    if checked.ndim != 1 or not len(checked) or checked[0] < 1 or (np.diff(checked) <= 0).any():
+        raise InvalidInput.of("rounds", "checkpoints that grow from at least 1", rounds)
+    checked.flags.writeable = False
+    return checked
+
+
+def _checked_totals(totals: Totals, n_checkpoints: int) -> Totals:
+    if not totals:
+        raise InvalidInput.of("totals", "of at least one policy", totals)
+    expected = set(next(iter(totals.values())))
+    checked = {}
+    for label, quantities in totals.items():
+        missing = {*QUANTITIES, *expected}.symmetric_difference(quantities)
+        if missing:
+            rule = f"the same quantities for every policy, among them {', '.join(QUANTITIES)}"
+            raise InvalidInput.of(f"totals[{label!r}]", rule, sorted(quantities))
+        arrays = {name: np.array(values, np.float64) for name, values in quantities.items()}
+        n_runs = len(arrays["reward"])
+        for name, values in arrays.items():
+            where = f"totals[{label!r}][{name!r}]"
+            if values.shape != (n_runs, n_checkpoints) or n_runs == 0:
+                rule = f"of the shape (runs, {n_checkpoints}), runs equal and at least 1"
+                raise InvalidInput.of(where, rule, values.shape)
+            if not np.isfinite(values).all():
+                raise InvalidInput.of(where, "finite", "a value that is not")
+            values.flags.writeable = False
+        checked[label] = MappingProxyType(arrays)
+    return MappingProxyType(checked)
+
+
+def _check_same_experiment(first: Results, other: Results) -> None:
+    counted = {"n_runs", "seconds"}
+    ours = {key: value for key, value in first.config.items() if key not in counted}
+    theirs = {key: value for key, value in other.config.items() if key not in counted}
+    for key in ours.keys() | theirs.keys():
+        if ours.get(key) != theirs.get(key):
+            rule = f"of one experiment, with the same {key!r}"
+            raise InvalidInput.of("parts", rule, (ours.get(key), theirs.get(key)))
+    if not np.array_equal(first.rounds, other.rounds):
+        raise InvalidInput.of("parts", "of one experiment, with the same checkpoints", "others")
+    if first.labels != other.labels:
+        rule = f"of one experiment, with the policies {', '.join(first.labels)}"
+        raise InvalidInput.of("parts", rule, ", ".join(other.labels))
