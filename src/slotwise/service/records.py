@@ -41,11 +41,7 @@ FloorStatus = Literal["met", "learning", "infeasible"]
 Scope = Literal["decide", "track", "read", "admin"]
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """The base of every record: immutable, keyword only."""
-
-
-class PoolSettings(Record):
+class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How one pool is run; changing it never rewrites what was decided before.
 
     A decision carries its own windows, currency and `max_revenue_micros`, so a view is always
@@ -61,7 +57,7 @@ class PoolSettings(Record):
     revenue_window_s: int
     """Both windows start when the decision is issued."""
     policy: str
-    policy_settings: dict[str, Any] = {}
+    policy_settings: dict[str, Any] = msgspec.field(default_factory=dict)
     holdout: float = 0.0
     """The share of page views that get a uniformly random page."""
     fallback_order: tuple[str, ...] = ()
@@ -71,7 +67,7 @@ class PoolSettings(Record):
     changed_us: int = 0
 
 
-class LinkRecord(Record):
+class LinkRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One link of a pool; `place` is its row in every array of the pool and never changes."""
 
     pool_id: str
@@ -87,14 +83,14 @@ class LinkRecord(Record):
     changed_us: int = 0
 
 
-class Pin(Record):
+class Pin(msgspec.Struct, frozen=True, kw_only=True):
     """A link that must stand at a position (1 is the first) of the page."""
 
     link_id: str
     position: int
 
 
-class ShownLink(Record):
+class ShownLink(msgspec.Struct, frozen=True, kw_only=True):
     """One link of a page, with the probability that it was to be on the page."""
 
     link_id: str
@@ -102,7 +98,7 @@ class ShownLink(Record):
     propensity: float
 
 
-class FloorReport(Record):
+class FloorReport(msgspec.Struct, frozen=True, kw_only=True):
     """How a page stands to the click floor.
 
     `met`: the expected clicks reach the floor and are known well enough to say so.
@@ -117,7 +113,7 @@ class FloorReport(Record):
     status: FloorStatus
 
 
-class DecisionRecord(Record):
+class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A page that was answered, with everything needed to count and to learn from it later."""
 
     decision_id: str
@@ -148,7 +144,7 @@ class DecisionRecord(Record):
     """False when it reached the store only after its click window had been folded."""
 
 
-class ClickEvent(Record, tag_field="type", tag="click"):
+class ClickEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="click"):
     """A link of a page was clicked; identified by the decision and the link."""
 
     kind: ClassVar[Literal["click"]] = "click"
@@ -163,7 +159,9 @@ class ClickEvent(Record, tag_field="type", tag="click"):
     """What the sender's clock said: kept as an annotation, never used."""
 
 
-class ConversionEvent(Record, tag_field="type", tag="conversion"):
+class ConversionEvent(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="conversion"
+):
     """A click brought revenue; identified by `conversion_id` over all pools."""
 
     kind: ClassVar[Literal["conversion"]] = "conversion"
@@ -175,7 +173,9 @@ class ConversionEvent(Record, tag_field="type", tag="conversion"):
     client_time: str | None = None
 
 
-class AdjustmentEvent(Record, tag_field="type", tag="adjustment"):
+class AdjustmentEvent(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="adjustment"
+):
     """Revenue of a conversion was taken back (a refund); identified by `adjustment_id`."""
 
     kind: ClassVar[Literal["adjustment"]] = "adjustment"
@@ -191,7 +191,7 @@ class AdjustmentEvent(Record, tag_field="type", tag="adjustment"):
 Event = ClickEvent | ConversionEvent | AdjustmentEvent
 
 
-class Outcome(Record):
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one event."""
 
     outcome: OutcomeName
@@ -203,7 +203,7 @@ class Outcome(Record):
     """The field of the event that breaks the rule, for a JSON pointer."""
 
 
-class KeyRecord(Record):
+class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
     """An API key as stored: never the key itself, only its hash."""
 
     key_id: str
@@ -216,7 +216,7 @@ class KeyRecord(Record):
     """0 while the key works."""
 
 
-class ChangeRecord(Record):
+class ChangeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Who changed what, when: one row for every change that an admin call makes."""
 
     changed_us: int

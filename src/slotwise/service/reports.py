@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from slotwise.service.records import (
     DecisionRecord,
     FloorReport,
     FloorStatus,
     OutcomeName,
-    Record,
 )
 
 __all__ = [
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 
-class Rate(Record):
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """An estimate with an interval that holds at all times at once (95 %)."""
 
     mean: float
@@ -36,7 +37,7 @@ class Rate(Record):
     high: float
 
 
-class LinkReport(Record):
+class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one link; sums are exact, rates are estimates."""
 
     link_id: str
@@ -58,7 +59,7 @@ class LinkReport(Record):
     revenue_per_view_micros: Rate
 
 
-class GroupReport(Record):
+class GroupReport(msgspec.Struct, frozen=True, kw_only=True):
     """The pages of the policy or of the holdout, counted apart."""
 
     group: Literal["policy", "holdout"]
@@ -69,7 +70,7 @@ class GroupReport(Record):
     revenue_per_view_micros: Rate
 
 
-class PoolReport(Record):
+class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     """The statistics of a pool."""
 
     pool_id: str
@@ -91,7 +92,7 @@ class PoolReport(Record):
     links: tuple[LinkReport, ...]
 
 
-class FrontierPoint(Record):
+class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
     """The best revenue a page can bring when it keeps this floor."""
 
     click_floor: float
@@ -101,7 +102,7 @@ class FrontierPoint(Record):
     shadow_price: float
 
 
-class FrontierReport(Record):
+class FrontierReport(msgspec.Struct, frozen=True, kw_only=True):
     """The revenue-for-floor curve, by the present estimates; straight between its points."""
 
     pool_id: str
@@ -111,7 +112,7 @@ class FrontierReport(Record):
     points: tuple[FrontierPoint, ...]
 
 
-class Explanation(Record):
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Why a link is shown as often as it is."""
 
     link_id: str
@@ -128,7 +129,7 @@ class Explanation(Record):
     """One sentence."""
 
 
-class ReceivedEvent(Record):
+class ReceivedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One event of a decision: what was received and what became of it."""
 
     type: Literal["click", "conversion", "adjustment"]
@@ -145,7 +146,7 @@ class ReceivedEvent(Record):
     client_time: str | None
 
 
-class DecisionReport(Record):
+class DecisionReport(msgspec.Struct, frozen=True, kw_only=True):
     """A decision with everything received for it and what counts."""
 
     decision: DecisionRecord
@@ -158,7 +159,7 @@ class DecisionReport(Record):
     """Revenue that counts, or will, for each clicked link."""
 
 
-class RoundRow(Record):
+class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
     """One decision of the round log, in the form of the export."""
 
     decision_id: str
@@ -177,7 +178,7 @@ class RoundRow(Record):
     revenue_settled: bool
 
 
-class PoolHealth(Record):
+class PoolHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How fresh a pool's version is."""
 
     pool_id: str
@@ -188,7 +189,7 @@ class PoolHealth(Record):
     """Why the pool answers with its fallback order, or empty."""
 
 
-class Health(Record):
+class Health(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the service can do its work."""
 
     ready: bool

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from slotwise.service.records import (
     AdjustmentEvent,
     ChangeRecord,
@@ -14,7 +16,6 @@ from slotwise.service.records import (
     KeyRecord,
     LinkRecord,
     PoolSettings,
-    Record,
 )
 
 __all__ = [
@@ -54,7 +55,7 @@ LEVELS: tuple[Level, ...] = (CLICKS, REVENUE)
 Group = Literal["policy", "holdout"]
 
 
-class FoldPosition(Record, order=True):
+class FoldPosition(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """How far one level of a pool is folded: the last view, in order of closing, then of id."""
 
     closes_us: int
@@ -64,28 +65,28 @@ class FoldPosition(Record, order=True):
 FOLD_START = FoldPosition(closes_us=0, decision_id="")
 
 
-class StoredClick(Record):
+class StoredClick(msgspec.Struct, frozen=True, kw_only=True):
     """A click with the time by which it is judged."""
 
     event: ClickEvent
     received_us: int
 
 
-class StoredConversion(Record):
+class StoredConversion(msgspec.Struct, frozen=True, kw_only=True):
     """A conversion with the time by which it is judged."""
 
     event: ConversionEvent
     received_us: int
 
 
-class StoredAdjustment(Record):
+class StoredAdjustment(msgspec.Struct, frozen=True, kw_only=True):
     """An adjustment with the time by which it is judged."""
 
     event: AdjustmentEvent
     received_us: int
 
 
-class Refusal(Record):
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """An event for a known decision that was not stored, and why."""
 
     decision_id: str
@@ -97,7 +98,7 @@ class Refusal(Record):
     received_us: int
 
 
-class View(Record):
+class View(msgspec.Struct, frozen=True, kw_only=True):
     """A decision with everything received for it: all that attribution needs."""
 
     decision: DecisionRecord
@@ -106,7 +107,7 @@ class View(Record):
     adjustments: tuple[StoredAdjustment, ...] = ()
 
 
-class LinkCounters(Record):
+class LinkCounters(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over the views of one link in one group; integers, so exact and order-free."""
 
     click_views: int = 0
@@ -118,7 +119,7 @@ class LinkCounters(Record):
     """Late conversions less late refunds."""
 
 
-class PageCounters(Record):
+class PageCounters(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over the pages of one group, with the squares that an interval needs."""
 
     click_views: int = 0
@@ -130,25 +131,25 @@ class PageCounters(Record):
     """Sum over pages of (revenue / `max_revenue_micros`)^2; not exact, so no law holds it."""
 
 
-class Counters(Record):
+class Counters(msgspec.Struct, frozen=True, kw_only=True):
     """Every counter of a pool, or an increment to them."""
 
-    links: dict[tuple[Group, str], LinkCounters] = {}
-    pages: dict[Group, PageCounters] = {}
+    links: dict[tuple[Group, str], LinkCounters] = msgspec.field(default_factory=dict)
+    pages: dict[Group, PageCounters] = msgspec.field(default_factory=dict)
 
 
-class Progress(Record):
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """How far the store has come."""
 
     closed_until_us: int = 0
     """Windows up to here are closed for good: nothing received now can count in them."""
     latest_us: int = 0
     """The latest time the store was told."""
-    folded: dict[tuple[str, Level], FoldPosition] = {}
+    folded: dict[tuple[str, Level], FoldPosition] = msgspec.field(default_factory=dict)
     """By pool and level."""
 
 
-class Learned(Record):
+class Learned(msgspec.Struct, frozen=True, kw_only=True):
     """What a pool publishes and what its policy needs to go on after a restart."""
 
     pool_id: str
@@ -159,14 +160,14 @@ class Learned(Record):
     """The policy's state and its place in the round log; empty for policies fed by counts."""
 
 
-class SavePool(Record):
+class SavePool(msgspec.Struct, frozen=True, kw_only=True):
     """Create or replace a pool."""
 
     pool: PoolSettings
     change: ChangeRecord
 
 
-class SaveLinks(Record):
+class SaveLinks(msgspec.Struct, frozen=True, kw_only=True):
     """Create or replace links of one pool; links in `reset` lose their counters."""
 
     links: tuple[LinkRecord, ...]
@@ -174,33 +175,33 @@ class SaveLinks(Record):
     reset: tuple[str, ...] = ()
 
 
-class SaveKey(Record):
+class SaveKey(msgspec.Struct, frozen=True, kw_only=True):
     """Create or replace a key."""
 
     key: KeyRecord
     change: ChangeRecord
 
 
-class AppendDecision(Record):
+class AppendDecision(msgspec.Struct, frozen=True, kw_only=True):
     """Store a decision; an id that is there already changes nothing."""
 
     decision: DecisionRecord
 
 
-class RecordEvent(Record):
+class RecordEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Judge an event and store it; answers an `Outcome`."""
 
     event: Event
     received_us: int
 
 
-class CloseWindows(Record):
+class CloseWindows(msgspec.Struct, frozen=True, kw_only=True):
     """Promise that what arrives from now on is judged by a time after `until_us`."""
 
     until_us: int
 
 
-class ApplyFold(Record):
+class ApplyFold(msgspec.Struct, frozen=True, kw_only=True):
     """Add counted views to the counters and move the level's position, or do neither.
 
     Answers False, and changes nothing, when the position is not at `after` any more.
@@ -213,7 +214,7 @@ class ApplyFold(Record):
     increment: Counters
 
 
-class SaveLearned(Record):
+class SaveLearned(msgspec.Struct, frozen=True, kw_only=True):
     """Replace what a pool has learned and publishes."""
 
     learned: Learned
