@@ -1,0 +1,51 @@
+"""Which extra of slotwise brings a package that is not installed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from importlib import metadata
+
+from slotwise.errors import SlotwiseError
+
+__all__ = ["extras_with", "missing_package"]
+
+# Extras that a user of a command wants; `dev` and the like only gather others.
+OFFERED = ("experiments", "service", "compare", "docs")
+
+
+def missing_package(needed_by: str, error: ModuleNotFoundError) -> SlotwiseError:
+    """Return the error that names the missing package and the extra to install.
+
+    A module of slotwise itself that is missing is a bug, not a missing extra: `error` is then
+    raised again.
+    """
+    package = (error.name or "").partition(".")[0]
+    if package in ("", "slotwise"):
+        raise error
+    extras = extras_with(package, metadata.requires("slotwise") or ())
+    problem = f"`{needed_by}` needs the package {package}, which is not installed"
+    if not extras:
+        return SlotwiseError(f"{problem}; install it with: pip install {package}")
+    ways = " or ".join(f"pip install 'slotwise[{extra}]'" for extra in extras)
+    return SlotwiseError(f"{problem}; install it with: {ways}")
+
+
+def extras_with(package: str, requirements: Iterable[str]) -> list[str]:
+    """Return the extras that bring the import package `package`, by the requirements given.
+
+    >>> extras_with("prometheus_client", ["prometheus-client>=0.21; extra == 'service'"])
+    ['service']
+    """
+    found = set()
+    for requirement in requirements:
+        name = re.match(r"[A-Za-z0-9._-]+", requirement)
+        extra = re.search(r"""extra\s*==\s*['"]([^'"]+)""", requirement)
+        if name and extra and normalized(name[0]) == normalized(package):
+            found.add(extra[1])
+    return [extra for extra in OFFERED if extra in found]
+
+
+def normalized(name: str) -> str:
+    """Return `name` as package indexes compare it: lower case, dashes only."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,124 @@
+"""The program `slotwise`: find the commands, run one, say in one sentence what went wrong.
+
+Exit codes: 0 done, 1 an unexpected error (with its traceback), 2 a `SlotwiseError` or wrong
+usage, 130 stopped with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import slotwise.cli
+from slotwise.cli.extras import missing_package
+from slotwise.errors import SlotwiseError
+from slotwise.version import __version__
+
+if TYPE_CHECKING:
+    import typer
+
+__all__ = ["build_app", "command_names", "main"]
+
+# Files beside the commands that are not commands themselves.
+NOT_COMMANDS = frozenset({"extras", "main"})
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run `slotwise` with `args` (of the process by default) and return the exit code."""
+    args = sys.argv[1:] if args is None else list(args)
+    try:
+        app = build_app(args)
+        app(args, prog_name="slotwise")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except SlotwiseError as error:
+        print(f"slotwise: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def command_names() -> list[str]:
+    """Return the name of every command, in the order of the alphabet.
+
+    >>> "main" in command_names()
+    False
+    """
+    modules = pkgutil.iter_modules(slotwise.cli.__path__)
+    return sorted(module.name.replace("_", "-") for module in modules if is_command(module.name))
+
+
+def is_command(module: str) -> bool:
+    """Return whether a module of this folder is a command."""
+    return module not in NOT_COMMANDS and not module.startswith("_")
+
+
+def build_app(args: Sequence[str]) -> typer.Typer:
+    """Return the program with the command that `args` begin with, or with all of them.
+
+    Loading only what is asked for keeps a command from waiting for the packages of the others.
+    """
+    try:
+        import typer
+    except ModuleNotFoundError as error:
+        raise missing_package("slotwise", error) from error
+
+    app = typer.Typer(
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        help="Choose which links go on a page: most revenue under a click floor.",
+    )
+
+    def print_version(wanted: bool) -> None:
+        if wanted:
+            print(f"slotwise {__version__}")
+            raise typer.Exit
+
+    @app.callback()
+    def options(
+        version: bool = typer.Option(
+            False,
+            "--version",
+            callback=print_version,
+            is_eager=True,
+            help="Print the version and leave.",
+        ),
+    ) -> None:
+        pass
+
+    names = command_names()
+    for name in [args[0]] if args and args[0] in names else names:
+        add_command(app, name)
+    return app
+
+
+def add_command(app: typer.Typer, name: str) -> None:
+    """Add the command `name`, or one in its place that says which packages it lacks."""
+    try:
+        module = importlib.import_module(f"slotwise.cli.{name.replace('-', '_')}")
+    except ModuleNotFoundError as error:
+        add_stand_in(app, name, missing_package(f"slotwise {name}", error))
+    else:
+        module.register(app)
+
+
+def add_stand_in(app: typer.Typer, name: str, problem: SlotwiseError) -> None:
+    """Add a command that takes any arguments and raises `problem`."""
+
+    # Without its own --help option even `--help` is answered with what is missing.
+    @app.command(
+        name,
+        help=f"Not installed: {problem}".replace("[", r"\["),  # a bracket is markup to rich
+        add_help_option=False,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    )
+    def stand_in() -> None:
+        raise problem
+
+
+if __name__ == "__main__":
+    sys.exit(main())

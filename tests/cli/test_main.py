@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+import slotwise.cli
+from slotwise.cli.extras import extras_with
+from slotwise.cli.main import command_names, main
+from slotwise.version import __version__
+
+
+class AddCommand(Protocol):
+    def __call__(self, name: str, body: str, imports: str = "") -> None: ...
+
+
+COMMAND = """
+import typer
+{imports}
+from slotwise.errors import InvalidInput
+
+def register(app: typer.Typer) -> None:
+    @app.command("{name}")
+    def run(word: str = "nothing") -> None:
+        "Do what the test asks for."
+        {body}
+"""
+
+
+@pytest.fixture
+def add_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AddCommand]:
+    """Put a command's file where the program looks for commands."""
+    monkeypatch.setattr(slotwise.cli, "__path__", [*slotwise.cli.__path__, str(tmp_path)])
+    modules: list[str] = []
+
+    def add(name: str, body: str, imports: str = "") -> None:
+        module = name.replace("-", "_")
+        text = COMMAND.format(name=name, body=body, imports=imports)
+        (tmp_path / f"{module}.py").write_text(text)
+        modules.append(f"slotwise.cli.{module}")
+        importlib.invalidate_caches()
+
+    yield add
+    for module in modules:
+        sys.modules.pop(module, None)
+        vars(slotwise.cli).pop(module.rpartition(".")[2], None)
+
+
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"slotwise {__version__}\n"
+
+
+def test_a_file_is_a_command_under_its_own_name(
+    add_command: AddCommand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_command("say-it", "print('said', word)")
+    assert "say-it" in command_names()
+    assert main(["say-it", "--word", "hello"]) == 0
+    assert capsys.readouterr().out == "said hello\n"
+
+
+def test_help_lists_every_command(
+    add_command: AddCommand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_command("say-it", "print(word)")
+    assert main(["--help"]) == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in command_names())
+
+
+def test_a_command_loads_no_other_command(
+    add_command: AddCommand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_command("say-it", "print('said')")
+    add_command("broken", "pass", imports="raise RuntimeError('loaded')")
+    assert main(["say-it"]) == 0
+    assert capsys.readouterr().out == "said\n"
+
+
+def test_an_error_of_slotwise_is_one_sentence(
+    add_command: AddCommand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_command("fail", "raise InvalidInput.of('n_slots', 'at least 1', 0)")
+    assert main(["fail"]) == 2
+    assert capsys.readouterr().err == "slotwise: `n_slots` must be at least 1, got 0\n"
+
+
+def test_an_error_nobody_meant_keeps_its_traceback(add_command: AddCommand) -> None:
+    add_command("fail", "raise ZeroDivisionError('by accident')")
+    with pytest.raises(ZeroDivisionError, match="by accident"):
+        main(["fail"])
+
+
+def test_interrupt_is_quiet(add_command: AddCommand, capsys: pytest.CaptureFixture[str]) -> None:
+    add_command("wait", "raise KeyboardInterrupt")
+    assert main(["wait"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_code_of_exit_is_kept(add_command: AddCommand) -> None:
+    add_command("leave", "raise typer.Exit(3)")
+    assert main(["leave"]) == 3
+
+
+def test_wrong_usage_is_exit_code_2(
+    add_command: AddCommand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["no-such-command"]) == 2
+    assert "No such command" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["--word", "x"], ["--help"], ["more", "--unknown"]])
+def test_a_missing_package_names_its_extra(
+    add_command: AddCommand,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "litestar", None)
+    add_command("serve-it", "pass", "import litestar.app")
+    assert main(["serve-it", *arguments]) == 2
+    assert capsys.readouterr().err == (
+        "slotwise: `slotwise serve-it` needs the package litestar, which is not installed; "
+        "install it with: pip install 'slotwise[service]'\n"
+    )
+
+
+def test_help_lists_a_command_that_lacks_its_packages(
+    add_command: AddCommand,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setitem(sys.modules, "litestar", None)
+    add_command("serve-it", "pass", "import litestar")
+    assert main(["--help"]) == 0
+    printed = capsys.readouterr().out
+    assert "serve-it" in printed
+    assert "slotwise[service]" in printed
+
+
+def test_without_typer_the_extras_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "typer", None)
+    assert main(["--version"]) == 2
+    assert capsys.readouterr().err == (
+        "slotwise: `slotwise` needs the package typer, which is not installed; install it with: "
+        "pip install 'slotwise[experiments]' or pip install 'slotwise[service]'\n"
+    )
+
+
+def test_a_missing_module_of_slotwise_is_a_bug(add_command: AddCommand) -> None:
+    add_command("lost", "pass", "import slotwise.no_such_module")
+    with pytest.raises(ModuleNotFoundError, match=r"slotwise\.no_such_module"):
+        main(["lost"])
+
+
+def test_a_package_of_no_extra_is_named_alone() -> None:
+    requirements = ["numpy>=2", "rich>=14; extra == 'dev'"]
+    assert extras_with("numpy", requirements) == []
+    assert extras_with("rich", requirements) == []
