@@ -1,0 +1,173 @@
+"""Promises of the house style that a machine can keep an eye on."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slotwise.version import __version__
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "slotwise"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+MAX_LINES = 500
+
+# Words of other books, and the glossary's own in their place.
+FOREIGN_WORDS = {
+    "arm": "link",
+    "arms": "links",
+    "pull": "show",
+    "pulled": "shown",
+    "pulls": "views",
+    "slate": "shown, or page",
+    "slates": "pages",
+}
+
+# Folders of a machine; assembled, so that this file does not name what it looks for.
+MACHINE_FOLDERS = ("home", "root", "tmp", "work", "Users", "mnt", "private", "opt")
+MACHINE_PATH = re.compile(r"(?<![\w.~$}:/-])/(?:" + "|".join(MACHINE_FOLDERS) + r")/\w")
+
+# The part of the package that a program embeds: numpy and numba, nothing else.
+CORE = ("errors", "problem", "rounds", "version", "selection", "policies", "selector")
+CORE_PACKAGES = {"numba", "numpy", "slotwise"}
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def foreign_words(text: str) -> Iterator[str]:
+    """Yield the words that the glossary replaces, also those within a snake_case name."""
+    for word in re.findall(r"[A-Z]?[a-z]+", text):
+        if word.lower() in FOREIGN_WORDS:
+            yield word.lower()
+
+
+def tracked_files() -> list[Path]:
+    listing = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout")
+    files = (ROOT / name for name in listing.stdout.split("\0") if name)
+    return [path for path in files if path.is_file()]
+
+
+def names_in_all(path: Path) -> list[str] | None:
+    """Return what `__all__` of a module lists, or None where it has no `__all__`."""
+    for statement in ast.parse(path.read_text()).body:
+        if isinstance(statement, ast.Assign):
+            targets, value = statement.targets, statement.value
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            targets, value = [statement.target], statement.value
+        else:
+            continue
+        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+            return list(ast.literal_eval(value))
+    return None
+
+
+def packages_imported_at_once(path: Path) -> set[str]:
+    """Return the packages that importing the module imports with it."""
+    found: set[str] = set()
+    for statement in ast.parse(path.read_text()).body:
+        if isinstance(statement, ast.Import):
+            found.update(alias.name.partition(".")[0] for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and statement.module:
+            found.add(statement.module.partition(".")[0])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("best_arm = 1", ["arm"]),
+        ("class ArmState", ["arm"]),
+        ("the slate that was pulled", ["slate", "pulled"]),
+        ("an alarm, warm and charming: it translates", []),
+    ],
+)
+def test_foreign_words_are_found_within_names_only_whole(text: str, words: list[str]) -> None:
+    assert list(foreign_words(text)) == words
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_the_words_are_the_glossarys(path: Path) -> None:
+    found = {
+        f"line {number}: say {FOREIGN_WORDS[word]!r}, not {word!r}"
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        for word in foreign_words(line)
+    }
+    assert not found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_is_short_enough_to_read(path: Path) -> None:
+    n_lines = len(path.read_text().splitlines())
+    assert n_lines <= MAX_LINES, f"{n_lines} lines: split it by its ideas"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_lists_its_public_names(path: Path) -> None:
+    listed = names_in_all(path)
+    assert listed is not None, "no __all__"
+    assert len(listed) == len(set(listed)), "a name is listed twice"
+
+
+def test_no_file_names_a_path_of_a_machine() -> None:
+    found = []
+    for path in tracked_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), start=1):
+            if MACHINE_PATH.search(line):
+                found.append(f"{name_of(path)}:{number}: {line.strip()[:100]}")
+    assert not found
+
+
+@pytest.mark.parametrize("folder", MACHINE_FOLDERS)
+def test_machine_paths_are_told_from_others(folder: str) -> None:
+    assert MACHINE_PATH.search(f'open("/{folder}/someone/file")')
+    assert not MACHINE_PATH.search(f"https://shop.example/{folder}/1")
+    assert not MACHINE_PATH.search(f"src/{folder}/file")
+
+
+def test_the_changelog_has_this_version() -> None:
+    headings = re.findall(r"^## \[?([^\s\]]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert __version__ in headings
+
+
+def test_the_core_needs_numpy_and_numba_only() -> None:
+    allowed = CORE_PACKAGES | set(sys.stdlib_module_names)
+    for path in MODULES:
+        if path.relative_to(PACKAGE).parts[0].removesuffix(".py") in CORE:
+            foreign = packages_imported_at_once(path) - allowed
+            assert not foreign, f"{name_of(path)} imports {sorted(foreign)}"
+
+
+def test_dependencies_are_ranges() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    requirements = [*project["dependencies"], *(one for extra in extras.values() for one in extra)]
+    pinned = [one for one in requirements if "==" in one.partition(";")[0]]
+    loose = [one for one in requirements if ">=" not in one and not one.startswith("slotwise[")]
+    assert not pinned
+    assert not loose
+
+
+def test_the_lock_names_versions_and_no_places() -> None:
+    lines = (ROOT / "requirements-dev.lock").read_text().splitlines()
+    wrong = [
+        line for line in lines if not re.fullmatch(r"#.*|[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+", line)
+    ]
+    assert not wrong
