@@ -4,7 +4,3 @@ A file `slotwise/cli/<name>.py` is the command `slotwise <name>` (an underscore 
 has one function, `register(app: typer.Typer) -> None`, that adds the command of that name, or
 a group of subcommands, to `app`. A command parses, calls one function of the package, prints.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []
