@@ -1,0 +1,69 @@
+"""The exception tree: everything slotwise raises on purpose.
+
+    SlotwiseError
+    ├── InvalidInput         (ValueError)         an argument breaks its rule
+    ├── InvalidFeedback      (ValueError)         feedback that cannot belong to its page
+    ├── UnknownDecision      (LookupError)        feedback for a page this selector never chose
+    ├── UnknownName          (LookupError)        a policy, data set or metric nobody registered
+    ├── UnsupportedState     (ValueError)         a saved file that this version cannot read
+    ├── MissingData          (FileNotFoundError)  a file or column a data set needs is not there
+    └── InvalidConfig        (ValueError)         a settings file, named with its key
+
+Every message names the argument, the rule and the value, then says what to do.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "InvalidConfig",
+    "InvalidFeedback",
+    "InvalidInput",
+    "MissingData",
+    "SlotwiseError",
+    "UnknownDecision",
+    "UnknownName",
+    "UnsupportedState",
+]
+
+
+class SlotwiseError(Exception):
+    """The root of every error that slotwise raises on purpose."""
+
+
+class InvalidInput(SlotwiseError, ValueError):
+    """An argument breaks its rule.
+
+    >>> raise InvalidInput.of("n_slots", "at least 1", 0)
+    Traceback (most recent call last):
+    slotwise.errors.InvalidInput: `n_slots` must be at least 1, got 0
+    """
+
+    @classmethod
+    def of(cls, name: str, rule: str, value: object, advice: str = "") -> InvalidInput:
+        """Build the message "`name` must be *rule*, got *value*" with optional advice."""
+        message = f"`{name}` must be {rule}, got {value!r}"
+        return cls(f"{message}; {advice}" if advice else message)
+
+
+class InvalidFeedback(SlotwiseError, ValueError):
+    """Feedback that cannot belong to its page: a link not shown, revenue without a click."""
+
+
+class UnknownDecision(SlotwiseError, LookupError):
+    """Feedback for a page that this selector never chose, or has already forgotten."""
+
+
+class UnknownName(SlotwiseError, LookupError):
+    """A policy, data set or metric that nobody registered."""
+
+
+class UnsupportedState(SlotwiseError, ValueError):
+    """A saved file that this version of slotwise cannot read."""
+
+
+class MissingData(SlotwiseError, FileNotFoundError):
+    """A file or column that a data set needs is not where the user said."""
+
+
+class InvalidConfig(SlotwiseError, ValueError):
+    """A settings file breaks a rule; the message starts with the file and the key."""

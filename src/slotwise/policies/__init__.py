@@ -1,0 +1,69 @@
+"""The policies, and the only registry of them: everything else finds a policy here."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from slotwise.errors import InvalidInput, UnknownName
+from slotwise.policies.con_ucb import ConUCB
+from slotwise.policies.contract import Estimates, Policy, State
+from slotwise.policies.cucb import CUCB
+from slotwise.policies.exp3m import Exp3M
+from slotwise.policies.fixed_mix import FixedMix
+from slotwise.policies.lexp import LExp
+from slotwise.policies.uniform import Uniform
+from slotwise.selection.compiled import compiled
+
+__all__ = [
+    "CUCB",
+    "POLICIES",
+    "ConUCB",
+    "Estimates",
+    "Exp3M",
+    "FixedMix",
+    "LExp",
+    "Policy",
+    "State",
+    "Uniform",
+    "compiled",
+    "make_policy",
+    "policy_settings",
+]
+
+POLICIES: dict[str, type[Policy]] = {
+    policy.name: policy for policy in (ConUCB, LExp, CUCB, Exp3M, Uniform, FixedMix)
+}
+
+
+def policy_settings(policy: Policy) -> dict[str, Any]:
+    """Return the settings of a policy by name, as plain values.
+
+    >>> policy_settings(ConUCB(horizon=100))
+    {'horizon': 100, 'failure_probability': 0.01, 'gamma_scale': 1.0}
+    """
+    return dataclasses.asdict(policy) if dataclasses.is_dataclass(policy) else {}
+
+
+def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Policy:
+    """Return the policy registered under `name` with these settings.
+
+    >>> make_policy("con-ucb", {"horizon": 1000}).gamma_scale
+    1.0
+    >>> make_policy("con-ubc")
+    Traceback (most recent call last):
+    slotwise.errors.UnknownName: no policy is called 'con-ubc'; did you mean 'con-ucb'?
+    """
+    if name not in POLICIES:
+        close = difflib.get_close_matches(name, POLICIES, n=1)
+        advice = f"did you mean {close[0]!r}?" if close else "known are " + ", ".join(POLICIES)
+        raise UnknownName(f"no policy is called {name!r}; {advice}")
+    policy = POLICIES[name]
+    known = [field.name for field in dataclasses.fields(policy) if field.init]  # type: ignore[arg-type]
+    for setting in settings or {}:
+        if setting not in known:
+            rule = f"one of {', '.join(known)}" if known else f"absent: {name} has no settings"
+            raise InvalidInput.of("settings", rule, setting)
+    return policy(**(settings or {}))

@@ -1,0 +1,47 @@
+"""Views and outcomes per level and link: all that most policies need to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from slotwise.policies.contract import Floats, Knowledge, Policy, State
+from slotwise.problem import Problem
+
+__all__ = ["Counts", "CountingPolicy", "new_counts"]
+
+
+class Counts(NamedTuple):
+    """Settled views and sums of outcomes, each of shape (n_levels, n_links)."""
+
+    views: Floats
+    sums: Floats
+
+
+def new_counts(problem: Problem) -> Counts:
+    """Return counts of nothing."""
+    shape = (problem.n_levels, problem.n_links)
+    return Counts(views=np.zeros(shape), sums=np.zeros(shape))
+
+
+class CountingPolicy(Policy):
+    """A policy whose knowledge is its counts: restoring replays them as one large batch."""
+
+    per_link: ClassVar[frozenset[str]] = frozenset({"views", "sums"})
+
+    def knowledge(self, state: Any) -> Knowledge:
+        """Return the counts of the state."""
+        return {"views": state.counts.views.copy(), "sums": state.counts.sums.copy()}
+
+    def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
+        """Return a state that has seen exactly these counts."""
+        state = self.start(problem)
+        links = np.arange(problem.n_links)
+        certain = np.ones(problem.n_links)
+        for level in range(problem.n_levels):
+            views = np.ascontiguousarray(knowledge["views"][level])
+            sums = np.ascontiguousarray(knowledge["sums"][level])
+            type(self).learn(state, level, links, certain, views, sums)
+        return state

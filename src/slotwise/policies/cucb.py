@@ -1,0 +1,110 @@
+"""CUCB, the baseline that looks at revenue alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from slotwise.policies.contract import Floats, Knowledge, Links, State
+from slotwise.policies.counts import CountingPolicy, Counts, new_counts
+from slotwise.problem import Problem
+from slotwise.selection.compiled import compiled
+from slotwise.selection.confidence import cucb_bonus
+from slotwise.selection.mix import Mix, new_mix
+from slotwise.selection.price_search import Search, new_search
+from slotwise.selection.top_links import take_top_links
+
+__all__ = ["CUCB"]
+
+NEVER_SHOWN = 1e150
+"""Stands for 1 / sqrt(0): larger than any bound, so that links never shown come first."""
+
+
+class CUCBState(NamedTuple):
+    """Counts, and of each link the mean revenue and 1 / sqrt(views)."""
+
+    n_slots: int
+    counts: Counts
+    mean: Floats
+    width: Floats
+    rounds: Floats
+    search: Search
+    mix: Mix
+
+
+@compiled
+def choose(state: CUCBState, rng: np.random.Generator) -> None:  # noqa: ARG001
+    """Take the links with the largest bounds; exact ties share their slots."""
+    bonus = cucb_bonus(1.0 + state.rounds[0])
+    take_top_links(state.mean, state.width, bonus, state.n_slots, state.search, state.mix)
+
+
+@compiled
+def learn(
+    state: CUCBState,
+    level: int,
+    links: Links,
+    probabilities: Floats,  # noqa: ARG001
+    views: Floats,
+    outcomes: Floats,
+) -> None:
+    """Count; the round number goes on with the last level, the only one that matters here."""
+    counts = state.counts
+    last = len(counts.views) - 1
+    for k in range(len(links)):
+        link = links[k]
+        counts.views[level, link] += views[k]
+        counts.sums[level, link] += outcomes[k]
+        if level == last:
+            state.rounds[0] += views[k] / state.n_slots
+            n_views = counts.views[level, link]
+            if n_views > 0.0:
+                state.mean[link] = counts.sums[level, link] / n_views
+                state.width[link] = 1.0 / np.sqrt(n_views)
+
+
+@dataclass(frozen=True)
+class CUCB(CountingPolicy):
+    """CUCB (Chen, Wang and Yuan 2013), fed with revenue; the floor is not its business.
+
+        show the L largest  m_i + sqrt(3 ln t / (2 n_i)),   m_i = sum_i / n_i
+
+    Links never shown come first; no cap at 1. `t` counts the rounds whose revenue is settled.
+
+    >>> from slotwise.problem import Problem
+    >>> state = CUCB().start(Problem(n_links=3, n_slots=1))
+    >>> CUCB.learn(state, 1, np.array([0]), np.ones(1), np.ones(1), np.ones(1))
+    >>> CUCB.choose(state, np.random.default_rng(1))
+    >>> state.mix.open[:2].tolist()          # links 1 and 2 were never shown
+    [1, 2]
+    """
+
+    name: ClassVar[str] = "cucb"
+    choose: ClassVar[Any] = staticmethod(choose)
+    learn: ClassVar[Any] = staticmethod(learn)
+    keeps_floor: ClassVar[bool] = False
+
+    def start(self, problem: Problem) -> CUCBState:
+        """Return a state in which no link was ever shown."""
+        return CUCBState(
+            n_slots=problem.n_slots,
+            counts=new_counts(problem),
+            mean=np.zeros(problem.n_links),
+            width=np.full(problem.n_links, NEVER_SHOWN),
+            rounds=np.zeros(1),
+            search=new_search(problem.n_links),
+            mix=new_mix(problem.n_links),
+        )
+
+    def knowledge(self, state: CUCBState) -> Knowledge:
+        """Return the counts and the number of rounds behind them."""
+        return {**super().knowledge(state), "rounds": state.rounds.copy()}
+
+    def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
+        """Return a state that has seen these counts in this many rounds."""
+        state: Any = super().restore(problem, knowledge)
+        state.rounds[:] = knowledge["rounds"]
+        return state  # type: ignore[no-any-return]

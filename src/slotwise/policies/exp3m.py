@@ -1,0 +1,98 @@
+"""Exp3.M, the baseline that trusts no distribution."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from slotwise.policies.contract import Floats, Links, require_horizon
+from slotwise.policies.exponential_weights import (
+    Weights,
+    WeightsPolicy,
+    mix_weights,
+    new_weights,
+    new_weights_mix,
+    raise_weight,
+)
+from slotwise.problem import Problem
+from slotwise.selection.compiled import compiled
+from slotwise.selection.mix import Mix
+
+__all__ = ["Exp3M"]
+
+
+class Rule(NamedTuple):
+    """The settings as numbers; `step` is L gamma / K, `last_level` the one that is learned."""
+
+    n_slots: int
+    exploration: float
+    step: float
+    last_level: int
+
+
+class Exp3MState(NamedTuple):
+    """Weights, and the mix over all links."""
+
+    rule: Rule
+    weights: Weights
+    mix: Mix
+
+
+@compiled
+def choose(state: Exp3MState, rng: np.random.Generator) -> None:  # noqa: ARG001
+    """Mix the capped weights with uniform play."""
+    mix_weights(state.weights, state.rule.exploration, state.rule.n_slots, state.mix)
+
+
+@compiled
+def learn(
+    state: Exp3MState,
+    level: int,
+    links: Links,
+    probabilities: Floats,
+    views: Floats,
+    outcomes: Floats,
+) -> None:
+    """Raise each weight by its revenue over its probability; capped links stay as they are."""
+    if level != state.rule.last_level:
+        return
+    for k in range(len(links)):
+        if probabilities[k] < 1.0 and outcomes[k] > 0.0:
+            gain = outcomes[k] / views[k] / probabilities[k]
+            raise_weight(state.weights, links[k], state.rule.step * gain)
+
+
+@dataclass(frozen=True)
+class Exp3M(WeightsPolicy):
+    """Exp3.M (Uchiya, Nakamura and Kudo 2010), fed with revenue; it knows no floor.
+
+        gamma = min(1, sqrt(K ln(K/L) / ((e-1) L T)))
+        p = L ((1-gamma) w~ / sum of w~ + gamma/K),    w~ the capped weights
+        w <- w exp(L gamma g^ / K) outside the capped set,    g^ = g / p on shown links
+
+    >>> from slotwise.problem import Problem
+    >>> state = Exp3M(horizon=100).start(Problem(n_links=4, n_slots=2))
+    >>> Exp3M.choose(state, np.random.default_rng(1))
+    >>> state.mix.chances.round(3).tolist()
+    [0.5, 0.5, 0.5, 0.5]
+    """
+
+    horizon: int | None = None
+
+    name: ClassVar[str] = "exp3-m"
+    choose: ClassVar[Any] = staticmethod(choose)
+    learn: ClassVar[Any] = staticmethod(learn)
+    keeps_floor: ClassVar[bool] = False
+
+    def start(self, problem: Problem) -> Exp3MState:
+        """Return equal weights."""
+        horizon = require_horizon(self.name, self.horizon, problem)
+        n_links, n_slots = problem.n_links, problem.n_slots
+        spread = n_links * math.log(n_links / n_slots) / ((math.e - 1) * n_slots * horizon)
+        exploration = min(1.0, math.sqrt(spread))
+        step = n_slots * exploration / n_links
+        rule = Rule(n_slots, exploration, step, problem.n_levels - 1)
+        return Exp3MState(rule, new_weights(n_links), new_weights_mix(n_links))

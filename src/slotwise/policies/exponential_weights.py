@@ -1,0 +1,147 @@
+"""Exponential weights with capping: what Exp3.M and LExp have in common.
+
+    p = L ((1 - gamma) w~ / sum of w~ + gamma / K)
+
+where w~ caps the weights at the level alpha that makes the largest probability exactly 1:
+
+    alpha = beta * sum of min(w, alpha),      beta = (1/L - gamma/K) / (1 - gamma)
+
+The right side is concave in alpha, so a positive solution is unique; it is found by capping
+what lies above, which only lowers alpha, until nothing more does. Capped links (the set S) have
+probability exactly 1.0, which is how `learn` recognises them in the round itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from slotwise.policies.contract import Floats, Knowledge, Policy
+from slotwise.problem import Problem
+from slotwise.selection.compiled import compiled
+from slotwise.selection.mix import N_OPEN, Mix, new_mix
+
+__all__ = [
+    "Weights",
+    "WeightsPolicy",
+    "mix_weights",
+    "new_weights",
+    "new_weights_mix",
+    "raise_weight",
+]
+
+LARGEST_LOG = 60.0
+"""When a weight passes e to this power, all weights are taken relative to the largest."""
+
+
+class Weights(NamedTuple):
+    """Log-weights, and the weights relative to e to the power `base[0]`."""
+
+    logs: Floats
+    relative: Floats
+    base: Floats
+
+
+def new_weights(n_links: int) -> Weights:
+    """Return equal weights."""
+    return Weights(logs=np.zeros(n_links), relative=np.ones(n_links), base=np.zeros(1))
+
+
+def new_weights_mix(n_links: int) -> Mix:
+    """Return a mix in which every link is open."""
+    mix = new_mix(n_links)
+    mix.open[:] = np.arange(n_links)
+    mix.sizes[N_OPEN] = n_links
+    return mix
+
+
+@compiled
+def _rebase(weights: Weights) -> None:
+    weights.base[0] = np.max(weights.logs)
+    for link in range(len(weights.logs)):
+        weights.relative[link] = np.exp(weights.logs[link] - weights.base[0])
+
+
+@compiled
+def raise_weight(weights: Weights, link: int, amount: float) -> None:
+    """Multiply the weight of a link by e to the power `amount`."""
+    weights.logs[link] += amount
+    above = weights.logs[link] - weights.base[0]
+    if above > LARGEST_LOG:
+        _rebase(weights)
+    else:
+        weights.relative[link] = np.exp(above)
+
+
+@compiled
+def _capped_sum(relative: Floats, cap: float) -> tuple[int, float]:
+    """Return how many weights reach the cap and the sum of those that do not."""
+    n_capped = 0
+    rest_even = rest_odd = 0.0
+    n_links = len(relative)
+    for link in range(0, n_links - 1, 2):
+        even, odd = relative[link], relative[link + 1]
+        n_capped += (even >= cap) + (odd >= cap)
+        rest_even += even if even < cap else 0.0
+        rest_odd += odd if odd < cap else 0.0
+    if n_links % 2 == 1:
+        last = relative[n_links - 1]
+        n_capped += last >= cap
+        rest_even += last if last < cap else 0.0
+    return n_capped, rest_even + rest_odd
+
+
+@compiled
+def mix_weights(weights: Weights, exploration: float, n_slots: int, mix: Mix) -> None:
+    """Write the capped and mixed probabilities of all links into `mix`."""
+    relative, chances = weights.relative, mix.chances
+    n_links = len(relative)
+    if n_slots == n_links or exploration >= 1.0:
+        chances[:] = n_slots / n_links
+        return
+    beta = (1.0 / n_slots - exploration / n_links) / (1.0 - exploration)
+    cap = np.inf
+    n_capped, rest = _capped_sum(relative, cap)
+    total = rest
+    while True:
+        lower = beta * rest / (1.0 - n_capped * beta)
+        n_more, rest_left = _capped_sum(relative, lower)
+        if n_more <= n_capped:
+            break
+        cap, n_capped, rest = lower, n_more, rest_left
+        total = n_capped * lower + rest
+    if n_capped > 0:
+        cap = lower
+        total = n_capped * lower + rest
+    scale = n_slots * (1.0 - exploration) / total
+    share = n_slots * exploration / n_links
+    for link in range(n_links):
+        weight = relative[link]
+        chances[link] = 1.0 if weight >= cap else min(1.0, scale * weight + share)
+
+
+class WeightsPolicy(Policy):
+    """A policy whose knowledge is its log-weights; it needs the probabilities of every page."""
+
+    per_link: ClassVar[frozenset[str]] = frozenset({"log_weights"})
+    learns_from_counts: ClassVar[bool] = False
+
+    def knowledge(self, state: Any) -> Knowledge:
+        """Return the log-weights."""
+        return {"log_weights": state.weights.logs.copy()}
+
+    def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Any:
+        """Return a state with these log-weights."""
+        state: Any = self.start(problem)
+        state.weights.logs[:] = knowledge["log_weights"]
+        _rebase(state.weights)
+        return state
+
+    def newcomer(self, knowledge: Knowledge) -> Knowledge:
+        """Start a link that joins at the mean weight of the pool, neither first nor last."""
+        logs = knowledge["log_weights"]
+        highest = logs.max()
+        mean = highest + np.log(np.mean(np.exp(logs - highest)))
+        return {"log_weights": np.asarray(mean)}

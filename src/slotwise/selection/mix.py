@@ -1,0 +1,62 @@
+"""The mix: how likely each link is to be on the page, without touching the links that are not.
+
+A page has few sure links, fewer open ones and at times a large group that ties exactly.
+Keeping the three apart makes a page view cost what the page costs, not what the pool costs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["N_OPEN", "N_SURE", "N_TIED", "TIED_SLOTS", "Mix", "dense_probabilities", "new_mix"]
+
+N_SURE, N_OPEN, N_TIED, TIED_SLOTS = 0, 1, 2, 3
+
+
+class Mix(NamedTuple):
+    """Inclusion probabilities of a page in three parts; `sizes` says how much of each is used.
+
+    `sure[:n]` are on the page; `open[:n]` with probability `chances[:n]` each; `tied[:n]`
+    share `sizes[TIED_SLOTS]` slots equally. The three expected sizes add up to `n_slots`.
+    `swaps` is scratch for drawing the tied.
+    """
+
+    sure: NDArray[np.int64]
+    open: NDArray[np.int64]
+    chances: NDArray[np.float64]
+    tied: NDArray[np.int64]
+    swaps: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+
+def new_mix(n_links: int) -> Mix:
+    """Return an empty mix for a pool of `n_links` links."""
+    return Mix(
+        sure=np.zeros(n_links, np.int64),
+        open=np.zeros(n_links, np.int64),
+        chances=np.zeros(n_links),
+        tied=np.zeros(n_links, np.int64),
+        swaps=np.zeros(n_links, np.int64),
+        sizes=np.zeros(4, np.int64),
+    )
+
+
+def dense_probabilities(mix: Mix) -> NDArray[np.float64]:
+    """Return the probability of every link of the pool.
+
+    >>> mix = new_mix(5)
+    >>> mix.sure[0], mix.open[:2], mix.chances[:2] = 4, (0, 2), (0.25, 0.75)
+    >>> mix.sizes[:] = 1, 2, 0, 0
+    >>> dense_probabilities(mix).tolist()
+    [0.25, 0.0, 0.75, 0.0, 1.0]
+    """
+    probabilities = np.zeros(len(mix.sure))
+    n_sure, n_open, n_tied, tied_slots = mix.sizes
+    probabilities[mix.sure[:n_sure]] = 1.0
+    probabilities[mix.open[:n_open]] = mix.chances[:n_open]
+    if n_tied:
+        probabilities[mix.tied[:n_tied]] = tied_slots / n_tied
+    return probabilities
