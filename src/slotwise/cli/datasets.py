@@ -1,0 +1,160 @@
+"""`slotwise datasets`: which data sets there are, and what one of them holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from slotwise.environments.datasets import (
+    DATASETS,
+    Dataset,
+    Loader,
+    LookAlike,
+    load_dataset,
+    look_ahead,
+)
+from slotwise.errors import InvalidInput
+
+__all__ = ["register"]
+
+QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+HELP = """List the data sets, or show one: its sizes, its optimum and its rates.
+
+Examples:
+
+  slotwise datasets
+
+  slotwise datasets coupon-like --floor 5
+
+  slotwise datasets edx-course --data downloads
+
+  slotwise datasets table --data links.csv -o n_slots=10 -o click_floor=0.4
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+
+    @app.command("datasets", help=HELP)
+    def datasets(
+        name: Annotated[str | None, typer.Argument(help="The data set to show.")] = None,
+        data: Annotated[
+            Path | None, typer.Option("--data", help="The directory with the original files.")
+        ] = None,
+        floor: Annotated[
+            float | None, typer.Option("--floor", help="Another floor, in clicks a page view.")
+        ] = None,
+        option: Annotated[
+            list[str] | None,
+            typer.Option("--option", "-o", help="An option of the data set, as name=value."),
+        ] = None,
+    ) -> None:
+        console = Console()
+        if name is None:
+            if data is not None or floor is not None or option:
+                rule = "given together with --data, --floor or --option"
+                raise InvalidInput.of("NAME", rule, None)
+            console.print(overview())
+            return
+        options = dict(parse_option(text) for text in option or [])
+        if floor is not None:
+            options["click_floor"] = floor
+        show(console, load_dataset(name, data, **options))
+
+
+def parse_option(text: str) -> tuple[str, str | int | float]:
+    """Split "name=value"; a value that reads as a number is one.
+
+    >>> parse_option("n_slots=10"), parse_option("click_rate=views-per-day")
+    (('n_slots', 10), ('click_rate', 'views-per-day'))
+    """
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise InvalidInput.of("--option", "name=value", text)
+    for number in (int, float):
+        try:
+            return name, number(value)
+        except ValueError:
+            continue
+    return name, value
+
+
+def overview() -> Table:
+    """Return the table of all data sets."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.caption = "Loaders read the original files: slotwise datasets NAME --data DIR"
+    table.caption_justify = "left"
+    table.add_column("name", no_wrap=True)
+    for heading in ("links", "slots"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("floor", no_wrap=True)
+    table.add_column("what")
+    for entry in DATASETS.values():
+        table.add_row(*overview_row(entry))
+    return table
+
+
+def overview_row(entry: LookAlike | Loader) -> list[str]:
+    """Return the cells of one data set."""
+    if isinstance(entry, LookAlike):
+        dataset = entry.build()
+        floor = f"{dataset.click_floor:g}, {look_ahead(dataset).floor}"
+        return [entry.name, f"{dataset.n_links}", f"{dataset.n_slots}", floor, dataset.title]
+    if entry.n_links is None or entry.page is None:
+        sizes = ["any", "any", "any"]
+    else:
+        sizes = [f"{entry.n_links}", f"{entry.page.n_slots}", f"{entry.page.click_floor:g}"]
+    return [entry.name, *sizes, f"Loader; files: {entry.origin}"]
+
+
+def show(console: Console, dataset: Dataset) -> None:
+    """Print what a data set holds and what its floor asks for."""
+    console.print(f"[bold]{dataset.name}[/]: {dataset.title}", highlight=False)
+    for line in (dataset.source, *dataset.notes):
+        console.print(f"  {line}", highlight=False, markup=False)
+    console.print(facts(dataset))
+    console.print(rates(dataset))
+
+
+def facts(dataset: Dataset) -> Table:
+    """Return the sizes, and revenue and clicks of the best pages."""
+    outlook = look_ahead(dataset)
+    reached = outlook.floor != "out of reach"
+    best = "best revenue at the floor" if reached else "revenue of the most clicked page"
+    rows = {
+        "links": f"{dataset.n_links}",
+        "slots": f"{dataset.n_slots}",
+        "failure probability": f"{dataset.failure_probability:g}",
+        "floor, in clicks a page view": f"{dataset.click_floor:g} ({outlook.floor})",
+        best: f"{outlook.revenue:.4f} with {outlook.clicks:.3f} clicks",
+        "best revenue without a floor": f"{outlook.revenue_without_floor:.4f} "
+        f"with {outlook.clicks_without_floor:.3f} clicks",
+        "most clicks that can be had": f"{outlook.most_clicks:.3f}",
+        "shadow price of a click": f"{outlook.shadow_price:.4f}" if reached else "none",
+    }
+    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
+    for row in rows.items():
+        table.add_row(*row)
+    return table
+
+
+def rates(dataset: Dataset) -> Table:
+    """Return the quantiles of the three rates."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("rate at quantile", no_wrap=True)
+    for quantile in QUANTILES:
+        table.add_column(f"{quantile:.0%}", justify="right", no_wrap=True)
+    named = {
+        "click rate": dataset.click_rate,
+        "revenue per click": dataset.revenue_per_click,
+        "revenue rate": dataset.revenue_rate,
+    }
+    for name, values in named.items():
+        table.add_row(name, *(f"{value:.4f}" for value in np.quantile(values, QUANTILES)))
+    return table

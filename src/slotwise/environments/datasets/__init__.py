@@ -1,0 +1,26 @@
+"""Data sets: look-alikes drawn from written recipes, and loaders of the original files.
+
+Reading files needs polars (`pip install 'slotwise[experiments]'`); the look-alikes do not.
+"""
+
+from slotwise.environments.datasets.ads_like import ads_recipe
+from slotwise.environments.datasets.coupon_like import coupon_recipe
+from slotwise.environments.datasets.dataset import Dataset
+from slotwise.environments.datasets.edx_like import edx_recipe
+from slotwise.environments.datasets.outlook import Outlook, look_ahead
+from slotwise.environments.datasets.registry import DATASETS, Loader, LookAlike, load_dataset
+from slotwise.environments.datasets.tiny_rates import tiny_rates_recipe
+
+__all__ = [
+    "DATASETS",
+    "Dataset",
+    "Loader",
+    "LookAlike",
+    "Outlook",
+    "ads_recipe",
+    "coupon_recipe",
+    "edx_recipe",
+    "load_dataset",
+    "look_ahead",
+    "tiny_rates_recipe",
+]

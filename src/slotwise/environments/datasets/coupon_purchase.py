@@ -1,0 +1,129 @@
+"""`coupon-purchase`: views and purchases of Ponpare's coupons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from slotwise.environments.datasets.dataset import Dataset
+from slotwise.environments.datasets.page import Page
+from slotwise.environments.datasets.scaling import min_max
+from slotwise.environments.datasets.source_files import (
+    SourceFile,
+    check_cells,
+    numbers_of,
+    read_blocks,
+    read_columns,
+)
+from slotwise.environments.datasets.tally import Tally
+from slotwise.errors import InvalidInput
+
+__all__ = ["CouponPurchase"]
+
+ORIGIN = 'download it from the Kaggle competition "Coupon Purchase Prediction"'
+COUPON, DISPLAY_DAYS = "COUPON_ID_hash", "DISPPERIOD"
+VISITED, PURCHASED = "VIEW_COUPON_ID_hash", "PURCHASE_FLG"
+CLICK_RATES = ("views", "views-per-day")
+
+
+@dataclass(frozen=True)
+class CouponPurchase:
+    """Loader of `coupon_visit_train.csv` and `coupon_list_train.csv`.
+
+    A link is a coupon of the list. Of those displayed for at least `min_display_days` days the
+    `n_links` most viewed are taken, ties by identifier. There is no log of impressions, so the
+    click rate needs a denominator of its own, `click_rate`:
+
+    - "views": views, min-max scaled over the coupons taken
+    - "views-per-day": views a display day, divided by the largest of the coupons taken
+
+    The revenue per click is purchases over views. Visits to coupons that are not in the list
+    are dropped, and the notes count them.
+    """
+
+    click_rate: str = "views"
+    n_links: int = 271
+    min_display_days: int = 1
+
+    def __post_init__(self) -> None:
+        if self.click_rate not in CLICK_RATES:
+            raise InvalidInput.of("click_rate", " or ".join(CLICK_RATES), self.click_rate)
+        if self.n_links < 1:
+            raise InvalidInput.of("n_links", "at least 1", self.n_links)
+
+    def load(self, directory: Path, page: Page) -> Dataset:
+        """Read the two files in `directory`; the larger one block by block."""
+        coupons = _listed_coupons(directory)
+        visits = _tally_visits(directory)
+        listed = visits.join(coupons, on=COUPON, how="inner")
+        n_unlisted = int(visits["views"].sum()) - int(listed["views"].sum())
+        n_coupons = visits.height - listed.height
+        eligible = listed.filter(pl.col("days") >= self.min_display_days)
+        if not eligible.height:
+            rule = "low enough that a viewed coupon is left"
+            raise InvalidInput.of("min_display_days", rule, self.min_display_days)
+        chosen = eligible.sort("views", COUPON, descending=[True, False]).head(self.n_links)
+        counts = _Counts(*(chosen[name].to_numpy() for name in _Counts._fields))
+        return Dataset(
+            name="coupon-purchase",
+            title="Coupon-Purchase",
+            click_rate=self._click_rate(counts),
+            revenue_per_click=np.asarray(counts.purchases / counts.views),
+            n_slots=page.n_slots,
+            click_floor=page.click_floor,
+            failure_probability=page.failure_probability,
+            look_alike=False,
+            source=f"Ponpare's log: {chosen.height} of {eligible.height} viewed coupons",
+            notes=(
+                f"links: the {chosen.height} most viewed listed coupons",
+                f"left out: coupons displayed for less than {self.min_display_days} days",
+                f"click rate: {self.click_rate}, scaled; revenue: purchases / views",
+                f"dropped {n_unlisted} visits to {n_coupons} coupons that are not listed",
+            ),
+            link_names=tuple(chosen[COUPON]),
+        )
+
+    def _click_rate(self, counts: _Counts) -> NDArray[np.float64]:
+        if self.click_rate == "views":
+            return min_max("views", counts.views)
+        views_per_day = counts.views / counts.days
+        return np.asarray(views_per_day / views_per_day.max())
+
+
+class _Counts(NamedTuple):
+    """What is known of each coupon taken."""
+
+    views: NDArray[np.float64]
+    purchases: NDArray[np.float64]
+    days: NDArray[np.float64]
+
+
+def _listed_coupons(directory: Path) -> pl.DataFrame:
+    """Return the coupons of the list with their display days, at least one each."""
+    source = SourceFile.find(directory, "coupon-purchase", "coupon_list_train.csv", ORIGIN)
+    block = read_columns(source, [COUPON, DISPLAY_DAYS])
+    days = numbers_of(source, block, DISPLAY_DAYS)
+    is_first = block.rows[COUPON].is_first_distinct() & block.rows[COUPON].is_not_null()
+    check_cells(source, block, COUPON, is_first, "an identifier that occurs once")
+    return pl.DataFrame({COUPON: block.rows[COUPON], "days": np.maximum(days, 1.0)})
+
+
+def _tally_visits(directory: Path) -> pl.DataFrame:
+    """Return views and purchases of each coupon that was visited."""
+    source = SourceFile.find(directory, "coupon-purchase", "coupon_visit_train.csv", ORIGIN)
+    tally = Tally(VISITED)
+    for block in read_blocks(source, [VISITED, PURCHASED]):
+        is_flag = block.rows[PURCHASED].is_in(["0", "1"])
+        check_cells(source, block, PURCHASED, is_flag, "0 or 1")
+        check_cells(source, block, VISITED, block.rows[VISITED].is_not_null(), "an identifier")
+        tally.add(
+            block.rows.lazy(),
+            views=pl.len(),
+            purchases=(pl.col(PURCHASED) == "1").sum(),
+        )
+    return tally.totals("views", "purchases").rename({VISITED: COUPON})

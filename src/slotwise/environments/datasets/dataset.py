@@ -1,0 +1,99 @@
+"""A data set: what every link of a pool truly brings, and the page to fill from it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.errors import InvalidInput
+
+__all__ = ["Dataset"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Two rates for every link, and the page, floor and failure probability that go with them.
+
+    `click_rate` and `revenue_per_click` are copied on creation, checked to lie in [0, 1] and
+    made read-only. `source` says in one sentence where the numbers come from; `notes` says
+    what was left out or chosen on the way. `look_alike` is true when the numbers were drawn
+    from a recipe instead of read from the original files.
+
+    >>> pool = Dataset(
+    ...     name="three", title="Three links", click_rate=[0.5, 0.2, 0.1],
+    ...     revenue_per_click=[0.1, 0.5, 1.0], n_slots=2, click_floor=0.6,
+    ...     failure_probability=0.01, look_alike=False, source="made up")
+    >>> pool.n_links, pool.revenue_rate.tolist()
+    (3, [0.05, 0.1, 0.1])
+    >>> pool.with_floor(2.5)
+    Traceback (most recent call last):
+    slotwise.errors.InvalidInput: `click_floor` must be at least 0 and below n_slots (2), got 2.5
+    """
+
+    name: str
+    title: str
+    click_rate: NDArray[np.float64]
+    revenue_per_click: NDArray[np.float64]
+    n_slots: int
+    click_floor: float
+    failure_probability: float
+    look_alike: bool
+    source: str
+    notes: tuple[str, ...] = ()
+    link_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("click_rate", "revenue_per_click"):
+            object.__setattr__(self, name, _checked_rates(name, getattr(self, name)))
+        if len(self.revenue_per_click) != self.n_links:
+            rule = f"as long as `click_rate` ({self.n_links})"
+            raise InvalidInput.of("revenue_per_click", rule, len(self.revenue_per_click))
+        if not 1 <= self.n_slots <= self.n_links:
+            rule = f"from 1 to the number of links ({self.n_links})"
+            raise InvalidInput.of("n_slots", rule, self.n_slots)
+        if not math.isfinite(self.click_floor) or not 0 <= self.click_floor < self.n_slots:
+            rule = f"at least 0 and below n_slots ({self.n_slots})"
+            raise InvalidInput.of("click_floor", rule, self.click_floor)
+        if not 0 < self.failure_probability < 1:
+            raise InvalidInput.of(
+                "failure_probability", "between 0 and 1", self.failure_probability
+            )
+        if self.link_names is not None and len(set(self.link_names)) != self.n_links:
+            rule = f"as many different names as there are links ({self.n_links})"
+            raise InvalidInput.of("link_names", rule, len(set(self.link_names)))
+
+    @property
+    def n_links(self) -> int:
+        """How many links the pool has."""
+        return len(self.click_rate)
+
+    @property
+    def revenue_rate(self) -> NDArray[np.float64]:
+        """What showing each link brings: click rate times revenue per click."""
+        return self.click_rate * self.revenue_per_click
+
+    @property
+    def most_clicks(self) -> float:
+        """Expected clicks of the most clicked page: no floor above it can be met."""
+        return float(np.sort(self.click_rate)[-self.n_slots :].sum())
+
+    def with_floor(self, click_floor: float) -> Dataset:
+        """Return the same pool and page under another floor."""
+        return replace(self, click_floor=click_floor)
+
+
+def _checked_rates(name: str, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a read-only copy of `rates`, all of them in [0, 1]."""
+    checked = np.array(rates, dtype=np.float64)
+    if checked.ndim != 1 or len(checked) == 0:
+        raise InvalidInput.of(name, "one number for each link", checked.shape)
+    outside = np.flatnonzero(~((checked >= 0) & (checked <= 1)))
+    if len(outside):
+        rule = "from 0 to 1 for every link"
+        first = int(outside[0])
+        raise InvalidInput.of(name, rule, float(checked[first]), f"see link {first}")
+    checked.flags.writeable = False
+    return checked

@@ -1,0 +1,52 @@
+"""What a floor asks of a data set: the optimum under it, without it, and the most clicks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slotwise.environments.datasets.dataset import Dataset
+from slotwise.selection import solve
+
+__all__ = ["Outlook", "look_ahead"]
+
+FLOOR_STATES = {"slack": "does not bind", "binding": "binds", "infeasible": "out of reach"}
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Expected revenue and clicks a page view of the best fixed mixes of a data set.
+
+    Where the floor is out of reach, `revenue` and `clicks` are those of the most clicked page,
+    the best that can be had, and the shadow price is infinite.
+    """
+
+    floor: str
+    """What the floor does: "binds", "does not bind" or "out of reach"."""
+    revenue: float
+    clicks: float
+    shadow_price: float
+    revenue_without_floor: float
+    clicks_without_floor: float
+    most_clicks: float
+
+
+def look_ahead(dataset: Dataset) -> Outlook:
+    """Solve the floor program on the true rates of `dataset`.
+
+    >>> from slotwise.environments.datasets import load_dataset
+    >>> outlook = look_ahead(load_dataset("ads-like-binding"))
+    >>> outlook.floor, round(outlook.revenue, 3), round(outlook.revenue_without_floor, 3)
+    ('binds', 3.765, 3.871)
+    """
+    value, clicks = dataset.revenue_rate, dataset.click_rate
+    free = solve(value, clicks, dataset.n_slots, 0.0)
+    best = solve(value, clicks, dataset.n_slots, dataset.click_floor)
+    return Outlook(
+        floor=FLOOR_STATES[best.status],
+        revenue=best.value,
+        clicks=best.clicks,
+        shadow_price=best.shadow_price,
+        revenue_without_floor=free.value,
+        clicks_without_floor=free.clicks,
+        most_clicks=dataset.most_clicks,
+    )

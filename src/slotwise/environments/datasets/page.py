@@ -1,0 +1,16 @@
+"""The page to fill from a data set: what the paper fixes beside the links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Page"]
+
+
+@dataclass(frozen=True)
+class Page:
+    """Slots, click floor and failure probability; `Dataset` checks them against its links."""
+
+    n_slots: int
+    click_floor: float
+    failure_probability: float = 0.01

@@ -1,0 +1,183 @@
+"""The one list of data sets, and how to load one by name."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol, get_args, get_type_hints
+
+from slotwise.environments.datasets.ads_like import ads_like, ads_like_binding
+from slotwise.environments.datasets.coupon_like import coupon_like
+from slotwise.environments.datasets.dataset import Dataset
+from slotwise.environments.datasets.edx_like import edx_like
+from slotwise.environments.datasets.page import Page
+from slotwise.environments.datasets.tiny_rates import tiny_rates
+from slotwise.errors import InvalidInput, MissingData, SlotwiseError, UnknownName
+
+__all__ = ["DATASETS", "Loader", "LookAlike", "load_dataset"]
+
+PAGE_OPTIONS = MappingProxyType(
+    {"n_slots": int, "click_floor": float, "failure_probability": float}
+)
+"""What may be changed about any data set."""
+
+
+@dataclass(frozen=True)
+class LookAlike:
+    """A data set that is drawn from a recipe and needs no file."""
+
+    name: str
+    build: Callable[[], Dataset]
+
+
+@dataclass(frozen=True)
+class Loader:
+    """A data set that is read from files in a directory the user names.
+
+    `settings` is the class of its options, as "module:class" so that polars is imported only
+    when files are read. Links and page are the paper's; None where the user decides.
+    """
+
+    name: str
+    title: str
+    settings: str
+    origin: str
+    n_links: int | None = None
+    page: Page | None = None
+
+
+class _Settings(Protocol):
+    """Options of a loader: a frozen dataclass."""
+
+    def load(self, directory: Path, page: Page) -> Dataset: ...
+
+
+_ENTRIES: tuple[LookAlike | Loader, ...] = (
+    LookAlike("coupon-like", coupon_like),
+    LookAlike("ads-like", ads_like),
+    LookAlike("ads-like-binding", ads_like_binding),
+    LookAlike("edx-like", edx_like),
+    LookAlike("tiny-rates", tiny_rates),
+    Loader(
+        name="coupon-purchase",
+        title="Coupon-Purchase",
+        settings="coupon_purchase:CouponPurchase",
+        origin='Kaggle competition "Coupon Purchase Prediction"',
+        n_links=271,
+        page=Page(n_slots=15, click_floor=4.0, failure_probability=0.01),
+    ),
+    Loader(
+        name="ad-clicks",
+        title="Ad-Clicks",
+        settings="ad_clicks:AdClicks",
+        origin='Kaggle competition "Avito Context Ad Clicks"',
+        n_links=225,
+        page=Page(n_slots=20, click_floor=10.0, failure_probability=0.02),
+    ),
+    Loader(
+        name="edx-course",
+        title="edX-Course",
+        settings="edx_course:EdxCourse",
+        origin='Kaggle data set "Online Courses from Harvard and MIT"',
+        n_links=290,
+        page=Page(n_slots=60, click_floor=10.0, failure_probability=0.05),
+    ),
+    Loader(
+        name="table",
+        title="A table of your own",
+        settings="table:Table",
+        origin="your own CSV, TSV or Parquet file with clicks, views and revenue of each link",
+    ),
+)
+
+DATASETS: Mapping[str, LookAlike | Loader] = MappingProxyType({one.name: one for one in _ENTRIES})
+
+
+def load_dataset(name: str, directory: str | Path | None = None, **options: object) -> Dataset:
+    """Return the data set `name`; loaders read it from files in `directory`.
+
+    `n_slots`, `click_floor` and `failure_probability` may be given for every data set (for
+    `table` the first two must be); further options are the fields of the loader's settings
+    (`CouponPurchase`, `AdClicks`, `Table`).
+
+    >>> coupons = load_dataset("coupon-like")
+    >>> coupons.n_links, coupons.n_slots, coupons.click_floor
+    (271, 15, 4.0)
+    >>> load_dataset("coupon-like", click_floor=5).click_floor
+    5
+    >>> load_dataset("coupon-lik")
+    Traceback (most recent call last):
+    slotwise.errors.UnknownName: `name` must be one of the data sets coupon-like, ...;
+    did you mean 'coupon-like'?
+    """
+    entry = _entry(name)
+    if isinstance(entry, LookAlike):
+        if directory is not None:
+            rule = f"left out for the built-in `{name}`"
+            raise InvalidInput.of("directory", rule, str(directory), "it reads no files")
+        return replace(entry.build(), **_checked(name, options, PAGE_OPTIONS))
+    if directory is None:
+        raise MissingData(
+            f"`directory` must be where the files of `{name}` are, got None; {entry.origin}"
+        )
+    settings = _settings_class(entry)
+    own_options = get_type_hints(settings)
+    checked = _checked(name, options, {**PAGE_OPTIONS, **own_options})
+    page = _page(entry, {key: checked[key] for key in checked if key in PAGE_OPTIONS})
+    own = settings(**{key: checked[key] for key in checked if key in own_options})
+    return own.load(Path(directory), page)
+
+
+def _entry(name: str) -> LookAlike | Loader:
+    if name in DATASETS:
+        return DATASETS[name]
+    closest = difflib.get_close_matches(name, DATASETS, n=1)
+    advice = f"; did you mean {closest[0]!r}?" if closest else ""
+    raise UnknownName(
+        f"`name` must be one of the data sets {', '.join(DATASETS)}, got {name!r}{advice}"
+    )
+
+
+def _settings_class(entry: Loader) -> Callable[..., _Settings]:
+    """Import the class of a loader's settings."""
+    module, _, class_name = entry.settings.partition(":")
+    try:
+        loaded = importlib.import_module(f"slotwise.environments.datasets.{module}")
+    except ModuleNotFoundError as error:
+        if error.name != "polars":
+            raise
+        raise SlotwiseError(
+            f"the data set `{entry.name}` needs the package polars, which is not installed; "
+            "install it with: pip install 'slotwise[experiments]'"
+        ) from error
+    settings: Callable[..., _Settings] = getattr(loaded, class_name)
+    return settings
+
+
+def _page(entry: Loader, options: dict[str, Any]) -> Page:
+    """Return the loader's page with `options` in place of its own."""
+    if entry.page is not None:
+        return replace(entry.page, **options)
+    for field in fields(Page):
+        if field.default is MISSING and field.name not in options:
+            rule = f"given for the data set `{entry.name}`"
+            raise InvalidInput.of(field.name, rule, None)
+    return Page(**options)
+
+
+def _checked(dataset: str, options: dict[str, object], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `options` after checking that each is known and of its type."""
+    for option, value in options.items():
+        if option not in known:
+            rule = f"an option of the data set `{dataset}` ({', '.join(known)})"
+            raise InvalidInput.of(option, rule, value)
+        types = get_args(known[option]) or (known[option],)
+        accepted = (*types, int) if float in types else types
+        if not isinstance(value, accepted) or isinstance(value, bool):
+            names = " or ".join(one.__name__ for one in types if one is not type(None))
+            raise InvalidInput.of(option, f"of type {names}", value)
+    return options

@@ -1,0 +1,128 @@
+"""`table`: any CSV, TSV or Parquet file with clicks, views and revenue of each link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from slotwise.environments.datasets.dataset import Dataset
+from slotwise.environments.datasets.page import Page
+from slotwise.environments.datasets.source_files import (
+    Block,
+    SourceFile,
+    check_cells,
+    numbers_of,
+    read_columns,
+)
+from slotwise.errors import InvalidInput, MissingData
+
+__all__ = ["Table"]
+
+ORIGIN = "name your own columns with the options `clicks`, `views`, `revenue` and `link`"
+SUFFIXES = (".csv", ".tsv", ".parquet")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Loader of a table with one row a link.
+
+    `clicks`, `views` and `revenue` name the columns with how often a link was clicked, how often
+    it was shown and what it brought in all; `link` names a column with the link's own name, if
+    there is one. The click rate is clicks over views. The revenue per click is revenue over
+    clicks, divided by `max_revenue`, the most that one click can bring; without it the largest
+    revenue per click in the table is taken. A link without clicks gets revenue 0.
+
+    `file` is looked for in the directory; it may be left out when the directory given is itself
+    the file.
+    """
+
+    file: str | None = None
+    clicks: str = "clicks"
+    views: str = "views"
+    revenue: str = "revenue"
+    link: str | None = None
+    max_revenue: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_revenue is not None and not 0 < self.max_revenue < np.inf:
+            raise InvalidInput.of("max_revenue", "above 0 and finite", self.max_revenue)
+
+    def load(self, directory: Path, page: Page) -> Dataset:
+        """Read the table."""
+        source = self._source(directory)
+        block = self._read(source)
+        views = numbers_of(source, block, self.views)
+        check_cells(source, block, self.views, pl.Series(views > 0), "above 0")
+        clicks = numbers_of(source, block, self.clicks)
+        at_most = pl.Series(clicks <= views)
+        check_cells(source, block, self.clicks, at_most, f"at most `{self.views}`")
+        revenue_per_click, max_revenue = self._revenue_per_click(source, block, clicks)
+        is_given = "as given" if self.max_revenue is not None else "the largest in the table"
+        return Dataset(
+            name="table",
+            title=source.path.name,
+            click_rate=np.asarray(clicks / views),
+            revenue_per_click=revenue_per_click,
+            n_slots=page.n_slots,
+            click_floor=page.click_floor,
+            failure_probability=page.failure_probability,
+            look_alike=False,
+            source=f"{source.path.name}: {block.rows.height} links",
+            notes=(
+                f"click rate: {self.clicks} / {self.views}",
+                f"revenue: {self.revenue} / {self.clicks} / {max_revenue:g} ({is_given})",
+            ),
+            link_names=None if self.link is None else self._link_names(source, block),
+        )
+
+    def _source(self, path: Path) -> SourceFile:
+        if not path.is_file():
+            if self.file is None:
+                rule = "given unless the directory is itself a file"
+                raise InvalidInput.of("file", rule, self.file)
+            path = SourceFile.find(path, "table", self.file, "check the option `file`").path
+        if path.suffix not in SUFFIXES:
+            raise InvalidInput.of("file", f"named {', '.join(SUFFIXES)}", path.name)
+        return SourceFile(path, ORIGIN, separator="\t" if path.suffix == ".tsv" else ",")
+
+    def _read(self, source: SourceFile) -> Block:
+        needed = [self.clicks, self.views, self.revenue, *([self.link] if self.link else [])]
+        if source.path.suffix != ".parquet":
+            return read_columns(source, needed)
+        rows = pl.read_parquet(source.path)
+        for name in needed:
+            if name not in rows.columns:
+                raise MissingData(
+                    f"`{name}` must be a column of {source.path.name} in {source.path.parent}, "
+                    f"got the columns {', '.join(rows.columns)}; {ORIGIN}"
+                )
+        return Block(rows.select(needed), first_row=1)
+
+    def _revenue_per_click(
+        self, source: SourceFile, block: Block, clicks: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], float]:
+        """Return the scaled revenue per click, and what it was divided by."""
+        revenue = numbers_of(source, block, self.revenue)
+        is_clicked = clicks > 0
+        check_cells(
+            source, block, self.revenue, pl.Series(is_clicked | (revenue == 0)), "0 without clicks"
+        )
+        per_click = np.divide(revenue, clicks, out=np.zeros_like(revenue), where=is_clicked)
+        # A pool that brought nothing keeps its zeros, whatever they are divided by.
+        max_revenue = self.max_revenue or float(per_click.max(initial=0.0)) or 1.0
+        # One part in a billion is what a sum of exact prices may be off by.
+        at_most = pl.Series(per_click <= max_revenue * (1 + 1e-9))
+        rule = f"at most {max_revenue:g} a click (`max_revenue`)"
+        check_cells(source, block, self.revenue, at_most, rule)
+        return np.minimum(1.0, per_click / max_revenue), max_revenue
+
+    def _link_names(self, source: SourceFile, block: Block) -> tuple[str, ...]:
+        assert self.link is not None
+        names = block.rows[self.link].cast(pl.String)
+        is_name = names.is_not_null() & names.is_first_distinct()
+        check_cells(source, block, self.link, is_name, "a name that occurs once")
+        return tuple(names)
