@@ -6,13 +6,21 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple, get_args
 
 from slotwise.errors import InvalidInput
 from slotwise.service.records import KeyRecord, Scope
 
-__all__ = ["SCOPES", "KeyRing", "NewKey", "key_allows", "new_key"]
+__all__ = [
+    "SCOPES",
+    "NewKey",
+    "click_secret",
+    "click_secrets",
+    "find_key",
+    "key_allows",
+    "new_key",
+]
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 _PREFIXES: dict[Scope, str] = {
@@ -70,33 +78,40 @@ def key_allows(key: KeyRecord, scope: Scope) -> bool:
     return scope in key.scopes or "admin" in key.scopes
 
 
-class KeyRing:
-    """The keys a running service accepts, found by hash and compared in constant time.
+def find_key(secret: str, look_up: Callable[[str], KeyRecord | None]) -> KeyRecord | None:
+    """Return the working key with this secret, compared in constant time, None if there is none.
 
     >>> made = new_key(["read"], now_us=0)
-    >>> ring = KeyRing([made.record])
-    >>> ring.find(made.secret) is made.record, ring.find("sw_rk_" + "A" * 43) is None
-    (True, True)
+    >>> stored = {made.record.key_id: made.record}
+    >>> find_key(made.secret, stored.get) is made.record
+    True
+    >>> find_key("sw_rk_" + "A" * 43, stored.get) is None
+    True
     """
+    if not _KEY.fullmatch(secret):
+        return None
+    key_hash = _hash_of(secret)
+    key = look_up(key_hash[:_KEY_ID_CHARS])
+    if key is None or key.revoked_us or not hmac.compare_digest(key.key_hash, key_hash):
+        return None
+    return key
 
-    def __init__(self, keys: Iterable[KeyRecord] = ()) -> None:
-        self._keys: dict[str, KeyRecord] = {}
-        self.replace(keys)
 
-    def replace(self, keys: Iterable[KeyRecord]) -> None:
-        """Accept exactly the keys of `keys` that are not revoked."""
-        self._keys = {key.key_id: key for key in keys if not key.revoked_us}
+def click_secret(now_us: int) -> KeyRecord:
+    """Make the secret that signs click tokens, in the form of a key that opens nothing.
 
-    def find(self, secret: str) -> KeyRecord | None:
-        """Return the key with this secret, None if there is none."""
-        if not _KEY.fullmatch(secret):
-            return None
-        key_hash = _hash_of(secret)
-        key = self._keys.get(key_hash[:_KEY_ID_CHARS])
-        if key is None or not hmac.compare_digest(key.key_hash, key_hash):
-            return None
-        return key
+    Stored beside the keys so that a backup has it: no scope, so no call can be made with it,
+    and its hash is random, so no text hashes to it.
+    """
+    secret = secrets.token_hex(32)
+    key_id = hashlib.sha256(secret.encode()).hexdigest()[:_KEY_ID_CHARS]
+    return KeyRecord(
+        key_id=key_id, key_hash=secret, scopes=(), label="click tokens", created_us=now_us
+    )
 
-    def has_admin(self) -> bool:
-        """Whether somebody could administer the service."""
-        return any("admin" in key.scopes for key in self._keys.values())
+
+def click_secrets(keys: Iterable[KeyRecord]) -> dict[str, bytes]:
+    """Return the click secrets among `keys` by id, oldest first."""
+    found = [key for key in keys if not key.scopes and not key.revoked_us]
+    found.sort(key=lambda key: (key.created_us, key.key_id))
+    return {key.key_id: bytes.fromhex(key.key_hash) for key in found}

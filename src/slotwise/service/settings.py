@@ -120,12 +120,13 @@ def load_settings(
         for name, value in environment.items()
         if name.startswith(ENVIRONMENT_PREFIX)
     }
+    # Flags given as NAME=VALUE are text, like the environment.
     from_flags = {name: value for name, value in flags.items() if value is not None}
     merged: dict[str, Any] = {}
     for source, values, strict in (
         (str(file), from_file, True),
         ("environment", from_environment, False),
-        ("flags", from_flags, True),
+        ("flags", from_flags, False),
     ):
         _check(source, values, strict=strict)
         merged.update(values)

@@ -1,0 +1,347 @@
+"""A client of the decision service, whose retries cannot count anything twice."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal
+
+import httpx
+
+from slotwise.errors import SlotwiseError
+
+__all__ = [
+    "Client",
+    "EventOutcome",
+    "Page",
+    "ServiceRefusal",
+    "ServiceUnreachable",
+    "ShownLink",
+    "adjustment_event",
+    "click_event",
+    "conversion_event",
+]
+
+_RETRIED_STATUSES = frozenset({429, 502, 503, 504})
+_MAX_WAIT_S = 10.0
+
+
+class ServiceRefusal(SlotwiseError):
+    """The service refused a call; `type` is the stable slug of its problem answer."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        self.status = status
+        self.type = str(problem.get("type", "unknown"))
+        self.errors = tuple(problem.get("errors", ()))
+        self.request_id = str(problem.get("request_id", ""))
+        self.retry_after_s = 0.0
+        places = [one.get("pointer") or one.get("parameter", "") for one in self.errors]
+        at = f" (at {', '.join(places)})" if any(places) else ""
+        detail = problem.get("detail") or problem.get("title", "")
+        super().__init__(f"{status} {self.type}: {detail}{at}")
+
+
+class ServiceUnreachable(SlotwiseError, ConnectionError):
+    """The service did not answer, however often it was asked; asking again is safe."""
+
+
+@dataclass(frozen=True)
+class ShownLink:
+    """One link of a page."""
+
+    link_id: str
+    position: int
+    url: str
+    click_url: str
+    propensity: float
+    title: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """The links to show, in order, and how the page stands to the click floor."""
+
+    decision_id: str
+    pool_id: str
+    links: tuple[ShownLink, ...]
+    floor_status: Literal["met", "learning", "infeasible"]
+    fallback: bool
+    holdout: bool
+    policy_version: int
+    answer: Mapping[str, Any] = field(repr=False)
+    """The answer as it came."""
+
+
+@dataclass(frozen=True)
+class EventOutcome:
+    """What became of an event."""
+
+    outcome: Literal["accepted", "duplicate", "late", "quarantined", "rejected"]
+    reason: str = ""
+    detail: str = ""
+    pointer: str = ""
+
+
+def click_event(decision_id: str, link_id: str) -> dict[str, Any]:
+    """Return the event that a link of a page was clicked."""
+    return {"type": "click", "decision_id": decision_id, "link_id": link_id}
+
+
+def conversion_event(
+    decision_id: str, link_id: str, *, conversion_id: str, revenue_micros: int, currency: str
+) -> dict[str, Any]:
+    """Return the event that a click brought revenue; the id is yours, an order's for example."""
+    return {
+        "type": "conversion",
+        "conversion_id": conversion_id,
+        "decision_id": decision_id,
+        "link_id": link_id,
+        "revenue_micros": revenue_micros,
+        "currency": currency,
+    }
+
+
+def adjustment_event(
+    conversion_id: str, *, adjustment_id: str, refund_micros: int, currency: str
+) -> dict[str, Any]:
+    """Return the event that revenue of a conversion was taken back."""
+    return {
+        "type": "adjustment",
+        "adjustment_id": adjustment_id,
+        "conversion_id": conversion_id,
+        "refund_micros": refund_micros,
+        "currency": currency,
+    }
+
+
+class Client:
+    """Calls a decision service, again when it has to.
+
+    A call that got no answer, or "come back later", is sent again after a growing, random
+    wait. That cannot count twice: every decision has an id made here before the first try,
+    and every event is identified by what it says, so the service recognises both.
+
+        with Client("http://127.0.0.1:8460", key) as client:
+            page = client.decide("home")
+            client.click(page.decision_id, page.links[0].link_id)
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        timeout_s: float = 5.0,
+        max_tries: int = 5,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._http = httpx.Client(
+            base_url=url,
+            headers={"authorization": f"Bearer {key}"},
+            timeout=timeout_s,
+            transport=transport,
+        )
+        self._max_tries = max_tries
+        self._sleep = sleep
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    # Pages and feedback
+
+    def decide(
+        self,
+        pool_id: str,
+        *,
+        exclude: Sequence[str] = (),
+        pin: Mapping[int, str] | None = None,
+        slots: int | None = None,
+        decision_id: str | None = None,
+    ) -> Page:
+        """Ask for the links of one page view; `pin` maps positions (from 1) to links."""
+        body: dict[str, Any] = {"decision_id": decision_id or secrets.token_hex(12)}
+        if exclude:
+            body["exclude"] = list(exclude)
+        if pin:
+            body["pin"] = [{"position": at, "link_id": link} for at, link in pin.items()]
+        if slots is not None:
+            body["slots"] = slots
+        answer = self._call("POST", f"/v1/pools/{pool_id}/decide", body)
+        return Page(
+            decision_id=answer["decision_id"],
+            pool_id=answer["pool_id"],
+            links=tuple(_shown_link(link) for link in answer["links"]),
+            floor_status=answer["floor"]["status"],
+            fallback=answer["fallback"],
+            holdout=answer["holdout"],
+            policy_version=answer["policy_version"],
+            answer=answer,
+        )
+
+    def click(self, decision_id: str, link_id: str) -> EventOutcome:
+        """Report a click."""
+        return self._event(click_event(decision_id, link_id))
+
+    def conversion(
+        self,
+        decision_id: str,
+        link_id: str,
+        *,
+        conversion_id: str,
+        revenue_micros: int,
+        currency: str,
+    ) -> EventOutcome:
+        """Report revenue of a click."""
+        return self._event(
+            conversion_event(
+                decision_id,
+                link_id,
+                conversion_id=conversion_id,
+                revenue_micros=revenue_micros,
+                currency=currency,
+            )
+        )
+
+    def adjustment(
+        self, conversion_id: str, *, adjustment_id: str, refund_micros: int, currency: str
+    ) -> EventOutcome:
+        """Report a refund."""
+        return self._event(
+            adjustment_event(
+                conversion_id,
+                adjustment_id=adjustment_id,
+                refund_micros=refund_micros,
+                currency=currency,
+            )
+        )
+
+    def batch(self, events: Iterable[Mapping[str, Any]]) -> list[EventOutcome]:
+        """Report many events in one call; one outcome each, in order."""
+        answer = self._call("POST", "/v1/events:batch", {"events": list(events)})
+        return [EventOutcome(**outcome) for outcome in answer["outcomes"]]
+
+    # Pools and links
+
+    def put_pool(self, pool_id: str, **settings: Any) -> dict[str, Any]:
+        """Create or replace a pool; `settings` are the fields of the body."""
+        return self._call("PUT", f"/v1/pools/{pool_id}", settings)
+
+    def patch_pool(self, pool_id: str, **settings: Any) -> dict[str, Any]:
+        """Change some fields of a pool."""
+        return self._call("PATCH", f"/v1/pools/{pool_id}", settings)
+
+    def pool(self, pool_id: str) -> dict[str, Any]:
+        """Read a pool."""
+        return self._call("GET", f"/v1/pools/{pool_id}")
+
+    def archive_pool(self, pool_id: str) -> dict[str, Any]:
+        """Archive a pool."""
+        return self._call("DELETE", f"/v1/pools/{pool_id}")
+
+    def put_link(
+        self, pool_id: str, link_id: str, url: str, *, title: str = "", reset: bool = False
+    ) -> dict[str, Any]:
+        """Add or replace a link; `reset` forgets its statistics."""
+        body = {"url": url, "title": title, "reset_statistics": reset}
+        return self._call("PUT", f"/v1/pools/{pool_id}/links/{link_id}", body)
+
+    def put_links(self, pool_id: str, urls: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Add or replace many links, all or none: addresses by link id."""
+        links = [{"link_id": link_id, "url": url} for link_id, url in urls.items()]
+        answer = self._call("POST", f"/v1/pools/{pool_id}/links:batch", {"links": links})
+        stored: list[dict[str, Any]] = answer["links"]
+        return stored
+
+    def retire_link(self, pool_id: str, link_id: str) -> dict[str, Any]:
+        """Retire a link."""
+        return self._call("DELETE", f"/v1/pools/{pool_id}/links/{link_id}")
+
+    # Reports
+
+    def stats(self, pool_id: str) -> dict[str, Any]:
+        """Read the statistics of a pool."""
+        return self._call("GET", f"/v1/pools/{pool_id}/stats")
+
+    def decision(self, decision_id: str) -> dict[str, Any]:
+        """Read what became of a decision."""
+        return self._call("GET", f"/v1/decisions/{decision_id}")
+
+    def export(
+        self, pool_id: str, *, form: Literal["jsonl", "parquet"] = "jsonl", since: str = ""
+    ) -> Iterator[bytes]:
+        """Go through the bytes of a pool's round log; `since` is an RFC 3339 time.
+
+        Not retried: begin again at the last round you kept.
+        """
+        query = {"format": form} | ({"since": since} if since else {})
+        with self._http.stream("GET", f"/v1/pools/{pool_id}/export", params=query) as answer:
+            if answer.status_code != 200:
+                answer.read()
+                raise _refusal(answer)
+            yield from answer.iter_bytes()
+
+    def _event(self, event: Mapping[str, Any]) -> EventOutcome:
+        return EventOutcome(**self._call("POST", "/v1/events", event))
+
+    def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        last: SlotwiseError | None = None
+        for tries in range(self._max_tries):
+            if tries:
+                self._sleep(self._wait_s(tries, last))
+            try:
+                answer = self._http.request(method, path, json=body)
+            except httpx.TransportError as error:
+                last = ServiceUnreachable(
+                    f"{method} {self._http.base_url}{path.lstrip('/')} got no answer: "
+                    f"{type(error).__name__}"
+                )
+                continue
+            if answer.is_success:
+                content: dict[str, Any] = answer.json()
+                return content
+            last = _refusal(answer)
+            if answer.status_code not in _RETRIED_STATUSES:
+                break
+        assert last is not None
+        raise last
+
+    @staticmethod
+    def _wait_s(tries: int, last: SlotwiseError | None) -> float:
+        """Return a random wait that doubles with each try, at least what the service asked."""
+        # Full jitter keeps a crowd of clients from coming back together.
+        wait_s = random.uniform(0, 0.1 * 2**tries)
+        asked_s = getattr(last, "retry_after_s", 0.0)
+        return float(min(_MAX_WAIT_S, max(wait_s, asked_s)))
+
+
+def _shown_link(link: Mapping[str, Any]) -> ShownLink:
+    names = ("link_id", "position", "url", "click_url", "propensity", "title")
+    return ShownLink(**{name: link[name] for name in names})
+
+
+def _refusal(answer: httpx.Response) -> ServiceRefusal:
+    try:
+        problem = answer.json()
+    except ValueError:
+        problem = {"detail": f"not a problem answer: {answer.text[:100]!r}"}
+    refusal = ServiceRefusal(answer.status_code, problem if isinstance(problem, dict) else {})
+    asked = answer.headers.get("retry-after", "")
+    refusal.retry_after_s = float(asked) if asked.isdigit() else 0.0
+    return refusal

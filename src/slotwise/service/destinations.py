@@ -1,0 +1,58 @@
+"""Where a click may lead: addresses that every browser reads the same way, on allowed hosts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from slotwise.errors import InvalidInput
+
+__all__ = ["HOST_PATTERN", "MAX_URL_CHARS", "check_destination", "destination_host"]
+
+MAX_URL_CHARS = 2048
+HOST_PATTERN = (
+    r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*"
+    r"(:[1-9][0-9]{0,4})?$(?!\n)"
+)
+# Browsers repair what they are given: backslashes, tabs, user names, odd schemes. Whatever
+# could be read in two ways is not matched, so there is nothing to repair.
+_DESTINATION = re.compile(
+    r"https?://(?P<host>[a-z0-9.-]+(?::[0-9]+)?)(?:[/?#](?:(?![\\\"<>^`{|}])[!-~])*)?"
+)
+_HOST = re.compile(HOST_PATTERN)
+
+
+def destination_host(url: str) -> str | None:
+    """Return the host, with its port if it has one, of an address that is safe to follow.
+
+    >>> destination_host("https://shop.example/1?q=2")
+    'shop.example'
+    >>> destination_host("https://shop.example@evil.example/") is None
+    True
+    """
+    if len(url) > MAX_URL_CHARS:
+        return None
+    found = _DESTINATION.fullmatch(url)
+    if found is None or not _HOST.fullmatch(found["host"]):
+        return None
+    return found["host"]
+
+
+def check_destination(url: str, allowed_hosts: Collection[str]) -> None:
+    """Refuse an address that could lead anywhere but to one of the allowed hosts.
+
+    >>> check_destination("https://evil.example/", ["shop.example"])
+    Traceback (most recent call last):
+    slotwise.errors.InvalidInput: `url` must be on one of the pool's allowed hosts \
+(shop.example), got 'evil.example'
+    """
+    host = destination_host(url)
+    if host is None:
+        rule = (
+            "an http or https address of printable ASCII with a lower-case host name, "
+            f"no user name and at most {MAX_URL_CHARS} characters"
+        )
+        raise InvalidInput.of("url", rule, url[:100])
+    if host not in allowed_hosts:
+        rule = f"on one of the pool's allowed hosts ({', '.join(sorted(allowed_hosts))})"
+        raise InvalidInput.of("url", rule, host)

@@ -1,0 +1,131 @@
+"""What the service counts about itself, for Prometheus."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from slotwise.service.reports import Health
+
+__all__ = ["METRICS", "ServiceMetrics"]
+
+METRICS: dict[str, str] = {
+    "slotwise_requests_total": "Requests answered, by operation and status",
+    "slotwise_request_seconds": "Time from a request's head to its answer, by operation",
+    "slotwise_decisions_total": "Pages decided, by pool and kind (policy, holdout, fallback)",
+    "slotwise_events_total": "Events taken, by type and outcome",
+    "slotwise_redirects_total": "Click links followed, by what became of the click",
+    "slotwise_ready": "1 when decide answers",
+    "slotwise_store_available": "1 when feedback is taken",
+    "slotwise_waiting_writes": "Writes that wait for their commit",
+    "slotwise_lost_decisions_total": "Decisions dropped while the store was away",
+    "slotwise_closed_until_seconds": "Windows are closed up to this time since the epoch",
+    "slotwise_pool_version": "Version of the published probabilities, by pool",
+    "slotwise_pool_published_seconds": "When that version was published, by pool",
+    "slotwise_pool_floor": "1 for the present floor status, by pool and status",
+    "slotwise_pool_fallback": "1 when the pool answers with its fallback order, by pool",
+}
+"""Every metric with its help text."""
+
+_BOUNDS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+_BUCKETS = (*(str(bound) for bound in _BOUNDS), "+Inf")
+_FLOOR_STATUSES = ("met", "learning", "infeasible")
+
+
+class ServiceMetrics(Collector):
+    """Plain counters that a request touches, and Prometheus text made when somebody asks.
+
+    Not the counters of prometheus_client: those lock, and a decision takes microseconds.
+    All changes come from the event loop's thread.
+    """
+
+    def __init__(self, health: Callable[[], Health]) -> None:
+        self._health = health
+        self._registry = CollectorRegistry()
+        self.requests: Counter[tuple[str, int]] = Counter()
+        self.decisions: Counter[tuple[str, str]] = Counter()
+        self.events: Counter[tuple[str, str]] = Counter()
+        self.redirects: Counter[str] = Counter()
+        self._times: dict[str, list[int]] = {}
+        self._seconds: dict[str, float] = {}
+        self._registry.register(self)
+
+    def observe(self, operation: str, status: int, seconds: float) -> None:
+        """Count one answered request."""
+        self.requests[operation, status] += 1
+        times = self._times.get(operation)
+        if times is None:
+            times = self._times[operation] = [0] * len(_BUCKETS)
+            self._seconds[operation] = 0.0
+        times[bisect_left(_BOUNDS, seconds)] += 1
+        self._seconds[operation] += seconds
+
+    def text(self) -> bytes:
+        """Return everything in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """Hand everything to prometheus_client."""
+        health = self._health()
+        yield self._counter("slotwise_requests_total", ("operation", "status"), self.requests)
+        yield self._request_seconds()
+        yield self._counter("slotwise_decisions_total", ("pool", "kind"), self.decisions)
+        yield self._counter("slotwise_events_total", ("type", "outcome"), self.events)
+        redirects = {(outcome,): n for outcome, n in self.redirects.items()}
+        yield self._counter("slotwise_redirects_total", ("click",), redirects)
+        yield self._gauge("slotwise_ready", health.ready)
+        yield self._gauge("slotwise_store_available", health.store_available)
+        yield self._gauge("slotwise_waiting_writes", health.n_waiting)
+        lost = "slotwise_lost_decisions_total"
+        yield CounterMetricFamily(lost, METRICS[lost], value=health.n_lost_decisions)
+        yield self._gauge("slotwise_closed_until_seconds", health.closed_until_us / 1e6)
+        yield from self._pools(health)
+
+    def _pools(self, health: Health) -> Iterator[Metric]:
+        def family(name: str, *labels: str) -> GaugeMetricFamily:
+            return GaugeMetricFamily(name, METRICS[name], labels=("pool", *labels))
+
+        version = family("slotwise_pool_version")
+        published = family("slotwise_pool_published_seconds")
+        floor = family("slotwise_pool_floor", "status")
+        fallback = family("slotwise_pool_fallback")
+        for pool in health.pools:
+            version.add_metric([pool.pool_id], pool.policy_version)
+            published.add_metric([pool.pool_id], pool.published_us / 1e6)
+            fallback.add_metric([pool.pool_id], bool(pool.fallback))
+            for status in _FLOOR_STATUSES:
+                floor.add_metric([pool.pool_id, status], pool.floor_status == status)
+        yield from (version, published, floor, fallback)
+
+    def _request_seconds(self) -> Metric:
+        name = "slotwise_request_seconds"
+        family = HistogramMetricFamily(name, METRICS[name], labels=("operation",))
+        for operation, times in self._times.items():
+            running, buckets = 0, []
+            for bound, n in zip(_BUCKETS, times, strict=True):
+                running += n
+                buckets.append((bound, float(running)))
+            family.add_metric([operation], buckets, self._seconds[operation])
+        return family
+
+    @staticmethod
+    def _counter(name: str, labels: tuple[str, ...], counts: Mapping[Any, int]) -> Metric:
+        family = CounterMetricFamily(name, METRICS[name], labels=labels)
+        for values, n in list(counts.items()):
+            family.add_metric([str(value) for value in values], n)
+        return family
+
+    @staticmethod
+    def _gauge(name: str, value: float) -> Metric:
+        return GaugeMetricFamily(name, METRICS[name], value=float(value))

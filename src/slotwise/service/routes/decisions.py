@@ -1,0 +1,35 @@
+"""Decisions: what was shown, received, counted and refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from slotwise.service.answers import answer_type, as_answer
+from slotwise.service.context import ServiceContext
+from slotwise.service.exchange import Request
+from slotwise.service.operations import Operation
+from slotwise.service.reports import DecisionReport
+
+__all__ = ["OPERATIONS"]
+
+
+async def get_decision(context: ServiceContext, request: Request) -> msgspec.Struct:
+    """Tell a decision's whole story."""
+    decision_id = request.path_values["decision_id"]
+    return as_answer(await asyncio.to_thread(context.service.decision, decision_id))
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/decisions/{decision_id}",
+        name="get_decision",
+        summary="Read what was shown, received, counted and refused, and why",
+        handler=get_decision,
+        scope="read",
+        answer=answer_type(DecisionReport),
+        problems=("unknown-decision",),
+    ),
+)
