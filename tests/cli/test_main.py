@@ -121,11 +121,11 @@ def test_a_missing_package_names_its_extra(
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
 ) -> None:
-    monkeypatch.setitem(sys.modules, "litestar", None)
-    add_command("serve-it", "pass", "import litestar.app")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    add_command("serve-it", "pass", "import uvicorn.config")
     assert main(["serve-it", *arguments]) == 2
     assert capsys.readouterr().err == (
-        "slotwise: `slotwise serve-it` needs the package litestar, which is not installed; "
+        "slotwise: `slotwise serve-it` needs the package uvicorn, which is not installed; "
         "install it with: pip install 'slotwise[service]'\n"
     )
 
@@ -136,8 +136,8 @@ def test_help_lists_a_command_that_lacks_its_packages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setitem(sys.modules, "litestar", None)
-    add_command("serve-it", "pass", "import litestar")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    add_command("serve-it", "pass", "import uvicorn")
     assert main(["--help"]) == 0
     printed = capsys.readouterr().out
     assert "serve-it" in printed
