@@ -1,0 +1,75 @@
+"""From a drawing to files: the same bytes for the same drawing, wherever and whenever."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from slotwise.errors import InvalidInput
+from slotwise.figures.setting import Setting
+from slotwise.figures.style import INK, MUTED, RC
+
+__all__ = ["FORMATS", "house_style", "save_figure", "svg_text", "write_frame"]
+
+FORMATS = ("svg", "png")
+PNG_DOTS_PER_INCH = 160
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draw in the house style, whatever the user's own matplotlib settings say."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(RC)  # type: ignore[arg-type]
+        yield
+
+
+def write_frame(figure: Figure, setting: Setting, title: str) -> None:
+    """Write the title, the settings under it and the origin at the foot of a figure."""
+    width, height = figure.get_size_inches()
+    left = 0.55 / width
+    text: dict[str, Any] = {"ha": "left", "va": "top", "parse_math": False}
+    figure.text(left, 1 - 0.2 / height, title, fontsize=15, fontweight="bold", color=INK, **text)
+    subtitle = f"{setting.size_sentence}  ·  {setting.floor_sentence}"
+    figure.text(left, 1 - 0.53 / height, subtitle, fontsize=9.5, color=MUTED, **text)
+    figure.text(left, 0.24 / height, setting.origin_sentence, fontsize=8, color=MUTED, **text)
+    data = "look-alike data, made from a written recipe" if setting.is_look_alike else ""
+    figure.text(
+        1 - 0.3 / width, 0.24 / height, data, fontsize=8, color=MUTED, **text | {"ha": "right"}
+    )
+
+
+def save_figure(
+    figure: Figure, directory: Path, name: str, formats: Sequence[str] = FORMATS
+) -> list[Path]:
+    """Write `figure` into `directory`, one file a format, and return the files."""
+    for kind in formats:
+        if kind not in FORMATS:
+            raise InvalidInput.of("format", f"one of {', '.join(FORMATS)}", kind)
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for kind in formats:
+        path = directory / f"{name}.{kind}"
+        path.write_bytes(_rendered(figure, kind))
+        written.append(path)
+    return written
+
+
+def svg_text(figure: Figure) -> str:
+    """Return `figure` as the text of an SVG file."""
+    return _rendered(figure, "svg").decode()
+
+
+def _rendered(figure: Figure, kind: str) -> bytes:
+    stream = io.BytesIO()
+    # A date or the name of the drawing library would make equal drawings differ.
+    metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    with house_style():
+        figure.savefig(stream, format=kind, dpi=PNG_DOTS_PER_INCH, metadata=metadata)
+    return stream.getvalue()

@@ -1,0 +1,167 @@
+"""The paper's claims, one by one, each with the judgement of the data at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slotwise.figures.setting import Setting
+from slotwise.figures.style import display_name, scale_name
+from slotwise.figures.verdicts import (
+    SUB_LINEAR_BELOW,
+    Judgement,
+    Verdict,
+    all_of,
+    final_evidence,
+    judge_below,
+    judge_sub_linear,
+)
+from slotwise.simulation.results import Results
+
+__all__ = ["CLAIMS", "HUGE", "Claim", "Finding", "findings_of", "scale_phrase"]
+
+HUGE = 2.0
+"""The paper calls the others' violations huge and gives no number: here, this many times."""
+
+Judge = Callable[[Results, str], Judgement]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper that data can contradict."""
+
+    name: str
+    sentence: str
+    judge: Judge
+    is_ordering: bool = False
+    """Whether it says that Con-UCB beats the other algorithms."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one data set says about one claim for Con-UCB at one scale of γ."""
+
+    claim: Claim
+    setting: Setting
+    label: str
+    scale: float
+    judgement: Judgement
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict alone."""
+        return self.judgement.verdict
+
+
+def scale_phrase(scale: float) -> str:
+    """Return how a scale of γ is spoken of.
+
+    >>> scale_phrase(1.0), scale_phrase(1 / 72)
+    ('the printed γ', 'γ/72')
+    """
+    name = scale_name(scale)
+    if scale == 1:
+        return "the printed γ"
+    return f"γ{name.removeprefix('1')}" if name.startswith("1/") else f"{name} γ"
+
+
+def findings_of(results: Results) -> list[Finding]:
+    """Judge every claim on one data set, for every Con-UCB in it, the printed γ first."""
+    setting = Setting.of(results)
+    found = []
+    for label in setting.labels_of_policy(results.labels, "con-ucb"):
+        scale = setting.gamma_scale(label)
+        if scale is None:
+            continue
+        found += [
+            Finding(claim, setting, label, scale, claim.judge(results, label)) for claim in CLAIMS
+        ]
+    return sorted(found, key=lambda finding: -finding.scale)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Con-UCB against others in one metric: below each of them, or above, by a factor."""
+
+    metric: str
+    others: tuple[str, ...]
+    is_below: bool = True
+    factor: float = 1.0
+
+    def __call__(self, results: Results, label: str) -> Judgement:
+        """Judge the Con-UCB of `label`; a policy that was not run leaves the claim open."""
+        setting = Setting.of(results)
+        verdicts, parts = [], []
+        for name in self.others:
+            labels = setting.labels_of_policy(results.labels, name)
+            if not labels:
+                verdicts.append(Verdict.UNKNOWN)
+                parts.append(f"{display_name(name)} was not run")
+                continue
+            pair = (label, labels[0]) if self.is_below else (labels[0], label)
+            verdicts.append(judge_below(results, self.metric, *pair, self.factor))
+            parts.append(final_evidence(results, self.metric, labels[0]))
+        own = final_evidence(results, self.metric, label)
+        note = "; one run has no interval" if results.n_runs == 1 else ""
+        return Judgement(all_of(verdicts), f"{own} against {', '.join(parts)}{note}")
+
+
+@dataclass(frozen=True)
+class SubLinearGrowth:
+    """A metric of Con-UCB that grows slower than the rounds."""
+
+    metric: str
+
+    def __call__(self, results: Results, label: str) -> Judgement:
+        """Judge the Con-UCB of `label`."""
+        return judge_sub_linear(results, self.metric, label)
+
+
+BASELINES = ("lexp", "cucb", "exp3-m")
+FLOORLESS = ("cucb", "exp3-m")
+
+CLAIMS = (
+    Claim(
+        "regret below LExp's",
+        "The regret of Con-UCB is below LExp's",
+        Comparison("regret", ("lexp",)),
+        is_ordering=True,
+    ),
+    Claim(
+        "lowest violation",
+        "Con-UCB has the lowest violation of the four algorithms",
+        Comparison("violation", BASELINES),
+        is_ordering=True,
+    ),
+    Claim(
+        "largest ratio",
+        "Con-UCB has the largest ratio of reward to violation",
+        Comparison("ratio", BASELINES, is_below=False),
+        is_ordering=True,
+    ),
+    Claim(
+        "less revenue than CUCB and Exp3.M",
+        "CUCB and Exp3.M earn more than Con-UCB",
+        Comparison("reward", FLOORLESS),
+    ),
+    Claim(
+        "huge violations of CUCB and Exp3.M",
+        f"The violations of CUCB and Exp3.M are huge (here: over {HUGE:g} times Con-UCB's)",
+        Comparison("violation", FLOORLESS, factor=HUGE),
+    ),
+    Claim(
+        "sub-linear regret",
+        f"Con-UCB's regret grows sub-linearly (here: slower than t^{SUB_LINEAR_BELOW:g})",
+        SubLinearGrowth("regret"),
+    ),
+    Claim(
+        "sub-linear violation",
+        "Con-UCB's violation, summed round by round, grows sub-linearly",
+        SubLinearGrowth("violation"),
+    ),
+    Claim(
+        "sub-linear shortfall",
+        "Con-UCB's shortfall, which the theorem bounds, grows sub-linearly",
+        SubLinearGrowth("shortfall"),
+    ),
+)

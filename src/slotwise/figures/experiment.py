@@ -1,0 +1,76 @@
+"""The figure of one data set: the paper's four panels, the theorem's, and where all ended."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from slotwise import metrics
+from slotwise.figures.canvas import house_style, write_frame
+from slotwise.figures.lettering import write, write_heading
+from slotwise.figures.panels import PANELS, draw_panel
+from slotwise.figures.setting import Setting
+from slotwise.figures.style import GRID, MUTED, display_name, measured, readable, strokes
+from slotwise.simulation.results import Results
+
+__all__ = ["draw_experiment"]
+
+SIZE_INCHES = (13.6, 8.3)
+COLUMNS = ("regret", "violation", "shortfall", "ratio")
+MAX_ROWS = 11
+
+
+def draw_experiment(results: Results) -> Figure:
+    """Draw Figure 1, 2 or 3 of the paper from a results file.
+
+    Regret, violation, compound reward and their ratio as in the paper, the shortfall of the
+    theorem beside them, and a table of where every policy ended. The oracle's line is in every
+    panel: the best mix adds up violation too.
+    """
+    setting = Setting.of(results)
+    with house_style():
+        figure = Figure(figsize=SIZE_INCHES)
+        grid = figure.add_gridspec(
+            2, 3, left=0.0404, right=0.898, top=0.832, bottom=0.088, wspace=0.56, hspace=0.46
+        )
+        for place, panel in enumerate(PANELS):
+            draw_panel(figure.add_subplot(grid[divmod(place, 3)]), panel, results)
+        _draw_table(figure.add_subplot(grid[1, 2]), results, setting)
+        write_frame(figure, setting, setting.full_title)
+    return figure
+
+
+def _draw_table(axes: Axes, results: Results, setting: Setting) -> None:
+    axes.set_axis_off()
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    right = 1.42
+    write_heading(axes, f"After {readable(results.n_rounds)} rounds", "means over the runs")
+    places = [0.66 + (right - 0.66) * step / (len(COLUMNS) - 1) for step in range(len(COLUMNS))]
+    for name, place in zip(COLUMNS, places, strict=True):
+        write(axes, (place, 0.97), name, fontsize=8, color=MUTED, ha="right", va="center")
+    look = strokes(results.labels)
+    labels = results.labels[:MAX_ROWS]
+    height = min(0.095, 0.72 / max(len(labels), 1))
+    for row, label in enumerate(labels):
+        level = 0.97 - (row + 1) * height
+        axes.plot([0, right], [level + height / 2] * 2, color=GRID, linewidth=0.8, clip_on=False)
+        stroke = look[label]
+        (line,) = axes.plot([0, 0.075], [level] * 2, color=stroke.colour, linewidth=2.2)
+        if stroke.dashes is not None:
+            line.set_dashes(tuple(dash * 0.6 for dash in stroke.dashes))
+            line.set_dash_capstyle("butt")
+        name = display_name(label, longest=18)
+        write(axes, (0.1, level), name, fontsize=8.5, va="center")
+        for metric, place in zip(COLUMNS, places, strict=True):
+            mean = float(metrics.mean_interval(results.final(label, metric)).mean)
+            write(axes, (place, level), measured(mean), ha="right", va="center")
+    bottom = 0.97 - (len(labels) + 0.5) * height
+    axes.plot([0, right], [bottom] * 2, color=GRID, linewidth=0.8, clip_on=False)
+    note = (
+        f"The theorem allows {readable(setting.theorem_bound)} of regret or shortfall;\n"
+        f"no policy can miss more than L·T = {readable(setting.trivial_bound)}."
+    )
+    if len(results.labels) > MAX_ROWS:
+        note = f"… and {len(results.labels) - MAX_ROWS} more policies in the file.\n{note}"
+    write(axes, (0, bottom - 0.05), note, fontsize=8, color=MUTED, va="top", linespacing=1.5)

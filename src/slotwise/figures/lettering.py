@@ -1,0 +1,22 @@
+"""Words in a figure, written as they are: a dollar sign in a label is no formula."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from slotwise.figures.style import MUTED
+
+__all__ = ["write", "write_heading"]
+
+
+def write(axes: Axes, place: tuple[float, float], text: str, **look: Any) -> None:
+    """Write `text` at a place given in shares of the axes, with matplotlib's text properties."""
+    axes.text(*place, text, transform=axes.transAxes, parse_math=False, **look)
+
+
+def write_heading(axes: Axes, title: str, meaning: str) -> None:
+    """Write above a panel what it shows, and what that means."""
+    write(axes, (0, 1.125), title, fontsize=11, fontweight="bold", va="bottom")
+    write(axes, (0, 1.055), meaning, fontsize=8.5, color=MUTED, va="bottom")

@@ -1,0 +1,161 @@
+"""One panel: a metric over time, a line with its band for every policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from slotwise.figures.end_labels import EndLabel, label_ends
+from slotwise.figures.lettering import write_heading
+from slotwise.figures.setting import Setting
+from slotwise.figures.style import INK, MUTED, Stroke, display_name, readable, strokes
+from slotwise.simulation.results import Curve, Results
+
+__all__ = ["PANELS", "Panel", "draw_panel", "labels_of", "meaning_of"]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What a panel shows and how it explains itself."""
+
+    metric: str
+    title: str
+    meaning: str
+    left_out: tuple[str, ...] = ()
+    """Names of policies that chase another optimum, which the paper leaves out."""
+    has_optimal_line: bool = False
+    first_share: float = 0.0
+    """The share of the rounds, from the start, in which the metric is all noise."""
+
+
+PANELS = (
+    Panel(
+        "regret",
+        "Cumulative regret",
+        "revenue missed against the best mix that keeps the floor",
+        left_out=("cucb", "exp3-m"),
+    ),
+    Panel("violation", "Cumulative violation", "clicks below the floor, round by round"),
+    Panel(
+        "reward",
+        "Cumulative compound reward",
+        "revenue in all; dotted: the best mix on average",
+        has_optimal_line=True,
+    ),
+    Panel(
+        "ratio",
+        "Reward / violation",
+        "revenue for each click below the floor",
+        first_share=0.02,
+    ),
+    Panel("shortfall", "Shortfall", "clicks missing in all, which the theorem bounds"),
+)
+
+
+def labels_of(panel: Panel, results: Results) -> tuple[list[str], list[str]]:
+    """Return the labels a panel shows and those it leaves out."""
+    setting = Setting.of(results)
+    left_out = [label for label in results.labels if setting.policy_name(label) in panel.left_out]
+    shown = [label for label in results.labels if label not in left_out]
+    return (shown, left_out) if shown else (left_out, [])
+
+
+def meaning_of(panel: Panel, setting: Setting) -> str:
+    """Return what a panel shows; a floor out of reach changes what regret is against."""
+    if panel.metric == "regret" and setting.is_floor_out_of_reach:
+        return "revenue missed against the most clicked page"
+    return panel.meaning
+
+
+def draw_panel(axes: Axes, panel: Panel, results: Results) -> None:
+    """Draw one metric of `results`, names at the ends of the lines."""
+    setting = Setting.of(results)
+    shown, left_out = labels_of(panel, results)
+    look = strokes(results.labels)
+    ends, endless = [], []
+    for label in shown:
+        curve = _drawable(results.curve(label, panel.metric), panel.first_share)
+        if not len(curve.rounds):
+            endless.append(label)
+            continue
+        _draw_line(axes, curve, look[label], is_mark=label == "oracle")
+        name = display_name(label, longest=16)
+        ends.append(EndLabel(name, float(curve.mean[-1]), look[label]))
+    if panel.has_optimal_line:
+        optimal = setting.optimum * results.rounds
+        axes.plot(results.rounds, optimal, color=INK, linewidth=1.1, dashes=(1, 1.6), zorder=4)
+        ends.append(EndLabel("optimal", float(optimal[-1]), Stroke(INK)))
+    _settle_axes(axes, panel, results)
+    write_heading(axes, panel.title, meaning_of(panel, setting))
+    if left_out:
+        _write_note(axes, f"without {_listed(left_out)}, as in the paper")
+    elif endless:
+        _write_note(axes, f"no finite value: {_listed(endless)}")
+    if ends:
+        label_ends(axes, ends)
+
+
+def _drawable(curve: Curve, first_share: float) -> Curve:
+    """Return the part of a curve that has a place on paper, less the first noisy rounds."""
+    rounds, mean, low, high = curve
+    keep = np.isfinite(mean) & np.isfinite(low) & np.isfinite(high)
+    keep &= rounds >= first_share * rounds[-1]
+    return Curve(rounds[keep], mean[keep], low[keep], high[keep])
+
+
+def _draw_line(axes: Axes, curve: Curve, stroke: Stroke, *, is_mark: bool) -> None:
+    band: dict[str, Any] = {"color": stroke.colour, "alpha": 0.18, "linewidth": 0}
+    axes.fill_between(curve.rounds, curve.low, curve.high, zorder=2, **band)
+    (line,) = axes.plot(curve.rounds, curve.mean, color=stroke.colour, zorder=4 if is_mark else 3)
+    if stroke.dashes is not None:
+        line.set_dashes(stroke.dashes)
+        line.set_dash_capstyle("butt")
+    if is_mark:
+        line.set_linewidth(1.4)
+
+
+def _settle_axes(axes: Axes, panel: Panel, results: Results) -> None:
+    """Settle limits and ticks: heights start at zero, unless regret goes below it."""
+    axes.set_xlim(0, results.n_rounds)
+    axes.set_xlabel("rounds", loc="right", labelpad=2)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
+    lowest, highest = axes.dataLim.y0, axes.dataLim.y1
+    if not np.isfinite([lowest, highest]).all():
+        lowest, highest = 0.0, 0.0
+    bottom = min(0.0, lowest) if panel.metric == "regret" else 0.0
+    top = max(0.0, highest)
+    if bottom == top:
+        top = 1.0
+    margin = 0.06 * (top - bottom)
+    axes.set_ylim(bottom - margin if bottom < 0 else 0.0, top + margin)
+    if bottom < 0:
+        axes.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
+
+
+def _write_note(axes: Axes, note: str) -> None:
+    """Write a remark below the axis, on the line of its name."""
+    axes.annotate(
+        note,
+        (0, 0),
+        xycoords="axes fraction",
+        xytext=(0, -25),
+        textcoords="offset points",
+        fontsize=7.5,
+        color=MUTED,
+        parse_math=False,
+    )
+
+
+def _listed(labels: Sequence[str]) -> str:
+    names = [display_name(label, longest=16) for label in labels[:3]]
+    if len(labels) > 3:
+        return f"{', '.join(names[:2])} and {len(labels) - 2} more"
+    return " and ".join(names) if len(names) < 3 else f"{names[0]}, {names[1]} and {names[2]}"

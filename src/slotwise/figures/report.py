@@ -1,0 +1,96 @@
+"""The report: settings, tables, figures and the paper's claims, as a page and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jinja2
+from markupsafe import Markup
+
+from slotwise.errors import InvalidInput
+from slotwise.figures.canvas import FORMATS, save_figure
+from slotwise.figures.claims import scale_phrase
+from slotwise.figures.experiment import draw_experiment
+from slotwise.figures.report_page import TABLE_METRICS, gather
+from slotwise.figures.style import BACKGROUND, GRID, INK, MUTED
+from slotwise.figures.sweep import draw_sweep
+from slotwise.figures.themed_svg import ThemedSvg, dark_rules
+from slotwise.simulation.results import Results
+
+__all__ = ["WrittenReport", "write_report"]
+
+
+class WrittenReport(NamedTuple):
+    """Where a report was written."""
+
+    html: Path
+    markdown: Path
+    figures: list[Path]
+
+
+def write_report(
+    results: Sequence[Results], sweeps: Sequence[Results], out_dir: str | Path
+) -> WrittenReport:
+    """Write `report.html`, `report.md` and `figures/` into `out_dir`.
+
+    `results` are the experiments, one a data set; `sweeps` those of Con-UCB over many γ. The page
+    needs nothing beside itself: style and drawings are inside. Verdicts and conclusion come from
+    the numbers alone.
+    """
+    if not results:
+        raise InvalidInput.of("results", "of at least one experiment", list(results))
+    directory = Path(out_dir)
+    page = gather(results, sweeps)
+    figures: list[Path] = []
+    drawings: dict[str, ThemedSvg] = {}
+    for chapters, draw in ((page.chapters, draw_experiment), (page.sweeps, draw_sweep)):
+        for chapter in chapters:
+            figure = draw(chapter.results)
+            name = chapter.figure_name
+            figures += save_figure(figure, directory / "figures", name, FORMATS)
+            drawings[name] = ThemedSvg.of(figure, prefix=f"f{len(drawings)}")
+    colours = {INK, MUTED, GRID, BACKGROUND}.union(*(svg.colours for svg in drawings.values()))
+    html, markdown = directory / "report.html", directory / "report.md"
+    shared = {"page": page, "metrics": TABLE_METRICS, "scale_phrase": scale_phrase}
+    html.write_text(
+        _templates(is_html=True)
+        .get_template("report.html.jinja")
+        .render(
+            **shared,
+            drawings={name: Markup(svg) for name, svg in drawings.items()},
+            dark_rules=dark_rules(colours),
+        ),
+        encoding="utf-8",
+    )
+    markdown.write_text(
+        _templates(is_html=False).get_template("report.md.jinja").render(**shared),
+        encoding="utf-8",
+    )
+    return WrittenReport(html, markdown, figures)
+
+
+def _templates(*, is_html: bool) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("slotwise.figures", "templates"),
+        autoescape=is_html,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["cell"] = _markdown_cell
+    environment.filters["notes_as_markdown"] = _paragraphs_as_markdown
+    return environment
+
+
+def _paragraphs_as_markdown(html: str) -> str:
+    """Return paragraphs of plain text as Markdown has them."""
+    return html.replace("<p>", "").replace("</p>\n", "\n\n").rstrip() + "\n"
+
+
+def _markdown_cell(text: str) -> str:
+    """Return text that cannot break out of its cell or be taken for markup."""
+    escaped = "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in text)
+    return " ".join(escaped.split())

@@ -1,0 +1,167 @@
+"""What a report says, gathered from results: every number of the page, and no layout."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slotwise import metrics
+from slotwise.figures.claims import CLAIMS, Claim, Finding, findings_of, scale_phrase
+from slotwise.figures.conclusion import conclude
+from slotwise.figures.setting import Setting
+from slotwise.figures.style import display_name, readable, scale_name
+from slotwise.figures.sweep import is_sweep
+from slotwise.figures.verdicts import with_interval
+from slotwise.simulation.results import Results
+
+__all__ = ["Chapter", "Page", "gather"]
+
+TABLE_METRICS = ("regret", "violation", "shortfall", "reward", "ratio")
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One data set: its settings, its tables, the claims judged on it, its figure."""
+
+    setting: Setting
+    results: Results
+    figure_name: str
+    facts: list[tuple[str, str]]
+    rows: list[tuple[str, list[str]]]
+    bound_rows: list[tuple[str, list[str]]]
+    findings: list[Finding]
+
+    @property
+    def caption(self) -> str:
+        """What the figure shows, for those who cannot see it too."""
+        return (
+            f"{self.setting.heading}: cumulative regret, violation, compound reward, ratio and "
+            f"shortfall of {', '.join(display_name(label) for label in self.results.labels)}; "
+            "mean over runs with 95 % bands."
+        )
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole report."""
+
+    chapters: list[Chapter]
+    sweeps: list[Chapter]
+    conclusion: list[str]
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The claims, in the paper's order."""
+        return CLAIMS
+
+    @property
+    def columns(self) -> list[tuple[str, str, dict[str, Finding]]]:
+        """Data set, scale of γ and the findings by claim, for the table of all verdicts."""
+        found = []
+        for chapter in self.chapters:
+            labels = dict.fromkeys(finding.label for finding in chapter.findings)
+            for label in labels:
+                ours = [finding for finding in chapter.findings if finding.label == label]
+                by_claim = {finding.claim.name: finding for finding in ours}
+                found.append((chapter.setting.heading, scale_phrase(ours[0].scale), by_claim))
+        return found
+
+    @property
+    def is_drawn_from_look_alikes(self) -> bool:
+        """Whether any data set was made up to resemble the original."""
+        return any(chapter.setting.is_look_alike for chapter in (*self.chapters, *self.sweeps))
+
+
+def gather(results: Sequence[Results], sweeps: Sequence[Results]) -> Page:
+    """Judge and tabulate `results`, each the experiment of a data set, and the `sweeps`."""
+    names = _distinct_names([*results, *sweeps])
+    chapters = [
+        _chapter(each, name) for each, name in zip(results, names[: len(results)], strict=True)
+    ]
+    swept = [_chapter(each, name) for each, name in zip(sweeps, names[len(results) :], strict=True)]
+    findings = [finding for chapter in chapters for finding in chapter.findings]
+    return Page(chapters, swept, conclude(findings, [chapter.setting for chapter in chapters]))
+
+
+def _chapter(results: Results, figure_name: str) -> Chapter:
+    setting = Setting.of(results)
+    return Chapter(
+        setting=setting,
+        results=results,
+        figure_name=figure_name,
+        facts=_facts(setting),
+        rows=[
+            (display_name(label, 60), [_final(results, label, name) for name in TABLE_METRICS])
+            for label in results.labels
+        ],
+        bound_rows=_bound_rows(results, setting),
+        findings=findings_of(results),
+    )
+
+
+def _final(results: Results, label: str, metric: str) -> str:
+    interval = metrics.mean_interval(results.final(label, metric))
+    return with_interval(*map(float, interval))
+
+
+def _facts(setting: Setting) -> list[tuple[str, str]]:
+    config, optimum = setting.config, setting.config["optimum"]
+    dataset = config["dataset"]
+    facts = [
+        ("Experiment", str(config.get("experiment", ""))),
+        ("Data", f"{setting.full_title}; {dataset.get('source', '')}".strip("; ")),
+        ("Notes", str(dataset.get("notes", ""))),
+        ("Links, slots", f"{config['n_links']}, {config['n_slots']}"),
+        ("Floor", setting.floor_sentence.removeprefix("floor ")),
+        ("Clicks that can be had", readable(optimum.get("attainable_clicks", float("nan")))),
+        ("Best revenue a round", readable(setting.optimum, digits=5)),
+        ("Failure probability", readable(config["failure_probability"])),
+        ("Rounds, runs", f"{config['n_rounds']:,}, {setting.n_runs:,}"),
+        ("Made by", setting.origin_sentence),
+    ]
+    if "seconds" in config:
+        seconds = config["seconds"]
+        took = f"{seconds['wall']:.1f} s, of processors {seconds['cpu']:.1f} s"
+        facts.append(("Time", took))
+    return [(name, value) for name, value in facts if value and value != "–"]
+
+
+def _bound_rows(results: Results, setting: Setting) -> list[tuple[str, list[str]]]:
+    """Return measured regret and shortfall of each Con-UCB beside what is promised of them."""
+    config = setting.config
+    useful = metrics.first_useful_round(
+        config["n_links"], config["n_slots"], config["failure_probability"]
+    )
+    rows = []
+    for label in setting.labels_of_policy(results.labels, "con-ucb"):
+        scale = setting.gamma_scale(label)
+        is_printed = scale == 1
+        rows.append(
+            (
+                f"Con-UCB, {scale_phrase(scale)}" if scale else display_name(label, 60),
+                [
+                    _final(results, label, "regret"),
+                    _final(results, label, "shortfall"),
+                    readable(setting.theorem_bound) if is_printed else "no promise",
+                    readable(setting.trivial_bound),
+                    readable(useful) if is_printed else "–",
+                ],
+            )
+        )
+    return rows
+
+
+def _distinct_names(results: Sequence[Results]) -> list[str]:
+    """Return a file name for the figure of each, fit for every system."""
+    names: list[str] = []
+    for each in results:
+        setting = Setting.of(each)
+        floor = scale_name(setting.config["click_floor"])
+        wanted = f"{setting.name}-sweep" if is_sweep(each) else setting.name
+        for candidate in (wanted, f"{wanted}-h{floor}", *(f"{wanted}-{n}" for n in range(2, 999))):
+            name = re.sub(r"[^a-z0-9.]+", "-", candidate.lower()).strip("-.") or "figure"
+            if name not in names:
+                names.append(name)
+                break
+    return names

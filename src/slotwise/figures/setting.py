@@ -1,0 +1,144 @@
+"""What a results file says about its experiment, read once and named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slotwise import metrics
+from slotwise.errors import InvalidInput
+from slotwise.figures.style import readable
+from slotwise.simulation.results import Results
+
+__all__ = ["Setting"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The settings of one experiment that figures and reports speak of."""
+
+    config: Mapping[str, Any]
+    n_runs: int
+
+    NEEDED = (
+        "dataset",
+        "n_links",
+        "n_slots",
+        "click_floor",
+        "failure_probability",
+        "n_rounds",
+        "optimum",
+    )
+
+    @classmethod
+    def of(cls, results: Results) -> Setting:
+        """Read the settings of `results`; a missing one is named."""
+        for key in cls.NEEDED:
+            if key not in results.config:
+                rule = f"of results with the setting {key!r}, which figures show"
+                raise InvalidInput.of("config", rule, sorted(results.config))
+        return cls(results.config, results.n_runs)
+
+    @property
+    def name(self) -> str:
+        """The data set's short name, fit for file names."""
+        return str(self.config["dataset"]["name"])
+
+    @property
+    def title(self) -> str:
+        """The data set's title."""
+        return str(self.config["dataset"].get("title") or self.name)
+
+    @property
+    def is_look_alike(self) -> bool:
+        """Whether the data were made up to resemble the original."""
+        return bool(self.config["dataset"].get("look_alike", False))
+
+    @property
+    def full_title(self) -> str:
+        """The title, which says when the data are a look-alike."""
+        says_so = "look-alike" in self.title.lower()
+        return f"{self.title} (look-alike)" if self.is_look_alike and not says_so else self.title
+
+    @property
+    def heading(self) -> str:
+        """The full title with the floor: one data set may be tried with several."""
+        floor = f"h = {readable(self.config['click_floor'])}"
+        title = self.full_title
+        return f"{title[:-1]}, {floor})" if title.endswith(")") else f"{title} ({floor})"
+
+    @property
+    def optimum(self) -> float:
+        """The best revenue a round under the floor."""
+        return float(self.config["optimum"]["value"])
+
+    @property
+    def is_floor_out_of_reach(self) -> bool:
+        """Whether no page has as many clicks as the floor asks."""
+        return bool(self.config["optimum"].get("status") == "infeasible")
+
+    @property
+    def floor_sentence(self) -> str:
+        """The floor, and whether it costs anything or can be kept at all."""
+        optimum = self.config["optimum"]
+        floor = f"floor {readable(self.config['click_floor'])} clicks"
+        status = optimum.get("status", "")
+        if status == "binding":
+            return f"{floor}, binding at a shadow price of {readable(optimum['shadow_price'])}"
+        if status == "slack":
+            return f"{floor}, slack: the best page has {readable(optimum['clicks'])}"
+        if status == "infeasible":
+            attainable = readable(optimum["attainable_clicks"])
+            return f"{floor}, out of reach: at most {attainable}; compared with that page"
+        return floor
+
+    @property
+    def size_sentence(self) -> str:
+        """How large the experiment is."""
+        runs = "one run" if self.n_runs == 1 else f"{self.n_runs} runs"
+        return (
+            f"{self.config['n_links']} links, {self.config['n_slots']} slots, "
+            f"{readable(self.config['n_rounds'])} rounds, {runs}"
+        )
+
+    @property
+    def origin_sentence(self) -> str:
+        """Who made the numbers: runs, seed, version, commit."""
+        parts = [f"{self.n_runs} run{'s' if self.n_runs != 1 else ''}"]
+        named = {"seed": "seed", "version": "slotwise", "commit": "commit"}
+        parts += [f"{word} {self.config[key]}" for key, word in named.items() if key in self.config]
+        return "  ·  ".join(parts)
+
+    @property
+    def theorem_bound(self) -> float:
+        """What the theorem promises of regret and shortfall at the printed γ."""
+        return metrics.theorem_bound(
+            self.config["n_links"],
+            self.config["n_slots"],
+            self.config["n_rounds"],
+            self.config["failure_probability"],
+        )
+
+    @property
+    def trivial_bound(self) -> float:
+        """What no policy can exceed."""
+        return metrics.trivial_bound(self.config["n_slots"], self.config["n_rounds"])
+
+    def policy_name(self, label: str) -> str:
+        """Return the registered name of the policy behind a label."""
+        for policy in self.config.get("policies", ()):
+            if policy["label"] == label:
+                return str(policy["name"])
+        return label.partition("/")[0]
+
+    def labels_of_policy(self, labels: Sequence[str], name: str) -> list[str]:
+        """Return those of `labels` that stand for the policy registered as `name`."""
+        return [label for label in labels if self.policy_name(label) == name]
+
+    def gamma_scale(self, label: str) -> float | None:
+        """Return the `gamma_scale` a label was run with, None where it has none."""
+        for policy in self.config.get("policies", ()):
+            if policy["label"] == label and "gamma_scale" in policy.get("settings", {}):
+                return float(policy["settings"]["gamma_scale"])
+        return 1.0 if label == "con-ucb" else None

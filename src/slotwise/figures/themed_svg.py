@@ -1,0 +1,51 @@
+"""A figure inside a page: one drawing that follows the reader's light or dark setting."""
+
+from __future__ import annotations
+
+import re
+
+from matplotlib.figure import Figure
+
+from slotwise.figures.canvas import svg_text
+from slotwise.figures.style import on_dark
+
+__all__ = ["ThemedSvg", "dark_rules"]
+
+STYLE = re.compile(r'style="[^"]*"')
+COLOUR = re.compile(r"#[0-9a-f]{6}\b")
+
+
+class ThemedSvg(str):
+    """The `<svg>` element of a figure, its colours named by CSS variables.
+
+    Ids get a prefix, so that several figures can stand in one page.
+    """
+
+    @classmethod
+    def of(cls, figure: Figure, prefix: str) -> ThemedSvg:
+        """Render `figure`; `prefix` must be its own in the page and fit for an id."""
+        text = svg_text(figure)
+        text = text[text.index("<svg") :]
+        text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+        text = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', text)
+        text = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', text)
+        text = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", text)
+        return cls(STYLE.sub(lambda style: COLOUR.sub(_variable, style[0]), text))
+
+    @property
+    def colours(self) -> set[str]:
+        """The colours of the light page that the drawing uses."""
+        return set(re.findall(r"var\(--c-[0-9a-f]{6}, (#[0-9a-f]{6})\)", self))
+
+
+def dark_rules(colours: set[str]) -> str:
+    """Return the CSS variables that turn `colours` into those of a dark page.
+
+    >>> dark_rules({"#ffffff"})
+    '--c-ffffff: #14191f;'
+    """
+    return " ".join(f"--c-{colour[1:]}: {on_dark(colour)};" for colour in sorted(colours))
+
+
+def _variable(match: re.Match[str]) -> str:
+    return f"var(--c-{match[0][1:]}, {match[0]})"

@@ -1,0 +1,119 @@
+"""Whether a claim holds, told from intervals over runs and from nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from slotwise import metrics
+from slotwise.figures.style import display_name, measured
+from slotwise.simulation.results import Results
+
+__all__ = [
+    "SUB_LINEAR_BELOW",
+    "Judgement",
+    "Verdict",
+    "all_of",
+    "final_evidence",
+    "judge_below",
+    "judge_sub_linear",
+    "with_interval",
+]
+
+SUB_LINEAR_BELOW = 0.95
+"""Growth like t to this power or more counts as linear: over 50,000 rounds a curve that is linear
+but for its first rounds comes out just under 1, and must not be praised for it."""
+
+MIN_CHECKPOINTS = 4
+
+
+class Verdict(Enum):
+    """What the data say about a claim."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    UNKNOWN = "cannot be told"
+
+
+class Judgement(NamedTuple):
+    """A verdict and the numbers it rests on."""
+
+    verdict: Verdict
+    evidence: str
+
+
+def with_interval(mean: float, low: float, high: float) -> str:
+    """Return a measured number with its interval.
+
+    >>> with_interval(23_500, 23_000, 24_000)
+    '23.5k (23.0k to 24.0k)'
+    """
+    if low == high or math.isnan(mean):
+        return measured(mean)
+    return f"{measured(mean)} ({measured(low)} to {measured(high)})"
+
+
+def judge_below(
+    results: Results, metric: str, lower: str, upper: str, factor: float = 1.0
+) -> Verdict:
+    """Judge whether `factor` times a metric of `lower` is below that of `upper`.
+
+    In a run all policies meet the same visitors, so the interval is that of the difference run by
+    run: the claim holds where the whole interval is on its side of zero. One run has none.
+    """
+    left, right = results.final(lower, metric), results.final(upper, metric)
+    n_shared = min(len(left), len(right))
+    if n_shared == 1:
+        return Verdict.UNKNOWN
+    with np.errstate(invalid="ignore"):
+        difference = right[:n_shared] - factor * left[:n_shared]
+    _, low, high = map(float, metrics.mean_interval(difference))
+    if low > 0:
+        return Verdict.HOLDS
+    if high < 0 or low == high == 0:
+        return Verdict.FAILS
+    return Verdict.UNKNOWN
+
+
+def final_evidence(results: Results, metric: str, label: str) -> str:
+    """Return a policy's name and where its metric ended."""
+    interval = metrics.mean_interval(results.final(label, metric))
+    return f"{display_name(label)} {with_interval(*map(float, interval))}"
+
+
+def judge_sub_linear(results: Results, metric: str, label: str) -> Judgement:
+    """Judge whether a metric grew slower than the rounds over their last half."""
+    totals = results.over_time(label, metric)
+    end = metrics.mean_interval(totals[:, -1])
+    if len(totals) == 1:
+        return Judgement(Verdict.UNKNOWN, "one run has no interval")
+    if end.high <= 0:
+        return Judgement(Verdict.HOLDS, f"ends at {with_interval(*map(float, end))}: none at all")
+    if (results.rounds >= results.n_rounds / 2).sum() < MIN_CHECKPOINTS:
+        return Judgement(Verdict.UNKNOWN, "too few checkpoints in the last half of the rounds")
+    mean, low, high = map(float, metrics.growth_exponent(results.rounds, totals))
+    if math.isnan(mean) or math.isinf(low):
+        return Judgement(Verdict.UNKNOWN, "too near zero to tell how it grows")
+    evidence = f"grows like t^{mean:.2f} ({low:.2f} to {high:.2f}): twice the rounds, "
+    evidence += f"{2**mean:.2f} times as much"
+    if high < SUB_LINEAR_BELOW:
+        return Judgement(Verdict.HOLDS, evidence)
+    if low >= SUB_LINEAR_BELOW:
+        return Judgement(Verdict.FAILS, evidence)
+    return Judgement(Verdict.UNKNOWN, evidence)
+
+
+def all_of(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict on a claim of several parts: one failure fails it.
+
+    >>> all_of([Verdict.HOLDS, Verdict.UNKNOWN, Verdict.FAILS])
+    <Verdict.FAILS: 'does not hold'>
+    """
+    for verdict in (Verdict.FAILS, Verdict.UNKNOWN):
+        if verdict in verdicts:
+            return verdict
+    return Verdict.HOLDS

@@ -1,0 +1,199 @@
+"""Verdicts follow the data: make the data say one thing and the verdict must say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from slotwise.figures.claims import CLAIMS, findings_of, scale_phrase
+from slotwise.figures.conclusion import conclude
+from slotwise.figures.setting import Setting
+from slotwise.figures.verdicts import Verdict, judge_below, judge_sub_linear
+from slotwise.simulation.results import Results
+from tests.simulation.synthetic import make_results, settings
+
+PAPER = ("con-ucb", "lexp", "cucb", "exp3-m")
+ROUNDS = np.arange(500, 50_001, 500)
+
+# Reward and violation a round. The paper's story; regret is 1.1 less the reward.
+AS_CLAIMED = {"con-ucb": (1.0, 0.1), "lexp": (0.8, 0.5), "cucb": (1.2, 0.9), "exp3-m": (1.15, 0.8)}
+
+
+def made(
+    rates: Mapping[str, tuple[float, float]],
+    *,
+    noise: float = 1.0,
+    n_runs: int = 10,
+    power: float = 0.5,
+) -> Results:
+    """Return results whose finals are these rates; Con-UCB's losses grow like t to `power`."""
+    rng = np.random.default_rng(17)
+    labels = tuple(rates)
+    totals = {}
+    for label, (reward, violation) in rates.items():
+        passed = np.broadcast_to(ROUNDS.astype(float), (n_runs, len(ROUNDS)))
+        growth = ROUNDS[-1] * (ROUNDS / ROUNDS[-1]) ** (power if "con-ucb" in label else 1.0)
+        wobble = noise * rng.normal(size=(n_runs, 1))
+        totals[label] = {
+            "reward": 1.1 * passed - (1.1 - reward) * growth + wobble,
+            "clicks": 4.0 * passed - violation * growth + wobble,
+            "violation": violation * growth + abs(wobble),
+            "deficit": violation * growth + abs(wobble),
+        }
+    return Results(settings(labels, 50_000, n_runs, 17), ROUNDS, totals)
+
+
+def verdicts(results: Results, label: str = "con-ucb") -> dict[str, str]:
+    return {
+        finding.claim.name: finding.verdict.value
+        for finding in findings_of(results)
+        if finding.label == label
+    }
+
+
+def test_data_as_the_paper_tells_them_confirm_every_claim() -> None:
+    assert verdicts(made(AS_CLAIMED)) == {claim.name: "holds" for claim in CLAIMS}
+
+
+@pytest.mark.parametrize(
+    ("claim", "label", "rates"),
+    [
+        ("regret below LExp's", "lexp", (1.05, 0.5)),
+        ("lowest violation", "exp3-m", (1.15, 0.05)),
+        ("largest ratio", "cucb", (1.2, 0.02)),
+        ("less revenue than CUCB and Exp3.M", "cucb", (0.9, 0.9)),
+        ("huge violations of CUCB and Exp3.M", "exp3-m", (1.15, 0.19)),
+    ],
+)
+def test_each_claim_can_fail(claim: str, label: str, rates: tuple[float, float]) -> None:
+    assert verdicts(made({**AS_CLAIMED, label: rates}))[claim] == "does not hold"
+
+
+@pytest.mark.parametrize(("power", "verdict"), [(0.5, "holds"), (1.0, "does not hold")])
+def test_growth_is_told_from_linear_growth(power: float, verdict: str) -> None:
+    said = verdicts(made(AS_CLAIMED, power=power))
+    for metric in ("regret", "violation", "shortfall"):
+        assert said[f"sub-linear {metric}"] == verdict
+
+
+def test_almost_linear_growth_is_not_praised() -> None:
+    judgement = judge_sub_linear(made(AS_CLAIMED, power=0.98), "regret", "con-ucb")
+    assert judgement.verdict is Verdict.FAILS
+    assert judgement.evidence.startswith("grows like t^0.98 (0.98 to 0.98): twice the rounds, 1.97")
+
+
+def test_noise_larger_than_the_difference_leaves_a_claim_open() -> None:
+    equal = {**AS_CLAIMED, "lexp": (0.99, 0.5)}
+    assert verdicts(made(equal, noise=1e5))["regret below LExp's"] == "cannot be told"
+
+
+def test_equal_numbers_are_not_lower() -> None:
+    results = made({"con-ucb": (1.0, 0.1), "lexp": (1.0, 0.1)}, noise=0.0, power=1.0)
+    assert judge_below(results, "regret", "con-ucb", "lexp") is Verdict.FAILS
+
+
+def test_runs_are_compared_in_pairs() -> None:
+    """Shared luck of 1,000 cannot hide a difference of 10 in every run."""
+    rng = np.random.default_rng(5)
+    luck = 1_000 * rng.normal(size=(8, 1))
+    ends = {"con-ucb": 5_010.0 + luck, "lexp": 5_000.0 + luck}
+    totals = {
+        label: {name: end.copy() for name in ("reward", "clicks", "violation", "deficit")}
+        for label, end in ends.items()
+    }
+    config = settings(("con-ucb", "lexp"), 50_000, 8, 5)
+    results = Results(config, np.array([50_000]), totals)
+    assert judge_below(results, "regret", "con-ucb", "lexp") is Verdict.HOLDS
+    assert judge_below(results, "regret", "lexp", "con-ucb") is Verdict.FAILS
+
+
+def test_a_ratio_without_violation_beats_every_finite_one() -> None:
+    results = made({**AS_CLAIMED, "con-ucb": (1.0, 0.0)}, noise=0.0)
+    assert verdicts(results)["largest ratio"] == "holds"
+    assert verdicts(results)["sub-linear violation"] == "holds"
+
+
+def test_one_run_tells_nothing() -> None:
+    findings = findings_of(made(AS_CLAIMED, n_runs=1))
+    assert {finding.verdict for finding in findings} == {Verdict.UNKNOWN}
+    assert all("one run has no interval" in finding.judgement.evidence for finding in findings)
+
+
+def test_a_policy_that_was_not_run_leaves_its_claims_open() -> None:
+    results = made({label: AS_CLAIMED[label] for label in ("con-ucb", "cucb")})
+    said = {finding.claim.name: finding.judgement for finding in findings_of(results)}
+    assert said["regret below LExp's"].verdict is Verdict.UNKNOWN
+    assert said["regret below LExp's"].evidence.endswith("against LExp was not run")
+
+
+def test_a_missing_policy_does_not_hide_a_failure() -> None:
+    results = made({"con-ucb": (1.0, 0.5), "cucb": (1.2, 0.1)})
+    assert verdicts(results)["lowest violation"] == "does not hold"
+
+
+def test_too_few_checkpoints_leave_growth_open() -> None:
+    results = make_results(("con-ucb",), n_runs=4, n_checkpoints=3)
+    judgement = judge_sub_linear(results, "regret", "con-ucb")
+    assert judgement == (Verdict.UNKNOWN, "too few checkpoints in the last half of the rounds")
+
+
+def test_the_printed_gamma_comes_first_and_each_scale_is_judged() -> None:
+    results = made({"con-ucb/72": (1.0, 0.1), **AS_CLAIMED, "con-ucb/1440": (0.2, 2.0)})
+    assert list(dict.fromkeys(finding.label for finding in findings_of(results))) == [
+        "con-ucb",
+        "con-ucb/72",
+        "con-ucb/1440",
+    ]
+    assert verdicts(results, "con-ucb/72")["lowest violation"] == "holds"
+    assert verdicts(results, "con-ucb/1440")["lowest violation"] == "does not hold"
+
+
+def test_scales_are_spoken_of_as_shares() -> None:
+    phrases = [scale_phrase(scale) for scale in (1.0, 1 / 1440, 2.0, 0.3)]
+    assert phrases == ["the printed γ", "γ/1440", "2 γ", "0.3 γ"]
+
+
+def concluded(*results: Results) -> str:
+    findings = [finding for each in results for finding in findings_of(each)]
+    return "\n".join(conclude(findings, [Setting.of(each) for each in results]))
+
+
+def test_the_conclusion_follows_the_verdicts() -> None:
+    good = concluded(made(AS_CLAIMED))
+    assert "appears whole with the printed γ on Coupon-Purchase (look-alike, h = 4)." in good
+    assert "8 hold on Coupon-Purchase (look-alike, h = 4)" in good
+    bad = concluded(made({**AS_CLAIMED, "con-ucb": (0.1, 5.0)}, power=1.0))
+    assert "appears whole with the printed γ on no data set" in bad
+    assert "1 holds" in bad
+    assert "7 fail" in bad
+
+
+def test_the_conclusion_tells_data_sets_apart() -> None:
+    first = made(AS_CLAIMED)
+    other = made({**AS_CLAIMED, "lexp": (1.05, 0.5)})
+    dataset = {"name": "ads", "title": "Ad-Clicks", "look_alike": False}
+    config = {**other.config, "dataset": dataset}
+    said = concluded(first, Results(config, other.rounds, other.totals))
+    assert "7 hold on all 2 data sets" in said
+    assert (
+        "The claim of regret below LExp's holds on Coupon-Purchase (look-alike, h = 4) "
+        "and does not hold on Ad-Clicks (h = 4)." in said
+    )
+    assert "with the printed γ on Coupon-Purchase (look-alike, h = 4) only" in said
+
+
+def test_the_conclusion_warns_of_the_data_and_the_bound() -> None:
+    results = made(AS_CLAIMED)
+    said = concluded(results)
+    assert "it promises nothing (Coupon-Purchase (look-alike, h = 4): 20.8M against 750k)" in said
+    assert "Look-alike data (Coupon-Purchase (look-alike, h = 4)) resemble" in said
+    for status, words in (("slack", "the floor is slack"), ("infeasible", "no page reaches")):
+        optimum = {**results.config["optimum"], "status": status}
+        config = {**results.config, "optimum": optimum}
+        assert words in concluded(Results(config, results.rounds, results.totals))
+
+
+def test_without_con_ucb_there_is_nothing_to_conclude() -> None:
+    assert conclude([], []) == ["Con-UCB was not run, so none of the paper's claims can be judged."]
