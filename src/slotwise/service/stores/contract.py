@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from slotwise.service.records import (
@@ -23,37 +24,11 @@ from slotwise.service.stores.operations import (
     View,
 )
 
-__all__ = ["Store"]
+__all__ = ["Store", "StoreReader"]
 
 
-class Store(Protocol):
-    """Where the service keeps what it must not lose.
-
-    One thread writes (`commit`), any thread reads. A store has no clock: times come with the
-    operations. Laws, tested for every store by `slotwise.testing.StoreContract`:
-
-    - `commit` is all or nothing and durable when it returns; its results are in order, and a
-      later operation of a batch sees the earlier ones
-    - committing the same decisions and events again changes no row and no counter; the
-      events answer `duplicate`
-    - events are judged by `slotwise.service.attribution`, in whatever order and grouping
-      into batches they arrive
-    - after `CloseWindows(t)` nothing is stored as received at or before t, and a decision
-      whose click window closed by t is stored with `learned=False`; both hold after a crash
-    - a fold moves its position and its counters together, once
-    - every counter equals what `slotwise.service.verify` recomputes from the rows
-    - reads see whole commits only
-    - when the store is away every call raises `StoreUnavailable`, and works again by itself
-      when it is back
-    """
-
-    def commit(self, operations: Sequence[Operation]) -> list[object]:
-        """Apply all operations in one transaction; None unless the operation answers."""
-        ...
-
-    def close(self) -> None:
-        """Release files and connections; safe to call twice."""
-        ...
+class StoreReader(Protocol):
+    """The reads of a store; each sees whole commits only."""
 
     def pools(self) -> list[PoolSettings]:
         """Return every pool, by id."""
@@ -108,11 +83,47 @@ class Store(Protocol):
     def all_views(
         self, pool_id: str, since_us: int, until_us: int | None, chunk: int
     ) -> Iterator[list[View]]:
-        """Go through all views issued in [since, until), by time of issue, then id."""
+        """Go through all views issued in [since, until), in the order they were stored."""
         ...
 
     def n_quarantined(self) -> int:
         """Count the events that wait for their decision or conversion."""
+        ...
+
+
+class Store(StoreReader, Protocol):
+    """Where the service keeps what it must not lose.
+
+    One thread writes (`commit`), any thread reads. A store has no clock: times come with the
+    operations. Laws, tested for every store by `slotwise.testing.StoreContract`:
+
+    - `commit` is all or nothing and durable when it returns; its results are in order, and a
+      later operation of a batch sees the earlier ones
+    - committing the same decisions and events again changes no row and no counter; the
+      events answer `duplicate`
+    - events are judged by `slotwise.service.attribution`, in whatever order and grouping
+      into batches they arrive
+    - received times never run backwards in the order of commits: an event is stored with
+      the latest time the store was ever told when its own is earlier
+    - after `CloseWindows(t)` nothing is stored as received at or before t, and a decision
+      whose click window closed by t is stored with `learned=False`; both hold after a crash
+    - a fold moves its position and its counters together, once
+    - every counter equals what `slotwise.service.verify` recomputes from the rows
+    - reads see whole commits only
+    - when the store is away every call raises `StoreUnavailable`, and works again by itself
+      when it is back
+    """
+
+    def commit(self, operations: Sequence[Operation]) -> list[object]:
+        """Apply all operations in one transaction; None unless the operation answers."""
+        ...
+
+    def close(self) -> None:
+        """Release files and connections; safe to call twice."""
+        ...
+
+    def reading(self) -> AbstractContextManager[StoreReader]:
+        """Read at one moment: every read inside sees the same commits."""
         ...
 
     def check(self) -> None:

@@ -127,8 +127,8 @@ class PageCounters(msgspec.Struct, frozen=True, kw_only=True):
     clicks_squared: int = 0
     revenue_views: int = 0
     revenue_micros: int = 0
-    revenue_squared: float = 0.0
-    """Sum over pages of (revenue / `max_revenue_micros`)^2; not exact, so no law holds it."""
+    revenue_squared: int = 0
+    """Sum over pages of the squared revenue in 1/10,000 of the page's `max_revenue_micros`."""
 
 
 class Counters(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,6 +145,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Windows up to here are closed for good: nothing received now can count in them."""
     latest_us: int = 0
     """The latest time the store was told."""
+    n_resets: int = 0
+    """How often statistics were reset: a fold computed before a reset must not be applied."""
     folded: dict[tuple[str, Level], FoldPosition] = msgspec.field(default_factory=dict)
     """By pool and level."""
 
@@ -204,13 +206,15 @@ class CloseWindows(msgspec.Struct, frozen=True, kw_only=True):
 class ApplyFold(msgspec.Struct, frozen=True, kw_only=True):
     """Add counted views to the counters and move the level's position, or do neither.
 
-    Answers False, and changes nothing, when the position is not at `after` any more.
+    Answers False, and changes nothing, when the position is not at `after` any more or
+    statistics were reset since `n_resets` was read.
     """
 
     pool_id: str
     level: Level
     after: FoldPosition
     until: FoldPosition
+    n_resets: int
     increment: Counters
 
 
