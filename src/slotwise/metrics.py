@@ -22,6 +22,7 @@ __all__ = [
     "first_useful_round",
     "growth_exponent",
     "mean_interval",
+    "paper_gamma",
     "ratio",
     "regret",
     "shortfall",
@@ -90,6 +91,16 @@ def ratio(reward: ArrayLike, violation: ArrayLike) -> Floats:
         return np.asarray(reward, np.float64) / np.asarray(violation, np.float64)
 
 
+def paper_gamma(n_links: int, n_rounds: int, failure_probability: float) -> float:
+    """Return the paper's γ = 72 ln(8KT/δ), which sets the width of Con-UCB's bounds.
+
+    >>> round(paper_gamma(271, 50_000, 0.01))
+    1664
+    """
+    _check_sizes(n_links, 1, n_rounds, failure_probability)
+    return PAPER_GAMMA * math.log(8 * n_links * n_rounds / failure_probability)
+
+
 def theorem_bound(
     n_links: int,
     n_slots: int,
@@ -108,7 +119,7 @@ def theorem_bound(
     20.8
     """
     _check_sizes(n_links, n_slots, n_rounds, failure_probability)
-    gamma = gamma_scale * PAPER_GAMMA * math.log(8 * n_links * n_rounds / failure_probability)
+    gamma = gamma_scale * paper_gamma(n_links, n_rounds, failure_probability)
     chance = 2 * n_slots * math.sqrt(2 * n_rounds * math.log(16 / failure_probability))
     plays = n_slots * n_rounds
     spread = 2 * math.sqrt(gamma * n_links * plays)

@@ -109,6 +109,7 @@ def test_both_forms_show_settings_numbers_bounds_and_verdicts(report: WrittenRep
             "even the oracle",
             "raises it above the oracle",
             "chase another optimum",
+            "for its first 3.33k showings, and there are 2.77k a link, so many bounds never leave",
         ):
             assert expected in text, expected
 

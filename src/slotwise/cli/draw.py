@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
     def draw(
         files: Annotated[
             list[Path],
-            typer.Argument(metavar="RESULTS...", help="What `slotwise simulate` wrote."),
+            typer.Argument(metavar="RESULTS", help="What `slotwise simulate` wrote."),
         ],
         out: Annotated[
             Path | None, typer.Option("--out", help="The directory for the figures.")

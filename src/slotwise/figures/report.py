@@ -17,6 +17,7 @@ from slotwise.figures.report_page import TABLE_METRICS, gather
 from slotwise.figures.style import BACKGROUND, GRID, INK, MUTED
 from slotwise.figures.sweep import draw_sweep
 from slotwise.figures.themed_svg import ThemedSvg, dark_rules
+from slotwise.figures.verdicts import SUB_LINEAR_BELOW
 from slotwise.simulation.results import Results
 
 __all__ = ["WrittenReport", "write_report"]
@@ -53,7 +54,12 @@ def write_report(
             drawings[name] = ThemedSvg.of(figure, prefix=f"f{len(drawings)}")
     colours = {INK, MUTED, GRID, BACKGROUND}.union(*(svg.colours for svg in drawings.values()))
     html, markdown = directory / "report.html", directory / "report.md"
-    shared = {"page": page, "metrics": TABLE_METRICS, "scale_phrase": scale_phrase}
+    shared = {
+        "page": page,
+        "metrics": TABLE_METRICS,
+        "scale_phrase": scale_phrase,
+        "sub_linear_below": SUB_LINEAR_BELOW,
+    }
     html.write_text(
         _templates(is_html=True)
         .get_template("report.html.jinja")

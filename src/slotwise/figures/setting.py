@@ -125,6 +125,19 @@ class Setting:
         """What no policy can exceed."""
         return metrics.trivial_bound(self.config["n_slots"], self.config["n_rounds"])
 
+    @property
+    def start_sentence(self) -> str:
+        """How long Con-UCB's bounds stay at 1, beside how often a link can be shown at all."""
+        config = self.config
+        n_links, n_slots, n_rounds = (config[key] for key in ("n_links", "n_slots", "n_rounds"))
+        showings = 2 * metrics.paper_gamma(n_links, n_rounds, config["failure_probability"])
+        share = n_slots * n_rounds / n_links
+        verdict = "so many bounds never leave it" if share < showings else "so most can leave it"
+        return (
+            f"{self.heading}: at the printed γ a link's bound is 1 for its first "
+            f"{readable(showings)} showings, and there are {readable(share)} a link, {verdict}."
+        )
+
     def policy_name(self, label: str) -> str:
         """Return the registered name of the policy behind a label."""
         for policy in self.config.get("policies", ()):
