@@ -11,7 +11,7 @@ from slotwise.errors import InvalidInput
 from slotwise.policies.contract import Estimates, Floats, Links, require_horizon
 from slotwise.policies.counts import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
-from slotwise.selection.compiled import compiled
+from slotwise.selection.compiled import hot
 from slotwise.selection.confidence import paper_gamma, paper_upper
 from slotwise.selection.floor_program import (
     Program,
@@ -42,13 +42,13 @@ class ConUCBState(NamedTuple):
     mix: Mix
 
 
-@compiled
+@hot
 def choose(state: ConUCBState, rng: np.random.Generator) -> None:  # noqa: ARG001
     """Solve the floor program on the bounds; out of reach, take the most clicked links."""
     solve_program(state.program, state.rule.n_slots, state.rule.floor)
 
 
-@compiled
+@hot
 def learn(
     state: ConUCBState,
     level: int,

@@ -11,11 +11,11 @@ import numpy as np
 from slotwise.policies.contract import Floats, Knowledge, Links, State
 from slotwise.policies.counts import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
-from slotwise.selection.compiled import compiled
+from slotwise.selection.compiled import hot
 from slotwise.selection.confidence import cucb_bonus
 from slotwise.selection.mix import Mix, new_mix
-from slotwise.selection.price_search import Search, new_search
 from slotwise.selection.top_links import take_top_links
+from slotwise.selection.top_page import Search, new_search
 
 __all__ = ["CUCB"]
 
@@ -35,14 +35,14 @@ class CUCBState(NamedTuple):
     mix: Mix
 
 
-@compiled
+@hot
 def choose(state: CUCBState, rng: np.random.Generator) -> None:  # noqa: ARG001
     """Take the links with the largest bounds; exact ties share their slots."""
     bonus = cucb_bonus(1.0 + state.rounds[0])
     take_top_links(state.mean, state.width, bonus, state.n_slots, state.search, state.mix)
 
 
-@compiled
+@hot
 def learn(
     state: CUCBState,
     level: int,

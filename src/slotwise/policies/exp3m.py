@@ -18,7 +18,7 @@ from slotwise.policies.exponential_weights import (
     raise_weight,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import compiled
+from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix
 
 __all__ = ["Exp3M"]
@@ -41,13 +41,13 @@ class Exp3MState(NamedTuple):
     mix: Mix
 
 
-@compiled
+@hot
 def choose(state: Exp3MState, rng: np.random.Generator) -> None:  # noqa: ARG001
     """Mix the capped weights with uniform play."""
     mix_weights(state.weights, state.rule.exploration, state.rule.n_slots, state.mix)
 
 
-@compiled
+@hot
 def learn(
     state: Exp3MState,
     level: int,

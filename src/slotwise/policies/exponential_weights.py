@@ -20,7 +20,7 @@ import numpy as np
 
 from slotwise.policies.contract import Floats, Knowledge, Policy
 from slotwise.problem import Problem
-from slotwise.selection.compiled import compiled
+from slotwise.selection.compiled import hot
 from slotwise.selection.mix import N_OPEN, Mix, new_mix
 
 __all__ = [
@@ -57,14 +57,17 @@ def new_weights_mix(n_links: int) -> Mix:
     return mix
 
 
-@compiled
+@hot
 def _rebase(weights: Weights) -> None:
-    weights.base[0] = np.max(weights.logs)
+    base = weights.logs[0]
+    for link in range(len(weights.logs)):
+        base = max(base, weights.logs[link])
+    weights.base[0] = base
     for link in range(len(weights.logs)):
         weights.relative[link] = np.exp(weights.logs[link] - weights.base[0])
 
 
-@compiled
+@hot
 def raise_weight(weights: Weights, link: int, amount: float) -> None:
     """Multiply the weight of a link by e to the power `amount`."""
     weights.logs[link] += amount
@@ -75,7 +78,7 @@ def raise_weight(weights: Weights, link: int, amount: float) -> None:
         weights.relative[link] = np.exp(above)
 
 
-@compiled
+@hot
 def _capped_sum(relative: Floats, cap: float) -> tuple[int, float]:
     """Return how many weights reach the cap and the sum of those that do not."""
     n_capped = 0
@@ -93,7 +96,7 @@ def _capped_sum(relative: Floats, cap: float) -> tuple[int, float]:
     return n_capped, rest_even + rest_odd
 
 
-@compiled
+@hot
 def mix_weights(weights: Weights, exploration: float, n_slots: int, mix: Mix) -> None:
     """Write the capped and mixed probabilities of all links into `mix`."""
     relative, chances = weights.relative, mix.chances

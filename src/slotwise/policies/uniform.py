@@ -10,7 +10,7 @@ import numpy as np
 from slotwise.policies.contract import Floats, Links
 from slotwise.policies.counts import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
-from slotwise.selection.compiled import compiled
+from slotwise.selection.compiled import hot
 from slotwise.selection.mix import N_TIED, TIED_SLOTS, Mix, new_mix
 
 __all__ = ["Uniform"]
@@ -23,12 +23,12 @@ class UniformState(NamedTuple):
     mix: Mix
 
 
-@compiled
+@hot
 def choose(state: UniformState, rng: np.random.Generator) -> None:
     """Leave the mix as it is: all links share the page."""
 
 
-@compiled
+@hot
 def learn(
     state: UniformState,
     level: int,

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from slotwise.selection.compiled import compiled
+from slotwise.selection.compiled import hot
 
 __all__ = ["cucb_bonus", "paper_gamma", "paper_upper"]
 
@@ -28,7 +28,7 @@ def paper_gamma(
     return 72.0 * math.log(4 * n_levels * n_links * horizon / failure_probability)
 
 
-@compiled
+@hot
 def paper_upper(total: float, n_views: float, gamma: float) -> float:
     """Return the upper bound of Con-UCB (the paper's equation for a-hat and g-hat).
 
@@ -46,7 +46,7 @@ def paper_upper(total: float, n_views: float, gamma: float) -> float:
     return min(1.0, mean + 2.0 * (math.sqrt(gamma * mean / n) + gamma / n))
 
 
-@compiled
+@hot
 def cucb_bonus(round_number: float) -> float:
     """Return c so that CUCB's bound of a link is mean + c / sqrt(n): c = sqrt(3 ln t / 2).
 

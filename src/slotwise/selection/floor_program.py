@@ -9,9 +9,11 @@ two page views few links change, so price and threshold hardly move. The program
 - IN and OUT: links whose score was more than a margin away from the threshold,
 - BAND: the few links near it, the only ones searched.
 
-Rates lie in [0, 1], so a move of the price by d moves a score by at most d. While the new
-threshold stays clear of IN and OUT by that much, the band's optimum is the optimum: the
-certificate is checked on every solve, and when it fails the zones are drawn anew.
+A score is linear in the price: a link that lies above a line at two prices lies above it at
+every price between. So IN and OUT are judged at the lowest and the highest price expected soon,
+against a line along which the threshold should move. While price and threshold stay within
+reach of that line, the band's optimum is the optimum: the certificate is checked on every
+solve, and when it fails the zones are drawn anew.
 """
 
 from __future__ import annotations
@@ -21,20 +23,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import compiled
+from slotwise.selection.compiled import hot
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
 from slotwise.selection.price_search import (
     BINDING,
     INFEASIBLE,
     SLACK,
-    TIE,
     Price,
-    Search,
-    new_search,
-    score,
     search_price,
 )
 from slotwise.selection.share_slots import share_slots
+from slotwise.selection.top_page import TIE, Search, new_search
 
 __all__ = [
     "PRICE",
@@ -52,7 +51,7 @@ __all__ = [
 OUT, BAND, IN, TOP = range(4)
 
 N_TOP, N_IN, N_BAND, STATUS, IS_DRAWN, PAIR, PAIR_OTHER, N_CHANGED, N_DRAWN = range(9)
-VALUE_WEIGHT, CLICK_WEIGHT, THRESHOLD, MARGIN, PRICE, STEP = range(6)
+VALUE_WEIGHT, LOW_PRICE, LOW_THRESHOLD, HIGH_PRICE, HIGH_THRESHOLD, MARGIN, PRICE, STEP = range(8)
 
 
 class Program(NamedTuple):
@@ -91,14 +90,14 @@ def new_program(value: NDArray[np.float64], clicks: NDArray[np.float64]) -> Prog
         search=new_search(n_links),
         mix=new_mix(n_links),
         sizes=np.zeros(9, np.int64),
-        numbers=np.zeros(6),
+        numbers=np.zeros(8),
     )
     program.sizes[PAIR] = -1
     set_links(program, value, clicks)
     return program
 
 
-@compiled
+@hot
 def set_links(
     program: Program, value: NDArray[np.float64], clicks: NDArray[np.float64]
 ) -> None:
@@ -108,7 +107,7 @@ def set_links(
         set_clicks(program, link, clicks[link])
 
 
-@compiled
+@hot
 def _leave_zone(program: Program, link: int, zone: int) -> None:
     sizes, place = program.sizes, program.place
     hole = place[link]
@@ -119,7 +118,6 @@ def _leave_zone(program: Program, link: int, zone: int) -> None:
         program.band[hole] = moved
         program.band_value[hole] = program.band_value[last]
         program.band_clicks[hole] = program.band_clicks[last]
-        program.search.inside[hole] = program.search.inside[last]
         place[moved] = hole
     elif zone == IN:
         sizes[N_IN] -= 1
@@ -133,7 +131,7 @@ def _leave_zone(program: Program, link: int, zone: int) -> None:
         place[moved] = hole
 
 
-@compiled
+@hot
 def _enter_zone(program: Program, link: int, zone: int) -> None:
     sizes, place = program.sizes, program.place
     program.zone[link] = zone
@@ -142,7 +140,6 @@ def _enter_zone(program: Program, link: int, zone: int) -> None:
         program.band[last] = link
         program.band_value[last] = program.value[link]
         program.band_clicks[last] = program.clicks[link]
-        program.search.inside[last] = False
         place[link] = last
         sizes[N_BAND] += 1
     elif zone == IN:
@@ -155,7 +152,7 @@ def _enter_zone(program: Program, link: int, zone: int) -> None:
         sizes[N_TOP] += 1
 
 
-@compiled
+@hot
 def _note_change(program: Program, link: int) -> None:
     if not program.is_changed[link]:
         program.is_changed[link] = True
@@ -163,21 +160,34 @@ def _note_change(program: Program, link: int) -> None:
         program.sizes[N_CHANGED] += 1
 
 
-@compiled
+@hot
 def set_value(program: Program, link: int, value: float) -> None:
     """Change the value of one link; the next solve takes it in."""
     program.value[link] = value
     _note_change(program, link)
 
 
-@compiled
+@hot
 def set_clicks(program: Program, link: int, clicks: float) -> None:
     """Change the clicks of one link; the next solve takes it in."""
     program.clicks[link] = clicks
     _note_change(program, link)
 
 
-@compiled
+@hot
+def _zone_of(numbers: NDArray[np.float64], value: float, clicks: float) -> int:
+    """Return the zone of a link: above or below the threshold at both ends of the prices."""
+    own = numbers[VALUE_WEIGHT] * value
+    at_low = own + numbers[LOW_PRICE] * clicks - numbers[LOW_THRESHOLD]
+    at_high = own + numbers[HIGH_PRICE] * clicks - numbers[HIGH_THRESHOLD]
+    if min(at_low, at_high) > numbers[MARGIN]:
+        return IN
+    if max(at_low, at_high) < -numbers[MARGIN]:
+        return OUT
+    return BAND
+
+
+@hot
 def _settle_changes(program: Program) -> None:
     """Move every changed link to the zone where it belongs now."""
     sizes, numbers = program.sizes, program.numbers
@@ -190,9 +200,7 @@ def _settle_changes(program: Program) -> None:
         elif sizes[IS_DRAWN] == 0:
             zone = OUT
         else:
-            key = numbers[VALUE_WEIGHT] * value + numbers[CLICK_WEIGHT] * clicks
-            ahead = key - numbers[THRESHOLD]
-            zone = IN if ahead > numbers[MARGIN] else (OUT if ahead < -numbers[MARGIN] else BAND)
+            zone = _zone_of(numbers, value, clicks)
         before = program.zone[link]
         if zone != before:
             _leave_zone(program, link, before)
@@ -204,86 +212,106 @@ def _settle_changes(program: Program) -> None:
     sizes[N_CHANGED] = 0
 
 
-@compiled
-def _band_target(n_links: int) -> int:
+@hot
+def _band_target(n_links: int, n_slots: int) -> float:
     """Return how many links the band should hold: enough to last, few enough to search."""
-    return min(n_links, 24 + int(0.5 * np.sqrt(n_links)))
+    return min(0.5 * n_links, 16.0 + np.sqrt(n_links * n_slots))
 
 
-@compiled
-def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
-    """Solve over the whole pool and set the zones around its threshold."""
-    sizes, numbers, search = program.sizes, program.numbers, program.search
-    n_links = len(program.value)
-    search.inside[:] = False
-    step = max(numbers[STEP], 1e-9)
-    price = search_price(
-        program.value, program.clicks, n_links, n_slots, floor, numbers[PRICE], step, search
-    )
-    distance = np.empty(n_links)
-    n_below_top = 0
-    for link in range(n_links):
+@hot
+def _place_zones(program: Program) -> None:
+    """Give every link below TOP its zone."""
+    program.sizes[N_IN] = 0
+    program.sizes[N_BAND] = 0
+    for link in range(len(program.value)):
         if program.zone[link] != TOP:
-            key = score(price, program.value[link], program.clicks[link])
-            distance[n_below_top] = abs(key - price.threshold)
-            n_below_top += 1
-    target = _band_target(n_below_top)
-    margin = np.partition(distance[:n_below_top], target - 1)[target - 1]
+            zone = _zone_of(program.numbers, program.value[link], program.clicks[link])
+            _enter_zone(program, link, zone)
+
+
+@hot
+def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
+    """Set the zones around the threshold of the whole pool.
+
+    The threshold is followed along a line from the lowest to the highest price expected soon;
+    the margin around it is what gave a band of the wanted size last time.
+    """
+    sizes, numbers = program.sizes, program.numbers
+    price = search_price(
+        program.value,
+        program.clicks,
+        len(program.value),
+        n_slots,
+        floor,
+        numbers[PRICE],
+        max(numbers[STEP], 1e-9),
+        program.search,
+    )
+    reach = 0.0
+    slope = 0.0
+    if price.status == BINDING:
+        reach = min(price.click_weight, 10.0 * numbers[STEP] + 0.01 * price.click_weight)
+        slope = price.second
     numbers[VALUE_WEIGHT] = price.value_weight
-    numbers[CLICK_WEIGHT] = price.click_weight
-    numbers[THRESHOLD] = price.threshold
-    numbers[MARGIN] = max(margin, 1e-9 * (1.0 + price.click_weight))
+    numbers[LOW_PRICE] = price.click_weight - reach
+    numbers[HIGH_PRICE] = price.click_weight + reach
+    numbers[LOW_THRESHOLD] = price.threshold - reach * slope
+    numbers[HIGH_THRESHOLD] = price.threshold + reach * slope
     numbers[PRICE] = price.click_weight if price.status == BINDING else 0.0
     sizes[STATUS] = price.status
     sizes[IS_DRAWN] = 1
     sizes[N_DRAWN] += 1
     sizes[PAIR] = -1
-    sizes[N_IN] = 0
-    sizes[N_BAND] = 0
-    for link in range(n_links):
-        if program.zone[link] != TOP:
-            key = score(price, program.value[link], program.clicks[link])
-            ahead = key - price.threshold
-            zone = BAND
-            if ahead > numbers[MARGIN]:
-                zone = IN
-            elif ahead < -numbers[MARGIN]:
-                zone = OUT
-            _enter_zone(program, link, zone)
+    target = _band_target(len(program.value), n_slots)
+    least = 1e-9 * (1.0 + price.click_weight)
+    for _ in range(12):
+        numbers[MARGIN] = max(numbers[MARGIN], least)
+        _place_zones(program)
+        if sizes[N_BAND] > 2.0 * target and numbers[MARGIN] > least:
+            numbers[MARGIN] *= 0.5
+        elif sizes[N_BAND] < 0.5 * target and numbers[MARGIN] < 1.0:
+            numbers[MARGIN] *= 1.6
+        else:
+            break
 
 
-@compiled
+@hot
 def _band_holds(program: Program, price: Price) -> bool:
     """Say whether no link outside the band can change the answer found inside it."""
-    sizes, numbers = program.sizes, program.numbers
+    numbers = program.numbers
     if (price.status == INFEASIBLE) != (numbers[VALUE_WEIGHT] == 0.0):
         return False
-    moved = price.click_weight - numbers[CLICK_WEIGHT]
+    low, high = numbers[LOW_PRICE], numbers[HIGH_PRICE]
+    if not low <= price.click_weight <= high:
+        return False
+    threshold = numbers[LOW_THRESHOLD]
+    if high > low:
+        along = (price.click_weight - low) / (high - low)
+        threshold += along * (numbers[HIGH_THRESHOLD] - numbers[LOW_THRESHOLD])
     tolerance = 2.0 * TIE * (1.0 + price.click_weight)
-    n_out = len(program.value) - sizes[N_TOP] - sizes[N_IN] - sizes[N_BAND]
-    best_out = numbers[THRESHOLD] - numbers[MARGIN] + max(0.0, moved)
-    worst_in = numbers[THRESHOLD] + numbers[MARGIN] - max(0.0, -moved)
-    return (n_out == 0 or best_out < price.threshold - tolerance) and (
-        sizes[N_IN] == 0 or worst_in > price.threshold + tolerance
-    )
+    return abs(price.threshold - threshold) < numbers[MARGIN] - tolerance
 
 
-@compiled
+@hot
 def _guess_price(program: Program) -> float:
-    """Return the price at which the two links that shared the last slot tie now."""
+    """Return the price at which the two links that shared the last slot tie now.
+
+    Unless that is far from the last price: then one of the two has left the boundary.
+    """
     sizes = program.sizes
     if sizes[STATUS] != BINDING:
         return 0.0
+    last, step = program.numbers[PRICE], program.numbers[STEP]
     one, other = sizes[PAIR], sizes[PAIR_OTHER]
     if one >= 0:
         more_clicks = program.clicks[one] - program.clicks[other]
         less_value = program.value[other] - program.value[one]
-        if more_clicks * less_value > 0.0:
-            return less_value / more_clicks
-    return program.numbers[PRICE]
+        if abs(less_value - last * more_clicks) <= 8.0 * step * abs(more_clicks):
+            return max(0.0, less_value / more_clicks)
+    return last
 
 
-@compiled
+@hot
 def _band_floor(program: Program, floor: float) -> float:
     """Return the clicks that are left for the band to bring."""
     left = floor - program.sizes[N_TOP]
@@ -292,7 +320,7 @@ def _band_floor(program: Program, floor: float) -> float:
     return left
 
 
-@compiled
+@hot
 def _search_band(program: Program, n_slots: int, floor: float) -> Price:
     return search_price(
         program.band_value,
@@ -306,7 +334,7 @@ def _search_band(program: Program, n_slots: int, floor: float) -> Price:
     )
 
 
-@compiled
+@hot
 def solve_program(program: Program, n_slots: int, floor: float) -> None:
     """Write the best mix for `n_slots` slots and `floor` clicks into `program.mix`.
 
@@ -335,16 +363,10 @@ def solve_program(program: Program, n_slots: int, floor: float) -> None:
     for k in range(sizes[N_IN]):
         mix.sure[n_top + k] = program.inner[k]
     mix.sizes[N_SURE] = n_top + sizes[N_IN]
+    band_slots = n_slots - mix.sizes[N_SURE]
+    band_floor = _band_floor(program, floor)
     share_slots(
-        program.band_value,
-        program.band_clicks,
-        program.band,
-        sizes[N_BAND],
-        n_slots - n_top - sizes[N_IN],
-        _band_floor(program, floor),
-        price,
-        program.search,
-        mix,
+        program.band_clicks, program.band, band_slots, band_floor, price, program.search, mix
     )
     sizes[STATUS] = price.status
     sizes[PAIR] = -1
@@ -358,7 +380,7 @@ def solve_program(program: Program, n_slots: int, floor: float) -> None:
         numbers[PRICE] = 0.0
 
 
-@compiled
+@hot
 def program_price(program: Program) -> float:
     """Return the shadow price of the floor at the last solve; infinite when out of reach."""
     if program.sizes[STATUS] == INFEASIBLE:
@@ -366,7 +388,7 @@ def program_price(program: Program) -> float:
     return program.numbers[PRICE]
 
 
-@compiled
+@hot
 def program_status(program: Program) -> int:
     """Return SLACK, BINDING or INFEASIBLE as of the last solve."""
     return program.sizes[STATUS]

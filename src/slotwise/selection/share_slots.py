@@ -10,28 +10,41 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import compiled
+from slotwise.selection.compiled import hot
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix
-from slotwise.selection.price_search import BINDING, TIE, Price, Search, score
+from slotwise.selection.price_search import BINDING, Price
+from slotwise.selection.top_page import N_CANDIDATES, TIE, Search
 
 __all__ = ["share_slots"]
 
 
-@compiled
+@hot
+def _sink(ties: NDArray[np.int64], root: int, size: int, clicks: NDArray[np.float64]) -> None:
+    moved = ties[root]
+    while True:
+        child = 2 * root + 1
+        if child >= size:
+            break
+        if child + 1 < size and clicks[ties[child + 1]] > clicks[ties[child]]:
+            child += 1
+        if clicks[ties[child]] <= clicks[moved]:
+            break
+        ties[root] = ties[child]
+        root = child
+    ties[root] = moved
+
+
+@hot
 def _sort_by_clicks(ties: NDArray[np.int64], n_ties: int, clicks: NDArray[np.float64]) -> None:
-    if n_ties > 24:
-        ties[:n_ties] = ties[:n_ties][np.argsort(clicks[ties[:n_ties]])]
-        return
-    for k in range(1, n_ties):
-        moved = ties[k]
-        j = k - 1
-        while j >= 0 and clicks[ties[j]] > clicks[moved]:
-            ties[j + 1] = ties[j]
-            j -= 1
-        ties[j + 1] = moved
+    """Sort ascending in place (heap sort: ties are few, and nothing may be allocated)."""
+    for root in range(n_ties // 2 - 1, -1, -1):
+        _sink(ties, root, n_ties, clicks)
+    for last in range(n_ties - 1, 0, -1):
+        ties[0], ties[last] = ties[last], ties[0]
+        _sink(ties, 0, last, clicks)
 
 
-@compiled
+@hot
 def _add(mix: Mix, link: int, chance: float) -> None:
     if chance >= 1.0:
         mix.sure[mix.sizes[N_SURE]] = link
@@ -42,7 +55,7 @@ def _add(mix: Mix, link: int, chance: float) -> None:
         mix.sizes[N_OPEN] += 1
 
 
-@compiled
+@hot
 def _share_binding(
     clicks: NDArray[np.float64],
     links: NDArray[np.int64],
@@ -78,46 +91,38 @@ def _share_binding(
         start = end
 
 
-@compiled
+@hot
 def share_slots(
-    value: NDArray[np.float64],
     clicks: NDArray[np.float64],
     links: NDArray[np.int64],
-    n_entries: int,
     n_slots: int,
     floor: float,
     price: Price,
     search: Search,
     mix: Mix,
 ) -> None:
-    """Add to `mix` the entries that fill `n_slots` slots at `price`; entry i is `links[i]`."""
-    ties = search.ties
+    """Add to `mix` the page found at `price`, its boundary shared; entry i is `links[i]`."""
+    entry, first, second, ties = search.entry, search.first, search.second, search.ties
+    n_candidates = search.sizes[N_CANDIDATES]
     n_ties = 0
     n_above = 0
-    if price.status == BINDING:
-        tolerance = TIE * (1.0 + price.click_weight)
-        clicks_above = 0.0
-        for i in range(n_entries):
-            key = score(price, value[i], clicks[i])
-            if key > price.threshold + tolerance:
-                _add(mix, links[i], 1.0)
-                n_above += 1
-                clicks_above += clicks[i]
-            elif key >= price.threshold - tolerance:
-                ties[n_ties] = i
-                n_ties += 1
-        wanted = floor - clicks_above
-        _share_binding(clicks, links, n_ties, n_slots - n_above, wanted, ties, mix)
-        return
-    by_clicks = price.value_weight > 0.0
-    for i in range(n_entries):
-        key = score(price, value[i], clicks[i])
-        second = clicks[i] if by_clicks else value[i]
-        if key > price.threshold or (key == price.threshold and second > price.second):
-            _add(mix, links[i], 1.0)
+    clicks_above = 0.0
+    exact = price.status != BINDING
+    tolerance = 0.0 if exact else TIE * (1.0 + price.click_weight)
+    for k in range(n_candidates):
+        ahead = first[k] - price.threshold
+        if exact and ahead == 0.0:
+            ahead = second[k] - price.second
+        if ahead > tolerance:
+            _add(mix, links[entry[k]], 1.0)
             n_above += 1
-        elif key == price.threshold and second == price.second:
-            ties[n_ties] = i
+            clicks_above += clicks[entry[k]]
+        elif ahead >= -tolerance:
+            ties[n_ties] = entry[k]
             n_ties += 1
-    for k in range(n_ties):
-        _add(mix, links[ties[k]], (n_slots - n_above) / n_ties)
+    slots = n_slots - n_above
+    if exact or n_ties == slots:
+        for k in range(n_ties):
+            _add(mix, links[ties[k]], slots / n_ties)
+    else:
+        _share_binding(clicks, links, n_ties, slots, floor - clicks_above, ties, mix)

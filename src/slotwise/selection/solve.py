@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotwise.errors import InvalidInput
-from slotwise.selection.compiled import compiled
+from slotwise.selection.compiled import compiled, hot
 from slotwise.selection.floor_program import (
     new_program,
     program_price,
@@ -19,8 +19,9 @@ from slotwise.selection.floor_program import (
     solve_program,
 )
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix, dense_probabilities
-from slotwise.selection.price_search import INFEASIBLE, Search, search_price
+from slotwise.selection.price_search import INFEASIBLE, search_price
 from slotwise.selection.share_slots import share_slots
+from slotwise.selection.top_page import Search
 
 __all__ = ["STATUSES", "FloorProgram", "Solution", "check_rates", "solve"]
 
@@ -42,7 +43,7 @@ class Solution(NamedTuple):
     clicks: float
 
 
-@compiled
+@hot
 def _rates_are_valid(rates: NDArray[np.float64]) -> bool:
     valid = True
     for i in range(len(rates)):
@@ -84,13 +85,13 @@ def _solve_afresh(
     n_links = len(value)
     links = np.arange(n_links)
     search = Search(
-        np.zeros(n_links, np.bool_),
-        np.empty(n_slots, np.int64),
-        np.empty(n_slots),
-        np.empty(n_slots),
+        np.empty(n_links, np.int64),
+        np.empty(n_links),
+        np.empty(n_links),
         np.empty(n_links, np.int64),
         links,
-        np.zeros(1, np.bool_),
+        np.zeros(3, np.int64),
+        np.zeros(4),
     )
     price = search_price(value, clicks, n_links, n_slots, floor, 0.0, 0.0, search)
     nothing = np.empty(0, np.int64)
@@ -102,7 +103,7 @@ def _solve_afresh(
         nothing,
         np.zeros(4, np.int64),
     )
-    share_slots(value, clicks, links, n_links, n_slots, floor, price, search, mix)
+    share_slots(clicks, links, n_slots, floor, price, search, mix)
     probabilities = np.zeros(n_links)
     page_value = 0.0
     page_clicks = 0.0

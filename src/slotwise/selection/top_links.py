@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import compiled
-from slotwise.selection.mix import N_SURE, Mix
-from slotwise.selection.price_search import SLACK, Price, Search, seed_page, top_page
+from slotwise.selection.compiled import hot
+from slotwise.selection.mix import Mix
+from slotwise.selection.price_search import SLACK, Price
 from slotwise.selection.share_slots import share_slots
+from slotwise.selection.top_page import Search, top_page
 
 __all__ = ["take_top_links"]
 
 
-@compiled
+@hot
 def take_top_links(
     value: NDArray[np.float64],
     bonus: NDArray[np.float64],
@@ -24,17 +25,11 @@ def take_top_links(
 ) -> None:
     """Fill `mix` with the links of largest value + bonus_weight * bonus.
 
-    Links that tie at the boundary in both parts share its slots equally. The page in `search`
-    is where the search starts, so a page that hardly changes costs one comparison a link.
+    Links that tie at the boundary in both parts share its slots equally. `search` remembers
+    where the last page ended, which makes the next one cheap.
     """
-    n_links = len(value)
-    seed_page(search, n_links, n_slots)
-    top_page(value, bonus, n_links, n_slots, 1.0, bonus_weight, search)
+    top_page(value, bonus, len(value), n_slots, 1.0, bonus_weight, search)
+    last = n_slots - 1
+    price = Price(SLACK, 1.0, bonus_weight, search.first[last], search.second[last])
     mix.sizes[:] = 0
-    if not search.has_ties[0]:
-        for k in range(n_slots):
-            mix.sure[k] = search.entry[k]
-        mix.sizes[N_SURE] = n_slots
-        return
-    price = Price(SLACK, 1.0, bonus_weight, search.first[0], search.second[0])
-    share_slots(value, bonus, search.links, n_links, n_slots, 0.0, price, search, mix)
+    share_slots(bonus, search.links, n_slots, 0.0, price, search, mix)
