@@ -247,6 +247,17 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
         (lambda table: table.drop_columns(["run"]), "it has no column 'run'"),
         (lambda table: table.slice(0, 3), "rows of 'b' are missing or double"),
         (lambda table: table.slice(0, 0), "it has no rows"),
+        (
+            lambda table: pyarrow.concat_tables([table, table.slice(3, 1)]),
+            "rows of 'b' are missing",
+        ),
+        (lambda table: table.drop_columns(["clicks"]), "the same quantities for every policy"),
+        (
+            lambda table: table.replace_schema_metadata(
+                {results_file.FORMAT_KEY: "1", results_file.CONFIG_KEY: "{"}
+            ),
+            "its settings are no JSON",
+        ),
     ],
 )
 def test_missing_columns_and_rows_are_named(tmp_path: Path, change: Any, message: str) -> None:

@@ -140,7 +140,11 @@ class Results:
         A missing file is `MissingData`; a broken one, or one of a newer format, is
         `UnsupportedState`.
         """
-        return cls(*results_file.read(Path(path)))
+        contents = results_file.read(Path(path))
+        try:
+            return cls(*contents)
+        except InvalidInput as error:
+            raise results_file.broken(Path(path), str(error)) from error
 
     @classmethod
     def merge(cls, parts: Sequence[Results]) -> Results:

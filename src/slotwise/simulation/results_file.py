@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import MissingData, UnsupportedState
 
-__all__ = ["FORMAT", "read", "write"]
+__all__ = ["FORMAT", "broken", "read", "write"]
 
 FORMAT = 1
 """Raised when a reader of the old layout would misread the new one."""
@@ -74,47 +74,51 @@ def read(path: Path) -> Contents:
         _check_format(path, metadata)
         table = pyarrow.parquet.read_table(path)
     except (pyarrow.ArrowException, OSError) as error:
-        raise _broken(path, "it is no whole Parquet file") from error
-    config = json.loads(metadata[CONFIG_KEY])
+        raise broken(path, "it is no whole Parquet file") from error
     missing = [key for key in KEYS if key not in table.column_names]
     if missing:
-        raise _broken(path, f"it has no column {missing[0]!r}")
-    policies = table["policy"].to_pylist()
-    places = {label: place for place, label in enumerate(dict.fromkeys(policies))}
-    if not places:
-        raise _broken(path, "it has no rows")
+        raise broken(path, f"it has no column {missing[0]!r}")
+    if not table.num_rows:
+        raise broken(path, "it has no rows")
+    # Label by label, in the order of their first rows, as the experiment listed them.
+    encoded = table["policy"].cast(pyarrow.string()).combine_chunks().dictionary_encode()
+    labels, of_policy = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
     runs, checkpoints = table["run"].to_numpy(), table["round"].to_numpy()
-    rounds = np.unique(checkpoints)
     names = [name for name in table.column_names if name not in KEYS]
     columns = {name: table[name].to_numpy() for name in names}
-    of_policy = np.array([places[policy] for policy in policies])
+    rounds = np.unique(checkpoints)
     totals = {}
-    for label, place in places.items():
-        rows = of_policy == place
-        order = np.lexsort((checkpoints[rows], runs[rows]))
+    for place, label in enumerate(labels):
+        rows = np.flatnonzero(of_policy == place)
+        rows = rows[np.lexsort((checkpoints[rows], runs[rows]))]
         n_runs = len(np.unique(runs[rows]))
-        is_whole = rows.sum() == n_runs * len(rounds) and np.array_equal(
-            checkpoints[rows][order], np.tile(rounds, n_runs)
-        )
-        if not is_whole:
-            raise _broken(path, f"rows of {label!r} are missing or double")
-        totals[label] = {
-            name: column[rows][order].reshape(n_runs, len(rounds))
-            for name, column in columns.items()
-        }
-    return config, rounds, totals
+        if not np.array_equal(checkpoints[rows], np.tile(rounds, n_runs)):
+            raise broken(path, f"rows of {label!r} are missing or double")
+        shape = (n_runs, len(rounds))
+        totals[label] = {name: column[rows].reshape(shape) for name, column in columns.items()}
+    return _config(path, metadata[CONFIG_KEY]), rounds, totals
+
+
+def broken(path: Path, why: str) -> UnsupportedState:
+    """Return the error that says why a file cannot be read."""
+    return UnsupportedState(f"{path} cannot be read as a results file: {why}; run it again")
+
+
+def _config(path: Path, text: bytes) -> dict[str, Any]:
+    try:
+        config: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise broken(path, "its settings are no JSON") from error
+    return config
 
 
 def _check_format(path: Path, metadata: Mapping[bytes, bytes]) -> None:
-    if FORMAT_KEY not in metadata or CONFIG_KEY not in metadata:
+    """Refuse a file of something else, or of a layout this version does not know."""
+    version = metadata.get(FORMAT_KEY, b"")
+    if not version.isdigit() or CONFIG_KEY not in metadata:
         raise UnsupportedState(f"{path} is no results file of slotwise: its settings are missing")
-    version = int(metadata[FORMAT_KEY])
-    if version > FORMAT:
+    if int(version) > FORMAT:
         raise UnsupportedState(
-            f"{path} has results format {version}, but this slotwise reads up to {FORMAT}; "
+            f"{path} has results format {int(version)}, but this slotwise reads up to {FORMAT}; "
             "install a newer slotwise"
         )
-
-
-def _broken(path: Path, why: str) -> UnsupportedState:
-    return UnsupportedState(f"{path} cannot be read as a results file: {why}; run it again")
