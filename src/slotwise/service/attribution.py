@@ -31,7 +31,7 @@ from slotwise.service.records import (
     Outcome,
     OutcomeName,
 )
-from slotwise.service.stores.operations import (
+from slotwise.service.views import (
     StoredAdjustment,
     StoredClick,
     StoredConversion,

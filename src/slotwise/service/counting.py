@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from slotwise.service.attribution import attribute
-from slotwise.service.stores.operations import (
+from slotwise.service.views import (
     CLICKS,
     Counters,
     Group,

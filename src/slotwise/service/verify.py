@@ -9,15 +9,17 @@ import msgspec
 from slotwise.service.counting import add_counters, count_late, count_settled
 from slotwise.service.stores.contract import Store, StoreReader
 from slotwise.service.stores.operations import (
-    CLICKS,
     FOLD_START,
+    FoldPosition,
+    Progress,
+)
+from slotwise.service.views import (
+    CLICKS,
     LEVELS,
     Counters,
-    FoldPosition,
     Level,
     LinkCounters,
     PageCounters,
-    Progress,
     View,
 )
 

@@ -33,17 +33,12 @@ from slotwise.service.records import (
 )
 from slotwise.service.stores.contract import Store
 from slotwise.service.stores.operations import (
-    CLICKS,
     FOLD_START,
-    LEVELS,
-    REVENUE,
     AppendDecision,
     ApplyFold,
     CloseWindows,
     FoldPosition,
     Learned,
-    Level,
-    LinkCounters,
     Operation,
     RecordEvent,
     SaveKey,
@@ -52,6 +47,13 @@ from slotwise.service.stores.operations import (
     SavePool,
 )
 from slotwise.service.verify import fold_position, verify
+from slotwise.service.views import (
+    CLICKS,
+    LEVELS,
+    REVENUE,
+    Level,
+    LinkCounters,
+)
 
 __all__ = ["StoreContract"]
 

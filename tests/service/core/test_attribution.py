@@ -23,6 +23,8 @@ from slotwise.service.stores.operations import (
     Operation,
     RecordEvent,
     SavePool,
+)
+from slotwise.service.views import (
     StoredAdjustment,
     StoredClick,
     StoredConversion,

@@ -14,13 +14,15 @@ from slotwise.service.records import (
     PoolSettings,
 )
 from slotwise.service.stores.operations import (
-    Counters,
     FoldPosition,
     Learned,
-    Level,
     Operation,
     Progress,
     Refusal,
+)
+from slotwise.service.views import (
+    Counters,
+    Level,
     View,
 )
 

@@ -32,9 +32,11 @@ from slotwise.service.records import (
 )
 from slotwise.service.stores.operations import (
     AppendDecision,
-    Counters,
     RecordEvent,
     Refusal,
+)
+from slotwise.service.views import (
+    Counters,
     StoredAdjustment,
     StoredClick,
     StoredConversion,

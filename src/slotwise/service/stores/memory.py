@@ -21,15 +21,12 @@ from slotwise.service.records import (
 from slotwise.service.stores.contract import StoreReader
 from slotwise.service.stores.ledger import ClickKey, Ledger, NewRows, click_key
 from slotwise.service.stores.operations import (
-    CLICKS,
     FOLD_START,
     AppendDecision,
     ApplyFold,
     CloseWindows,
-    Counters,
     FoldPosition,
     Learned,
-    Level,
     Operation,
     Progress,
     RecordEvent,
@@ -38,6 +35,11 @@ from slotwise.service.stores.operations import (
     SaveLearned,
     SaveLinks,
     SavePool,
+)
+from slotwise.service.views import (
+    CLICKS,
+    Counters,
+    Level,
     StoredAdjustment,
     StoredClick,
     StoredConversion,

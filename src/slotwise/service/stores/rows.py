@@ -23,6 +23,8 @@ from slotwise.service.records import (
 )
 from slotwise.service.stores.operations import (
     Refusal,
+)
+from slotwise.service.views import (
     StoredAdjustment,
     StoredClick,
     StoredConversion,

@@ -23,17 +23,19 @@ from slotwise.service.records import (
 )
 from slotwise.service.stores.contract import StoreReader
 from slotwise.service.stores.operations import (
-    Counters,
     FoldPosition,
     Learned,
-    Level,
     Operation,
     Progress,
     Refusal,
-    View,
 )
 from slotwise.service.stores.sqlite_batch import SqliteBatch
 from slotwise.service.stores.sqlite_reads import SqliteReader
+from slotwise.service.views import (
+    Counters,
+    Level,
+    View,
+)
 
 __all__ = ["SqliteStore", "connect", "migrate"]
 

@@ -16,19 +16,21 @@ from slotwise.service.stores.operations import (
     AppendDecision,
     ApplyFold,
     CloseWindows,
-    Counters,
-    LinkCounters,
     Operation,
-    PageCounters,
     RecordEvent,
     SaveKey,
     SaveLearned,
     SaveLinks,
     SavePool,
+)
+from slotwise.service.stores.sqlite_reads import SqliteReader
+from slotwise.service.views import (
+    Counters,
+    LinkCounters,
+    PageCounters,
     StoredAdjustment,
     View,
 )
-from slotwise.service.stores.sqlite_reads import SqliteReader
 
 __all__ = ["SqliteBatch"]
 

@@ -18,14 +18,16 @@ from slotwise.service.records import (
 )
 from slotwise.service.stores import rows, statements
 from slotwise.service.stores.operations import (
-    Counters,
     FoldPosition,
     Learned,
+    Progress,
+    Refusal,
+)
+from slotwise.service.views import (
+    Counters,
     Level,
     LinkCounters,
     PageCounters,
-    Progress,
-    Refusal,
     StoredAdjustment,
     StoredClick,
     StoredConversion,

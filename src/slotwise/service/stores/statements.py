@@ -15,7 +15,10 @@ from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.elements import ColumnElement
 
 from slotwise.service.stores import schema
-from slotwise.service.stores.operations import CLICKS, REVENUE
+from slotwise.service.views import (
+    CLICKS,
+    REVENUE,
+)
 
 __all__ = [
     "ADD_LINK_COUNTERS",
