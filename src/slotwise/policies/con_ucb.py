@@ -43,7 +43,7 @@ class ConUCBState(NamedTuple):
 
 
 @hot
-def choose(state: ConUCBState, rng: np.random.Generator) -> None:  # noqa: ARG001
+def choose(state: ConUCBState, rng: np.random.Generator) -> None:
     """Solve the floor program on the bounds; out of reach, take the most clicked links."""
     solve_program(state.program, state.rule.n_slots, state.rule.floor)
 
@@ -53,7 +53,7 @@ def learn(
     state: ConUCBState,
     level: int,
     links: Links,
-    probabilities: Floats,  # noqa: ARG001
+    probabilities: Floats,
     views: Floats,
     outcomes: Floats,
 ) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from slotwise.policies.contract import Floats, Knowledge, Policy, State
 from slotwise.problem import Problem
 
-__all__ = ["Counts", "CountingPolicy", "new_counts"]
+__all__ = ["CountingPolicy", "Counts", "new_counts"]
 
 
 class Counts(NamedTuple):

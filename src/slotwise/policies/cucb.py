@@ -36,7 +36,7 @@ class CUCBState(NamedTuple):
 
 
 @hot
-def choose(state: CUCBState, rng: np.random.Generator) -> None:  # noqa: ARG001
+def choose(state: CUCBState, rng: np.random.Generator) -> None:
     """Take the links with the largest bounds; exact ties share their slots."""
     bonus = cucb_bonus(1.0 + state.rounds[0])
     take_top_links(state.mean, state.width, bonus, state.n_slots, state.search, state.mix)
@@ -47,7 +47,7 @@ def learn(
     state: CUCBState,
     level: int,
     links: Links,
-    probabilities: Floats,  # noqa: ARG001
+    probabilities: Floats,
     views: Floats,
     outcomes: Floats,
 ) -> None:
@@ -107,4 +107,4 @@ class CUCB(CountingPolicy):
         """Return a state that has seen these counts in this many rounds."""
         state: Any = super().restore(problem, knowledge)
         state.rounds[:] = knowledge["rounds"]
-        return state  # type: ignore[no-any-return]
+        return state

@@ -42,7 +42,7 @@ class Exp3MState(NamedTuple):
 
 
 @hot
-def choose(state: Exp3MState, rng: np.random.Generator) -> None:  # noqa: ARG001
+def choose(state: Exp3MState, rng: np.random.Generator) -> None:
     """Mix the capped weights with uniform play."""
     mix_weights(state.weights, state.rule.exploration, state.rule.n_slots, state.mix)
 

@@ -47,7 +47,7 @@ class LExpState(NamedTuple):
 
 
 @hot
-def choose(state: LExpState, rng: np.random.Generator) -> None:  # noqa: ARG001
+def choose(state: LExpState, rng: np.random.Generator) -> None:
     """Mix the capped weights with uniform play."""
     mix_weights(state.weights, state.rule.exploration, state.rule.n_slots, state.mix)
 

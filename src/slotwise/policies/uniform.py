@@ -33,7 +33,7 @@ def learn(
     state: UniformState,
     level: int,
     links: Links,
-    probabilities: Floats,  # noqa: ARG001
+    probabilities: Floats,
     views: Floats,
     outcomes: Floats,
 ) -> None:

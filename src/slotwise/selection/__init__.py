@@ -1,18 +1,21 @@
 """From estimates to links: confidence bounds, the floor program, its frontier, rounding."""
 
 from slotwise.selection.compiled import compiled
+from slotwise.selection.frontier import Frontier, frontier
 from slotwise.selection.mix import Mix, dense_probabilities, new_mix
 from slotwise.selection.rounding import dependent_rounding, draw_page
 from slotwise.selection.solve import FloorProgram, Solution, solve
 
 __all__ = [
     "FloorProgram",
+    "Frontier",
     "Mix",
     "Solution",
     "compiled",
     "dense_probabilities",
     "dependent_rounding",
     "draw_page",
+    "frontier",
     "new_mix",
     "solve",
 ]

@@ -11,9 +11,15 @@ from typing import Any, TypeVar
 
 import numba
 
-__all__ = ["compiled", "hot", "is_compiled"]
+__all__ = ["compiled", "direct", "hot", "is_compiled"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _jit(function: Function, **options: bool) -> Function:
+    jit: Any = numba.njit
+    jitted: Function = jit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    return jitted
 
 
 def compiled(function: Function) -> Function:
@@ -21,8 +27,7 @@ def compiled(function: Function) -> Function:
 
     The GIL is released while it runs. Divisions follow numpy's rules, so they cost no check.
     """
-    jitted: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return jitted
+    return _jit(function)
 
 
 def hot(function: Function) -> Function:
@@ -31,10 +36,24 @@ def hot(function: Function) -> Function:
     For functions that run every round on states of many arrays: counting costs about 10 ns an
     array and call, several times the arithmetic. Such a function must not create arrays.
     """
-    jitted: Function = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
-    return jitted
+    return _jit(function, _nrt=False)
 
 
 def is_compiled(function: Callable[..., Any]) -> bool:
     """Say whether `function` is machine code that a compiled loop can call."""
     return isinstance(function, numba.core.registry.CPUDispatcher)
+
+
+def direct(function: Function, *examples: object) -> Function:
+    """Return the machine code of `function` for arguments of the types of `examples`.
+
+    Called from Python it skips working out those types, which for a random generator takes
+    longer than choosing a page. The caller promises arguments of exactly these types. A
+    function that is not compiled is returned as it is.
+    """
+    if not is_compiled(function):
+        return function
+    dispatcher: Any = function
+    type_of: Any = numba.typeof
+    code: Function = dispatcher.compile(tuple(type_of(example) for example in examples))
+    return code

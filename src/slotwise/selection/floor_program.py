@@ -98,9 +98,7 @@ def new_program(value: NDArray[np.float64], clicks: NDArray[np.float64]) -> Prog
 
 
 @hot
-def set_links(
-    program: Program, value: NDArray[np.float64], clicks: NDArray[np.float64]
-) -> None:
+def set_links(program: Program, value: NDArray[np.float64], clicks: NDArray[np.float64]) -> None:
     """Give every link its value and clicks."""
     for link in range(len(value)):
         set_value(program, link, value[link])

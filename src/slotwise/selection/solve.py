@@ -23,7 +23,7 @@ from slotwise.selection.price_search import INFEASIBLE, search_price
 from slotwise.selection.share_slots import share_slots
 from slotwise.selection.top_page import Search
 
-__all__ = ["STATUSES", "FloorProgram", "Solution", "check_rates", "solve"]
+__all__ = ["STATUSES", "FloorProgram", "Solution", "check_page", "check_rates", "solve"]
 
 STATUSES = ("slack", "binding", "infeasible")
 
@@ -65,7 +65,8 @@ def check_rates(name: str, rates: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def _check_page(value: NDArray[np.float64], clicks: NDArray[np.float64], n_slots: int) -> None:
+def check_page(value: NDArray[np.float64], clicks: NDArray[np.float64], n_slots: int) -> None:
+    """Refuse rates of different lengths and pages that are empty or larger than the pool."""
     if len(value) != len(clicks):
         raise InvalidInput.of("clicks", f"as many numbers as `value` ({len(value)})", len(clicks))
     if n_slots < 1 or n_slots > len(value):
@@ -129,15 +130,15 @@ def solve(value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float) -> So
     Exact, without a general solver. A binding solution has at most two fractional entries
     where no links tie; links that tie exactly share their slots equally.
 
-    >>> best = solve(value=[0.9, 0.5, 0.1], clicks=[0.1, 0.5, 0.9], n_slots=1, floor=0.3)
+    >>> best = solve(value=[0.9, 0.6, 0.1], clicks=[0.1, 0.5, 0.9], n_slots=1, floor=0.3)
     >>> best.probabilities.round(6).tolist(), best.status, round(best.shadow_price, 6)
-    ([0.5, 0.5, 0.0], 'binding', 1.0)
+    ([0.5, 0.5, 0.0], 'binding', 0.75)
     >>> solve([0.9, 0.5], [0.1, 0.2], n_slots=1, floor=0.7).status
     'infeasible'
     """
     value = check_rates("value", value)
     clicks = check_rates("clicks", clicks)
-    _check_page(value, clicks, n_slots)
+    check_page(value, clicks, n_slots)
     found = _solve_afresh(value, clicks, n_slots, _check_floor(floor))
     return Solution(found[0], found[1], STATUSES[found[2]], found[3], found[4])
 
@@ -158,7 +159,7 @@ class FloorProgram:
     def __init__(self, value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float) -> None:
         value = check_rates("value", value)
         clicks = check_rates("clicks", clicks)
-        _check_page(value, clicks, n_slots)
+        check_page(value, clicks, n_slots)
         self._n_slots = n_slots
         self._floor = _check_floor(floor)
         self._program = new_program(value, clicks)

@@ -1,0 +1,52 @@
+"""Choose which links go on a page: the most revenue that keeps a promised number of clicks."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from slotwise.errors import SlotwiseError
+from slotwise.policies import CUCB, ConUCB, Exp3M, FixedMix, LExp, Policy, Uniform, make_policy
+from slotwise.problem import Problem
+from slotwise.rounds import Decision
+from slotwise.selector import Selector
+from slotwise.version import __version__
+
+if TYPE_CHECKING:
+    from slotwise.client import Client
+    from slotwise.environments import BernoulliLinks
+    from slotwise.simulation import Results, simulate
+
+__all__ = [
+    "CUCB",
+    "BernoulliLinks",
+    "Client",
+    "ConUCB",
+    "Decision",
+    "Exp3M",
+    "FixedMix",
+    "LExp",
+    "Policy",
+    "Problem",
+    "Results",
+    "Selector",
+    "SlotwiseError",
+    "Uniform",
+    "__version__",
+    "make_policy",
+    "simulate",
+]
+
+# Loaded when first asked for: they bring tables, files or HTTP, which choosing links does not need.
+_LATER = {
+    "BernoulliLinks": "slotwise.environments",
+    "Client": "slotwise.client",
+    "Results": "slotwise.simulation",
+    "simulate": "slotwise.simulation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
+    raise AttributeError(f"module 'slotwise' has no attribute {name!r}")

@@ -1,0 +1,82 @@
+"""The price of the floor: best value for every floor, as a chain of exact pieces."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from slotwise.selection.solve import check_page, check_rates
+from slotwise.selection.top_page import TIE, new_search, top_page
+
+__all__ = ["Frontier", "frontier"]
+
+
+class Frontier(NamedTuple):
+    """Best value against floor: breakpoints from the best page to the most clicked one.
+
+    Between breakpoints i and i + 1 value falls by `shadow_prices[i]` for each further click.
+    Below the first floor the floor costs nothing; above the last it is out of reach.
+    """
+
+    floors: NDArray[np.float64]
+    values: NDArray[np.float64]
+    shadow_prices: NDArray[np.float64]
+
+    def value_at(self, floor: float) -> float:
+        """Return the best value that keeps `floor`; NaN where no page can."""
+        if floor > self.floors[-1]:
+            return float("nan")
+        return float(np.interp(floor, self.floors, self.values))
+
+    def shadow_price_at(self, floor: float) -> float:
+        """Return the value given up for a further click at `floor`."""
+        if floor > self.floors[-1]:
+            return float("inf")
+        if floor <= self.floors[0]:
+            return 0.0
+        return float(self.shadow_prices[np.searchsorted(self.floors, floor) - 1])
+
+
+def frontier(value: ArrayLike, clicks: ArrayLike, n_slots: int) -> Frontier:
+    """Return the whole curve of best value against click floor, with the price of each piece.
+
+    Two neighbouring pages meet at a price; where a better page lies above the meeting point it
+    splits the piece, otherwise the piece is final. So every breakpoint costs two pages.
+
+    >>> curve = frontier(value=[0.9, 0.6, 0.1], clicks=[0.1, 0.5, 0.9], n_slots=1)
+    >>> curve.floors.tolist(), curve.values.tolist()
+    ([0.1, 0.5, 0.9], [0.9, 0.6, 0.1])
+    >>> round(curve.value_at(0.3), 6), round(curve.shadow_price_at(0.3), 6)
+    (0.75, 0.75)
+    """
+    value = check_rates("value", value)
+    clicks = check_rates("clicks", clicks)
+    check_page(value, clicks, n_slots)
+    n_links = len(value)
+    search = new_search(n_links)
+
+    def page(value_weight: float, click_weight: float) -> tuple[float, float]:
+        best = top_page(value, clicks, n_links, n_slots, value_weight, click_weight, search)
+        return best[1], best[0]
+
+    corners = [page(1.0, 0.0)]
+    ahead = [page(0.0, 1.0)]
+    prices: list[float] = []
+    while ahead:
+        (few_clicks, few_value), (many_clicks, many_value) = corners[-1], ahead[-1]
+        if many_clicks - few_clicks <= TIE * n_slots:
+            ahead.pop()
+            continue
+        price = max(0.0, (few_value - many_value) / (many_clicks - few_clicks))
+        between = page(1.0, price)
+        gain = between[1] - few_value + price * (between[0] - few_clicks)
+        is_between = few_clicks < between[0] < many_clicks
+        if is_between and gain > TIE * n_slots * (1.0 + price):
+            ahead.append(between)
+        else:
+            corners.append(ahead.pop())
+            prices.append(price)
+    floors, values = np.array(corners).T
+    return Frontier(floors.copy(), values.copy(), np.array(prices))

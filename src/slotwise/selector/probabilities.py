@@ -1,0 +1,61 @@
+"""The chances of a page, kept as few small arrays until somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.rounds import Link
+from slotwise.selection.mix import Mix
+
+__all__ = ["Probabilities"]
+
+
+class Probabilities(Mapping[Link, float]):
+    """The chance of each link to be on a page; they sum to the number of slots.
+
+    Iterates over the links that had a chance at all; any other link of the pool has 0.
+    Made from copies of a few small arrays and written out only when looked at.
+    """
+
+    __slots__ = ("_chances", "_links", "_parts")
+
+    def __init__(self, links: Sequence[Link], mix: Mix) -> None:
+        n_sure, n_open, n_tied, tied_slots = mix.sizes.tolist()
+        self._links = links
+        self._parts: tuple[tuple[NDArray[np.int64], NDArray[np.float64] | float], ...] = (
+            (mix.sure[:n_sure].copy(), 1.0),
+            (mix.open[:n_open].copy(), mix.chances[:n_open].copy()),
+            (mix.tied[:n_tied].copy(), tied_slots / n_tied if n_tied else 0.0),
+        )
+        self._chances: dict[Link, float] | None = None
+
+    def _written_out(self) -> dict[Link, float]:
+        if self._chances is None:
+            self._chances = {
+                self._links[link]: chance
+                for places, chances in self._parts
+                for link, chance in zip(
+                    places.tolist(), np.broadcast_to(chances, len(places)).tolist(), strict=True
+                )
+            }
+        return self._chances
+
+    def __getitem__(self, link: Link) -> float:
+        chance = self._written_out().get(link)
+        if chance is None:
+            if link not in self._links:
+                raise KeyError(link)
+            return 0.0
+        return chance
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter(self._written_out())
+
+    def __len__(self) -> int:
+        return len(self._written_out())
+
+    def __repr__(self) -> str:
+        return repr(self._written_out())

@@ -1,0 +1,376 @@
+"""Selector: a policy, what it has learned, chance and link ids in one object to embed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.errors import InvalidFeedback, InvalidInput
+from slotwise.policies import Policy
+from slotwise.policies.counts import Counts, new_counts
+from slotwise.problem import Problem
+from slotwise.rounds import Decision, Link
+from slotwise.selection import dense_probabilities, dependent_rounding, draw_page, solve
+from slotwise.selection.compiled import direct
+from slotwise.selector.open_pages import OpenPage, OpenPages
+from slotwise.selector.pool import Pool
+from slotwise.selector.probabilities import Probabilities
+from slotwise.selector.report import LinkReport, PageReport, Report, means, rate_of
+from slotwise.selector.restricted import restricted_probabilities
+
+__all__ = ["Selector"]
+
+CLICK, REVENUE = 0, 1
+
+
+class Selector:
+    """Choose links for page views and learn from what came of them.
+
+    Links are any hashable ids. `max_revenue` is the most a click can bring, in your money; it
+    scales revenue to [0, 1], and what lies above is clipped and counted in the report.
+    `max_open_pages` bounds the memory for pages whose feedback never comes: beyond it the
+    oldest are forgotten, and counted.
+
+    Safe to use from several threads: every method is one step, so the outcome is that of the
+    same calls in some order, and no page, click or sale is lost or counted twice.
+
+    >>> from slotwise.policies import CUCB
+    >>> selector = Selector(links=["sale", "new", "blog"], n_slots=2, policy=CUCB(), seed=7)
+    >>> page = selector.select()
+    >>> selector.update(page, clicks=[page.shown[0]], revenue={page.shown[0]: 0.4})
+    >>> sum(link.views for link in selector.report().links)
+    2
+    """
+
+    def __init__(
+        self,
+        links: Iterable[Link],
+        n_slots: int,
+        *,
+        policy: Policy,
+        click_floor: float = 0.0,
+        max_revenue: float = 1.0,
+        max_open_pages: int = 1_000_000,
+        seed: int | None = None,
+    ) -> None:
+        if not 0.0 < max_revenue < float("inf"):
+            raise InvalidInput.of("max_revenue", "a positive finite number", max_revenue)
+        if max_open_pages < 1:
+            raise InvalidInput.of("max_open_pages", "at least 1", max_open_pages)
+        self._pool = Pool(links)
+        self._problem = Problem(len(self._pool), n_slots, click_floor)
+        self._policy = policy
+        self._state: Any = policy.start(self._problem)
+        self._rng = np.random.default_rng(seed)
+        self._max_revenue = float(max_revenue)
+        self._n_clipped = 0
+        self._pages = OpenPages(token=os.urandom(4).hex(), max_pages=max_open_pages)
+        self._own_counts = new_counts(self._problem)
+        self._lock = threading.RLock()
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Set up what every page view uses again."""
+        n_slots = self._problem.n_slots
+        self._shown = np.zeros(n_slots, np.int64)
+        self._chances = np.zeros(n_slots)
+        self._one_view = np.ones(n_slots)
+        policy, state, chances = type(self._policy), self._state, self._chances
+        self._choose = direct(policy.choose, state, self._rng)
+        self._draw = direct(draw_page, state.mix, self._rng, self._shown, chances)
+        self._teach = direct(policy.learn, state, CLICK, self._shown, chances, chances, chances)
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The links that can be shown now."""
+        return self._pool.links
+
+    @property
+    def problem(self) -> Problem:
+        """The problem as it stands now: links, slots, floor."""
+        return self._problem
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that decides."""
+        return self._policy
+
+    @property
+    def _counts(self) -> Counts:
+        """The counts of the policy, or the selector's own where the policy keeps none."""
+        return getattr(self._state, "counts", self._own_counts)
+
+    # Deciding
+
+    def select(self, exclude: Iterable[Link] = (), pin: Iterable[Link] = ()) -> Decision:
+        """Choose the links of one page.
+
+        Pinned links are on the page and excluded ones are not; the floor program is solved for
+        the rest of the page, so the floor is still kept where it can be.
+        """
+        with self._lock:
+            pinned = self._pool.places("pin", pin)
+            excluded = self._pool.places("exclude", exclude)
+            if len(pinned) or len(excluded):
+                return self._select_restricted(pinned, excluded)
+            self._choose(self._state, self._rng)
+            self._draw(self._state.mix, self._rng, self._shown, self._chances)
+            shown = self._pool.links_at(self._shown.tolist())
+            page_id = self._pages.issue(shown, tuple(self._chances.tolist()))
+            return Decision(page_id, shown, Probabilities(self._pool.links, self._state.mix))
+
+    def _check_restrictions(self, pinned: NDArray[np.int64], excluded: NDArray[np.int64]) -> None:
+        n_slots = self._problem.n_slots
+        if len(pinned) > n_slots:
+            raise InvalidInput.of("pin", f"at most {n_slots} links, one a slot", len(pinned))
+        both = np.intersect1d(pinned, excluded)
+        if len(both):
+            link = self._pool.links[both[0]]
+            raise InvalidInput.of("pin", "links that are not excluded", link)
+        n_left = len(self._pool) - len(excluded)
+        if n_left < n_slots:
+            rule = f"few enough links to leave {n_slots} for the page"
+            raise InvalidInput.of("exclude", rule, len(excluded))
+
+    def _select_restricted(
+        self, pinned: NDArray[np.int64], excluded: NDArray[np.int64]
+    ) -> Decision:
+        self._check_restrictions(pinned, excluded)
+        self._choose(self._state, self._rng)
+        probabilities = restricted_probabilities(
+            dense_probabilities(self._state.mix),
+            self._policy.estimates(self._state),
+            self._problem.n_slots,
+            self._problem.click_floor,
+            pinned,
+            excluded,
+        )
+        places = dependent_rounding(probabilities, self._rng).tolist()
+        shown = self._pool.links_at(places)
+        page_id = self._pages.issue(shown, tuple(probabilities[places].tolist()))
+        chances = dict(zip(self._pool.links, probabilities.tolist(), strict=True))
+        return Decision(page_id, shown, chances)
+
+    # Learning
+
+    def update(
+        self,
+        page: Decision | str,
+        clicks: Iterable[Link] | None = None,
+        revenue: Mapping[Link, float] | None = None,
+    ) -> None:
+        """Settle what is known of a page, given as the decision or its id.
+
+        `clicks` are the links that were clicked, `revenue` what each link earned; an empty one
+        says that there were none, None that it is not known yet. Levels may come one at a time
+        and in either order. Saying the same twice changes nothing; saying something else is
+        refused. After an error everything is as before.
+        """
+        with self._lock:
+            found = self._pages.find(page)
+            if found is None:
+                return
+            settled = found.copy()
+            new_clicks = clicks is not None and settled.settle_clicks(clicks)
+            new_revenue = revenue is not None and settled.settle_revenue(revenue)
+            self._pages.put(settled)
+            if new_clicks or new_revenue:
+                self._learn_page(settled, new_clicks, new_revenue)
+
+    def _learn_page(self, page: OpenPage, new_clicks: bool, new_revenue: bool) -> None:
+        places, chances = self._pool.known_places(page.shown, page.chances)
+        if not len(places):
+            return
+        views = self._one_view[: len(places)]
+        shown = self._pool.links_at(places.tolist())
+        if new_clicks and page.clicked is not None:
+            clicked = np.array([link in page.clicked for link in shown], dtype=np.float64)
+            self._learn(CLICK, places, chances, views, clicked)
+        if new_revenue and page.revenue is not None:
+            earned = np.zeros(len(shown))
+            if page.revenue:
+                earned[:] = [page.revenue.get(link, 0.0) for link in shown]
+                earned = self._scaled(earned, views)
+            self._learn(REVENUE, places, chances, views, earned)
+
+    def _scaled(
+        self, revenue: NDArray[np.float64], clicks: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return revenue as a share of the most that so many clicks can bring, clipped."""
+        scaled: NDArray[np.float64] = revenue / self._max_revenue
+        over = scaled > clicks
+        if over.any():
+            self._n_clipped += int(over.sum())
+            scaled[over] = clicks[over]
+        return scaled
+
+    def _learn(
+        self,
+        level: int,
+        places: NDArray[np.int64],
+        chances: NDArray[np.float64],
+        views: NDArray[np.float64],
+        outcomes: NDArray[np.float64],
+    ) -> None:
+        self._teach(self._state, level, places, chances, views, outcomes)
+        if self._counts is self._own_counts:
+            self._own_counts.views[level, places] += views
+            self._own_counts.sums[level, places] += outcomes
+
+    def update_batch(
+        self,
+        views: Mapping[Link, int],
+        clicks: Mapping[Link, int] | None = None,
+        revenue: Mapping[Link, float] | None = None,
+    ) -> None:
+        """Learn from many page views at once, given as counts per link.
+
+        `views` says how often each link was shown, `clicks` how often it was clicked and
+        `revenue` what those clicks earned in all; links without an entry had none. None leaves
+        that level open: then give the same `views` again with the level that was missing.
+        """
+        with self._lock:
+            if not self._policy.learns_from_counts:
+                advice = "give it every page with `update`"
+                rule = "a policy that learns from counts"
+                raise InvalidInput.of("policy", rule, self._policy.name, advice)
+            shown = list(views)
+            places = self._pool.places("views", shown)
+            n_views = _counts_of("views", views, shown)
+            certain = np.ones(len(shown))
+            n_clicks = n_views
+            if clicks is not None:
+                n_clicks = _counts_of("clicks", clicks, shown)
+                _check_at_most("clicks", n_clicks, n_views, shown, "views")
+            earned = None
+            if revenue is not None:
+                earned = _counts_of("revenue", revenue, shown)
+                for link, amount, bought in zip(shown, earned, n_clicks, strict=True):
+                    if amount > 0 and bought == 0:
+                        raise InvalidFeedback(
+                            f"`revenue` must be of links that were clicked, got {link!r}"
+                        )
+            if clicks is not None:
+                self._learn(CLICK, places, certain, n_views, n_clicks)
+            if earned is not None:
+                self._learn(REVENUE, places, certain, n_views, self._scaled(earned, n_clicks))
+
+    # Changing the pool
+
+    def add_links(self, links: Iterable[Link]) -> None:
+        """Let more links be shown; what is known of the others stays."""
+        with self._lock:
+            self._move_to(self._pool.with_links(links))
+
+    def retire(self, links: Iterable[Link]) -> None:
+        """Show these links no more; what is known of the others stays.
+
+        Feedback that still comes for them is accepted and teaches nothing.
+        """
+        with self._lock:
+            self._move_to(self._pool.without_links(links))
+
+    def _move_to(self, pool: Pool) -> None:
+        problem = Problem(len(pool), self._problem.n_slots, self._problem.click_floor)
+        kept = pool.places_in(self._pool)
+        state = self._policy.move(self._state, problem, kept)
+        counts = new_counts(problem)
+        stays = kept >= 0
+        counts.views[:, stays] = self._own_counts.views[:, kept[stays]]
+        counts.sums[:, stays] = self._own_counts.sums[:, kept[stays]]
+        self._pool, self._problem, self._state = pool, problem, state
+        self._own_counts = counts
+
+    # Telling
+
+    def report(self) -> Report:
+        """Return what is known: of each link, of the page, of the floor and of the feedback."""
+        with self._lock:
+            self._choose(self._state, self._rng)
+            chances = dense_probabilities(self._state.mix)
+            views, sums = self._counts.views, self._counts.sums
+            click_rate = means(sums[CLICK], views[CLICK])
+            revenue_rate = np.minimum(click_rate, means(sums[REVENUE], views[REVENUE]))
+            problem = self._problem
+            best = solve(revenue_rate, click_rate, problem.n_slots, problem.click_floor)
+            most = solve(click_rate, click_rate, problem.n_slots, 0.0)
+            links = tuple(
+                LinkReport(
+                    link=link,
+                    views=round(views[CLICK, i]),
+                    clicks=float(sums[CLICK, i]),
+                    revenue=float(sums[REVENUE, i]) * self._max_revenue,
+                    click_rate=rate_of(sums[CLICK, i], views[CLICK, i]),
+                    revenue_rate=rate_of(sums[REVENUE, i], views[REVENUE, i], self._max_revenue),
+                    probability=float(chances[i]),
+                )
+                for i, link in enumerate(self._pool.links)
+            )
+            page = PageReport(
+                expected_clicks=float(chances @ click_rate),
+                expected_revenue=float(chances @ revenue_rate) * self._max_revenue,
+                click_floor=problem.click_floor,
+                status=best.status,
+                shadow_price=best.shadow_price * self._max_revenue,
+                most_clicks=most.clicks,
+            )
+            return Report(
+                policy=self._policy.name,
+                links=links,
+                page=page,
+                n_pages=self._pages.n_issued,
+                n_open_pages=len(self._pages),
+                n_forgotten_pages=self._pages.n_forgotten,
+                n_clipped=self._n_clipped,
+            )
+
+    # Keeping
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file: links, policy, knowledge, open pages and chance.
+
+        `Selector.load` goes on from there page for page: saving arranges what is known as
+        loading will, so this selector and the loaded one choose the same from here on.
+        """
+        from slotwise.selector.selector_file import save_selector
+
+        with self._lock:
+            knowledge = self._policy.knowledge(self._state)
+            save_selector(self, Path(path), knowledge)
+            self._state = self._policy.restore(self._problem, knowledge)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Selector:
+        """Return the selector that `save` wrote."""
+        from slotwise.selector.selector_file import load_selector
+
+        return load_selector(cls, Path(path))
+
+
+def _counts_of(name: str, counts: Mapping[Link, float], shown: list[Link]) -> NDArray[np.float64]:
+    for link, count in counts.items():
+        if link not in shown:
+            raise InvalidFeedback(f"`{name}` must be of links with `views`, got {link!r}")
+        if not 0 <= count < float("inf"):
+            rule = "a finite number that is at least 0"
+            raise InvalidFeedback(f"`{name}` of {link!r} must be {rule}, got {count!r}")
+    return np.array([counts.get(link, 0) for link in shown], dtype=np.float64)
+
+
+def _check_at_most(
+    name: str,
+    counts: NDArray[np.float64],
+    limits: NDArray[np.float64],
+    shown: list[Link],
+    limit_name: str,
+) -> None:
+    for link, count, limit in zip(shown, counts, limits, strict=True):
+        if count > limit:
+            rule = f"at most its {limit_name} ({limit:g})"
+            raise InvalidFeedback(f"`{name}` of {link!r} must be {rule}, got {count:g}")

@@ -1,0 +1,136 @@
+"""What of a selector goes into its file, and how it comes back."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.errors import InvalidInput, UnsupportedState
+from slotwise.policies import POLICIES, make_policy, policy_settings
+from slotwise.policies.contract import Knowledge
+from slotwise.policies.counts import Counts
+from slotwise.problem import Problem
+from slotwise.rounds import Link
+from slotwise.selector.open_pages import OpenPage, OpenPages
+from slotwise.selector.pool import Pool
+from slotwise.selector.saving import link_from_json, link_to_json, read_file, write_file
+
+if TYPE_CHECKING:
+    from slotwise.selector.selector import Selector
+
+__all__ = ["load_selector", "save_selector"]
+
+
+def _pages_to_arrays(pages: OpenPages, places: dict[Link, int]) -> dict[str, NDArray[Any]]:
+    """Return the open pages as arrays; `places` grows by links that have left the pool.
+
+    Pages may differ in length, so slots of all pages lie end to end.
+    """
+    listed = list(pages)
+    shown = [places.setdefault(link, len(places)) for page in listed for link in page.shown]
+    clicked = [
+        -1 if page.clicked is None else int(link in page.clicked)
+        for page in listed
+        for link in page.shown
+    ]
+    revenue = [
+        np.nan if page.revenue is None else page.revenue.get(link, 0.0)
+        for page in listed
+        for link in page.shown
+    ]
+    return {
+        "page_number": np.array([page.number for page in listed], np.int64),
+        "page_length": np.array([len(page.shown) for page in listed], np.int64),
+        "page_shown": np.array(shown, np.int64),
+        "page_chances": np.array([c for page in listed for c in page.chances], np.float64),
+        "page_clicked": np.array(clicked, np.int8),
+        "page_revenue": np.array(revenue, np.float64),
+    }
+
+
+def _pages_from_arrays(
+    pages: OpenPages, arrays: dict[str, NDArray[Any]], links: list[Link]
+) -> None:
+    start = 0
+    for number, length in zip(arrays["page_number"], arrays["page_length"], strict=True):
+        slots = slice(start, start + length)
+        start += length
+        shown = tuple(links[place] for place in arrays["page_shown"][slots])
+        clicked = arrays["page_clicked"][slots]
+        revenue = arrays["page_revenue"][slots]
+        page = OpenPage(int(number), shown, tuple(arrays["page_chances"][slots].tolist()))
+        if clicked[0] >= 0:
+            page.clicked = frozenset(link for link, hit in zip(shown, clicked, strict=True) if hit)
+        if not np.isnan(revenue[0]):
+            page.revenue = {
+                link: float(amount)
+                for link, amount in zip(shown, revenue, strict=True)
+                if amount > 0
+            }
+        pages.put(page)
+
+
+def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
+    """Write `selector`, whose policy knows `knowledge`, to `path`."""
+    policy, problem, pages = selector._policy, selector._problem, selector._pages
+    if POLICIES.get(policy.name) is not type(policy):
+        advice = "register it, or keep its knowledge yourself"
+        raise InvalidInput.of("policy", "a registered policy to be saved", policy.name, advice)
+    places = {link: place for place, link in enumerate(selector.links)}
+    page_arrays = _pages_to_arrays(pages, places)
+    header = {
+        "links": [link_to_json(link) for link in places],
+        "n_links": problem.n_links,
+        "n_slots": problem.n_slots,
+        "click_floor": problem.click_floor,
+        "max_revenue": selector._max_revenue,
+        "n_clipped": selector._n_clipped,
+        "policy": {"name": policy.name, "settings": policy_settings(policy)},
+        "pages": {
+            "token": pages.token,
+            "max_pages": pages.max_pages,
+            "n_issued": pages.n_issued,
+            "n_forgotten": pages.n_forgotten,
+        },
+        "rng": selector._rng.bit_generator.state,
+    }
+    arrays: dict[str, NDArray[Any]] = {
+        "views": selector._own_counts.views,
+        "sums": selector._own_counts.sums,
+        **page_arrays,
+        **{f"knows_{name}": array for name, array in knowledge.items()},
+    }
+    write_file(path, header, arrays)
+
+
+def load_selector(kind: type[Selector], path: Path) -> Selector:
+    """Return the selector stored at `path`."""
+    header, arrays = read_file(path)
+    try:
+        links = [link_from_json(link) for link in header["links"]]
+        selector = kind.__new__(kind)
+        selector._pool = Pool(links[: header["n_links"]])
+        selector._problem = Problem(header["n_links"], header["n_slots"], header["click_floor"])
+        selector._policy = make_policy(header["policy"]["name"], header["policy"]["settings"])
+        selector._max_revenue = header["max_revenue"]
+        selector._n_clipped = header["n_clipped"]
+        selector._pages = OpenPages(**header["pages"])
+        _pages_from_arrays(selector._pages, arrays, links)
+        selector._own_counts = Counts(arrays["views"], arrays["sums"])
+        knowledge = {
+            name.removeprefix("knows_"): array
+            for name, array in arrays.items()
+            if name.startswith("knows_")
+        }
+        selector._state = selector._policy.restore(selector._problem, knowledge)
+        selector._rng = np.random.Generator(np.random.PCG64())
+        selector._rng.bit_generator.state = header["rng"]
+    except (KeyError, TypeError, IndexError) as error:
+        raise UnsupportedState(f"{path} is damaged: {error!r}") from error
+    selector._lock = threading.RLock()
+    selector._make_room()
+    return selector
