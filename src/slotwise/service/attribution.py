@@ -39,11 +39,13 @@ from slotwise.service.views import (
 )
 
 __all__ = [
+    "ID_RULE",
     "MAX_AMOUNT_MICROS",
     "Attribution",
     "attribute",
     "check_event",
     "conflict_between",
+    "is_id",
     "judge_adjustment",
     "judge_click",
     "judge_conversion",
@@ -94,6 +96,11 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True):
     """Late conversions less late adjustments, not clipped: reported, not learned."""
 
 
+def is_id(value: str) -> bool:
+    """Say whether a text may be the id of a pool, link, decision, conversion or adjustment."""
+    return _ID.fullmatch(value) is not None
+
+
 def rejected(field: str, reason: str, rule: str, value: object) -> Outcome:
     """Build the outcome of an event that breaks a rule."""
     detail = f"`{field}` must be {rule}, got {value!r}"
@@ -126,7 +133,7 @@ def check_event(event: Event) -> Outcome | None:
     """Return the outcome that rejects an event whatever its decision, or None."""
     for name in ("decision_id", "link_id", "conversion_id", "adjustment_id"):
         value = getattr(event, name, None)
-        if value is not None and not _ID.fullmatch(value):
+        if value is not None and not is_id(value):
             return rejected(name, "invalid-id", ID_RULE, value)
     if event.client_time is not None and len(event.client_time) > _MAX_CLIENT_TIME:
         rule = f"at most {_MAX_CLIENT_TIME} characters"

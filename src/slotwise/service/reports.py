@@ -81,9 +81,10 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     """Views that closed up to this time are in the numbers."""
     currency: str
     floor: FloorReport
-    shadow_price: float
-    """Revenue given up for one more click, as a share of `max_revenue_micros`."""
-    shadow_price_micros: int
+    shadow_price: float | None
+    """Revenue given up for one more click, as a share of `max_revenue_micros`; None when no
+    page reaches the floor."""
+    shadow_price_micros: int | None
     groups: tuple[GroupReport, ...]
     lift: Rate | None
     """Revenue per view, policy over holdout, less 1; None without a holdout that has revenue."""
@@ -120,7 +121,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     click_rate: float
     revenue_rate: float
     """Expected revenue of showing the link, as a share of `max_revenue_micros`."""
-    shadow_price: float
+    shadow_price: float | None
+    """None when no page reaches the floor: then clicks alone decide."""
     score: float
     """revenue_rate + shadow_price * click_rate: what showing the link is worth."""
     threshold: float

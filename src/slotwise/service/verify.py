@@ -82,7 +82,7 @@ def verify(store: Store) -> Verification:
 
 def recount(reader: StoreReader, pool_id: str, progress: Progress) -> tuple[Counters, int]:
     """Return a pool's counters as its raw rows give them, and how many decisions there are."""
-    reset_times = {link.link_id: link.counted_from_us for link in reader.links(pool_id)}
+    reset_times = reader.reset_times(pool_id)
     counters, n_views = Counters(), 0
     for views in reader.all_views(pool_id, 0, None, _CHUNK):
         n_views += len(views)

@@ -177,8 +177,7 @@ class StoreContract:
     def fold(self, store: Store, until_us: int, limit: int = 1_000) -> int:
         """Close windows and fold them as the service does; return how many views were folded."""
         store.commit([CloseWindows(until_us=until_us)])
-        links = store.links("home")
-        reset_times = {link.link_id: link.counted_from_us for link in links}
+        reset_times = store.reset_times("home")
         n_folded = 0
         for level in LEVELS:
             while True:

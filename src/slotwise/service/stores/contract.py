@@ -40,6 +40,10 @@ class StoreReader(Protocol):
         """Return the links of a pool, by place."""
         ...
 
+    def reset_times(self, pool_id: str) -> dict[str, int]:
+        """Return `counted_from_us` of the links whose statistics were ever reset."""
+        ...
+
     def keys(self) -> list[KeyRecord]:
         """Return every key, by id."""
         ...

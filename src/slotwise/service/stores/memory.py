@@ -108,6 +108,12 @@ class MemoryStore:
         with self._lock:
             return sorted(self._links[pool_id].values(), key=lambda link: link.place)
 
+    def reset_times(self, pool_id: str) -> dict[str, int]:
+        """Return `counted_from_us` of the links whose statistics were ever reset."""
+        with self._lock:
+            links = self._links[pool_id].values()
+            return {item.link_id: item.counted_from_us for item in links if item.counted_from_us}
+
     def keys(self) -> list[KeyRecord]:
         """Return every key, by id."""
         with self._lock:
@@ -248,7 +254,7 @@ class _Batch:
                 store._pools[pool.pool_id] = pool
                 store._changes.append(change)
             case SaveLinks():
-                self._save_links(operation)
+                answer = self._save_links(operation)
             case SaveKey(key=key, change=change):
                 store._keys[key.key_id] = key
                 store._changes.append(change)
@@ -272,22 +278,24 @@ class _Batch:
         return [self._store._adjustments[item] for item in adjustment_ids]
 
     def reset_times(self, pool_id: str) -> Mapping[str, int]:
-        links = self._store._links[pool_id]
-        return {link_id: link.counted_from_us for link_id, link in links.items()}
+        return self._store.reset_times(pool_id)
 
-    def _save_links(self, operation: SaveLinks) -> None:
+    def _save_links(self, operation: SaveLinks) -> list[LinkRecord]:
         store = self._store
+        saved = []
         for link in operation.links:
             links = store._links[link.pool_id]
             known = links.get(link.link_id)
             place = len(links) if known is None else known.place
             links[link.link_id] = replace(link, place=place)
+            saved.append(links[link.link_id])
             if link.link_id in operation.reset and link.pool_id in store._counters:
                 counters = store._counters[link.pool_id]
                 kept = {key: item for key, item in counters.links.items() if key[1] != link.link_id}
                 store._counters[link.pool_id] = replace(counters, links=kept)
         store._changes.extend(operation.changes)
         store._n_resets += bool(operation.reset)
+        return saved
 
     def _apply_fold(self, operation: ApplyFold) -> bool:
         store, key = self._store, (operation.pool_id, operation.level)

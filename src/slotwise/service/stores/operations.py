@@ -88,7 +88,10 @@ class SavePool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SaveLinks(msgspec.Struct, frozen=True, kw_only=True):
-    """Create or replace links of one pool; links in `reset` lose their counters."""
+    """Create or replace links; those in `reset` lose their counters.
+
+    Answers the links as stored: with the place of each.
+    """
 
     links: tuple[LinkRecord, ...]
     changes: tuple[ChangeRecord, ...]

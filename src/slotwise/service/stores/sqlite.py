@@ -163,6 +163,11 @@ class SqliteStore:
         with self._reader() as reader:
             return reader.links(pool_id)
 
+    def reset_times(self, pool_id: str) -> dict[str, int]:
+        """Return `counted_from_us` of the links whose statistics were ever reset."""
+        with self._reader() as reader:
+            return reader.reset_times(pool_id)
+
     def keys(self) -> list[KeyRecord]:
         """Return every key, by id."""
         with self._reader() as reader:

@@ -68,7 +68,7 @@ class SqliteBatch:
                 self._connection.execute(statements.UPSERT["pools"], rows.pool_row(pool))
                 self._connection.execute(statements.INSERT["changes"], rows.change_row(change))
             case SaveLinks():
-                self._save_links(operation)
+                return self._save_links(operation)
             case SaveKey(key=key, change=change):
                 self._connection.execute(statements.UPSERT["keys"], rows.key_row(key))
                 self._connection.execute(statements.INSERT["changes"], rows.change_row(change))
@@ -152,9 +152,10 @@ class SqliteBatch:
             [(pool_id, group, *_sums(page)) for group, page in increment.pages.items()],
         )
 
-    def _save_links(self, operation: SaveLinks) -> None:
+    def _save_links(self, operation: SaveLinks) -> list[LinkRecord]:
         # Late feedback that came before a reset must be counted before it, not after.
         self._write_new_rows()
+        saved = []
         known: dict[str, dict[str, LinkRecord]] = {}
         for link in operation.links:
             if link.pool_id not in known:
@@ -164,6 +165,7 @@ class SqliteBatch:
             before = links.get(link.link_id)
             placed = replace(link, place=len(links) if before is None else before.place)
             links[link.link_id] = placed
+            saved.append(placed)
             self._connection.execute(statements.UPSERT["links"], rows.link_row(placed))
             if link.link_id in operation.reset:
                 self._connection.execute(
@@ -173,6 +175,7 @@ class SqliteBatch:
         self._connection.executemany(
             statements.INSERT["changes"], map(rows.change_row, operation.changes)
         )
+        return saved
 
     def _apply_fold(self, operation: ApplyFold) -> bool:
         key = (operation.pool_id, operation.level)

@@ -1,0 +1,125 @@
+"""Draw pages with fixed inclusion probabilities: what every decision comes down to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
+from slotwise.selection.rounding import INTEGRAL, draw_page
+from slotwise.service.records import FloorReport, ShownLink
+
+__all__ = ["PageMix", "uniform_probabilities"]
+
+Floats = NDArray[np.float64]
+
+
+def uniform_probabilities(n_links: int, n_slots: int) -> Floats:
+    """Return the probabilities of uniform play."""
+    return np.full(n_links, n_slots / n_links)
+
+
+class PageMix:
+    """The probabilities of one kind of page, arranged so that drawing costs the page, not the pool.
+
+    `probabilities` has one entry for each of `link_ids` and sums to the free slots. Links stand
+    on the page by falling `scores`, or in the order they were drawn when there are none.
+    `pinned` says which link has which position (1 is the first) whatever is drawn.
+
+    Drawing uses scratch arrays: callers must not draw from one mix at the same time.
+    """
+
+    def __init__(
+        self,
+        link_ids: Sequence[str],
+        probabilities: Floats,
+        floor: FloorReport,
+        scores: Floats | None = None,
+        pinned: Mapping[int, str] | None = None,
+        fallback: str = "",
+    ) -> None:
+        self.floor = floor
+        self.fallback = fallback
+        self._link_ids = link_ids
+        self._chances: list[float] = probabilities.tolist()
+        self._pinned = dict(pinned or {})
+        self._n_free = round(float(probabilities.sum()))
+        self._rank = None if scores is None else _ranks(scores)
+        self._shown_at: dict[tuple[int, int], ShownLink] = {}
+        self._mix = _arrange(probabilities, self._n_free)
+        n_sure, n_open, n_tied, _ = self._mix.sizes.tolist()
+        self._drawn = np.zeros(max(self._n_free, 1), np.int64)
+        self._drawn_chances = np.zeros(max(self._n_free, 1))
+        self._certain = None
+        if n_open == 0 and (n_tied == 0 or self._n_free == 0):
+            self._certain = self._arrange_page(self._mix.sure[:n_sure].tolist())
+
+    @property
+    def probabilities(self) -> Floats:
+        """The probability of each link, pinned ones not included."""
+        return np.array(self._chances)
+
+    def draw(self, rng: np.random.Generator) -> tuple[ShownLink, ...]:
+        """Draw a page, in page order."""
+        if self._certain is not None:
+            return self._certain
+        draw_page(self._mix, rng, self._drawn, self._drawn_chances)
+        return self._arrange_page(self._drawn.tolist())
+
+    def _arrange_page(self, places: list[int]) -> tuple[ShownLink, ...]:
+        if self._rank is not None:
+            places.sort(key=self._rank.__getitem__)
+        if not self._pinned:
+            return tuple(
+                [self._shown(place, position) for position, place in enumerate(places, start=1)]
+            )
+        page: list[ShownLink] = []
+        rest, pins = iter(places), dict(self._pinned)
+        for position in range(1, len(places) + len(pins) + 1):
+            place = None if position in pins else next(rest, None)
+            if place is not None:
+                page.append(self._shown(place, position))
+            else:
+                # On a page shorter than asked for, the last pins move up.
+                link_id = pins.pop(position if position in pins else min(pins))
+                page.append(ShownLink(link_id=link_id, position=position, propensity=1.0))
+        return tuple(page)
+
+    def _shown(self, place: int, position: int) -> ShownLink:
+        shown = self._shown_at.get((place, position))
+        if shown is None:
+            shown = ShownLink(
+                link_id=self._link_ids[place],
+                position=position,
+                propensity=self._chances[place],
+            )
+            self._shown_at[place, position] = shown
+        return shown
+
+
+def _ranks(scores: Floats) -> list[int]:
+    """Return the place of each link in the order of falling scores."""
+    ranks = np.empty(len(scores), np.int64)
+    ranks[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
+    return [int(rank) for rank in ranks]
+
+
+def _arrange(probabilities: Floats, n_slots: int) -> Mix:
+    """Put the probabilities into the parts of a mix; a group that ties may be drawn as one."""
+    mix = new_mix(len(probabilities))
+    sure = np.flatnonzero(probabilities >= 1.0 - INTEGRAL)
+    open_links = np.flatnonzero((probabilities > INTEGRAL) & (probabilities < 1.0 - INTEGRAL))
+    mix.sure[: len(sure)] = sure
+    mix.sizes[N_SURE] = len(sure)
+    chances = probabilities[open_links]
+    if len(chances) > 0 and np.all(chances == chances[0]):
+        mix.tied[: len(open_links)] = open_links
+        mix.sizes[N_TIED] = len(open_links)
+        mix.sizes[TIED_SLOTS] = n_slots - len(sure)
+    else:
+        mix.open[: len(open_links)] = open_links
+        mix.chances[: len(open_links)] = chances
+        mix.sizes[N_OPEN] = len(open_links)
+    return mix

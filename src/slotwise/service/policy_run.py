@@ -1,0 +1,172 @@
+"""A policy at work on the links of a pool: fed by counts or by rounds, asked for probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.policies import Policy, make_policy
+from slotwise.problem import Problem
+from slotwise.selection.mix import dense_probabilities
+from slotwise.service.attribution import attribute
+from slotwise.service.estimates import LinkCounts
+from slotwise.service.records import PoolSettings
+from slotwise.service.views import CLICKS, Level, View
+
+__all__ = ["PolicyRun", "RunState", "policy_of", "problem_of"]
+
+Floats = NDArray[np.float64]
+Links = NDArray[np.int64]
+
+SAME_DRAWS = 4
+"""A policy that answers the same this many times in a row does not draw at all."""
+
+
+def policy_of(pool: PoolSettings) -> Policy:
+    """Return the policy that a pool asks for."""
+    return make_policy(pool.policy, pool.policy_settings)
+
+
+def problem_of(n_links: int, n_slots: int, click_floor: float) -> Problem:
+    """Return the problem of a page; a floor no page can have becomes the highest one it can."""
+    slots = min(n_slots, n_links)
+    return Problem(
+        n_links=n_links, n_slots=slots, click_floor=min(click_floor, float(np.nextafter(slots, 0)))
+    )
+
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a policy fed by rounds needs to go on after a restart."""
+
+    policy: str
+    policy_settings: dict[str, Any]
+    link_ids: tuple[str, ...]
+    counted_from_us: tuple[int, ...]
+    closes_us: int
+    level: Level
+    decision_id: str
+    """The last outcome taken in: its time of closing, level and decision."""
+    arrays: dict[str, tuple[tuple[int, ...], bytes]]
+
+
+class PolicyRun:
+    """A policy, the problem it solves and what it knows of `link_ids`."""
+
+    def __init__(
+        self, policy: Policy, problem: Problem, link_ids: Sequence[str], state: Any
+    ) -> None:
+        self.policy = policy
+        self.problem = problem
+        self.link_ids = tuple(link_ids)
+        self._places = {link_id: place for place, link_id in enumerate(link_ids)}
+        self._state = state
+
+    @classmethod
+    def started(cls, policy: Policy, problem: Problem, link_ids: Sequence[str]) -> PolicyRun:
+        """Return a run that has seen nothing."""
+        return cls(policy, problem, link_ids, policy.start(problem))
+
+    @classmethod
+    def from_counts(
+        cls, policy: Policy, problem: Problem, link_ids: Sequence[str], counts: LinkCounts
+    ) -> PolicyRun:
+        """Return a run that has learned exactly these counts."""
+        run = cls.started(policy, problem, link_ids)
+        certain = np.ones(len(link_ids))
+        for level in range(len(counts.views)):
+            seen = np.flatnonzero(counts.views[level] > 0)
+            type(policy).learn(
+                run._state,
+                level,
+                seen,
+                certain[seen],
+                counts.views[level][seen],
+                counts.sums[level][seen],
+            )
+        return run
+
+    def moved(
+        self, problem: Problem, link_ids: Sequence[str], forgotten: frozenset[str] = frozenset()
+    ) -> PolicyRun:
+        """Return the same knowledge for other links or another page; `forgotten` start afresh."""
+        kept = np.array(
+            [-1 if link_id in forgotten else self._places.get(link_id, -1) for link_id in link_ids],
+            dtype=np.int64,
+        )
+        state = self.policy.move(self._state, problem, kept)
+        return PolicyRun(self.policy, problem, link_ids, state)
+
+    def copy(self) -> PolicyRun:
+        """Return a run that knows the same and shares nothing."""
+        return self.moved(self.problem, self.link_ids)
+
+    def learn_view(self, view: View, level: Level) -> None:
+        """Take in the outcome of one settled view at one level."""
+        shown = [link for link in view.decision.shown if link.link_id in self._places]
+        if not shown:
+            return
+        counted = attribute(
+            view,
+            view.decision.click_closes_us if level == CLICKS else view.decision.revenue_closes_us,
+        )
+        if level == CLICKS:
+            outcomes = [float(link.link_id in counted.clicked) for link in shown]
+        else:
+            scale = view.decision.max_revenue_micros
+            outcomes = [counted.revenue_micros.get(link.link_id, 0) / scale for link in shown]
+        type(self.policy).learn(
+            self._state,
+            level,
+            np.array([self._places[link.link_id] for link in shown], dtype=np.int64),
+            np.array([link.propensity for link in shown]),
+            np.ones(len(shown)),
+            np.array(outcomes),
+        )
+
+    def probabilities(self, rng: np.random.Generator, n_draws: int) -> Floats:
+        """Return the average page over many draws, or the page itself if it is always the same.
+
+        The average is what is rounded and logged, so the logged propensity is exact also for a
+        policy whose every page is certain given its draw.
+        """
+        first = self._draw(rng)
+        total = first.copy()
+        all_same = True
+        for done in range(1, n_draws):
+            drawn = self._draw(rng)
+            total += drawn
+            all_same = all_same and bool(np.array_equal(drawn, first))
+            if all_same and done + 1 >= SAME_DRAWS:
+                return first
+        return (total / n_draws).clip(0.0, 1.0)
+
+    def knowledge(self) -> dict[str, tuple[tuple[int, ...], bytes]]:
+        """Return what is known as plain bytes."""
+        arrays = self.policy.knowledge(self._state)
+        return {
+            name: (array.shape, np.ascontiguousarray(array, np.float64).tobytes())
+            for name, array in arrays.items()
+        }
+
+    @classmethod
+    def restored(
+        cls,
+        policy: Policy,
+        problem: Problem,
+        link_ids: Sequence[str],
+        arrays: Mapping[str, tuple[tuple[int, ...], bytes]],
+    ) -> PolicyRun:
+        """Return the run whose `knowledge` this was."""
+        knowledge = {
+            name: np.frombuffer(stored, np.float64).reshape(shape).copy()
+            for name, (shape, stored) in arrays.items()
+        }
+        return cls(policy, problem, link_ids, policy.restore(problem, knowledge))
+
+    def _draw(self, rng: np.random.Generator) -> Floats:
+        type(self.policy).choose(self._state, rng)
+        return dense_probabilities(self._state.mix)

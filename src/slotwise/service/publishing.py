@@ -1,0 +1,93 @@
+"""Make the next version of a pool from what is known of its links."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+import numpy as np
+
+from slotwise.service.estimates import estimate_rates, floor_report, link_counts, solve_page
+from slotwise.service.policy_run import PolicyRun, policy_of, problem_of
+from slotwise.service.records import FloorReport, PoolSettings
+from slotwise.service.snapshot import EMPTY_POOL, POLICY_FAILED, Published, Snapshot
+from slotwise.service.views import Counters
+
+__all__ = ["publish"]
+
+_log = logging.getLogger(__name__)
+
+MAX_DRAWS = 256
+MIN_DRAWS = 64
+DRAWN_LINKS = 2_000_000
+"""Links drawn for one version, where that leaves at least `MIN_DRAWS` draws."""
+
+
+def publish(
+    pool: PoolSettings,
+    link_ids: tuple[str, ...],
+    counters: Counters,
+    fed_run: PolicyRun | None,
+    version: int,
+    now_us: int,
+    rng: np.random.Generator,
+) -> Snapshot:
+    """Return the version that the policy wants now.
+
+    `fed_run` is the policy fed round by round, None for a policy that is rebuilt from counts.
+    A policy that fails is replaced by the pool's fallback order, and the version says why.
+    """
+    n_links = len(link_ids)
+    if n_links == 0:
+        floor = FloorReport(
+            clicks=pool.click_floor,
+            expected=0.0,
+            attainable=0.0,
+            status="infeasible" if pool.click_floor > 0 else "met",
+        )
+        nothing = b""
+        return Snapshot(
+            pool,
+            Published(
+                version=version,
+                published_us=now_us,
+                policy=pool.policy,
+                link_ids=(),
+                probabilities=nothing,
+                click_rates=nothing,
+                revenue_rates=nothing,
+                click_variances=nothing,
+                shadow_price=None,
+                floor=floor,
+                fallback=EMPTY_POOL,
+            ),
+        )
+    counts = link_counts(counters, link_ids, pool.max_revenue_micros)
+    rates = estimate_rates(counts)
+    n_slots = min(pool.slots, n_links)
+    run, fallback = fed_run, ""
+    probabilities = np.zeros(n_links)
+    try:
+        if run is None:
+            problem = problem_of(n_links, pool.slots, pool.click_floor)
+            run = PolicyRun.from_counts(policy_of(pool), problem, link_ids, counts)
+        n_draws = min(MAX_DRAWS, max(MIN_DRAWS, DRAWN_LINKS // n_links))
+        probabilities = run.probabilities(rng, n_draws)
+    except Exception:
+        _log.exception("policy %s of pool %s failed", pool.policy, pool.pool_id)
+        fallback = POLICY_FAILED
+    price = solve_page(rates, n_slots, pool.click_floor).shadow_price
+    published = Published(
+        version=version,
+        published_us=now_us,
+        policy=pool.policy,
+        link_ids=link_ids,
+        probabilities=probabilities.tobytes(),
+        click_rates=rates.clicks.tobytes(),
+        revenue_rates=rates.revenue.tobytes(),
+        click_variances=rates.click_variance.tobytes(),
+        shadow_price=price if math.isfinite(price) else None,
+        floor=floor_report(rates, probabilities, n_slots, pool.click_floor),
+        fallback=fallback,
+    )
+    return Snapshot(pool, published, run)
