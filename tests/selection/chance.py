@@ -1,0 +1,35 @@
+"""How far a frequency may stray: Chernoff's bound, which holds for every number of draws."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["FALSE_ALARM", "is_plausible", "is_plausibly_at_most"]
+
+FALSE_ALARM = 1e-7
+"""The chance that a test built on this file fails by accident, all its comparisons together."""
+
+
+def divergence(frequency: float, probability: float) -> float:
+    """Return kl(frequency, probability) of two coins."""
+    total = 0.0
+    for f, p in ((frequency, probability), (1.0 - frequency, 1.0 - probability)):
+        if f > 0.0:
+            total += math.inf if p <= 0.0 else f * math.log(f / p)
+    return total
+
+
+def is_plausible(n_hits: int, n_draws: int, probability: float, n_comparisons: int) -> bool:
+    """Say whether the hits fit the probability.
+
+    P(n kl(frequency, p) > b) <= 2 exp(-b), so the chance that any of `n_comparisons` is called
+    implausible by accident is below `FALSE_ALARM`.
+    """
+    allowed = math.log(2 * n_comparisons / FALSE_ALARM)
+    return n_draws * divergence(n_hits / n_draws, min(1.0, probability)) <= allowed
+
+
+def is_plausibly_at_most(n_hits: int, n_draws: int, probability: float, n_comparisons: int) -> bool:
+    """Say whether the hits fit this probability or a smaller one."""
+    below = n_hits / n_draws <= probability
+    return below or is_plausible(n_hits, n_draws, probability, n_comparisons)

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from slotwise.errors import InvalidInput
+from slotwise.selection import Solution, solve
+from tests.reference.floor_program import (
+    best_by_all_pages,
+    best_by_highs,
+    best_clicks,
+    clicks_of_best_value,
+    mix_by_all_pairs,
+)
+from tests.selection.instances import Instance, instances
+
+HIGHS_ACCURACY = 1e-7
+"""HiGHS calls a floor kept that is missed by less than this."""
+
+ACCURACY = 1e-9
+"""More than the 1e-12 a slot within which `solve` takes scores and clicks for equal."""
+
+
+def expected_status(instance: Instance) -> str | None:
+    """Return what the status must be, or None where rounding alone decides."""
+    free = clicks_of_best_value(instance.value, instance.clicks, instance.n_slots)
+    most = best_clicks(instance.clicks, instance.n_slots)
+    if abs(instance.floor - most) < 1e-9 or abs(instance.floor - free) < 1e-9:
+        return None
+    if instance.floor < free:
+        return "slack"
+    return "binding" if instance.floor < most else "infeasible"
+
+
+def check_is_a_mix(best: Solution, instance: Instance) -> None:
+    probabilities = best.probabilities
+    assert probabilities.shape == instance.value.shape
+    assert probabilities.min() >= 0.0
+    assert probabilities.max() <= 1.0
+    assert probabilities.sum() == pytest.approx(instance.n_slots, abs=ACCURACY)
+    assert best.value == pytest.approx(probabilities @ instance.value, abs=ACCURACY)
+    assert best.clicks == pytest.approx(probabilities @ instance.clicks, abs=ACCURACY)
+
+
+def check_certificate(best: Solution, instance: Instance) -> None:
+    """Prove the mix optimal from its own price, without another solver.
+
+    For any price >= 0 no mix that keeps the floor beats (top scores - price * floor), where a
+    score is value + price * clicks. A mix that reaches this is optimal; it does where it takes
+    what lies above the threshold, leaves what lies below, and misses no priced click.
+    """
+    value, clicks, n_slots, floor = instance
+    price = best.shadow_price
+    assert price >= 0.0
+    score = value + price * clicks
+    tolerance = 1e-11 * (1.0 + price)
+    descending = np.sort(score)[::-1]
+    bound = descending[:n_slots].sum() - price * floor
+    assert best.value >= bound - n_slots * tolerance
+    assert best.clicks >= floor - ACCURACY
+    if n_slots < len(value):
+        assert np.all(best.probabilities[score > descending[n_slots] + tolerance] == 1.0)
+    assert np.all(best.probabilities[score < descending[n_slots - 1] - tolerance] == 0.0)
+    if best.status == "slack":
+        assert price == 0.0
+    else:
+        assert best.clicks == pytest.approx(floor, abs=ACCURACY)
+
+
+def boundary_ties(best: Solution, instance: Instance) -> int:
+    """Return how many links tie at the end of the page, at the solution's price."""
+    score = instance.value + best.shadow_price * instance.clicks
+    threshold = np.sort(score)[-instance.n_slots]
+    return int(np.sum(np.abs(score - threshold) <= 1e-9 * (1.0 + best.shadow_price)))
+
+
+@settings(max_examples=2000)
+@given(instances())
+def test_solve_equals_highs(instance: Instance) -> None:
+    best = solve(*instance)
+    event(best.status)
+    check_is_a_mix(best, instance)
+    assert best.status == (expected_status(instance) or best.status)
+    if best.status == "infeasible":
+        assert math.isinf(best.shadow_price)
+        assert best.clicks == pytest.approx(best_clicks(instance.clicks, instance.n_slots))
+        most_value = clicks_of_best_value(instance.clicks, instance.value, instance.n_slots)
+        assert best.value == pytest.approx(most_value)
+        return
+    check_certificate(best, instance)
+    reference = best_by_highs(*instance)
+    if reference is None:
+        # HiGHS may call the tightest floor out of reach; the certificate above is the proof
+        assert instance.floor > best_clicks(instance.clicks, instance.n_slots) - 1e-6
+        return
+    error = 2 * HIGHS_ACCURACY * instance.n_slots * (1.0 + best.shadow_price)
+    assert best.value == pytest.approx(reference.value, abs=error)
+    is_open = (best.probabilities > 0.0) & (best.probabilities < 1.0)
+    if best.status == "binding":
+        if boundary_ties(best, instance) == 2:
+            assert is_open.sum() in (0, 2)
+        is_mixed = (best.probabilities > 1e-3) & (best.probabilities < 1.0 - 1e-3)
+        if is_mixed.any() and np.ptp(instance.clicks[is_mixed]) > 1e-5:
+            # links with different clicks are truly mixed: only one price makes them tie
+            assert best.shadow_price == pytest.approx(reference.price, rel=1e-6, abs=1e-6)
+
+
+@st.composite
+def grid_programs(draw: st.DrawFn) -> tuple[list[int], list[int], int, int]:
+    n_links = draw(st.integers(1, 7))
+    eighths = st.lists(st.integers(0, 8), min_size=n_links, max_size=n_links)
+    n_slots = draw(st.integers(1, n_links))
+    return draw(eighths), draw(eighths), n_slots, draw(st.integers(0, 16 * n_slots))
+
+
+@settings(max_examples=700)
+@given(grid_programs())
+def test_solve_equals_all_pages_in_fractions(
+    program: tuple[list[int], list[int], int, int],
+) -> None:
+    values, clicks, n_slots, sixteenths = program
+    exact = best_by_all_pages(
+        [Fraction(v, 8) for v in values],
+        [Fraction(c, 8) for c in clicks],
+        n_slots,
+        Fraction(sixteenths, 16),
+    )
+    instance = Instance(np.array(values) / 8, np.array(clicks) / 8, n_slots, sixteenths / 16)
+    best = solve(*instance)
+    check_is_a_mix(best, instance)
+    event(best.status)
+    if exact is None:
+        assert best.status == "infeasible"
+    else:
+        assert best.status != "infeasible"
+        assert best.value == pytest.approx(float(exact), abs=ACCURACY)
+        check_certificate(best, instance)
+
+
+@settings(max_examples=500)
+@given(instances())
+def test_links_that_tie_share_as_documented(instance: Instance) -> None:
+    best = solve(*instance)
+    status, mix = mix_by_all_pairs(*instance)
+    assert best.status == status
+    if expected_status(instance) is not None:
+        np.testing.assert_allclose(best.probabilities, mix, rtol=0, atol=1e-7)
+
+
+@settings(max_examples=300)
+@given(instances())
+def test_equal_links_get_equal_probabilities(instance: Instance) -> None:
+    best = solve(*instance)
+    pairs = np.stack([instance.value, instance.clicks])
+    _, kind = np.unique(pairs, axis=1, return_inverse=True)
+    for one in range(kind.max() + 1):
+        assert np.ptp(best.probabilities[kind == one]) <= 1e-12
+
+
+@settings(max_examples=300)
+@given(instances(), st.integers(0, 2**32 - 1))
+def test_the_order_of_links_does_not_matter(instance: Instance, seed: int) -> None:
+    order = np.random.default_rng(seed).permutation(len(instance.value))
+    best = solve(*instance)
+    shuffled = solve(instance.value[order], instance.clicks[order], *instance[2:])
+    assert shuffled.status == best.status
+    assert shuffled.value == pytest.approx(best.value, abs=ACCURACY * (1 + len(order)))
+    assert shuffled.clicks == pytest.approx(best.clicks, abs=ACCURACY)
+
+
+def test_a_million_links_are_solved_exactly() -> None:
+    rng = np.random.default_rng(3)
+    clicks = rng.random(1_000_000) ** 4
+    value = clicks * rng.random(1_000_000) * np.exp(-2 * clicks)
+    instance = Instance(value, clicks, 20, 12.0)
+    best = solve(*instance)
+    assert best.status == "binding"
+    check_is_a_mix(best, instance)
+    check_certificate(best, instance)
+
+
+def test_close_clicks_make_a_steep_price_that_is_still_exact() -> None:
+    value = np.array([0.9, 0.6, 0.2, 0.1])
+    clicks = np.array([0.5, 0.5 + 1e-6, 0.5 + 2e-6, 0.5 + 3e-6])
+    best = solve(value, clicks, 1, 0.5 + 1.5e-6)
+    # the first and the last link, half each: a line above the two between them
+    assert best.shadow_price == pytest.approx(0.8 / 3e-6, rel=1e-6)
+    np.testing.assert_allclose(best.probabilities, [0.5, 0.0, 0.0, 0.5], atol=1e-6)
+
+
+def test_infeasible_says_the_most_clicks_that_can_be_had() -> None:
+    best = solve([0.9, 0.1, 0.5, 0.4], [0.2, 0.8, 0.5, 0.5], n_slots=2, floor=1.5)
+    assert best.status == "infeasible"
+    assert best.probabilities.tolist() == [0.0, 1.0, 1.0, 0.0]  # equal clicks: more value
+    assert best.clicks == pytest.approx(1.3)
+    assert best.value == pytest.approx(0.6)
+
+
+def test_a_floor_at_the_most_clicks_is_in_reach() -> None:
+    clicks = np.array([0.1, 0.7, 0.2, 0.3])
+    best = solve([0.5, 0.1, 0.9, 0.4], clicks, n_slots=3, floor=float(clicks[1:].sum()))
+    assert best.status == "binding"
+    assert best.probabilities.tolist() == [0.0, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.9, 1.5])
+def test_a_page_for_every_link_shows_all(floor: float) -> None:
+    best = solve([0.3, 0.2], [0.5, 0.4], n_slots=2, floor=floor)
+    assert best.probabilities.tolist() == [1.0, 1.0]
+    assert best.status == ("infeasible" if floor > 0.9 else "slack")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_slots": 0}, "`n_slots` must be from 1 to the number of links (2), got 0"),
+        ({"n_slots": 3}, "`n_slots` must be from 1 to the number of links (2), got 3"),
+        ({"floor": -0.1}, "`floor` must be a finite number that is at least 0, got -0.1"),
+        ({"floor": math.nan}, "`floor` must be a finite number that is at least 0, got nan"),
+        ({"value": [0.1, math.nan]}, "`value` must be numbers in [0, 1], got nan"),
+        ({"clicks": [0.1, 1.5]}, "`clicks` must be numbers in [0, 1], got 1.5"),
+        ({"clicks": [0.1]}, "`clicks` must be as many numbers as `value` (2), got 1"),
+        ({"value": []}, "`value` must be a list of at least one number, got []"),
+    ],
+)
+def test_bad_input_is_named(change: dict[str, object], message: str) -> None:
+    good: dict[str, object] = {"value": [0.1, 0.2], "clicks": [0.3, 0.4], "n_slots": 1, "floor": 0}
+    with pytest.raises(InvalidInput) as caught:
+        solve(**{**good, **change})  # type: ignore[arg-type]
+    assert str(caught.value) == message
