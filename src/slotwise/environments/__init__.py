@@ -1,0 +1,18 @@
+"""Where feedback comes from in a simulation, and data sets to make it from."""
+
+from slotwise.environments.amounts import BetaRevenueLinks, FixedPriceLinks
+from slotwise.environments.bernoulli import BernoulliLevels, BernoulliLinks, IntervalLinks
+from slotwise.environments.changing import DriftingLinks, LateFeedback, drift_towards
+from slotwise.environments.contract import Environment
+
+__all__ = [
+    "BernoulliLevels",
+    "BernoulliLinks",
+    "BetaRevenueLinks",
+    "DriftingLinks",
+    "Environment",
+    "FixedPriceLinks",
+    "IntervalLinks",
+    "LateFeedback",
+    "drift_towards",
+]

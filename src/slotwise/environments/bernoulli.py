@@ -1,0 +1,152 @@
+"""Independent Bernoulli levels: the paper's world, for two levels and for more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from slotwise.environments.contract import Environment
+from slotwise.errors import InvalidInput
+from slotwise.problem import TWO_LEVELS
+from slotwise.selection.compiled import hot
+from slotwise.selection.solve import check_rates
+
+__all__ = ["BernoulliLevels", "BernoulliLinks", "IntervalLinks", "check_conditional_rates"]
+
+Floats = NDArray[np.float64]
+
+
+class BernoulliWorld(NamedTuple):
+    """Conditional rates, of shape (n_levels, n_links)."""
+
+    conditional: Floats
+
+
+class IntervalWorld(NamedTuple):
+    """Conditional rates and how many page views a round has."""
+
+    conditional: Floats
+    n_views: int
+
+
+@hot
+def serve(
+    world: BernoulliWorld,
+    round_number: int,
+    shown: NDArray[np.int64],
+    rng: np.random.Generator,
+    outcomes: Floats,
+) -> None:
+    """Draw every level of every link shown, also those that no longer matter.
+
+    So a round takes the same number of draws whatever is shown, and all policies of a run meet
+    the same visitors.
+    """
+    conditional = world.conditional
+    for slot in range(len(shown)):
+        alive = 1.0
+        for level in range(len(conditional)):
+            alive = alive if rng.random() < conditional[level, shown[slot]] else 0.0
+            outcomes[level, slot] = alive
+
+
+@hot
+def serve_interval(
+    world: IntervalWorld,
+    round_number: int,
+    shown: NDArray[np.int64],
+    rng: np.random.Generator,
+    outcomes: Floats,
+) -> None:
+    """Draw how many of the round's page views pass each level."""
+    conditional = world.conditional
+    for slot in range(len(shown)):
+        alive = world.n_views
+        for level in range(len(conditional)):
+            alive = rng.binomial(alive, conditional[level, shown[slot]])
+            outcomes[level, slot] = alive
+
+
+def check_conditional_rates(names: tuple[str, ...], rates: tuple[ArrayLike, ...]) -> Floats:
+    """Return the rates of all levels as one array, after checking each by its name."""
+    checked = [check_rates(name, rate) for name, rate in zip(names, rates, strict=True)]
+    for name, rate in zip(names, checked, strict=True):
+        if len(rate) != len(checked[0]):
+            rule = f"as many numbers as `{names[0]}` ({len(checked[0])})"
+            raise InvalidInput.of(name, rule, len(rate))
+    return np.array(checked)
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliLevels(Environment):
+    """Links whose levels succeed independently: `rates_given_last[j, i]` for level j of link i.
+
+    >>> shop = BernoulliLevels([[0.5, 0.2], [0.3, 0.4], [0.1, 0.9]], levels=("click", "cart", "buy"))
+    >>> shop.rates(1)[-1].round(3).tolist()
+    [0.015, 0.072]
+    """
+
+    rates_given_last: ArrayLike
+    levels: tuple[str, ...] = TWO_LEVELS
+
+    serve: ClassVar[Any] = staticmethod(serve)
+
+    def __post_init__(self) -> None:
+        rows = tuple(np.asarray(self.rates_given_last, dtype=np.float64))
+        if len(rows) != len(self.levels):
+            rule = f"one row for each of the {len(self.levels)} levels"
+            raise InvalidInput.of("rates_given_last", rule, len(rows))
+        names = tuple(f"rates_given_last[{j}]" for j in range(len(rows)))
+        object.__setattr__(self, "rates_given_last", check_conditional_rates(names, rows))
+        object.__setattr__(self, "delays", (0,) * len(rows))
+
+    @property
+    def n_links(self) -> int:
+        """How many links there are."""
+        return int(np.shape(self.rates_given_last)[1])
+
+    def world(self, n_rounds: int) -> Any:
+        """Return the conditional rates."""
+        return BernoulliWorld(np.asarray(self.rates_given_last))
+
+    def rates(self, n_rounds: int) -> Floats:
+        """Return the product of the levels' rates up to each level."""
+        return np.cumprod(np.asarray(self.rates_given_last), axis=0)
+
+
+class BernoulliLinks(BernoulliLevels):
+    """The paper's links: clicked with `click_rate`, then earning with `revenue_per_click`.
+
+    >>> BernoulliLinks(click_rate=[0.5, 0.2], revenue_per_click=[0.1, 0.9]).n_links
+    2
+    """
+
+    def __init__(self, click_rate: ArrayLike, revenue_per_click: ArrayLike) -> None:
+        names = ("click_rate", "revenue_per_click")
+        rates = check_conditional_rates(names, (click_rate, revenue_per_click))
+        super().__init__(rates, TWO_LEVELS)
+
+
+class IntervalLinks(BernoulliLinks):
+    """Links whose round is a short interval of `views_per_round` page views of one page.
+
+    >>> IntervalLinks([0.5], [0.1], views_per_round=100).views_per_round
+    100
+    """
+
+    serve: ClassVar[Any] = staticmethod(serve_interval)
+
+    def __init__(
+        self, click_rate: ArrayLike, revenue_per_click: ArrayLike, views_per_round: int
+    ) -> None:
+        super().__init__(click_rate, revenue_per_click)
+        if views_per_round < 1:
+            raise InvalidInput.of("views_per_round", "at least 1", views_per_round)
+        object.__setattr__(self, "views_per_round", views_per_round)
+
+    def world(self, n_rounds: int) -> IntervalWorld:
+        """Return the conditional rates and the views of a round."""
+        return IntervalWorld(np.asarray(self.rates_given_last), self.views_per_round)

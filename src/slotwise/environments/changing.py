@@ -1,0 +1,146 @@
+"""Changing worlds: rates that drift, and feedback that comes late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from slotwise.environments.bernoulli import BernoulliLinks
+from slotwise.environments.contract import Environment, Floats
+from slotwise.errors import InvalidInput
+from slotwise.selection.compiled import hot
+
+__all__ = ["DriftingLinks", "LateFeedback", "drift_towards"]
+
+
+class DriftingWorld(NamedTuple):
+    """Conditional rates at evenly spaced rounds, of shape (n_stations, n_levels, n_links)."""
+
+    stations: Floats
+    n_rounds: int
+
+
+@hot
+def serve(
+    world: DriftingWorld,
+    round_number: int,
+    shown: NDArray[np.int64],
+    rng: np.random.Generator,
+    outcomes: Floats,
+) -> None:
+    """Draw every level at the rates between the last station and the next."""
+    stations = world.stations
+    along = round_number / world.n_rounds * (len(stations) - 1)
+    station = min(int(along), len(stations) - 2)
+    part = along - station
+    for slot in range(len(shown)):
+        link = shown[slot]
+        alive = 1.0
+        for level in range(stations.shape[1]):
+            before, after = stations[station, level, link], stations[station + 1, level, link]
+            alive = alive if rng.random() < before + part * (after - before) else 0.0
+            outcomes[level, slot] = alive
+
+
+class DriftingLinks(Environment):
+    """Links whose rates move in straight lines from station to station over the experiment.
+
+    Regret is against the best fixed mix for the mean rates, which a policy that follows the
+    drift can beat.
+
+    >>> calm = BernoulliLinks([0.2, 0.4], [0.5, 0.5])
+    >>> sale = BernoulliLinks([0.6, 0.4], [0.5, 0.5])
+    >>> DriftingLinks([calm, sale]).rates(1000)[0].round(3).tolist()
+    [0.4, 0.4]
+    """
+
+    serve: ClassVar[Any] = staticmethod(serve)
+
+    def __init__(self, stations: Sequence[BernoulliLinks]) -> None:
+        if len(stations) < 2:
+            raise InvalidInput.of("stations", "at least two", len(stations))
+        sizes = {station.n_links for station in stations}
+        if len(sizes) > 1:
+            raise InvalidInput.of("stations", "of one number of links", sorted(sizes))
+        self._stations = np.array([np.asarray(links.rates_given_last) for links in stations])
+
+    @property
+    def n_links(self) -> int:
+        """How many links there are."""
+        return int(self._stations.shape[2])
+
+    def world(self, n_rounds: int) -> DriftingWorld:
+        """Return the stations, spread over the rounds."""
+        return DriftingWorld(self._stations, n_rounds)
+
+    def rates(self, n_rounds: int) -> Floats:
+        """Return the mean over the rounds of each compound (a parabola between stations)."""
+        n_rounds = max(n_rounds, 1)
+        along = np.arange(1, n_rounds + 1) / n_rounds * (len(self._stations) - 1)
+        station = np.minimum(along.astype(int), len(self._stations) - 2)
+        part = along - station
+        mean = np.zeros(self._stations.shape[1:])
+        for k in range(len(self._stations) - 1):
+            here = part[station == k]
+            before, step = self._stations[k], self._stations[k + 1] - self._stations[k]
+            # sum over t of (p + t dp)(q + t dq) needs only the first moments of t
+            count, first, second = len(here), here.sum(), (here**2).sum()
+            mean[0] += count * before[0] + first * step[0]
+            mean[1] += (
+                count * before[0] * before[1]
+                + first * (before[0] * step[1] + step[0] * before[1])
+                + second * step[0] * step[1]
+            )
+        return mean / n_rounds
+
+
+class LateFeedback(Environment):
+    """The same links, but clicks and revenue are known only some rounds later.
+
+    >>> late = LateFeedback(BernoulliLinks([0.2], [0.5]), click_delay=10, revenue_delay=500)
+    >>> late.delays
+    (10, 500)
+    """
+
+    def __init__(self, links: Environment, click_delay: int, revenue_delay: int) -> None:
+        for name, delay in (("click_delay", click_delay), ("revenue_delay", revenue_delay)):
+            if delay < 0:
+                raise InvalidInput.of(name, "at least 0", delay)
+        self._links = links
+        self.levels = links.levels
+        self.views_per_round = links.views_per_round
+        self.delays = (click_delay, *(revenue_delay for _ in links.levels[1:]))
+        self.serve = type(links).serve  # type: ignore[misc]
+
+    @property
+    def n_links(self) -> int:
+        """How many links there are."""
+        return self._links.n_links
+
+    def world(self, n_rounds: int) -> Any:
+        """Return the world of the links themselves."""
+        return self._links.world(n_rounds)
+
+    def rates(self, n_rounds: int) -> Floats:
+        """Return the rates of the links themselves."""
+        return self._links.rates(n_rounds)
+
+
+def drift_towards(
+    links: BernoulliLinks, seed: int, n_stations: int = 4, strength: float = 0.5
+) -> DriftingLinks:
+    """Return links whose rates wander: each station multiplies them by up to 1 + `strength`.
+
+    >>> drift_towards(BernoulliLinks([0.2, 0.4], [0.5, 0.5]), seed=1).n_links
+    2
+    """
+    rng = np.random.default_rng(seed)
+    rates: ArrayLike = links.rates_given_last
+    stations = [links]
+    for _ in range(n_stations - 1):
+        factor = np.exp(rng.uniform(-1, 1, np.shape(rates)) * np.log1p(strength))
+        stations.append(BernoulliLinks(*np.minimum(1.0, np.asarray(rates) * factor)))
+    return DriftingLinks(stations)

@@ -1,0 +1,158 @@
+"""The one loop that plays every policy in every environment, compiled where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.environments import Environment
+from slotwise.policies import Policy
+from slotwise.problem import Problem
+from slotwise.selection import draw_page
+from slotwise.selection.compiled import is_compiled
+
+__all__ = ["DEFICIT", "TOTAL", "VIOLATION", "is_machine_code", "play_run"]
+
+Floats = NDArray[np.float64]
+
+TOTAL, VIOLATION, DEFICIT = range(3)
+"""What is recorded of every level at a checkpoint."""
+
+VISITORS, CHANCE = range(2)
+"""Streams of random numbers of a run: all its policies meet the same visitors."""
+
+
+class Desk(NamedTuple):
+    """Memory of a run: the pages whose feedback is still to come, and the totals so far.
+
+    Row r % n_rows of the first three belongs to round r; a page is kept until its slowest
+    level is known.
+    """
+
+    shown: NDArray[np.int64]
+    chances: Floats
+    outcomes: Floats
+    views: Floats
+    delays: NDArray[np.int64]
+    floors: Floats
+    totals: Floats
+    checkpoints: NDArray[np.int64]
+    record: Floats
+
+
+def _new_desk(problem: Problem, environment: Environment, checkpoints: NDArray[np.int64]) -> Desk:
+    n_levels, n_slots = problem.n_levels, problem.n_slots
+    n_rows = 1 + max(environment.delays)
+    views = environment.views_per_round
+    floors = [problem.floors.get(level, 0.0) for level in problem.levels]
+    return Desk(
+        shown=np.zeros((n_rows, n_slots), np.int64),
+        chances=np.zeros((n_rows, n_slots)),
+        outcomes=np.zeros((n_rows, n_levels, n_slots)),
+        views=np.full(n_slots, float(views)),
+        delays=np.array(environment.delays, np.int64),
+        floors=np.array(floors),
+        totals=np.zeros((3, n_levels)),
+        checkpoints=checkpoints,
+        record=np.zeros((3, n_levels, len(checkpoints))),
+    )
+
+
+def _play(
+    choose: Callable[..., None],
+    learn: Callable[..., None],
+    serve: Callable[..., None],
+    state: Any,
+    world: Any,
+    desk: Desk,
+    visitors: np.random.Generator,
+    chance: np.random.Generator,
+) -> None:
+    """Play all rounds of one run, writing totals at the checkpoints into `desk.record`.
+
+    Totals are per page view: where a round has many, they are means over its views.
+    """
+    n_rows, n_levels, n_slots = desk.outcomes.shape
+    per_view = 1.0 / desk.views[0]
+    totals = desk.totals
+    next_checkpoint = 0
+    for round_number in range(1, desk.checkpoints[-1] + 1):
+        row = round_number % n_rows
+        shown = desk.shown[row]
+        outcomes = desk.outcomes[row]
+        choose(state, chance)
+        draw_page(state.mix, chance, shown, desk.chances[row])
+        serve(world, round_number, shown, visitors, outcomes)
+        for level in range(n_levels):
+            brought = 0.0
+            for slot in range(n_slots):
+                brought += outcomes[level, slot]
+            brought *= per_view
+            totals[TOTAL, level] += brought
+            if desk.floors[level] > 0.0:
+                totals[VIOLATION, level] += max(0.0, desk.floors[level] - brought)
+                deficit = desk.floors[level] * round_number - totals[TOTAL, level]
+                totals[DEFICIT, level] = max(totals[DEFICIT, level], deficit)
+        for level in range(n_levels):
+            settled = round_number - desk.delays[level]
+            if settled >= 1:
+                old = settled % n_rows
+                learn(
+                    state,
+                    level,
+                    desk.shown[old],
+                    desk.chances[old],
+                    desk.views,
+                    desk.outcomes[old, level],
+                )
+        if round_number == desk.checkpoints[next_checkpoint]:
+            for kind in range(3):
+                for level in range(n_levels):
+                    desk.record[kind, level, next_checkpoint] = totals[kind, level]
+            next_checkpoint += 1
+
+
+_compiled_play: Any = numba.njit(nogil=True, error_model="numpy", _nrt=False)(_play)
+
+
+def is_machine_code(policy: Policy, environment: Environment) -> bool:
+    """Say whether the whole loop runs compiled for this policy and environment."""
+    parts = (type(policy).choose, type(policy).learn, environment.serve)
+    return all(is_compiled(part) for part in parts)
+
+
+def run_generator(seed: int, run: int, stream: int) -> np.random.Generator:
+    """Return the generator of one stream of one run.
+
+    >>> run_generator(1, 0, VISITORS).random() == run_generator(1, 0, VISITORS).random()
+    True
+    """
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(run, stream)))
+
+
+def play_run(
+    policy: Policy,
+    environment: Environment,
+    problem: Problem,
+    checkpoints: NDArray[np.int64],
+    seed: int,
+    run: int,
+) -> Floats:
+    """Play one run; return totals, violations and deficits per level at the checkpoints."""
+    desk = _new_desk(problem, environment, checkpoints)
+    play = _compiled_play if is_machine_code(policy, environment) else _play
+    play(
+        type(policy).choose,
+        type(policy).learn,
+        environment.serve,
+        policy.start(problem),
+        environment.world(int(checkpoints[-1])),
+        desk,
+        run_generator(seed, run, VISITORS),
+        run_generator(seed, run, CHANCE),
+    )
+    return desk.record

@@ -1,0 +1,155 @@
+"""An experiment: which policies play in which environment, how long and how often."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.environments import Environment
+from slotwise.errors import InvalidInput
+from slotwise.policies import FixedMix, Policy, policy_settings
+from slotwise.problem import Problem
+from slotwise.selection import Solution, solve
+from slotwise.version import __version__
+
+__all__ = ["Experiment", "label_policies", "oracle"]
+
+N_CHECKPOINTS = 240
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that decides the numbers of an experiment, and what to call it.
+
+    `dataset` describes where the links come from, for reports: name, title, look_alike, source
+    and notes.
+    """
+
+    environment: Environment
+    problem: Problem
+    policies: Mapping[str, Policy]
+    n_runs: int
+    seed: int
+    title: str = ""
+    dataset: Mapping[str, Any] = field(default_factory=dict)
+    failure_probability: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.n_runs < 1:
+            raise InvalidInput.of("n_runs", "at least 1", self.n_runs)
+        if self.seed < 0:
+            raise InvalidInput.of("seed", "at least 0", self.seed)
+        if self.problem.horizon is None or self.problem.horizon < 1:
+            raise InvalidInput.of("n_rounds", "at least 1", self.problem.horizon)
+        if not self.policies:
+            raise InvalidInput.of("policies", "at least one policy", [])
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds a run has."""
+        return self.problem.horizon or 0
+
+    @property
+    def checkpoints(self) -> NDArray[np.int64]:
+        """The rounds at which totals are kept: evenly spaced, with more of the first ones."""
+        n_rounds = self.n_rounds
+        even = np.linspace(0, n_rounds, N_CHECKPOINTS + 1)[1:]
+        early = np.geomspace(1, n_rounds, N_CHECKPOINTS // 4)
+        return np.unique(np.ceil(np.concatenate([even, early])).astype(np.int64))
+
+    def optimum(self) -> Solution:
+        """Return the floor program on the true mean rates: what the best fixed mix does."""
+        rates = np.minimum(1.0, self.environment.rates(self.n_rounds))
+        return solve(rates[-1], rates[0], self.problem.n_slots, self.problem.click_floor)
+
+    def config(self) -> dict[str, Any]:
+        """Return the settings as results files keep them."""
+        problem, best = self.problem, self.optimum()
+        rates = self.environment.rates(self.n_rounds)
+        attainable = float(np.sort(rates[0])[-problem.n_slots :].sum())
+        return {
+            "experiment": self.title,
+            "dataset": {
+                "name": "custom",
+                "title": self.title or "custom links",
+                "look_alike": False,
+                "source": "",
+                "notes": [],
+                **self.dataset,
+            },
+            "environment": type(self.environment).__name__,
+            "n_links": problem.n_links,
+            "n_slots": problem.n_slots,
+            "click_floor": problem.click_floor,
+            "floors": dict(problem.floors),
+            "failure_probability": self.failure_probability,
+            "n_rounds": self.n_rounds,
+            "n_runs": self.n_runs,
+            "seed": self.seed,
+            "version": __version__,
+            "commit": current_commit(),
+            "levels": list(problem.levels),
+            "optimum": {
+                "value": best.value,
+                "clicks": best.clicks,
+                "shadow_price": best.shadow_price if np.isfinite(best.shadow_price) else None,
+                "status": best.status,
+                "attainable_clicks": attainable,
+            },
+            "policies": [
+                {"label": label, "name": policy.name, "settings": _plain(policy_settings(policy))}
+                for label, policy in self.policies.items()
+            ],
+        }
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in settings.items()}
+
+
+@cache
+def current_commit() -> str | None:
+    """Return the commit of the source tree that this package runs from, if it is one."""
+    here = Path(__file__).parent
+    try:
+        found = subprocess.run(
+            ["git", "-C", str(here), "rev-parse", "--short=12", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip()
+
+
+def label_policies(policies: Iterable[Policy] | Mapping[str, Policy]) -> dict[str, Policy]:
+    """Return policies by label: their names, unless a mapping gives other ones.
+
+    >>> from slotwise.policies import CUCB, Uniform
+    >>> list(label_policies([CUCB(), Uniform()]))
+    ['cucb', 'uniform']
+    """
+    if isinstance(policies, Mapping):
+        return dict(policies)
+    labelled: dict[str, Policy] = {}
+    for policy in policies:
+        if policy.name in labelled:
+            advice = "give a mapping from label to policy"
+            raise InvalidInput.of("policies", "of different names", policy.name, advice)
+        labelled[policy.name] = policy
+    return labelled
+
+
+def oracle(environment: Environment, n_slots: int, click_floor: float, n_rounds: int) -> FixedMix:
+    """Return the best fixed mix on the true rates, as a policy to compare with."""
+    rates = np.minimum(1.0, environment.rates(n_rounds))
+    return FixedMix(tuple(solve(rates[-1], rates[0], n_slots, click_floor).probabilities.tolist()))

@@ -1,0 +1,178 @@
+"""Run an experiment: all runs of all policies, over threads, resumable."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.environments import Environment
+from slotwise.errors import InvalidInput
+from slotwise.policies import Policy
+from slotwise.problem import Problem
+from slotwise.simulation.engine import DEFICIT, TOTAL, VIOLATION, is_machine_code, play_run
+from slotwise.simulation.experiment import Experiment, label_policies
+from slotwise.simulation.parts import Parts
+from slotwise.simulation.results import Results
+
+__all__ = ["PlainPythonNote", "run_experiment", "simulate"]
+
+Progress = Callable[[int, int], None]
+"""Told how many runs are done, of how many."""
+
+
+class PlainPythonNote(UserWarning):
+    """A policy or environment is plain Python: it runs, but slowly."""
+
+
+def simulate(
+    links: Environment,
+    policies: Iterable[Policy] | Mapping[str, Policy],
+    n_slots: int,
+    click_floor: float = 0.0,
+    n_rounds: int = 50_000,
+    n_runs: int = 20,
+    seed: int = 1,
+    *,
+    n_threads: int | None = None,
+    parts: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Play every policy against the same visitors and return what came of it.
+
+    Policies that need a horizon and have none get `n_rounds`. The numbers depend on the seed
+    alone, not on threads or on which other policies play. `parts` is a folder that keeps
+    finished runs: after Ctrl-C the same call goes on from there.
+
+    >>> import slotwise
+    >>> links = slotwise.BernoulliLinks([0.3, 0.2, 0.1], [0.1, 0.5, 0.9])
+    >>> results = simulate(links, [slotwise.CUCB()], n_slots=1, n_rounds=100, n_runs=3)
+    >>> results.final("cucb", "reward").shape
+    (3,)
+    """
+    problem = Problem(links.n_links, n_slots, click_floor, levels=links.levels, horizon=n_rounds)
+    experiment = Experiment(links, problem, label_policies(policies), n_runs, seed)
+    folder = None if parts is None else Path(parts)
+    return run_experiment(experiment, n_threads=n_threads, parts=folder, progress=progress)
+
+
+def run_experiment(
+    experiment: Experiment,
+    *,
+    n_threads: int | None = None,
+    parts: Path | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Run what is not yet done of an experiment and return all its results."""
+    n_threads = _thread_count(n_threads)
+    _note_plain_python(experiment)
+    config = experiment.config()
+    kept = None if parts is None else Parts(parts, config)
+    wall, cpu = time.perf_counter(), time.process_time()
+    records = _all_records(experiment, kept, n_threads, progress)
+    config["seconds"] = {
+        "wall": time.perf_counter() - wall,
+        "cpu": time.process_time() - cpu,
+    }
+    totals = {
+        label: _quantities(experiment, np.array(records[label])) for label in experiment.policies
+    }
+    return Results(config, experiment.checkpoints, totals)
+
+
+def _thread_count(n_threads: int | None) -> int:
+    if n_threads is None:
+        return os.cpu_count() or 1
+    if n_threads < 1:
+        raise InvalidInput.of("n_threads", "at least 1", n_threads)
+    return n_threads
+
+
+def _note_plain_python(experiment: Experiment) -> None:
+    for label, policy in experiment.policies.items():
+        if not is_machine_code(policy, experiment.environment):
+            warnings.warn(
+                f"{label} runs as plain Python, some hundred times slower than compiled; decorate "
+                "its `choose` and `learn` with slotwise.compiled if numba can compile them",
+                PlainPythonNote,
+                stacklevel=4,
+            )
+
+
+def _all_records(
+    experiment: Experiment, kept: Parts | None, n_threads: int, progress: Progress | None
+) -> dict[str, list[NDArray[np.float64]]]:
+    """Return the record of every run of every policy, playing those not found in `kept`."""
+    n_runs = experiment.n_runs
+    checkpoints = experiment.checkpoints
+    records: dict[str, dict[int, NDArray[np.float64]]] = {
+        label: {} for label in experiment.policies
+    }
+    missing: list[tuple[str, int]] = []
+    for label in experiment.policies:
+        for run in range(n_runs):
+            found = None if kept is None else kept.find(label, run)
+            if found is None:
+                missing.append((label, run))
+            else:
+                records[label][run] = found
+    n_total = n_runs * len(experiment.policies)
+
+    def play(label: str, run: int) -> NDArray[np.float64]:
+        record = play_run(
+            experiment.policies[label],
+            experiment.environment,
+            experiment.problem,
+            checkpoints,
+            experiment.seed,
+            run,
+        )
+        if kept is not None:
+            kept.keep(label, run, record)
+        return record
+
+    def tell(n_missing: int) -> None:
+        if progress is not None:
+            progress(n_total - n_missing, n_total)
+
+    tell(len(missing))
+    with ThreadPoolExecutor(n_threads) as pool:
+        waiting: dict[Future[NDArray[np.float64]], tuple[str, int]] = {
+            pool.submit(play, label, run): (label, run) for label, run in missing
+        }
+        n_missing = len(waiting)
+        try:
+            for future in as_completed(waiting):
+                label, run = waiting[future]
+                records[label][run] = future.result()
+                n_missing -= 1
+                tell(n_missing)
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return {label: [runs[run] for run in range(n_runs)] for label, runs in records.items()}
+
+
+def _quantities(
+    experiment: Experiment, records: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
+    """Return the recorded totals of (run, kind, level, checkpoint) by the names of results."""
+    levels = experiment.problem.levels
+    quantities = {
+        "reward": records[:, TOTAL, -1],
+        "clicks": records[:, TOTAL, 0],
+        "violation": records[:, VIOLATION, 0],
+        "deficit": records[:, DEFICIT, 0],
+    }
+    if len(levels) > 2:
+        for j, level in enumerate(levels):
+            quantities[f"total:{level}"] = records[:, TOTAL, j]
+            if level in experiment.problem.floors:
+                quantities[f"violation:{level}"] = records[:, VIOLATION, j]
+    return quantities
