@@ -66,8 +66,11 @@ def make_floor(
 def instances(draw: st.DrawFn) -> Instance:
     """Draw a kind of rates, a kind of floor and sizes; the numbers come from a drawn seed."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n_links = draw(st.one_of(st.integers(1, 12), st.integers(1, 300)))
-    n_slots = draw(st.one_of(st.integers(1, n_links), st.sampled_from([1, n_links])))
+    n_links = int(rng.integers(1, draw(st.sampled_from([12, 300])) + 1))
+    most_slots = draw(st.sampled_from([n_links, 1 + n_links // 2, 1 + n_links // 10]))
+    n_slots = int(rng.integers(1, min(n_links, most_slots) + 1))
+    n_slots = draw(st.sampled_from([n_slots] * 7 + [n_links]))
     value, clicks = make_rates(draw(st.sampled_from(RATES)), n_links, rng)
-    floor = make_floor(draw(st.sampled_from(FLOORS)), value, clicks, n_slots, rng)
+    binding = ("between", "between", "between", "almost out of reach")
+    floor = make_floor(draw(st.sampled_from(FLOORS + binding)), value, clicks, n_slots, rng)
     return Instance(value, clicks, n_slots, floor)

@@ -19,7 +19,8 @@ def check_same(warm: Solution, instance: Instance) -> str:
     """Compare with `solve` afresh; return the status."""
     cold = solve(*instance)
     value, clicks, n_slots, floor = instance
-    accuracy = 1e-9 * (1.0 + (0.0 if math.isinf(cold.shadow_price) else cold.shadow_price))
+    prices = [price for price in (warm.shadow_price, cold.shadow_price) if math.isfinite(price)]
+    accuracy = 1e-9 + 1e-12 * n_slots * max(prices, default=0.0)
     assert warm.value == pytest.approx(cold.value, abs=accuracy)
     assert warm.clicks == pytest.approx(cold.clicks, abs=1e-9)
     assert warm.probabilities.sum() == pytest.approx(n_slots, abs=1e-9)

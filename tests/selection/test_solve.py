@@ -112,9 +112,9 @@ def test_solve_equals_highs(instance: Instance) -> None:
 
 @st.composite
 def grid_programs(draw: st.DrawFn) -> tuple[list[int], list[int], int, int]:
-    n_links = draw(st.integers(1, 7))
+    n_links = draw(st.one_of(st.integers(1, 7), st.integers(5, 7)))
     eighths = st.lists(st.integers(0, 8), min_size=n_links, max_size=n_links)
-    n_slots = draw(st.integers(1, n_links))
+    n_slots = draw(st.one_of(st.integers(1, max(1, n_links // 2)), st.integers(1, n_links)))
     return draw(eighths), draw(eighths), n_slots, draw(st.integers(0, 16 * n_slots))
 
 
