@@ -84,7 +84,8 @@ def check_conditional_rates(names: tuple[str, ...], rates: tuple[ArrayLike, ...]
 class BernoulliLevels(Environment):
     """Links whose levels succeed independently: `rates_given_last[j, i]` for level j of link i.
 
-    >>> shop = BernoulliLevels([[0.5, 0.2], [0.3, 0.4], [0.1, 0.9]], levels=("click", "cart", "buy"))
+    >>> rates = [[0.5, 0.2], [0.3, 0.4], [0.1, 0.9]]
+    >>> shop = BernoulliLevels(rates, levels=("click", "cart", "buy"))
     >>> shop.rates(1)[-1].round(3).tolist()
     [0.015, 0.072]
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -113,7 +113,11 @@ class LateFeedback(Environment):
         self.levels = links.levels
         self.views_per_round = links.views_per_round
         self.delays = (click_delay, *(revenue_delay for _ in links.levels[1:]))
-        self.serve = type(links).serve  # type: ignore[misc]
+
+    @property
+    def serving(self) -> Callable[..., None]:
+        """The function that serves the links themselves."""
+        return self._links.serving
 
     @property
     def n_links(self) -> int:

@@ -33,6 +33,11 @@ class Environment:
     """How many rounds pass before the feedback of each level is known."""
 
     @property
+    def serving(self) -> Callable[..., None]:
+        """The function that serves a round: `serve`, unless links are wrapped."""
+        return type(self).serve
+
+    @property
     def n_links(self) -> int:
         """How many links there are."""
         raise NotImplementedError

@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 import numba
 
-__all__ = ["compiled", "direct", "hot", "is_compiled"]
+__all__ = ["compiled", "direct", "hot", "hot_loop", "is_compiled"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _jit(function: Function, **options: bool) -> Function:
     jit: Any = numba.njit
-    jitted: Function = jit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    jitted: Function = jit(nogil=True, error_model="numpy", **options)(function)
     return jitted
 
 
@@ -27,7 +27,7 @@ def compiled(function: Function) -> Function:
 
     The GIL is released while it runs. Divisions follow numpy's rules, so they cost no check.
     """
-    return _jit(function)
+    return _jit(function, cache=True)
 
 
 def hot(function: Function) -> Function:
@@ -35,6 +35,14 @@ def hot(function: Function) -> Function:
 
     For functions that run every round on states of many arrays: counting costs about 10 ns an
     array and call, several times the arithmetic. Such a function must not create arrays.
+    """
+    return _jit(function, cache=True, _nrt=False)
+
+
+def hot_loop(function: Function) -> Function:
+    """Compile like `hot` a loop that is given functions to call.
+
+    Its machine code cannot be kept on disk, since it is different for every set of functions.
     """
     return _jit(function, _nrt=False)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +12,7 @@ from slotwise.environments import Environment
 from slotwise.policies import Policy
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
-from slotwise.selection.compiled import is_compiled
+from slotwise.selection.compiled import hot_loop, is_compiled
 
 __all__ = ["DEFICIT", "TOTAL", "VIOLATION", "is_machine_code", "play_run"]
 
@@ -121,7 +120,7 @@ _compiled_play: Any = numba.njit(nogil=True, error_model="numpy", _nrt=False)(_p
 
 def is_machine_code(policy: Policy, environment: Environment) -> bool:
     """Say whether the whole loop runs compiled for this policy and environment."""
-    parts = (type(policy).choose, type(policy).learn, environment.serve)
+    parts = (type(policy).choose, type(policy).learn, environment.serving)
     return all(is_compiled(part) for part in parts)
 
 
@@ -148,7 +147,7 @@ def play_run(
     play(
         type(policy).choose,
         type(policy).learn,
-        environment.serve,
+        environment.serving,
         policy.start(problem),
         environment.world(int(checkpoints[-1])),
         desk,
