@@ -3,15 +3,49 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
 from types import MappingProxyType
+from typing import Any
 
 from slotwise.errors import InvalidInput
 
-__all__ = ["TWO_LEVELS", "Problem"]
+__all__ = ["TWO_LEVELS", "Problem", "is_finite_number", "whole_number"]
 
 TWO_LEVELS = ("click", "revenue")
+
+
+def whole_number(name: str, value: Any, at_least: int) -> int:
+    """Return `value` as an int; `name` is the argument at fault if it is not one.
+
+    >>> whole_number("n_slots", 2.5, at_least=1)
+    Traceback (most recent call last):
+    slotwise.errors.InvalidInput: `n_slots` must be a whole number, got 2.5
+    """
+    if isinstance(value, bool):
+        raise InvalidInput.of(name, "a whole number", value)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidInput.of(name, "a whole number", value) from None
+    if number < at_least:
+        raise InvalidInput.of(name, f"at least {at_least}", number)
+    return number
+
+
+def is_finite_number(value: Any) -> bool:
+    """Say whether `value` is a real number, neither NaN nor infinite; truth values are none."""
+    if type(value) is float:
+        return math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        return False
+    try:
+        return math.isfinite(value)
+    except (OverflowError, ValueError):
+        return False  # an int beyond every float, a signalling NaN
 
 
 @dataclass(frozen=True)
@@ -37,16 +71,23 @@ class Problem:
     horizon: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.n_links < 1:
-            raise InvalidInput.of("n_links", "at least 1", self.n_links)
-        if self.n_slots < 1:
-            raise InvalidInput.of("n_slots", "at least 1", self.n_slots)
-        if self.n_slots > self.n_links:
-            rule = f"at most the number of links ({self.n_links})"
-            raise InvalidInput.of("n_slots", rule, self.n_slots)
-        if not math.isfinite(self.click_floor) or not 0 <= self.click_floor < self.n_slots:
-            rule = f"at least 0 and below n_slots ({self.n_slots})"
+        n_links = whole_number("n_links", self.n_links, at_least=1)
+        n_slots = whole_number("n_slots", self.n_slots, at_least=1)
+        if n_slots > n_links:
+            rule = f"at most the number of links ({n_links})"
+            raise InvalidInput.of("n_slots", rule, n_slots)
+        if not is_finite_number(self.click_floor) or not 0 <= self.click_floor < n_slots:
+            rule = f"at least 0 and below n_slots ({n_slots})"
             raise InvalidInput.of("click_floor", rule, self.click_floor)
+        if isinstance(self.levels, str) or not self.levels:
+            raise InvalidInput.of("levels", "the names of one level or more", self.levels)
+        if len(set(self.levels)) < len(self.levels):
+            raise InvalidInput.of("levels", "different from each other", self.levels)
+        if self.horizon is not None:
+            object.__setattr__(self, "horizon", whole_number("horizon", self.horizon, at_least=1))
+        object.__setattr__(self, "n_links", n_links)
+        object.__setattr__(self, "n_slots", n_slots)
+        object.__setattr__(self, "click_floor", float(self.click_floor))
 
     @property
     def n_levels(self) -> int:

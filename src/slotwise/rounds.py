@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["Decision", "Link"]
 
@@ -20,4 +20,4 @@ class Decision:
 
     id: str
     shown: tuple[Link, ...]
-    probabilities: Mapping[Link, float]
+    probabilities: Mapping[Link, float] = field(hash=False)

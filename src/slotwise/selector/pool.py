@@ -10,7 +10,23 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput
 from slotwise.rounds import Link
 
-__all__ = ["Pool"]
+__all__ = ["Pool", "listed_links"]
+
+
+def listed_links(name: str, links: Iterable[Link]) -> list[Link]:
+    """Return the links of a collection; `name` is the argument at fault if it is none.
+
+    A lone string is refused: it is one link, and its letters are not meant.
+    """
+    if isinstance(links, str | bytes):
+        raise InvalidInput.of(name, "a collection of links", links, f"write [{links!r}]")
+    try:
+        listed = list(links)
+        for link in listed:
+            hash(link)
+    except TypeError as error:
+        raise InvalidInput.of(name, "a collection of hashable links", links) from error
+    return listed
 
 
 class Pool:
@@ -22,9 +38,7 @@ class Pool:
     """
 
     def __init__(self, links: Iterable[Link]) -> None:
-        if isinstance(links, str):
-            raise InvalidInput.of("links", "a collection of links", links, "write [links]")
-        self.links = tuple(links)
+        self.links = tuple(listed_links("links", links))
         self._place = {link: place for place, link in enumerate(self.links)}
         if len(self._place) < len(self.links):
             places = enumerate(self.links)
@@ -44,12 +58,13 @@ class Pool:
     def places(self, name: str, links: Iterable[Link]) -> NDArray[np.int64]:
         """Return the places of different links of the pool; `name` is the argument at fault."""
         found: list[int] = []
-        for link in links:
+        for link in listed_links(name, links):
             if link not in self._place:
                 raise InvalidInput.of(name, "links of the pool", link)
             found.append(self._place[link])
         if len(set(found)) < len(found):
-            raise InvalidInput.of(name, "different from each other", [self.links[i] for i in found])
+            repeated = next(place for i, place in enumerate(found) if place in found[:i])
+            raise InvalidInput.of(name, "different from each other", self.links[repeated])
         return np.array(found, dtype=np.int64)
 
     def known_places(
@@ -70,9 +85,16 @@ class Pool:
 
     def with_links(self, links: Iterable[Link]) -> Pool:
         """Return the pool with more links at its end."""
-        return Pool((*self.links, *links))
+        joining = listed_links("links", links)
+        for link in joining:
+            if link in self._place:
+                raise InvalidInput.of("links", "new to the pool", link)
+        return Pool((*self.links, *joining))
 
-    def without_links(self, links: Iterable[Link]) -> Pool:
-        """Return the pool less these links."""
-        leaving = {self.links[place] for place in self.places("links", links)}
-        return Pool(link for link in self.links if link not in leaving)
+    def without_links(self, links: Iterable[Link], n_needed: int = 1) -> Pool:
+        """Return the pool less these links; at least `n_needed` must stay."""
+        leaving = set(self.places("links", links).tolist())
+        if len(self) - len(leaving) < n_needed:
+            rule = f"few enough to leave {n_needed} of {len(self)} for the page"
+            raise InvalidInput.of("links", rule, len(leaving))
+        return Pool(link for place, link in enumerate(self.links) if place not in leaving)

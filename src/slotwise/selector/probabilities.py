@@ -12,32 +12,47 @@ from slotwise.selection.mix import Mix
 
 __all__ = ["Probabilities"]
 
+Part = tuple[NDArray[np.int64], NDArray[np.float64] | float]
+"""Places in the pool, with the chance of each or one chance for all of them."""
+
 
 class Probabilities(Mapping[Link, float]):
     """The chance of each link to be on a page; they sum to the number of slots.
 
-    Iterates over the links that had a chance at all; any other link of the pool has 0.
+    Holds the links that had a chance at all; any other link of the pool has 0.
     Made from copies of a few small arrays and written out only when looked at.
     """
 
     __slots__ = ("_chances", "_links", "_parts")
 
-    def __init__(self, links: Sequence[Link], mix: Mix) -> None:
-        n_sure, n_open, n_tied, tied_slots = mix.sizes.tolist()
+    def __init__(self, links: Sequence[Link], *parts: Part) -> None:
         self._links = links
-        self._parts: tuple[tuple[NDArray[np.int64], NDArray[np.float64] | float], ...] = (
+        self._parts = parts
+        self._chances: dict[Link, float] | None = None
+
+    @classmethod
+    def of_mix(cls, links: Sequence[Link], mix: Mix) -> Probabilities:
+        """Return what `mix` says now; it may change afterwards."""
+        n_sure, n_open, n_tied, tied_slots = mix.sizes.tolist()
+        return cls(
+            links,
             (mix.sure[:n_sure].copy(), 1.0),
             (mix.open[:n_open].copy(), mix.chances[:n_open].copy()),
             (mix.tied[:n_tied].copy(), tied_slots / n_tied if n_tied else 0.0),
         )
-        self._chances: dict[Link, float] | None = None
+
+    @classmethod
+    def of_array(cls, links: Sequence[Link], probabilities: NDArray[np.float64]) -> Probabilities:
+        """Return the probabilities of all links of the pool, given in its order."""
+        places = np.flatnonzero(probabilities)
+        return cls(links, (places, probabilities[places]))
 
     def _written_out(self) -> dict[Link, float]:
         if self._chances is None:
             self._chances = {
-                self._links[link]: chance
+                self._links[place]: chance
                 for places, chances in self._parts
-                for link, chance in zip(
+                for place, chance in zip(
                     places.tolist(), np.broadcast_to(chances, len(places)).tolist(), strict=True
                 )
             }
@@ -50,6 +65,9 @@ class Probabilities(Mapping[Link, float]):
                 raise KeyError(link)
             return 0.0
         return chance
+
+    def __contains__(self, link: object) -> bool:
+        return link in self._written_out()
 
     def __iter__(self) -> Iterator[Link]:
         return iter(self._written_out())

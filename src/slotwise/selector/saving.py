@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.rounds import Link
+from slotwise.version import __version__
 
 __all__ = ["FORMAT", "link_from_json", "link_to_json", "read_file", "write_file"]
 
@@ -40,10 +40,18 @@ def link_from_json(value: Any) -> Link:
     return value  # type: ignore[no-any-return]
 
 
+def _plain(value: Any) -> Any:
+    """Return a numpy number among a policy's settings as JSON can write it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise InvalidInput.of("policy", "settings of plain values to be saved", value)
+
+
 def write_file(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write header and arrays; the file appears whole or not at all."""
-    text = json.dumps({"slotwise": FORMAT, **header}).encode()
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    versions = {"slotwise": FORMAT, "version": __version__}
+    text = json.dumps({**versions, **header}, default=_plain).encode()
+    temporary = path.with_name(f"{path.name}.{os.urandom(4).hex()}.tmp")
     try:
         with temporary.open("wb") as file:
             everything: dict[str, Any] = {HEADER: np.frombuffer(text, np.uint8), **arrays}
@@ -57,18 +65,20 @@ def write_file(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArr
 
 def read_file(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return header and arrays of a saved selector; refuse what this version cannot read."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        header = json.loads(arrays.pop(HEADER).tobytes())
-        version = header["slotwise"]
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise UnsupportedState(f"{path} is not a selector that slotwise saved: {error}") from error
+    with path.open("rb") as file:
+        try:
+            with np.load(file, allow_pickle=False) as stored:
+                header = json.loads(stored[HEADER].tobytes())
+                version = int(header["slotwise"])
+                # a newer format may hold anything: look no further than its number
+                arrays = {} if version > FORMAT else {name: stored[name] for name in stored.files}
+        except Exception as error:  # bytes of any origin can make the readers raise anything
+            message = f"{path} is not a selector that slotwise saved, or is damaged: {error}"
+            raise UnsupportedState(message) from error
     if version > FORMAT:
         raise UnsupportedState(
-            f"{path} was saved in format {version}, this slotwise reads up to {FORMAT}; "
-            "install a newer slotwise"
+            f"{path} was saved by slotwise {header.get('version')} in format {version}, this "
+            f"slotwise reads up to format {FORMAT}; install a newer slotwise"
         )
+    del arrays[HEADER]
     return header, arrays

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections.abc import Iterable, Mapping
@@ -11,22 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import InvalidFeedback, InvalidInput
+from slotwise.errors import InvalidInput
 from slotwise.policies import Policy
 from slotwise.policies.counts import Counts, new_counts
-from slotwise.problem import Problem
+from slotwise.problem import Problem, is_finite_number, whole_number
 from slotwise.rounds import Decision, Link
-from slotwise.selection import dense_probabilities, dependent_rounding, draw_page, solve
+from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.compiled import direct
+from slotwise.selector.batch import read_batch
 from slotwise.selector.open_pages import OpenPage, OpenPages
 from slotwise.selector.pool import Pool
 from slotwise.selector.probabilities import Probabilities
-from slotwise.selector.report import LinkReport, PageReport, Report, means, rate_of
+from slotwise.selector.report import CLICK, REVENUE, Report, link_reports, page_report
 from slotwise.selector.restricted import restricted_probabilities
+from slotwise.selector.selector_file import load_selector, save_selector
 
 __all__ = ["Selector"]
-
-CLICK, REVENUE = 0, 1
 
 
 class Selector:
@@ -35,10 +36,12 @@ class Selector:
     Links are any hashable ids. `max_revenue` is the most a click can bring, in your money; it
     scales revenue to [0, 1], and what lies above is clipped and counted in the report.
     `max_open_pages` bounds the memory for pages whose feedback never comes: beyond it the
-    oldest are forgotten, and counted.
+    oldest are forgotten, and counted; feedback that comes for them later is ignored.
 
     Safe to use from several threads: every method is one step, so the outcome is that of the
-    same calls in some order, and no page, click or sale is lost or counted twice.
+    same calls in some order, and no page, click or sale is lost or counted twice. Which order
+    that is, and so which page a thread gets, is up to the threads. Each process needs a
+    selector of its own.
 
     >>> from slotwise.policies import CUCB
     >>> selector = Selector(links=["sale", "new", "blog"], n_slots=2, policy=CUCB(), seed=7)
@@ -59,10 +62,14 @@ class Selector:
         max_open_pages: int = 1_000_000,
         seed: int | None = None,
     ) -> None:
-        if not 0.0 < max_revenue < float("inf"):
+        if not isinstance(policy, Policy):
+            rule = "a policy with its settings, such as ConUCB(horizon=50_000)"
+            raise InvalidInput.of("policy", rule, policy)
+        if not (is_finite_number(max_revenue) and max_revenue > 0):
             raise InvalidInput.of("max_revenue", "a positive finite number", max_revenue)
-        if max_open_pages < 1:
-            raise InvalidInput.of("max_open_pages", "at least 1", max_open_pages)
+        max_pages = whole_number("max_open_pages", max_open_pages, at_least=1)
+        if seed is not None:
+            seed = whole_number("seed", seed, at_least=0)
         self._pool = Pool(links)
         self._problem = Problem(len(self._pool), n_slots, click_floor)
         self._policy = policy
@@ -70,7 +77,7 @@ class Selector:
         self._rng = np.random.default_rng(seed)
         self._max_revenue = float(max_revenue)
         self._n_clipped = 0
-        self._pages = OpenPages(token=os.urandom(4).hex(), max_pages=max_open_pages)
+        self._pages = OpenPages(max_pages)
         self._own_counts = new_counts(self._problem)
         self._lock = threading.RLock()
         self._make_room()
@@ -123,7 +130,8 @@ class Selector:
             self._draw(self._state.mix, self._rng, self._shown, self._chances)
             shown = self._pool.links_at(self._shown.tolist())
             page_id = self._pages.issue(shown, tuple(self._chances.tolist()))
-            return Decision(page_id, shown, Probabilities(self._pool.links, self._state.mix))
+            chances = Probabilities.of_mix(self._pool.links, self._state.mix)
+            return Decision(page_id, shown, chances)
 
     def _check_restrictions(self, pinned: NDArray[np.int64], excluded: NDArray[np.int64]) -> None:
         n_slots = self._problem.n_slots
@@ -154,8 +162,7 @@ class Selector:
         places = dependent_rounding(probabilities, self._rng).tolist()
         shown = self._pool.links_at(places)
         page_id = self._pages.issue(shown, tuple(probabilities[places].tolist()))
-        chances = dict(zip(self._pool.links, probabilities.tolist(), strict=True))
-        return Decision(page_id, shown, chances)
+        return Decision(page_id, shown, Probabilities.of_array(self._pool.links, probabilities))
 
     # Learning
 
@@ -203,7 +210,8 @@ class Selector:
         self, revenue: NDArray[np.float64], clicks: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return revenue as a share of the most that so many clicks can bring, clipped."""
-        scaled: NDArray[np.float64] = revenue / self._max_revenue
+        with np.errstate(over="ignore"):
+            scaled: NDArray[np.float64] = revenue / self._max_revenue
         over = scaled > clicks
         if over.any():
             self._n_clipped += int(over.sum())
@@ -234,32 +242,23 @@ class Selector:
         `views` says how often each link was shown, `clicks` how often it was clicked and
         `revenue` what those clicks earned in all; links without an entry had none. None leaves
         that level open: then give the same `views` again with the level that was missing.
+        Counts have no ids, so it is up to the caller to give each of them once. Policies that
+        need every page, with its probabilities, refuse counts.
         """
         with self._lock:
             if not self._policy.learns_from_counts:
                 advice = "give it every page with `update`"
                 rule = "a policy that learns from counts"
                 raise InvalidInput.of("policy", rule, self._policy.name, advice)
-            shown = list(views)
-            places = self._pool.places("views", shown)
-            n_views = _counts_of("views", views, shown)
-            certain = np.ones(len(shown))
-            n_clicks = n_views
-            if clicks is not None:
-                n_clicks = _counts_of("clicks", clicks, shown)
-                _check_at_most("clicks", n_clicks, n_views, shown, "views")
-            earned = None
-            if revenue is not None:
-                earned = _counts_of("revenue", revenue, shown)
-                for link, amount, bought in zip(shown, earned, n_clicks, strict=True):
-                    if amount > 0 and bought == 0:
-                        raise InvalidFeedback(
-                            f"`revenue` must be of links that were clicked, got {link!r}"
-                        )
-            if clicks is not None:
-                self._learn(CLICK, places, certain, n_views, n_clicks)
-            if earned is not None:
-                self._learn(REVENUE, places, certain, n_views, self._scaled(earned, n_clicks))
+            batch = read_batch(views, clicks, revenue)
+            places = self._pool.places("views", batch.links)
+            certain = np.ones(len(places))
+            if batch.clicks is not None:
+                self._learn(CLICK, places, certain, batch.views, batch.clicks)
+            if batch.revenue is not None:
+                most_clicks = batch.views if batch.clicks is None else batch.clicks
+                earned = self._scaled(batch.revenue, most_clicks)
+                self._learn(REVENUE, places, certain, batch.views, earned)
 
     # Changing the pool
 
@@ -274,7 +273,7 @@ class Selector:
         Feedback that still comes for them is accepted and teaches nothing.
         """
         with self._lock:
-            self._move_to(self._pool.without_links(links))
+            self._move_to(self._pool.without_links(links, self._problem.n_slots))
 
     def _move_to(self, pool: Pool) -> None:
         problem = Problem(len(pool), self._problem.n_slots, self._problem.click_floor)
@@ -292,38 +291,13 @@ class Selector:
     def report(self) -> Report:
         """Return what is known: of each link, of the page, of the floor and of the feedback."""
         with self._lock:
-            self._choose(self._state, self._rng)
+            # a policy that draws must not draw from the chance that the next pages come from
+            self._choose(self._state, copy.deepcopy(self._rng))
             chances = dense_probabilities(self._state.mix)
-            views, sums = self._counts.views, self._counts.sums
-            click_rate = means(sums[CLICK], views[CLICK])
-            revenue_rate = np.minimum(click_rate, means(sums[REVENUE], views[REVENUE]))
-            problem = self._problem
-            best = solve(revenue_rate, click_rate, problem.n_slots, problem.click_floor)
-            most = solve(click_rate, click_rate, problem.n_slots, 0.0)
-            links = tuple(
-                LinkReport(
-                    link=link,
-                    views=round(views[CLICK, i]),
-                    clicks=float(sums[CLICK, i]),
-                    revenue=float(sums[REVENUE, i]) * self._max_revenue,
-                    click_rate=rate_of(sums[CLICK, i], views[CLICK, i]),
-                    revenue_rate=rate_of(sums[REVENUE, i], views[REVENUE, i], self._max_revenue),
-                    probability=float(chances[i]),
-                )
-                for i, link in enumerate(self._pool.links)
-            )
-            page = PageReport(
-                expected_clicks=float(chances @ click_rate),
-                expected_revenue=float(chances @ revenue_rate) * self._max_revenue,
-                click_floor=problem.click_floor,
-                status=best.status,
-                shadow_price=best.shadow_price * self._max_revenue,
-                most_clicks=most.clicks,
-            )
             return Report(
                 policy=self._policy.name,
-                links=links,
-                page=page,
+                links=link_reports(self.links, self._counts, chances, self._max_revenue),
+                page=page_report(self._counts, chances, self._problem, self._max_revenue),
                 n_pages=self._pages.n_issued,
                 n_open_pages=len(self._pages),
                 n_forgotten_pages=self._pages.n_forgotten,
@@ -338,8 +312,6 @@ class Selector:
         `Selector.load` goes on from there page for page: saving arranges what is known as
         loading will, so this selector and the loaded one choose the same from here on.
         """
-        from slotwise.selector.selector_file import save_selector
-
         with self._lock:
             knowledge = self._policy.knowledge(self._state)
             save_selector(self, Path(path), knowledge)
@@ -348,29 +320,4 @@ class Selector:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Selector:
         """Return the selector that `save` wrote."""
-        from slotwise.selector.selector_file import load_selector
-
         return load_selector(cls, Path(path))
-
-
-def _counts_of(name: str, counts: Mapping[Link, float], shown: list[Link]) -> NDArray[np.float64]:
-    for link, count in counts.items():
-        if link not in shown:
-            raise InvalidFeedback(f"`{name}` must be of links with `views`, got {link!r}")
-        if not 0 <= count < float("inf"):
-            rule = "a finite number that is at least 0"
-            raise InvalidFeedback(f"`{name}` of {link!r} must be {rule}, got {count!r}")
-    return np.array([counts.get(link, 0) for link in shown], dtype=np.float64)
-
-
-def _check_at_most(
-    name: str,
-    counts: NDArray[np.float64],
-    limits: NDArray[np.float64],
-    shown: list[Link],
-    limit_name: str,
-) -> None:
-    for link, count, limit in zip(shown, counts, limits, strict=True):
-        if count > limit:
-            rule = f"at most its {limit_name} ({limit:g})"
-            raise InvalidFeedback(f"`{name}` of {link!r} must be {rule}, got {count:g}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,9 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.policies import POLICIES, make_policy, policy_settings
 from slotwise.policies.contract import Knowledge
-from slotwise.policies.counts import Counts
-from slotwise.problem import Problem
+from slotwise.policies.counts import Counts, new_counts
 from slotwise.rounds import Link
 from slotwise.selector.open_pages import OpenPage, OpenPages
-from slotwise.selector.pool import Pool
 from slotwise.selector.saving import link_from_json, link_to_json, read_file, write_file
 
 if TYPE_CHECKING:
@@ -52,9 +49,15 @@ def _pages_to_arrays(pages: OpenPages, places: dict[Link, int]) -> dict[str, NDA
     }
 
 
-def _pages_from_arrays(
-    pages: OpenPages, arrays: dict[str, NDArray[Any]], links: list[Link]
-) -> None:
+def _pages_from_file(
+    header: dict[str, Any], arrays: dict[str, NDArray[Any]], links: list[Link]
+) -> OpenPages:
+    pages = OpenPages(
+        header["max_pages"],
+        header["n_issued"],
+        header["n_forgotten"],
+        earlier={token: range(*ends) for token, ends in header["issued"].items()},
+    )
     start = 0
     for number, length in zip(arrays["page_number"], arrays["page_length"], strict=True):
         slots = slice(start, start + length)
@@ -72,6 +75,7 @@ def _pages_from_arrays(
                 if amount > 0
             }
         pages.put(page)
+    return pages
 
 
 def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
@@ -91,10 +95,10 @@ def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
         "n_clipped": selector._n_clipped,
         "policy": {"name": policy.name, "settings": policy_settings(policy)},
         "pages": {
-            "token": pages.token,
             "max_pages": pages.max_pages,
             "n_issued": pages.n_issued,
             "n_forgotten": pages.n_forgotten,
+            "issued": {token: [ids.start, ids.stop] for token, ids in pages.issued.items()},
         },
         "rng": selector._rng.bit_generator.state,
     }
@@ -112,25 +116,38 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
     header, arrays = read_file(path)
     try:
         links = [link_from_json(link) for link in header["links"]]
-        selector = kind.__new__(kind)
-        selector._pool = Pool(links[: header["n_links"]])
-        selector._problem = Problem(header["n_links"], header["n_slots"], header["click_floor"])
-        selector._policy = make_policy(header["policy"]["name"], header["policy"]["settings"])
-        selector._max_revenue = header["max_revenue"]
+        selector = kind(
+            links[: header["n_links"]],
+            header["n_slots"],
+            policy=make_policy(header["policy"]["name"], header["policy"]["settings"]),
+            click_floor=header["click_floor"],
+            max_revenue=header["max_revenue"],
+        )
         selector._n_clipped = header["n_clipped"]
-        selector._pages = OpenPages(**header["pages"])
-        _pages_from_arrays(selector._pages, arrays, links)
+        selector._pages = _pages_from_file(header["pages"], arrays, links)
         selector._own_counts = Counts(arrays["views"], arrays["sums"])
-        knowledge = {
-            name.removeprefix("knows_"): array
-            for name, array in arrays.items()
-            if name.startswith("knows_")
-        }
-        selector._state = selector._policy.restore(selector._problem, knowledge)
-        selector._rng = np.random.Generator(np.random.PCG64())
+        selector._state = _state_from_file(selector, arrays)
         selector._rng.bit_generator.state = header["rng"]
-    except (KeyError, TypeError, IndexError) as error:
-        raise UnsupportedState(f"{path} is damaged: {error!r}") from error
-    selector._lock = threading.RLock()
-    selector._make_room()
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise UnsupportedState(f"{path} cannot be restored: {error}") from error
     return selector
+
+
+def _state_from_file(selector: Selector, arrays: dict[str, NDArray[Any]]) -> Any:
+    """Return the state that the file knows, after checking that its arrays fit the policy.
+
+    Compiled code does not check bounds, so an array of another shape must not reach it.
+    """
+    policy, problem = selector._policy, selector._problem
+    expected = {
+        **{f"knows_{name}": array for name, array in policy.knowledge(selector._state).items()},
+        "views": new_counts(problem).views,
+        "sums": new_counts(problem).sums,
+    }
+    for name, array in expected.items():
+        if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
+            raise ValueError(f"array {name} is {arrays[name].shape}, not {array.shape}")
+    knowledge = {
+        name.removeprefix("knows_"): arrays[name] for name in expected if name.startswith("knows_")
+    }
+    return policy.restore(problem, knowledge)

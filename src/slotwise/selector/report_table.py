@@ -1,0 +1,67 @@
+"""A report as text: the likeliest links, then the page in one paragraph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slotwise.selector.report import LinkReport, PageReport, Rate, Report
+
+__all__ = ["MAX_ROWS", "text_table"]
+
+MAX_ROWS = 30
+"""Links that a printed report shows before it says how many more there are."""
+
+HEADINGS = ("link", "chance", "views", "click rate", "95 % interval", "revenue", "95 % interval")
+
+
+def text_table(report: Report) -> str:
+    """Return the report as lines of text, the links most likely to be shown first."""
+    links = sorted(report.links, key=lambda link: -link.probability)
+    rows = [HEADINGS, *(_cells(link) for link in links[:MAX_ROWS])]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    if len(links) > MAX_ROWS:
+        lines.append(f"... and {len(links) - MAX_ROWS} more links")
+    return "\n".join([*lines, "", *_page_lines(report.page), _feedback_line(report)])
+
+
+def _cells(link: LinkReport) -> tuple[str, ...]:
+    return (
+        str(link.link),
+        f"{link.probability:.3f}",
+        str(link.views),
+        f"{link.click_rate.estimate:.4f}",
+        _interval(link.click_rate),
+        f"{link.revenue_rate.estimate:.4g}",
+        _interval(link.revenue_rate),
+    )
+
+
+def _interval(rate: Rate) -> str:
+    return f"{rate.low:.4g} to {rate.high:.4g}"
+
+
+def _page_lines(page: PageReport) -> list[str]:
+    floor = f"floor {page.click_floor:g}, {page.status}"
+    if page.status == "binding":
+        floor += f": one more click a page costs {page.shadow_price:.4g}"
+    elif page.status == "infeasible":
+        floor += f": the most that a page can have is {page.most_clicks:.4g}"
+    return [
+        f"a page: {page.expected_clicks:.4g} clicks ({floor})",
+        f"        {page.expected_revenue:.4g} revenue",
+    ]
+
+
+def _feedback_line(report: Report) -> str:
+    return (
+        f"{report.policy}: {report.n_pages} pages, {report.n_open_pages} open, "
+        f"{report.n_forgotten_pages} forgotten; {report.n_clipped} amounts clipped"
+    )

@@ -1,0 +1,38 @@
+"""The exception tree: one root, and the built-in that a program expects anyway."""
+
+from __future__ import annotations
+
+import pytest
+
+import slotwise
+from slotwise import errors
+
+BUILT_IN = {
+    "InvalidInput": ValueError,
+    "InvalidFeedback": ValueError,
+    "UnknownDecision": LookupError,
+    "UnknownName": LookupError,
+    "UnsupportedState": ValueError,
+    "MissingData": FileNotFoundError,
+    "InvalidConfig": ValueError,
+}
+
+
+def test_the_tree_is_complete() -> None:
+    assert set(errors.__all__) == {"SlotwiseError", *BUILT_IN}
+    assert slotwise.SlotwiseError is errors.SlotwiseError
+
+
+@pytest.mark.parametrize(("name", "built_in"), BUILT_IN.items())
+def test_every_error_has_two_parents(name: str, built_in: type[Exception]) -> None:
+    error = getattr(errors, name)
+    assert issubclass(error, errors.SlotwiseError)
+    assert issubclass(error, built_in)
+    assert name in (errors.__doc__ or "")
+
+
+def test_a_message_names_argument_rule_value_and_advice() -> None:
+    plain = errors.InvalidInput.of("n_slots", "at least 1", 0)
+    assert str(plain) == "`n_slots` must be at least 1, got 0"
+    advised = errors.InvalidInput.of("pin", "a collection of links", "blog", "write ['blog']")
+    assert str(advised) == "`pin` must be a collection of links, got 'blog'; write ['blog']"
