@@ -115,7 +115,7 @@ def _play(
             next_checkpoint += 1
 
 
-_compiled_play: Any = numba.njit(nogil=True, error_model="numpy", _nrt=False)(_play)
+_compiled_play = hot_loop(_play)
 
 
 def is_machine_code(policy: Policy, environment: Environment) -> bool:
