@@ -120,6 +120,29 @@ def test_bounds_that_sink_as_links_are_shown(n_links: int, n_slots: int, n_known
     assert "binding" in seen
 
 
+@pytest.mark.parametrize("seed", range(110))
+def test_the_first_rounds_of_a_program(seed: int) -> None:
+    """While it still learns how wide its zones must be, no link may be left in a wrong one."""
+    rng = np.random.default_rng(seed)
+    n_links, n_slots = 70, 8
+    click_rate = rng.beta(1, 2, n_links)
+    revenue_rate = click_rate * rng.random(n_links)
+    n_views = np.zeros(n_links)
+    playing = Playing(np.ones(n_links), np.ones(n_links), n_slots, 4.0)
+    playing.check()
+    for _ in range(20):
+        likely = playing.program.solve().probabilities + 1e-3 * rng.random(n_links)
+        shown = np.argsort(-likely)[:n_slots]
+        n_views[shown] += 1.0
+        width = 0.6 / (n_views[shown] + 1.0)
+        playing.change(
+            shown,
+            np.minimum(1.0, revenue_rate[shown] + width * rng.random(n_slots)),
+            np.minimum(1.0, click_rate[shown] + width * rng.random(n_slots)),
+        )
+        playing.check()
+
+
 def test_links_reach_the_top_and_leave_it() -> None:
     rng = np.random.default_rng(11)
     n_links, n_slots = 25, 4

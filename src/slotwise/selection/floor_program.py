@@ -262,15 +262,17 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
     sizes[PAIR] = -1
     target = _band_target(len(program.value), n_slots)
     least = 1e-9 * (1.0 + price.click_weight)
-    for _ in range(12):
-        numbers[MARGIN] = max(numbers[MARGIN], least)
-        _place_zones(program)
+    numbers[MARGIN] = max(numbers[MARGIN], least)
+    _place_zones(program)
+    for _ in range(11):
         if sizes[N_BAND] > 2.0 * target and numbers[MARGIN] > least:
-            numbers[MARGIN] *= 0.5
+            numbers[MARGIN] = max(0.5 * numbers[MARGIN], least)
         elif sizes[N_BAND] < 0.5 * target and numbers[MARGIN] < 1.0:
             numbers[MARGIN] *= 1.6
         else:
             break
+        # the certificate trusts the margin, so the zones must be those of the last one tried
+        _place_zones(program)
 
 
 @hot
