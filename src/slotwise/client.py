@@ -309,8 +309,7 @@ class Client:
                 answer = self._http.request(method, path, json=body)
             except httpx.TransportError as error:
                 last = ServiceUnreachable(
-                    f"{method} {self._http.base_url}{path.lstrip('/')} got no answer: "
-                    f"{type(error).__name__}"
+                    f"{method} {error.request.url} got no answer: {type(error).__name__}"
                 )
                 continue
             if answer.is_success:

@@ -9,11 +9,13 @@ import functools
 import types
 import typing
 from datetime import UTC, datetime
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-__all__ = ["answer_type", "as_answer", "from_time", "to_time"]
+__all__ = ["Time", "answer_type", "as_answer", "from_time", "to_time"]
+
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 def to_time(us: int) -> datetime:
@@ -34,7 +36,7 @@ def answer_type(record: type[msgspec.Struct]) -> type[msgspec.Struct]:
     fields = []
     for name in record.__struct_fields__:
         if name.endswith("_us"):
-            fields.append((name.removesuffix("_us") + "_at", datetime | None))
+            fields.append((name.removesuffix("_us") + "_at", Time | None))
         else:
             fields.append((name, _answer_hint(hints[name])))
     return msgspec.defstruct(

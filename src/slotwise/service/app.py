@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -40,13 +41,15 @@ __all__ = ["App"]
 
 _encode = msgspec.json.Encoder().encode
 _JSON = re.compile(rb"\s*application/(?:[\w.-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
+_REQUEST_ID = re.compile(rb"(?!sw_)[A-Za-z0-9._:-]{1,64}")
+_ANSWERS = (Answer, StreamAnswer)
 _ARGUMENT = re.compile(r"`(\w+)`")
 _POINTERS = {
     "max_revenue_micros": "/max_revenue/amount_micros",
     "currency": "/max_revenue/currency",
     "policy": "/policy/name",
     "policy_settings": "/policy/settings",
+    "position": "/pin",
 }
 """Where the fields of a record stand in the body that it came from."""
 
@@ -101,11 +104,7 @@ class App:
             operation, request.path_values = self._router.find(request.method, scope["path"])
             await self._check(operation, request, scope, receive)
             made = await operation.handler(context, request)
-            answer = (
-                made
-                if isinstance(made, Answer | StreamAnswer)
-                else Answer(_encode(made), operation.status)
-            )
+            answer = made if isinstance(made, _ANSWERS) else Answer(_encode(made), operation.status)
         except Exception as error:
             answer = self._problem(error, request, operation)
         name = operation.name if operation else "none"
@@ -208,9 +207,16 @@ class App:
             status=status,
             ms=round(1000 * seconds, 3),
             client=short_address(request.client),
-            key_id=request.caller(),
-            **{name: value for name, value in request.path_values.items() if name != "token"},
+            by=request.caller(),
+            **self._named(request, status),
         )
+
+    @staticmethod
+    def _named(request: Request, status: int) -> dict[str, str]:
+        """Return the ids in the path, but never a token, nor what may be a misplaced key."""
+        if status >= 400:
+            return {}
+        return {name: value for name, value in request.path_values.items() if name != "token"}
 
 
 async def _send(answer: Answer, request: Request, send: Send) -> None:
@@ -241,8 +247,14 @@ async def _send_stream(answer: StreamAnswer, request: Request, send: Send) -> No
 
 
 def _read_query(operation: Operation, query_string: bytes) -> msgspec.Struct:
-    values = dict(parse_qsl(query_string.decode("latin-1"), keep_blank_values=True))
+    pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True)
+    values = dict(pairs)
     assert operation.query is not None
+    if len(values) < len(pairs):
+        repeated = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
+        detail = f"`{repeated[:80]}` must be given once"
+        errors = [FieldError(detail, parameter=repeated[:80])]
+        raise RequestProblem("validation", detail, errors=errors)
     try:
         return msgspec.convert(values, operation.query, strict=False)
     except msgspec.ValidationError as error:
@@ -279,5 +291,6 @@ def _as_problem(error: Exception) -> RequestProblem:
 def _named_field(error: InvalidInput | UnknownName) -> FieldError:
     named = _ARGUMENT.match(str(error))
     name = named.group(1) if named else ""
-    default = "/policy" if isinstance(error, UnknownName) else ""
+    about_policy = isinstance(error, UnknownName) or str(error).startswith("policy ")
+    default = "/policy" if about_policy else ""
     return FieldError(str(error), _POINTERS.get(name, f"/{name}" if name else default))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from slotwise.service.answers import Time
 from slotwise.service.destinations import HOST_PATTERN, MAX_URL_CHARS
 from slotwise.service.records import (
     AdjustmentEvent,
@@ -55,7 +55,7 @@ __all__ = [
 Id = Annotated[str, Meta(pattern=ID_PATTERN, min_length=1, max_length=64)]
 Host = Annotated[str, Meta(pattern=HOST_PATTERN, max_length=255, description="host or host:port")]
 Currency = Annotated[str, Meta(pattern=r"^[A-Z]{3}$(?!\n)", description="ISO 4217")]
-Url = Annotated[str, Meta(min_length=8, max_length=MAX_URL_CHARS)]
+Url = Annotated[str, Meta(pattern="^https?://", max_length=MAX_URL_CHARS)]
 Title = Annotated[str, Meta(max_length=200)]
 Slots = Annotated[int, Meta(ge=1, le=100)]
 ClickFloor = Annotated[float, Meta(ge=0, lt=100, description="Expected clicks a page view")]
@@ -127,8 +127,8 @@ class PoolAnswer(msgspec.Struct, frozen=True, kw_only=True):
     allowed_hosts: tuple[str, ...]
     archived: bool
     n_links: int
-    created_at: datetime
-    changed_at: datetime
+    created_at: Time
+    changed_at: Time
 
 
 class PoolList(msgspec.Struct, frozen=True):
@@ -177,8 +177,8 @@ class LinkAnswer(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     title: str
     retired: bool
-    created_at: datetime
-    changed_at: datetime
+    created_at: Time
+    changed_at: Time
 
 
 class LinkList(msgspec.Struct, frozen=True):
@@ -333,8 +333,8 @@ class KeyAnswer(msgspec.Struct, frozen=True, kw_only=True):
     key_id: str
     scopes: tuple[Scope, ...]
     label: str
-    created_at: datetime
-    revoked_at: datetime | None
+    created_at: Time
+    revoked_at: Time | None
 
 
 class NewKeyAnswer(KeyAnswer, frozen=True, kw_only=True):
@@ -353,5 +353,5 @@ class ExportQuery(Strict, frozen=True, kw_only=True):
     """Which rounds, and in which form; times in RFC 3339."""
 
     format: Literal["jsonl", "parquet"] = "jsonl"
-    since: Annotated[datetime, Meta(tz=True)] | None = None
-    until: Annotated[datetime, Meta(tz=True)] | None = None
+    since: Time | UnsetType = UNSET
+    until: Time | UnsetType = UNSET

@@ -10,6 +10,7 @@ from slotwise.service.limits import RateLimit
 from slotwise.service.logs import ServiceLog
 from slotwise.service.metrics import ServiceMetrics
 from slotwise.service.operations import Meter
+from slotwise.service.page_writer import PageWriter
 from slotwise.service.runtime import Service
 from slotwise.service.settings import Settings
 from slotwise.service.tokens import TokenSigner
@@ -39,6 +40,7 @@ class ServiceContext:
         settings = self.settings
         self.public_base = self.public_base or settings.public_base
         self.metrics = ServiceMetrics(self.service.health)
+        self.page_writer = PageWriter(self.service, self.signer, self.public_base)
         rates: dict[Meter, float] = {
             "decide": settings.decide_per_s,
             "events": settings.events_per_s,

@@ -9,7 +9,7 @@ __all__ = ["why_no_click"]
 
 _PREFETCH = re.compile(r"prefetch|prerender|preview", re.IGNORECASE)
 _CRAWLER = re.compile(
-    r"bot\b|bots\b|bot[/;_ -]|crawl|spider|slurp|facebookexternalhit|embedly|whatsapp/|"
+    r"(?<!cu)bot\b|bots\b|bot[/;_-]|crawl|spider|slurp|facebookexternalhit|embedly|whatsapp/|"
     r"skypeuripreview|pingdom|uptimerobot|statuscake|headlesschrome|phantomjs|lighthouse|"
     r"curl/|wget/|python-requests|python-httpx|python-urllib|aiohttp|go-http-client|okhttp|"
     r"java/|libwww-perl|scrapy|mediapartners-google|google-safety|bingpreview|feedfetcher|"

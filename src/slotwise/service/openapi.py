@@ -32,6 +32,8 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
     # An item of a batch is judged by itself, so the decoder takes it raw; it is an event.
     components[BatchBody.__name__]["properties"]["events"]["items"] = schema_of[str(EventBody)]
 
+    components[ProblemAnswer.__name__]["properties"]["type"] = {"enum": list(PROBLEMS)}
+
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         described = _operation(operation, schema_of)
@@ -101,16 +103,10 @@ def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
         return []
     schema = msgspec.json.schema(operation.query, ref_template=_REFERENCE)
     properties = schema["$defs"][operation.query.__name__]["properties"]
-    parameters = []
-    for name, described in properties.items():
-        # A query value cannot be null: it is left out instead.
-        options = [one for one in described.pop("anyOf", ()) if one != {"type": "null"}]
-        for option in options:
-            described.update(option)
-        if described.get("default", ...) is None:
-            del described["default"]
-        parameters.append({"name": name, "in": "query", "required": False, "schema": described})
-    return parameters
+    return [
+        {"name": name, "in": "query", "required": False, "schema": described}
+        for name, described in properties.items()
+    ]
 
 
 def _success(operation: Operation, schema_of: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,6 +177,6 @@ def _portable(schema: Any) -> Any:
             else _portable(value)
             for name, value in schema.items()
         }
-    if isinstance(schema, list):
+    if isinstance(schema, list | tuple):
         return [_portable(item) for item in schema]
     return schema

@@ -29,6 +29,7 @@ class ProblemType(NamedTuple):
 
 
 PROBLEMS: dict[str, ProblemType] = {
+    "invalid-http": ProblemType(400, "The request is not HTTP"),
     "invalid-json": ProblemType(400, "The body is not JSON"),
     "missing-key": ProblemType(401, "The call needs a key"),
     "unknown-key": ProblemType(401, "The key is not known"),

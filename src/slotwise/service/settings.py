@@ -45,7 +45,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Seconds, Meta(description="How often closed windows are folded into the statistics")
     ] = 1.0
     seed: Annotated[
-        int | None, Meta(ge=0, description="Seed of the pages drawn; none: from the system")
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="Seed of the pages drawn; none: from the system"),
     ] = None
     max_pool_links: Annotated[Count, Meta(description="Links a pool may have")] = 10_000
     max_pools: Annotated[Count, Meta(description="Pools the service may have")] = 1_000

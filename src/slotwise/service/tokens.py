@@ -1,6 +1,6 @@
 """Click tokens: signed names of one shown link, safe to print on a public page.
 
-    v1.<key id>.<pool>~<decision>~<position>~<link>~<issued at, ms>.<HMAC-SHA-256, base64url>
+    v1.<key id>.<pool>~<decision>~<position>~<link>~<issued at, ms>.<HMAC-SHA-256, hex>
 
 The token names the link and never its destination: the destination comes from the pool.
 Ids hold no `~`, and the signature no `.`, so the parts cannot run into each other.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from binascii import b2a_base64
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -19,7 +18,6 @@ from slotwise.errors import InvalidInput
 __all__ = ["ClickToken", "TokenSigner"]
 
 _BLOCK = 64
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _MAX_TOKEN_CHARS = 512
 
 
@@ -34,22 +32,20 @@ class ClickToken(NamedTuple):
 
 
 class _Mac:
-    """HMAC-SHA-256 with both key blocks hashed once: half the time of `hmac.digest`."""
+    """HMAC-SHA-256 with both key blocks hashed once: a third of the time of `hmac.digest`."""
 
     def __init__(self, secret: bytes) -> None:
-        block = (hashlib.sha256(secret).digest() if len(secret) > _BLOCK else secret).ljust(
-            _BLOCK, b"\0"
-        )
-        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
-        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block))
+        if len(secret) > _BLOCK:
+            secret = hashlib.sha256(secret).digest()
+        block = secret.ljust(_BLOCK, b"\0")
+        self.inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
+        self.outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block))
 
     def __call__(self, message: bytes) -> str:
-        inner = self._inner.copy()
+        inner, outer = self.inner.copy(), self.outer.copy()
         inner.update(message)
-        outer = self._outer.copy()
         outer.update(inner.digest())
-        # 32 bytes make 43 base64 characters and one "=".
-        return b2a_base64(outer.digest(), newline=False).translate(_URL_SAFE)[:43].decode("ascii")
+        return outer.hexdigest()
 
 
 class TokenSigner:
@@ -82,11 +78,15 @@ issued_at_ms=1700000000000)
     ) -> list[str]:
         """Return one token for each shown link, in page order."""
         head = f"v1.{self._key_id}.{pool_id}~{decision_id}~"
-        mac = self._mac
+        new_inner, new_outer = self._mac.inner.copy, self._mac.outer.copy
         tokens = []
+        # `_Mac.__call__` written out: this loop is most of what a decision costs.
         for position, link_id in enumerate(link_ids, start=1):
             signed = f"{head}{position}~{link_id}~{issued_at_ms}"
-            tokens.append(f"{signed}.{mac(signed.encode('ascii'))}")
+            inner, outer = new_inner(), new_outer()
+            inner.update(signed.encode())
+            outer.update(inner.digest())
+            tokens.append(f"{signed}.{outer.hexdigest()}")
         return tokens
 
     def read(self, token: str) -> ClickToken | None:

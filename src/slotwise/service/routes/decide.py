@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 
-import msgspec
-
-from slotwise.service.bodies import DecideAnswer, DecideBody, FloorAnswer, PageLink
+from slotwise.service.bodies import DecideAnswer, DecideBody
 from slotwise.service.context import ServiceContext
 from slotwise.service.errors import UnknownLink
 from slotwise.service.exchange import Answer, Request
 from slotwise.service.operations import Operation, OperationLink
 from slotwise.service.problems import FieldError, RequestProblem
-from slotwise.service.records import DecisionRecord, Pin
+from slotwise.service.records import Pin
 
 __all__ = ["OPERATIONS"]
 
-_encode = msgspec.json.Encoder().encode
 _NO_WISHES = DecideBody()
 
 
@@ -31,7 +27,7 @@ async def decide(context: ServiceContext, request: Request) -> Answer:
             pool_id,
             context.clock_us(),
             exclude=body.exclude,
-            pin=[Pin(link_id=pin.link_id, position=pin.position) for pin in body.pin],
+            pin=[Pin(link_id=one.link_id, position=one.position) for one in body.pin],
             slots=body.slots,
             decision_id=body.decision_id,
         )
@@ -43,44 +39,7 @@ async def decide(context: ServiceContext, request: Request) -> Answer:
         await asyncio.wrap_future(service.flush())
     kind = "fallback" if decision.fallback else "holdout" if decision.holdout else "policy"
     context.metrics.decisions[pool_id, kind] += 1
-    return Answer(_encode(page_answer(context, decision)))
-
-
-def page_answer(context: ServiceContext, decision: DecisionRecord) -> DecideAnswer:
-    """Return what the caller puts on the page."""
-    pool_id = decision.pool_id
-    shown = decision.shown
-    link = context.service.link
-    start = context.public_base + "/r/"
-    tokens = context.signer.sign_page(
-        pool_id, decision.decision_id, [one.link_id for one in shown], decision.issued_us // 1000
-    )
-    links = []
-    for one, token in zip(shown, tokens, strict=True):
-        record = link(pool_id, one.link_id)
-        links.append(
-            PageLink(
-                one.link_id, one.position, record.url, start + token, one.propensity, record.title
-            )
-        )
-    floor = decision.floor
-    return DecideAnswer(
-        decision.decision_id,
-        pool_id,
-        _rfc3339(decision.issued_us),
-        decision.policy,
-        decision.policy_version,
-        decision.holdout,
-        bool(decision.fallback),
-        decision.fallback,
-        FloorAnswer(floor.clicks, floor.expected, floor.attainable, floor.status),
-        links,
-    )
-
-
-def _rfc3339(us: int) -> str:
-    seconds, fraction = divmod(us, 1_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:06d}Z"
+    return Answer(context.page_writer.write(decision))
 
 
 _ONE = {"decision_id": "$response.body#/decision_id", "link_id": "$response.body#/links/0/link_id"}

@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 
+from slotwise.errors import UnknownDecision
 from slotwise.service.answers import answer_type, as_answer
 from slotwise.service.context import ServiceContext
 from slotwise.service.exchange import Request
@@ -16,9 +17,14 @@ __all__ = ["OPERATIONS"]
 
 
 async def get_decision(context: ServiceContext, request: Request) -> msgspec.Struct:
-    """Tell a decision's whole story."""
+    """Tell a decision's whole story, also of one that was answered a moment ago."""
     decision_id = request.path_values["decision_id"]
-    return as_answer(await asyncio.to_thread(context.service.decision, decision_id))
+    try:
+        report = await asyncio.to_thread(context.service.decision, decision_id)
+    except UnknownDecision:
+        await asyncio.wrap_future(context.service.flush())
+        report = await asyncio.to_thread(context.service.decision, decision_id)
+    return as_answer(report)
 
 
 OPERATIONS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 import msgspec
@@ -54,9 +55,9 @@ def _check_batch(context: ServiceContext, request: Request, n_events: int) -> No
     if n_events > max_batch:
         detail = f"`events` must have at most {max_batch} items, got {n_events}"
         raise RequestProblem("batch-too-large", detail, errors=[FieldError(detail, "/events")])
-    # The call itself has been counted already, as one.
-    now_s = context.clock_us() / 1e6
-    context.limits["events"].spend(request.caller(), now_s=now_s, n=n_events - 1)
+    if n_events > 1:  # the call itself has been counted already, as one event
+        now_s = time.monotonic()
+        context.limits["events"].spend(request.caller(), now_s=now_s, n=n_events - 1)
 
 
 async def _submit(context: ServiceContext, events: Sequence[Event]) -> list[Outcome]:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import UNSET
 
 from slotwise.service.answers import from_time
 from slotwise.service.bodies import ExportQuery
@@ -48,8 +49,8 @@ async def export(context: ServiceContext, request: Request) -> StreamAnswer:
     """Stream the rounds issued in [since, until)."""
     query: ExportQuery = request.query
     pool_id = context.service.pool(request.path_values["pool_id"]).pool_id
-    since_us = from_time(query.since) if query.since else 0
-    until_us = from_time(query.until) if query.until else None
+    since_us = 0 if query.since is UNSET else from_time(query.since)
+    until_us = None if query.until is UNSET else from_time(query.until)
     if until_us is not None and until_us < since_us:
         detail = "`until` must be at or after `since`"
         errors = [FieldError(detail, parameter="until")]

@@ -1,0 +1,93 @@
+"""`slotwise keys`: make, list and revoke keys in a store, without a running service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from slotwise.errors import InvalidInput
+from slotwise.service.answers import to_time
+from slotwise.service.context import system_clock_us
+from slotwise.service.keys import SCOPES, new_key
+from slotwise.service.runtime import Service
+from slotwise.service.server import open_service
+from slotwise.service.settings import Settings
+
+__all__ = ["register"]
+
+HELP = """Make, list and revoke the keys of a store while no service runs on it.
+
+Examples:
+
+  slotwise keys make admin --label "Ana's laptop"
+
+  slotwise keys make decide track --label "shop front"
+
+  slotwise keys list
+
+  slotwise keys revoke 5f0c9a7d3b21e884
+"""
+StoreUrl = Annotated[str, typer.Option(help="Store URL")]
+_DEFAULT_STORE = Settings().store
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    keys = typer.Typer(help=HELP, no_args_is_help=True)
+    keys.command("make", help="Make a key and print it, this once.")(make)
+    keys.command("list", help="List the keys; their secrets are not known.")(list_keys)
+    keys.command("revoke", help="Make a key useless for good.")(revoke)
+    app.add_typer(keys, name="keys")
+
+
+def make(
+    scopes: Annotated[list[str], typer.Argument(help=f"Some of: {', '.join(SCOPES)}")],
+    label: Annotated[str, typer.Option(help="Whose key it is")] = "",
+    store: StoreUrl = _DEFAULT_STORE,
+) -> None:
+    """Make a key."""
+    now_us = system_clock_us()
+    wanted = [scope for scope in SCOPES if scope in scopes]
+    if len(wanted) != len(scopes):
+        raise InvalidInput.of("scopes", f"some of {', '.join(SCOPES)}, once each", scopes)
+    made = new_key(wanted, label=label, now_us=now_us)
+    with _opened(store) as service:
+        service.put_key(made.record, "slotwise keys", now_us).result()
+    print(made.secret)
+
+
+def list_keys(store: StoreUrl = _DEFAULT_STORE) -> None:
+    """List the keys."""
+    table = Table("key id", "scopes", "label", "made", "revoked")
+    with _opened(store) as service:
+        keys = service.keys()
+        for key in keys:
+            if key.scopes:
+                revoked = f"{to_time(key.revoked_us):%Y-%m-%d %H:%M}" if key.revoked_us else ""
+                made = f"{to_time(key.created_us):%Y-%m-%d %H:%M}"
+                table.add_row(key.key_id, ", ".join(key.scopes), key.label, made, revoked)
+    Console().print(table)
+
+
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="Id of the key, from the list")],
+    store: StoreUrl = _DEFAULT_STORE,
+) -> None:
+    """Revoke a key."""
+    with _opened(store) as service:
+        service.revoke_key(key_id, "slotwise keys", system_clock_us()).result()
+    print(f"{key_id} is revoked")
+
+
+@contextmanager
+def _opened(store: str) -> Iterator[Service]:
+    service = open_service(Settings(store=store))
+    try:
+        yield service
+    finally:
+        service.close()

@@ -1,0 +1,278 @@
+"""The running server: a service over a store, an ASGI application, and a way to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+
+import msgspec
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from slotwise.errors import InvalidConfig, SlotwiseError
+from slotwise.service.app import App
+from slotwise.service.context import ServiceContext, system_clock_us
+from slotwise.service.keys import click_secret, click_secrets, new_key
+from slotwise.service.operations import Operation
+from slotwise.service.problems import RequestProblem
+from slotwise.service.runtime import Service, ServiceOptions
+from slotwise.service.settings import Settings, is_loopback
+from slotwise.service.stores import open_store
+from slotwise.service.tokens import TokenSigner
+
+__all__ = ["BackgroundServer", "ServerStart", "check_start", "open_service", "serve"]
+
+_SWITCH_INTERVAL_S = 0.0005
+"""How long the writing thread may hold the interpreter while a request waits for it."""
+
+
+class ServerStart:
+    """What a new server tells whoever started it."""
+
+    def __init__(self, url: str, settings: Settings, admin_key: str | None) -> None:
+        self.url = url
+        self.settings = settings
+        self.admin_key = admin_key
+        """The admin key made at the very first start, None at any other."""
+
+
+def open_service(settings: Settings) -> Service:
+    """Open the store and the service over it; threads are not started yet."""
+    options = ServiceOptions(
+        fold_every_s=settings.fold_every_s,
+        max_links=settings.max_pool_links,
+        max_pools=settings.max_pools,
+        seed=settings.seed,
+    )
+    return Service(open_store(settings.store), options)
+
+
+def check_start(settings: Settings) -> None:
+    """Raise what a start would raise, without listening; the store is opened, made if new."""
+    service = open_service(settings)
+    try:
+        _check_reachable(service, settings)
+    finally:
+        service.close()
+
+
+def _check_reachable(service: Service, settings: Settings) -> None:
+    if not _has_admin(service) and not is_loopback(settings.host):
+        raise InvalidConfig(
+            f"host: {settings.host} can be reached by others and there is no admin key; "
+            f"make one first: slotwise keys make admin --store {settings.store}"
+        )
+
+
+def _has_admin(service: Service) -> bool:
+    keys = service.keys()
+    return any("admin" in key.scopes and not key.revoked_us for key in keys)
+
+
+def _prepare(service: Service, settings: Settings) -> tuple[TokenSigner, str | None]:
+    """Make what a first start needs: the click secret and, on loopback, an admin key."""
+    now_us = system_clock_us()
+    _check_reachable(service, settings)
+    if not click_secrets(service.keys()):
+        service.put_key(click_secret(now_us), "serve", now_us).result()
+    admin_key = None
+    if not _has_admin(service):
+        made = new_key(["admin"], label="first start", now_us=now_us)
+        service.put_key(made.record, "serve", now_us).result()
+        admin_key = made.secret
+    return TokenSigner(click_secrets(service.keys())), admin_key
+
+
+def _bind(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        raise InvalidConfig(
+            f"host, port: cannot listen on {settings.host}:{settings.port}: {error.strerror}"
+        ) from None
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's reading of HTTP, with a problem answer for what cannot be read."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer before there is a request to answer."""
+        body = msgspec.json.encode(RequestProblem("invalid-http", msg).answer(""))
+        head = (
+            b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\n"
+            b"connection: close\r\ncontent-length: %d\r\n\r\n"
+        )
+        self.transport.write(head % len(body) + body)
+        self.transport.close()
+
+
+class _Server(uvicorn.Server):
+    """A uvicorn server that leaves signals alone and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.announce: Callable[[], None] = lambda: None
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Do nothing: whoever runs the server decides what stops it."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then say so."""
+        await super().startup(sockets)
+        if self.started:
+            self.announce()
+
+
+class _Run:
+    """One run of the server, from an open service to its close."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        operations: Iterable[Operation] = (),
+        clock_us: Callable[[], int] = system_clock_us,
+    ) -> None:
+        self.service = open_service(settings)
+        try:
+            signer, admin_key = _prepare(self.service, settings)
+            self._socket = _bind(settings)
+        except SlotwiseError:
+            self.service.close()
+            raise
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        url = f"http://{host}:{self._socket.getsockname()[1]}"
+        self.start = ServerStart(url, settings, admin_key)
+        self.context = ServiceContext(
+            self.service,
+            settings,
+            signer,
+            clock_us,
+            public_base=settings.public_url.rstrip("/") or url,
+        )
+        config = uvicorn.Config(
+            App(self.context, operations),
+            loop="none",
+            http=_Protocol,
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=max(1, int(settings.stop_within_s)),
+        )
+        self.server = _Server(config)
+
+    def stop(self) -> None:
+        """Take no new request, finish those under way."""
+        self.context.stopping = True
+        self.server.should_exit = True
+
+    async def main(self, announce: Callable[[ServerStart], None]) -> None:
+        """Serve until stopped, then commit and close."""
+        self.service.start(self.context.clock_us)
+        gc.collect()
+        gc.freeze()
+        self.server.announce = lambda: announce(self.start)
+        try:
+            await self.server.serve([self._socket])
+        finally:
+            await asyncio.to_thread(self.service.close)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+def serve(settings: Settings, announce: Callable[[ServerStart], None]) -> None:
+    """Serve in this process until SIGTERM or SIGINT, then drain and close."""
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    run = _Run(settings)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        for stop_signal in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(stop_signal, run.stop)
+        await run.main(announce)
+
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
+        runner.run(main())
+
+
+class BackgroundServer:
+    """A server in a thread of this process, for the demo and for tests.
+
+    Use it as a context: it is ready inside and everything is committed after. `operations` are
+    served beside the service's own.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        operations: Iterable[Operation] = (),
+        clock_us: Callable[[], int] = system_clock_us,
+    ) -> None:
+        self._run = _Run(settings, operations, clock_us)
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._serve, name="slotwise-server", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return self._run.start.url
+
+    @property
+    def admin_key(self) -> str:
+        """The admin key made at the store's first start."""
+        if self._run.start.admin_key is None:
+            raise SlotwiseError("the store had an admin key already, and keys are shown once")
+        return self._run.start.admin_key
+
+    @property
+    def context(self) -> ServiceContext:
+        """The running service, for whoever shares its process."""
+        return self._run.context
+
+    def _serve(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=_new_loop) as runner:
+                runner.run(self._run.main(lambda _: self._ready.set()))
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    def __enter__(self) -> BackgroundServer:
+        self._thread.start()
+        self._ready.wait()
+        if self._failure is not None:
+            raise self._failure
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._run.stop()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure

@@ -1,0 +1,144 @@
+"""A real server over real HTTP, one for all tests of a file; every test makes its own pool."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from slotwise.service.records import Scope
+from slotwise.service.server import BackgroundServer
+from slotwise.service.settings import Settings
+
+BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+POOL = {
+    "slots": 2,
+    "click_floor": 0.2,
+    "max_revenue": {"amount_micros": 50_000_000, "currency": "EUR"},
+    "click_window_s": 1800,
+    "revenue_window_s": 86400,
+    "policy": {"name": "uniform", "settings": {}},
+    "allowed_hosts": ["shop.example"],
+}
+
+_pool_numbers = itertools.count()
+
+
+def http(url: str, key: str | None) -> httpx.Client:
+    """Return a client that follows no redirects and looks like a browser."""
+    headers = {"user-agent": BROWSER} | ({"authorization": f"Bearer {key}"} if key else {})
+    return httpx.Client(base_url=url, headers=headers, timeout=30)
+
+
+class Clock:
+    """The time of the tests' server: it passes when a test says so, and never stands still."""
+
+    def __init__(self) -> None:
+        self._now_us = 1_800_000_000_000_000
+
+    def __call__(self) -> int:
+        self._now_us += 10
+        return self._now_us
+
+    def advance(self, seconds: float) -> None:
+        self._now_us += round(seconds * 1_000_000)
+
+
+@pytest.fixture(scope="module")
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, clock: Clock) -> Iterator[BackgroundServer]:
+    store: Path = tmp_path_factory.mktemp("store") / "slotwise.db"
+    settings = Settings(
+        port=0,
+        store=f"sqlite:///{store}",
+        seed=1,
+        calls_per_s=1e6,
+        clicks_per_s=1e6,
+        fold_every_s=3600,  # tests let it learn themselves
+    )
+    with BackgroundServer(settings, clock_us=clock) as server:
+        yield server
+
+
+@pytest.fixture
+def let_windows_close(server: BackgroundServer, clock: Clock) -> Callable[[float], None]:
+    """Let seconds pass and have the service learn what they settle."""
+
+    def close(seconds: float) -> None:
+        clock.advance(seconds)
+        server.context.service.learn(clock())
+
+    return close
+
+
+@pytest.fixture(scope="module")
+def admin(server: BackgroundServer) -> Iterator[httpx.Client]:
+    with http(server.url, server.admin_key) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def keyed(
+    server: BackgroundServer, admin: httpx.Client
+) -> Iterator[Callable[[Scope], httpx.Client]]:
+    """Return a client with a key of one scope."""
+    with ExitStack() as opened:
+
+        @functools.cache
+        def client_of(scope: Scope) -> httpx.Client:
+            made = admin.post("/v1/keys", json={"scopes": [scope]})
+            return opened.enter_context(http(server.url, made.json()["key"]))
+
+        yield client_of
+
+
+@pytest.fixture(scope="module")
+def visitor(server: BackgroundServer) -> Iterator[httpx.Client]:
+    """Return a client without a key."""
+    with http(server.url, None) as client:
+        yield client
+
+
+@pytest.fixture
+def make_pool(admin: httpx.Client) -> Callable[..., str]:
+    """Make a pool with `n_links` links l1, l2, ... and return its id."""
+
+    def make(n_links: int = 4, **settings: Any) -> str:
+        pool_id = f"pool-{next(_pool_numbers)}"
+        made = admin.put(f"/v1/pools/{pool_id}", json=POOL | settings)
+        assert made.status_code == 200, made.text
+        links = [
+            {"link_id": f"l{number}", "url": f"https://shop.example/{number}"}
+            for number in range(1, n_links + 1)
+        ]
+        if links:
+            added = admin.post(f"/v1/pools/{pool_id}/links:batch", json={"links": links})
+            assert added.status_code == 200, added.text
+        return pool_id
+
+    return make
+
+
+@pytest.fixture
+def pool(make_pool: Callable[..., str]) -> str:
+    return make_pool()
+
+
+def problem_of(answer: httpx.Response) -> dict[str, Any]:
+    """Return a problem answer after checking that it is one."""
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    problem: dict[str, Any] = answer.json()
+    assert problem["status"] == answer.status_code
+    assert problem["request_id"] == answer.headers["x-request-id"]
+    assert problem["title"]
+    return problem

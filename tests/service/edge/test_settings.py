@@ -1,0 +1,89 @@
+"""Settings: three sources, one rule each, and an error that names source and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotwise.errors import InvalidConfig, MissingData
+from slotwise.service.settings import Settings, is_loopback, load_settings, setting_notes
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "slotwise.toml"
+    file.write_text('host = "localhost"\nport = 1\nmax_batch = 7\n')
+    settings = load_settings(file, {"SLOTWISE_PORT": "2", "SLOTWISE_HOST": "::1"}, {"port": 3})
+    assert (settings.host, settings.port, settings.max_batch) == ("::1", 3, 7)
+
+
+def test_flags_that_were_not_given_change_nothing() -> None:
+    assert load_settings(None, {}, {"port": None, "host": None}) == Settings()
+
+
+def test_other_variables_are_left_alone() -> None:
+    assert load_settings(None, {"HOME": "x", "PORT": "5"}, {}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("environment", "flags", "message"),
+    [
+        ({"SLOTWISE_PORT": "x"}, {}, "environment: SLOTWISE_PORT: Expected `int`, got `str`"),
+        ({"SLOTWISE_PROT": "1"}, {}, "environment: SLOTWISE_PROT: no such setting"),
+        ({}, {"port": 70_000}, "flags: port: Expected `int` <= 65535"),
+        ({}, {"durability": "maybe"}, "flags: durability: Invalid enum value 'maybe'"),
+        ({}, {"fold_every_s": "0"}, "flags: fold_every_s: Expected `float` > 0"),
+        ({}, {"public_url": "ftp://x"}, "public_url: must be an http or https address"),
+        ({}, {"public_url": "https://"}, "public_url: must be an http or https address"),
+    ],
+)
+def test_a_broken_rule_names_its_source_and_key(
+    environment: dict[str, str], flags: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidConfig, match=message.replace("(", r"\(")):
+        load_settings(None, environment, flags)
+
+
+def test_a_broken_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "slotwise.toml"
+    file.write_text('port = "8460"')
+    with pytest.raises(InvalidConfig, match=r"slotwise.toml: port: Expected `int`, got `str`"):
+        load_settings(file, {}, {})
+    file.write_text("port = ")
+    with pytest.raises(InvalidConfig, match=r"slotwise.toml: not TOML"):
+        load_settings(file, {}, {})
+    with pytest.raises(MissingData, match=r"`config` must be a file that exists"):
+        load_settings(tmp_path / "none.toml", {}, {})
+
+
+def test_every_setting_has_a_note_and_stands_in_the_documentation() -> None:
+    notes = setting_notes()
+    assert list(notes) == list(Settings.__struct_fields__)
+    page = Path("docs/service.md").read_text()
+    for name, note in notes.items():
+        assert note, name
+        assert f"`{name}`" in page, name
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.168.0.1", False),
+        ("shop.example", False),
+        ("", False),
+    ],
+)
+def test_only_this_machine_is_loopback(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_click_urls_start_with_the_public_address() -> None:
+    assert Settings(host="::1", port=5).public_base == "http://[::1]:5"
+    assert Settings(public_url="https://go.example/").public_base == "https://go.example"
