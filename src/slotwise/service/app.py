@@ -256,7 +256,7 @@ def _read_query(operation: Operation, query_string: bytes) -> msgspec.Struct:
         errors = [FieldError(detail, parameter=repeated[:80])]
         raise RequestProblem("validation", detail, errors=errors)
     try:
-        return msgspec.convert(values, operation.query, strict=False)
+        return msgspec.convert(values, operation.query)
     except msgspec.ValidationError as error:
         broken = field_error(str(error))
         parameter = broken.pointer.removeprefix("/")

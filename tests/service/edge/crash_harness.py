@@ -57,10 +57,10 @@ class Acknowledged:
 class Server:
     """`slotwise serve` as a process of its own."""
 
-    def __init__(self, store: Path) -> None:
+    def __init__(self, store: Path, *flags: str) -> None:
         command = [sys.executable, "-m", "slotwise.cli.main", "serve"]
         command += ["--port", "0", "--store", f"sqlite:///{store}"]
-        command += ["--set", "log_level=error", "--set", "fold_every_s=0.05"]
+        command += ["--set", "log_level=error", "--set", "fold_every_s=0.05", *flags]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()

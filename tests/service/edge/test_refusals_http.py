@@ -132,6 +132,7 @@ def test_only_json_is_read(admin: httpx.Client, content_type: str, fine: bool) -
         ("until=2026-01-01T00:00:00Z&since=2026-01-02T00:00:00Z", "until"),
         ("color=red", "color"),
         ("since=null", "since"),
+        ("until=0.5", "until"),
         ("format=jsonl&format=jsonl", "format"),
         ("%FF=%FE", "\ufffd"),
     ],
