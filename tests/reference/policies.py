@@ -172,6 +172,8 @@ class LExpTwin:
         return p
 
     def learn(self, shown: Links, chances: Floats, clicks: Floats, revenue: Floats) -> None:
+        if self.gamma >= 1:
+            return  # the formula divides by 1 - gamma; uniform play has nothing to learn
         a_hat, g_hat = np.zeros(self.K), np.zeros(self.K)
         a_hat[shown], g_hat[shown] = clicks / chances, revenue / chances
         grown = self.w * np.exp(self.eta * (g_hat + self.multiplier * a_hat))

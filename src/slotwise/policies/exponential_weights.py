@@ -35,6 +35,9 @@ __all__ = [
 LARGEST_LOG = 60.0
 """When a weight passes e to this power, all weights are taken relative to the largest."""
 
+SMALLEST_LOG = -600.0
+"""No weight is taken for less than e to this power: zero weights could not share a page."""
+
 
 class Weights(NamedTuple):
     """Log-weights, and the weights relative to e to the power `base[0]`."""
@@ -64,7 +67,7 @@ def _rebase(weights: Weights) -> None:
         base = max(base, weights.logs[link])
     weights.base[0] = base
     for link in range(len(weights.logs)):
-        weights.relative[link] = np.exp(weights.logs[link] - weights.base[0])
+        weights.relative[link] = np.exp(max(weights.logs[link] - base, SMALLEST_LOG))
 
 
 @hot
@@ -75,7 +78,7 @@ def raise_weight(weights: Weights, link: int, amount: float) -> None:
     if above > LARGEST_LOG:
         _rebase(weights)
     else:
-        weights.relative[link] = np.exp(above)
+        weights.relative[link] = np.exp(max(above, SMALLEST_LOG))
 
 
 @hot
