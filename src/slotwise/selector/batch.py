@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,9 @@ class Batch(NamedTuple):
 
 
 def read_batch(
-    views: Mapping[Link, int],
-    clicks: Mapping[Link, int] | None,
-    revenue: Mapping[Link, float] | None,
+    views: Mapping[Any, int],
+    clicks: Mapping[Any, int] | None,
+    revenue: Mapping[Any, float] | None,
 ) -> Batch:
     """Return the totals as arrays; refuse what no page views can have brought."""
     n_views = _totals("views", views, views)
@@ -45,7 +45,7 @@ def read_batch(
 
 
 def _totals(
-    name: str, totals: Mapping[Link, float], views: Mapping[Link, int]
+    name: str, totals: Mapping[Any, float], views: Mapping[Any, int]
 ) -> NDArray[np.float64]:
     """Return the total of each link that has `views`, 0 where `totals` has no entry."""
     if not isinstance(totals, Mapping):

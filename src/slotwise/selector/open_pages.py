@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from slotwise.errors import InvalidFeedback, UnknownDecision
 from slotwise.problem import is_finite_number
@@ -43,7 +44,7 @@ class OpenPage:
         self.clicked = clicked
         return is_new
 
-    def settle_revenue(self, revenue: Mapping[Link, float]) -> bool:
+    def settle_revenue(self, revenue: Mapping[Any, float]) -> bool:
         """Take in what the links earned; return False if that was known already."""
         if not isinstance(revenue, Mapping):
             raise InvalidFeedback(f"`revenue` must be a mapping of links to money, got {revenue!r}")

@@ -39,13 +39,13 @@ def _cells(link: LinkReport) -> tuple[str, ...]:
         str(link.views),
         f"{link.click_rate.estimate:.4f}",
         _interval(link.click_rate),
-        f"{link.revenue_rate.estimate:.4g}",
+        f"{link.revenue_rate.estimate:.4f}",
         _interval(link.revenue_rate),
     )
 
 
 def _interval(rate: Rate) -> str:
-    return f"{rate.low:.4g} to {rate.high:.4g}"
+    return f"{rate.low:.4f} to {rate.high:.4f}"
 
 
 def _page_lines(page: PageReport) -> list[str]:

@@ -170,7 +170,7 @@ class Selector:
         self,
         page: Decision | str,
         clicks: Iterable[Link] | None = None,
-        revenue: Mapping[Link, float] | None = None,
+        revenue: Mapping[Any, float] | None = None,
     ) -> None:
         """Settle what is known of a page, given as the decision or its id.
 
@@ -233,9 +233,9 @@ class Selector:
 
     def update_batch(
         self,
-        views: Mapping[Link, int],
-        clicks: Mapping[Link, int] | None = None,
-        revenue: Mapping[Link, float] | None = None,
+        views: Mapping[Any, int],
+        clicks: Mapping[Any, int] | None = None,
+        revenue: Mapping[Any, float] | None = None,
     ) -> None:
         """Learn from many page views at once, given as counts per link.
 
@@ -289,11 +289,15 @@ class Selector:
     # Telling
 
     def report(self) -> Report:
-        """Return what is known: of each link, of the page, of the floor and of the feedback."""
+        """Return what is known: of each link, of the page, of the floor and of the feedback.
+
+        Looking changes nothing: the next pages are the same with and without a report.
+        """
         with self._lock:
-            # a policy that draws must not draw from the chance that the next pages come from
-            self._choose(self._state, copy.deepcopy(self._rng))
-            chances = dense_probabilities(self._state.mix)
+            # on copies: how a state is arranged decides the order of links, chance the next page
+            state = self._policy.restore(self._problem, self._policy.knowledge(self._state))
+            self._choose(state, copy.deepcopy(self._rng))
+            chances = dense_probabilities(state.mix)
             return Report(
                 policy=self._policy.name,
                 links=link_reports(self.links, self._counts, chances, self._max_revenue),

@@ -1,0 +1,298 @@
+"""Feedback: one level at a time, in either order, never twice, and nothing after an error."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slotwise import Decision, Selector, Uniform
+from slotwise.errors import InvalidFeedback, InvalidInput, UnknownDecision
+from slotwise.policies import POLICIES
+from slotwise.selector import LinkReport
+from tests.selector.selectors import COUNTING, LINKS, everything, knowledge, new_selector, play
+
+NAN, INFINITE = float("nan"), float("inf")
+
+
+def link_report(selector: Selector, link: object) -> LinkReport:
+    return next(row for row in selector.report().links if row.link == link)
+
+
+def settle(selector: Selector, order: str) -> Decision:
+    """Settle one page, whose first link was clicked and earned 0.4, in one of several orders."""
+    page = selector.select()
+    clicks, revenue = [page.shown[0]], {page.shown[0]: 0.4}
+    if order == "together":
+        selector.update(page, clicks=clicks, revenue=revenue)
+    elif order == "clicks first":
+        selector.update(page, clicks=clicks)
+        selector.update(page, revenue=revenue)
+    elif order == "revenue first":
+        selector.update(page.id, revenue=revenue)
+        selector.update(page.id, clicks=clicks)
+    return page
+
+
+@pytest.mark.parametrize("order", ["clicks first", "revenue first"])
+@pytest.mark.parametrize("policy", COUNTING)
+def test_levels_one_at_a_time_teach_what_both_together_do(policy: str, order: str) -> None:
+    together, apart = new_selector(policy), new_selector(policy)
+    for _ in range(25):
+        assert settle(together, "together").shown == settle(apart, order).shown
+    assert knowledge(apart) == knowledge(together)
+    assert apart.report() == together.report()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_both_levels_arrive_whatever_the_order(policy: str) -> None:
+    selector = new_selector(policy)
+    pages = [settle(selector, order) for order in ("together", "clicks first", "revenue first")]
+    report = selector.report()
+    assert sum(link.views for link in report.links) == 6
+    assert sum(link.revenue_views for link in report.links) == 6
+    assert sum(link.clicks for link in report.links) == 3
+    assert sum(link.revenue for link in report.links) == pytest.approx(1.2)
+    assert report.n_pages == len(pages)
+    assert report.n_open_pages == 0
+
+
+def test_empty_feedback_says_none_came_and_none_says_not_yet() -> None:
+    selector = new_selector(Uniform())
+    page = selector.select()
+    selector.update(page)
+    selector.update(page, clicks=None, revenue=None)
+    assert link_report(selector, page.shown[0]).views == 0
+    selector.update(page, clicks=[])
+    row = link_report(selector, page.shown[0])
+    assert (row.views, row.revenue_views, row.clicks) == (1, 0, 0)
+    assert selector.report().n_open_pages == 1
+    selector.update(page, revenue={})
+    row = link_report(selector, page.shown[0])
+    assert (row.views, row.revenue_views, row.revenue) == (1, 1, 0.0)
+    assert selector.report().n_open_pages == 0
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_each_level_counts_its_own_views(policy: str) -> None:
+    selector = new_selector(policy, links=["a", "b"], n_slots=2)
+    pages = [selector.select() for _ in range(10)]
+    for page in pages:
+        selector.update(page, clicks=["a"])
+    for page in pages[3:7]:
+        selector.update(page, revenue={"a": 0.5})
+    row = link_report(selector, "a")
+    assert (row.views, row.revenue_views) == (10, 4)
+    assert row.click_rate.estimate == 1.0
+    assert row.revenue_rate.estimate == 0.5
+    assert selector.report().n_open_pages == 6
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_saying_the_same_again_changes_nothing(policy: str) -> None:
+    selector = new_selector(policy)
+    play(selector, 10)
+    page = selector.select()
+    clicked = page.shown[1]
+    selector.update(page, clicks=[clicked])
+    after_clicks = everything(selector)
+    selector.update(page, clicks=(clicked, clicked))
+    selector.update(page.id, clicks={clicked})
+    assert everything(selector) == after_clicks
+    selector.update(page, clicks=[clicked], revenue={clicked: 0.5, page.shown[0]: 0.0})
+    after_revenue = everything(selector)
+    selector.update(page, revenue={clicked: 0.5})
+    selector.update(page, clicks=[], revenue={page.shown[0]: 0.9})
+    assert everything(selector) == after_revenue, "a settled page was opened again"
+
+
+def test_revenue_settled_first_is_not_counted_again_with_the_clicks() -> None:
+    selector = new_selector()
+    page = selector.select()
+    revenue = {page.shown[0]: 0.5}
+    selector.update(page, revenue=revenue)
+    settled = everything(selector)
+    selector.update(page, revenue=revenue)
+    assert everything(selector) == settled
+    selector.update(page, clicks=[page.shown[0]], revenue=revenue)
+    row = link_report(selector, page.shown[0])
+    assert (row.views, row.revenue_views, row.revenue) == (1, 1, 0.5)
+
+
+def hidden_link(page: Decision) -> object:
+    return next(link for link in LINKS if link not in page.shown)
+
+
+FIRST, SECOND, HIDDEN = "first shown", "second shown", "not shown"
+
+
+@pytest.mark.parametrize("policy", ["con-ucb", "lexp", "cucb"])
+@pytest.mark.parametrize(
+    ("said", "wrong", "message"),
+    [
+        ({}, {"clicks": [HIDDEN]}, "`clicks` must be links shown on the page, got '"),
+        ({}, {"clicks": [FIRST, "stranger"]}, "`clicks` must be .* page, got 'stranger'"),
+        ({}, {"clicks": "blog"}, "`clicks` must be a collection of links, got 'blog'; write"),
+        ({}, {"clicks": 3}, "`clicks` must be a collection of hashable links, got 3"),
+        ({}, {"clicks": [[FIRST]]}, "`clicks` must be a collection of hashable links"),
+        ({}, {"revenue": {HIDDEN: 0.1}}, "`revenue` must be of links shown on the page, got '"),
+        ({}, {"revenue": {FIRST: -0.1}}, "`revenue` of '.*' must be a finite .* got -0.1"),
+        ({}, {"revenue": {FIRST: NAN}}, "`revenue` of '.*' must be a finite number .* got nan"),
+        ({}, {"revenue": {FIRST: INFINITE}}, "`revenue` of '.*' must be a finite .* got inf"),
+        ({}, {"revenue": {FIRST: Decimal("NaN")}}, "must be a finite .* got Decimal"),
+        ({}, {"revenue": {FIRST: "0.4"}}, "`revenue` of '.*' must be a finite .* got '0.4'"),
+        ({}, {"revenue": {FIRST: None}}, "`revenue` of '.*' must be a finite .* got None"),
+        ({}, {"revenue": [FIRST]}, "`revenue` must be a mapping of links to money, got"),
+        (
+            {},
+            {"clicks": [FIRST], "revenue": {SECOND: 0.4}},
+            "`revenue` must be of links that were clicked, got .*; report its click as well",
+        ),
+        (
+            {"clicks": [FIRST]},
+            {"revenue": {FIRST: 0.1, SECOND: 0.4}},
+            "`revenue` must be of links that were clicked, got '",
+        ),
+        (
+            {"revenue": {FIRST: 0.4}},
+            {"clicks": [SECOND]},
+            "`revenue` must be of links that were clicked, got '",
+        ),
+        ({"clicks": [FIRST]}, {"clicks": []}, r"`clicks` must be what was said before .*got \[\]"),
+        (
+            {"clicks": [FIRST]},
+            {"clicks": [FIRST, SECOND], "revenue": {FIRST: 0.1}},
+            r"`clicks` must be what was said before for this page \(\['[a-z-]+'\]\), got \['",
+        ),
+        (
+            {"revenue": {FIRST: 0.4}},
+            {"revenue": {FIRST: 0.5}},
+            r"`revenue` must be what was said before for this page \(\{'.*': 0.4\}\), got \{'.*0.5",
+        ),
+        ({"revenue": {FIRST: 0.4}}, {"revenue": {}}, r"`revenue` must be .* before .* got \{\}"),
+        ({}, {"clicks": [FIRST], "revenue": {FIRST: NAN}}, "`revenue` of '.*' must be a finite"),
+    ],
+)
+def test_feedback_that_cannot_be_is_refused_and_changes_nothing(
+    policy: str, said: dict[str, Any], wrong: dict[str, Any], message: str
+) -> None:
+    selector = new_selector(policy)
+    play(selector, 10)
+    page = selector.select()
+    names = {FIRST: page.shown[0], SECOND: page.shown[1], HIDDEN: hidden_link(page)}
+
+    def with_names(feedback: Any) -> Any:
+        if isinstance(feedback, dict):
+            return {names.get(key, key): with_names(value) for key, value in feedback.items()}
+        if isinstance(feedback, list):
+            return [with_names(part) for part in feedback]
+        return names.get(feedback, feedback) if isinstance(feedback, str) else feedback
+
+    selector.update(page, **with_names(said))
+    before = everything(selector)
+    with pytest.raises((InvalidFeedback, InvalidInput), match=message):
+        selector.update(page, **with_names(wrong))
+    assert everything(selector) == before
+
+
+def test_a_page_can_still_be_settled_after_an_error() -> None:
+    selector = new_selector()
+    page = selector.select()
+    with pytest.raises(InvalidFeedback):
+        selector.update(page, clicks=[page.shown[0]], revenue={page.shown[0]: -1.0})
+    selector.update(page, clicks=[page.shown[0]], revenue={page.shown[0]: 1.0})
+    row = link_report(selector, page.shown[0])
+    assert (row.views, row.clicks, row.revenue) == (1, 1, 1.0)
+
+
+@pytest.mark.parametrize(
+    "made_up",
+    [
+        "",
+        "page",
+        "-1",
+        "{token}",
+        "{token}-",
+        "{token}-0",
+        "{token}-4",
+        "{token}--1",
+        "{token}-01",
+        "{token}-1.0",
+        "{token}-²",
+        "{token}-1" + "0" * 5000,
+        "x{token}-1",
+        None,
+        1,
+        ["page"],
+    ],
+    ids=lambda made_up: repr(made_up)[:20],
+)
+def test_an_unknown_page_is_refused(made_up: Any) -> None:
+    selector = new_selector()
+    page = [selector.select() for _ in range(3)][-1]
+    token = page.id.rpartition("-")[0]
+    if isinstance(made_up, str):
+        made_up = made_up.replace("{token}", token)
+    before = everything(selector)
+    with pytest.raises(UnknownDecision, match="`page` must be a page of this selector, got "):
+        selector.update(made_up, clicks=[])
+    assert everything(selector) == before
+
+
+def test_the_page_of_another_selector_is_refused() -> None:
+    selector, other = new_selector(), new_selector()
+    selector.select()
+    with pytest.raises(UnknownDecision, match="use the page that `select` returned, or its id"):
+        selector.update(other.select(), clicks=[])
+
+
+def test_the_oldest_open_pages_are_forgotten_and_counted() -> None:
+    selector = new_selector(max_open_pages=3)
+    pages = [selector.select() for _ in range(5)]
+    assert selector.report().n_open_pages == 3
+    assert selector.report().n_forgotten_pages == 2
+    before = everything(selector)
+    for page in pages[:2]:
+        selector.update(page, clicks=[], revenue={})
+    assert everything(selector) == before
+    for page in pages[2:]:
+        selector.update(page, clicks=[], revenue={})
+    report = selector.report()
+    assert sum(link.views for link in report.links) == 6
+    assert report.n_open_pages == 0
+
+
+def test_numbers_of_any_kind_are_money() -> None:
+    selector = new_selector(Uniform(), links=["a"], n_slots=1)
+    for amount in (1, 0.25, Decimal("0.25"), np.float32(0.25), np.int64(1)):
+        selector.update(selector.select(), clicks=["a"], revenue={"a": amount})  # type: ignore[dict-item]
+    assert selector.report().links[0].revenue == 2.75
+
+
+def test_a_decision_can_be_kept_in_a_set_and_found_again() -> None:
+    selector = new_selector()
+    pages = {selector.select() for _ in range(4)}
+    assert len(pages) == 4
+    for page in pages:
+        selector.update(page, clicks=[], revenue={})
+    assert selector.report().n_open_pages == 0
+
+
+def test_money_is_scaled_and_what_is_above_is_clipped_and_counted() -> None:
+    selector = new_selector(links=["a", "b"], max_revenue=50.0)
+    for amounts in ({"a": 25.0, "b": 50.0}, {"a": 80.0, "b": 50.5}, {}):
+        selector.update(selector.select(), clicks=list(amounts), revenue=amounts)
+    report = selector.report()
+    assert report.n_clipped == 2
+    assert [link.revenue for link in report.links] == [75.0, 100.0]
+    assert [link.revenue_rate.estimate for link in report.links] == pytest.approx([25, 100 / 3])
+    assert knowledge(selector)["sums"][1] == [1.5, 2.0]
+
+
+def test_money_beyond_every_number_is_clipped_like_any_other() -> None:
+    selector = new_selector(links=["a"], n_slots=1, max_revenue=1e-300)
+    selector.update(selector.select(), clicks=["a"], revenue={"a": 1e300})
+    assert selector.report().n_clipped == 1
+    assert knowledge(selector)["sums"][1] == [1.0]
