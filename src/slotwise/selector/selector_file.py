@@ -58,6 +58,10 @@ def _pages_from_file(
         header["n_forgotten"],
         earlier={token: range(*ends) for token, ends in header["issued"].items()},
     )
+    n_slots = int(arrays["page_length"].sum())
+    for name in ("page_shown", "page_chances", "page_clicked", "page_revenue"):
+        if arrays[name].shape != (n_slots,):
+            raise ValueError(f"array {name} is {arrays[name].shape}, not ({n_slots},)")
     start = 0
     for number, length in zip(arrays["page_number"], arrays["page_length"], strict=True):
         slots = slice(start, start + length)
