@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from slotwise.figures.canvas import house_style
+from slotwise.figures.canvas import house_style, save_figure
 from slotwise.figures.end_labels import spread
 from slotwise.figures.style import FIXED_STROKES, display_name, measured, readable, strokes
 from slotwise.figures.themed_svg import ThemedSvg, dark_rules
@@ -81,11 +82,12 @@ def test_heights_far_enough_apart_stay() -> None:
     assert spread([30.0, 10.0, 20.0], 5.0, 0.0, 100.0).tolist() == [30.0, 10.0, 20.0]
 
 
-def test_a_themed_drawing_names_colours_and_keeps_ids_apart() -> None:
+def test_a_themed_drawing_names_colours_and_keeps_ids_apart(tmp_path: Path) -> None:
     with house_style():
         figure = Figure(figsize=(2, 2))
         figure.add_subplot().plot([0, 1], [0, 1], color="#0072b2")
-    one, other = ThemedSvg.of(figure, "a"), ThemedSvg.of(figure, "b")
+    (path,) = save_figure(figure, tmp_path, "line", ["svg"])
+    one, other = (ThemedSvg.of(path.read_text(), prefix) for prefix in ("a", "b"))
     assert one.startswith("<svg")
     assert "var(--c-0072b2, #0072b2)" in one
     assert "#0072b2" in one.colours

@@ -15,7 +15,7 @@ from slotwise.errors import InvalidInput
 from slotwise.figures.setting import Setting
 from slotwise.figures.style import INK, MUTED, RC
 
-__all__ = ["FORMATS", "house_style", "save_figure", "svg_text", "write_frame"]
+__all__ = ["FORMATS", "house_style", "save_figure", "write_frame"]
 
 FORMATS = ("svg", "png")
 PNG_DOTS_PER_INCH = 160
@@ -59,11 +59,6 @@ def save_figure(
         path.write_bytes(_rendered(figure, kind))
         written.append(path)
     return written
-
-
-def svg_text(figure: Figure) -> str:
-    """Return `figure` as the text of an SVG file."""
-    return _rendered(figure, "svg").decode()
 
 
 def _rendered(figure: Figure, kind: str) -> bytes:

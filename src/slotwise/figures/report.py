@@ -50,8 +50,10 @@ def write_report(
         for chapter in chapters:
             figure = draw(chapter.results)
             name = chapter.figure_name
-            figures += save_figure(figure, directory / "figures", name, FORMATS)
-            drawings[name] = ThemedSvg.of(figure, prefix=f"f{len(drawings)}")
+            written = save_figure(figure, directory / "figures", name, FORMATS)
+            figures += written
+            svg = written[FORMATS.index("svg")].read_text(encoding="utf-8")
+            drawings[name] = ThemedSvg.of(svg, prefix=f"f{len(drawings)}")
     colours = {INK, MUTED, GRID, BACKGROUND}.union(*(svg.colours for svg in drawings.values()))
     html, markdown = directory / "report.html", directory / "report.md"
     shared = {

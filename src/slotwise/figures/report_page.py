@@ -111,7 +111,7 @@ def _facts(setting: Setting) -> list[tuple[str, str]]:
     facts = [
         ("Experiment", str(config.get("experiment", ""))),
         ("Data", f"{setting.full_title}; {dataset.get('source', '')}".strip("; ")),
-        ("Notes", str(dataset.get("notes", ""))),
+        ("Notes", _sentences(dataset.get("notes", ""))),
         ("Links, slots", f"{config['n_links']}, {config['n_slots']}"),
         ("Floor", setting.floor_sentence.removeprefix("floor ")),
         ("Clicks that can be had", readable(optimum.get("attainable_clicks", float("nan")))),
@@ -125,6 +125,10 @@ def _facts(setting: Setting) -> list[tuple[str, str]]:
         took = f"{seconds['wall']:.1f} s, of processors {seconds['cpu']:.1f} s"
         facts.append(("Time", took))
     return [(name, value) for name, value in facts if value and value != "–"]
+
+
+def _sentences(notes: str | Sequence[str]) -> str:
+    return notes if isinstance(notes, str) else "; ".join(notes)
 
 
 def _bound_rows(results: Results, setting: Setting) -> list[tuple[str, list[str]]]:

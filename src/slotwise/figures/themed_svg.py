@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 
-from matplotlib.figure import Figure
-
-from slotwise.figures.canvas import svg_text
 from slotwise.figures.style import on_dark
 
 __all__ = ["ThemedSvg", "dark_rules"]
@@ -22,10 +19,9 @@ class ThemedSvg(str):
     """
 
     @classmethod
-    def of(cls, figure: Figure, prefix: str) -> ThemedSvg:
-        """Render `figure`; `prefix` must be its own in the page and fit for an id."""
-        text = svg_text(figure)
-        text = text[text.index("<svg") :]
+    def of(cls, svg: str, prefix: str) -> ThemedSvg:
+        """Read the text of an SVG file; `prefix` must be its own in the page, fit for an id."""
+        text = svg[svg.index("<svg") :]
         text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
         text = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', text)
         text = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', text)

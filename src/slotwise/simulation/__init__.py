@@ -1,19 +1,26 @@
 """An experiment in, a results file out."""
 
 from slotwise.simulation.experiment import Experiment, label_policies, oracle
-from slotwise.simulation.experiment_file import load_experiment
+from slotwise.simulation.experiment_file import ExperimentFile, load_experiment
 from slotwise.simulation.results import Curve, Results, SummaryRow
 from slotwise.simulation.run import PlainPythonNote, run_experiment, simulate
+from slotwise.simulation.series import Planned, run_series
+from slotwise.simulation.shipped import experiment_path, shipped_experiments
 
 __all__ = [
     "Curve",
     "Experiment",
+    "ExperimentFile",
     "PlainPythonNote",
+    "Planned",
     "Results",
     "SummaryRow",
+    "experiment_path",
     "label_policies",
     "load_experiment",
     "oracle",
     "run_experiment",
+    "run_series",
+    "shipped_experiments",
     "simulate",
 ]

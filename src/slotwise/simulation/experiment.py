@@ -17,6 +17,7 @@ from slotwise.errors import InvalidInput
 from slotwise.policies import FixedMix, Policy, policy_settings
 from slotwise.problem import Problem
 from slotwise.selection import Solution, solve
+from slotwise.simulation.fingerprint import code_fingerprint, environment_fingerprint
 from slotwise.version import __version__
 
 __all__ = ["Experiment", "label_policies", "oracle"]
@@ -85,6 +86,9 @@ class Experiment:
                 **self.dataset,
             },
             "environment": type(self.environment).__name__,
+            "environment_fingerprint": environment_fingerprint(self.environment, self.n_rounds),
+            "views_per_round": self.environment.views_per_round,
+            "delays": list(self.environment.delays),
             "n_links": problem.n_links,
             "n_slots": problem.n_slots,
             "click_floor": problem.click_floor,
@@ -94,6 +98,7 @@ class Experiment:
             "n_runs": self.n_runs,
             "seed": self.seed,
             "version": __version__,
+            "code": code_fingerprint(),
             "commit": current_commit(),
             "levels": list(problem.levels),
             "optimum": {
@@ -111,24 +116,39 @@ class Experiment:
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in settings.items()}
+    """Return settings as JSON has them; what it has not, a user's own objects, by its words."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.ndarray | np.generic):
+            return value.tolist()
+        if isinstance(value, list | tuple):
+            return [plain(one) for one in value]
+        if isinstance(value, Mapping):
+            return {str(key): plain(one) for key, one in value.items()}
+        return value if isinstance(value, str | int | float | None) else repr(value)
+
+    return {name: plain(value) for name, value in settings.items()}
 
 
 @cache
 def current_commit() -> str | None:
-    """Return the commit of the source tree that this package runs from, if it is one."""
-    here = Path(__file__).parent
+    """Return the commit of the source tree that this package runs from, if it is one.
+
+    It ends in "-dirty" where the tree has changes that are not committed.
+    """
+    here = Path(__file__)
+
+    def git(*command: str) -> str:
+        asked = ["git", "-C", str(here.parent), *command]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True)
+        return done.stdout.strip()
+
     try:
-        found = subprocess.run(
-            ["git", "-C", str(here), "rev-parse", "--short=12", "HEAD"],
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
+        # Installed into somebody's project, the repository around it is not ours.
+        git("ls-files", "--error-unmatch", here.name)
+        return git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip()
 
 
 def label_policies(policies: Iterable[Policy] | Mapping[str, Policy]) -> dict[str, Policy]:

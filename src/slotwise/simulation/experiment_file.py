@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pydantic
 
-from slotwise.environments import (
-    BernoulliLinks,
-    BetaRevenueLinks,
-    Environment,
-    IntervalLinks,
-    LateFeedback,
-    drift_towards,
-)
-from slotwise.environments.datasets import Dataset, load_dataset
+from slotwise.environments import Environment
+from slotwise.environments.datasets import DATASETS, Dataset, LookAlike, load_dataset
 from slotwise.errors import InvalidConfig, MissingData, SlotwiseError
 from slotwise.policies import Policy, make_policy
 from slotwise.problem import Problem
+from slotwise.simulation.environment_section import Bernoulli, EnvironmentSection, Section
 from slotwise.simulation.experiment import Experiment, oracle
 
 __all__ = ["ExperimentFile", "load_experiment"]
@@ -31,68 +26,80 @@ __all__ = ["ExperimentFile", "load_experiment"]
 def _number(value: Any) -> Any:
     """Read "1/72" as a number, so that files can say what the paper says."""
     if isinstance(value, str) and "/" in value:
-        return float(Fraction(value))
+        try:
+            return float(Fraction(value))
+        except ZeroDivisionError as error:
+            raise ValueError("a fraction must not divide by 0") from error
     return value
 
 
-class _Section(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
-
-
-class PolicyEntry(_Section):
+class PolicySection(Section):
     """One policy of an experiment; "oracle" stands for the best fixed mix."""
 
     name: str
     label: str | None = None
-    settings: dict[str, Annotated[Any, pydantic.BeforeValidator(_number)]] = {}
+    settings: dict[str, Annotated[Any, pydantic.BeforeValidator(_number)]] = pydantic.Field({})
 
 
-class EnvironmentEntry(_Section):
-    """How the rates of the data set turn into feedback."""
-
-    kind: Literal["bernoulli", "beta", "interval", "late", "drifting"] = "bernoulli"
-    concentration: float = 4.0
-    views_per_round: int = 100
-    click_delay: int = 0
-    revenue_delay: int = 0
-    drift_seed: int = 1
-    drift_strength: float = 0.5
-
-
-class ExperimentFile(_Section):
+class ExperimentFile(Section):
     """The keys of an experiment's TOML file.
 
     `original` names the loader of the original files, used instead of `dataset` when a folder
-    with them is given.
+    with them is given. `n_slots`, `click_floor` and `failure_probability` are those of the
+    data set unless they are given here.
     """
 
     title: str
     dataset: str
     original: str | None = None
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = pydantic.Field({})
     n_slots: int | None = None
     click_floor: float | None = None
     failure_probability: float | None = None
     n_rounds: int = 50_000
     n_runs: int = 200
     seed: int = 1
-    environment: EnvironmentEntry = EnvironmentEntry()
-    policies: list[PolicyEntry]
+    environment: EnvironmentSection = Bernoulli()
+    policies: list[PolicySection] = pydantic.Field(min_length=1)
+
+    _path: Path = pydantic.PrivateAttr(Path("experiment"))
 
     def experiment(self, directory: Path | None = None) -> Experiment:
         """Return the experiment, on the original data where `directory` holds it."""
-        data = self._load(directory)
-        return self._of(data)
+        with self._blaming("dataset"):
+            data = self._load(directory)
+        with self._blaming("environment"):
+            environment = self.environment.environment(data)
+        with self._blaming():
+            problem = Problem(data.n_links, data.n_slots, data.click_floor, horizon=self.n_rounds)
+            return Experiment(
+                environment,
+                problem,
+                self._policies(environment, problem, data.failure_probability),
+                self.n_runs,
+                self.seed,
+                title=self.title,
+                failure_probability=data.failure_probability,
+                dataset={
+                    "name": data.name,
+                    "title": data.title,
+                    "look_alike": data.look_alike,
+                    "source": data.source,
+                    "notes": list(data.notes),
+                },
+            )
 
     def _load(self, directory: Path | None) -> Dataset:
         if self.original is not None and directory is not None:
             try:
                 return self._with_page(load_dataset(self.original, directory))
             except MissingData as missing:
-                data = load_dataset(self.dataset, None, **self.options)
                 note = f"look-alike used instead of {self.original}: {missing}"
-                return self._with_page(data, note)
-        return self._with_page(load_dataset(self.dataset, directory, **self.options))
+                return self._with_page(load_dataset(self.dataset, **self.options), note)
+        is_built_in = isinstance(DATASETS.get(self.dataset), LookAlike)
+        return self._with_page(
+            load_dataset(self.dataset, None if is_built_in else directory, **self.options)
+        )
 
     def _with_page(self, data: Dataset, note: str | None = None) -> Dataset:
         changes: dict[str, Any] = {
@@ -104,61 +111,43 @@ class ExperimentFile(_Section):
             changes["notes"] = (*data.notes, note)
         return dataclasses.replace(data, **changes) if changes else data
 
-    def _of(self, data: Dataset) -> Experiment:
-        environment = _environment(self.environment, data)
-        problem = Problem(data.n_links, data.n_slots, data.click_floor, horizon=self.n_rounds)
-        return Experiment(
-            environment,
-            problem,
-            _policies(self.policies, environment, problem, data.failure_probability),
-            self.n_runs,
-            self.seed,
-            title=self.title,
-            failure_probability=data.failure_probability,
-            dataset={
-                "name": data.name,
-                "title": data.title,
-                "look_alike": data.look_alike,
-                "source": data.source,
-                "notes": list(data.notes),
-            },
-        )
+    def _policies(
+        self, environment: Environment, problem: Problem, failure_probability: float
+    ) -> Mapping[str, Policy]:
+        policies: dict[str, Policy] = {}
+        for place, entry in enumerate(self.policies):
+            label = entry.label or entry.name
+            with self._blaming(f"policies.{place}"):
+                if label in policies:
+                    raise InvalidConfig(f"`label` must be different for each, got {label!r}")
+                if entry.name == "oracle":
+                    n_rounds = problem.horizon or 0
+                    policy: Policy = oracle(
+                        environment, problem.n_slots, problem.click_floor, n_rounds
+                    )
+                else:
+                    settings = dict(entry.settings)
+                    if entry.name == "con-ucb":
+                        settings.setdefault("failure_probability", failure_probability)
+                    policy = make_policy(entry.name, settings)
+                policy.start(problem)  # refuses here, not after an hour
+            policies[label] = policy
+        return policies
+
+    @contextmanager
+    def _blaming(self, key: str | None = None) -> Iterator[None]:
+        """Name the file and the key in an error; missing data are not the file's fault."""
+        try:
+            yield
+        except (MissingData, _Blamed):
+            raise
+        except (SlotwiseError, TypeError, ValueError) as error:
+            where = f"{self._path}: `{key}`" if key else f"{self._path}"
+            raise _Blamed(f"{where}: {error}") from error
 
 
-def _environment(entry: EnvironmentEntry, data: Dataset) -> Environment:
-    rates = (data.click_rate, data.revenue_per_click)
-    if entry.kind == "beta":
-        return BetaRevenueLinks(*rates, concentration=entry.concentration)
-    if entry.kind == "interval":
-        return IntervalLinks(*rates, views_per_round=entry.views_per_round)
-    links = BernoulliLinks(*rates)
-    if entry.kind == "late":
-        return LateFeedback(links, entry.click_delay, entry.revenue_delay)
-    if entry.kind == "drifting":
-        return drift_towards(links, entry.drift_seed, strength=entry.drift_strength)
-    return links
-
-
-def _policies(
-    entries: list[PolicyEntry],
-    environment: Environment,
-    problem: Problem,
-    failure_probability: float,
-) -> Mapping[str, Policy]:
-    policies: dict[str, Policy] = {}
-    for entry in entries:
-        label = entry.label or entry.name
-        if label in policies:
-            raise InvalidConfig(f"policies: `label` must be different for each, got {label!r}")
-        if entry.name == "oracle":
-            n_rounds = problem.horizon or 0
-            policies[label] = oracle(environment, problem.n_slots, problem.click_floor, n_rounds)
-            continue
-        settings = dict(entry.settings)
-        if entry.name == "con-ucb":
-            settings.setdefault("failure_probability", failure_probability)
-        policies[label] = make_policy(entry.name, settings)
-    return policies
+class _Blamed(InvalidConfig):
+    """An error that names its file and key already."""
 
 
 def load_experiment(path: str | Path, changes: Mapping[str, Any] | None = None) -> ExperimentFile:
@@ -175,11 +164,18 @@ def load_experiment(path: str | Path, changes: Mapping[str, Any] | None = None) 
     except tomllib.TOMLDecodeError as error:
         raise InvalidConfig(f"{path}: {error}") from error
     try:
-        return ExperimentFile.model_validate({**keys, **(changes or {})})
+        file = ExperimentFile.model_validate({**keys, **(changes or {})})
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        got = "" if first["type"] == "missing" else f", got {first['input']!r}"
-        raise InvalidConfig(f"{path}: `{key}`: {first['msg']}{got}") from error
-    except SlotwiseError as error:
-        raise InvalidConfig(f"{path}: {error}") from error
+        raise InvalidConfig(f"{path}: {_first_problem(error)}") from error
+    file._path = path
+    return file
+
+
+def _first_problem(error: pydantic.ValidationError) -> str:
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "missing":
+        return f"`{key}` is missing"
+    if first["type"] == "extra_forbidden":
+        return f"`{key}` is no key of an experiment"
+    return f"`{key}`: {first['msg']}, got {first['input']!r}"

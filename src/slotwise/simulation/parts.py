@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +15,40 @@ from numpy.typing import NDArray
 
 __all__ = ["Parts"]
 
+DECIDING = (
+    "version",
+    "code",
+    "environment",
+    "environment_fingerprint",
+    "n_slots",
+    "floors",
+    "levels",
+    "n_rounds",
+    "seed",
+)
+"""The settings that decide a policy's run, beside the policy itself."""
+
 
 class Parts:
     """A folder with one small file for each finished run of each policy.
 
-    It belongs to one experiment: the folder is named after a digest of its settings, so a
-    changed experiment starts anew instead of mixing with the old one.
+    A run is filed under a digest of all that decides its numbers: the environment, the page,
+    the rounds, the seed, the policy's settings and slotwise's own code. So a changed
+    experiment starts anew, more runs or one more policy go on where fewer ended, and two
+    experiments may share a folder and what they have in common. The code of a policy of your
+    own is not looked at: remove the folder when you change it.
     """
 
-    def __init__(self, folder: Path, config: dict[str, Any]) -> None:
-        deciding = {name: value for name, value in config.items() if name not in _NOT_DECIDING}
-        digest = hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
-        self._folder = folder / digest
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         self._root = folder
+        setting = {name: config[name] for name in DECIDING}
+        self._folders = {
+            policy["label"]: folder / _digest([setting, policy["name"], policy["settings"]])
+            for policy in config["policies"]
+        }
 
     def _file(self, label: str, run: int) -> Path:
-        name = hashlib.sha256(label.encode()).hexdigest()[:12]
-        return self._folder / f"{name}-{run:06d}.npy"
+        return self._folders[label] / f"{run:06d}.npy"
 
     def find(self, label: str, run: int) -> NDArray[np.float64] | None:
         """Return the record of a finished run, or None."""
@@ -42,19 +60,26 @@ class Parts:
 
     def keep(self, label: str, run: int, record: NDArray[np.float64]) -> None:
         """Store the record of a finished run; the file appears whole or not at all."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         final = self._file(label, run)
+        final.parent.mkdir(parents=True, exist_ok=True)
         temporary = final.with_suffix(f".{os.getpid()}.tmp")
         with temporary.open("wb") as file:
             np.save(file, record, allow_pickle=False)
         temporary.replace(final)
 
+    def count(self, n_runs: int) -> int:
+        """Return how many of the first `n_runs` runs of all policies are finished."""
+        return sum(
+            self._file(label, run).is_file() for label in self._folders for run in range(n_runs)
+        )
+
     def discard(self) -> None:
-        """Remove the folder: its experiment is finished."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Remove the runs of these policies: their experiment is finished."""
+        for folder in self._folders.values():
+            shutil.rmtree(folder, ignore_errors=True)
         if self._root.is_dir() and not any(self._root.iterdir()):
             self._root.rmdir()
 
 
-_NOT_DECIDING = {"experiment", "dataset", "n_runs", "commit", "seconds"}
-"""Settings that change no number of a run: more runs go on where fewer ended."""
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

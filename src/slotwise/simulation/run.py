@@ -16,6 +16,8 @@ from slotwise.environments import Environment
 from slotwise.errors import InvalidInput
 from slotwise.policies import Policy
 from slotwise.problem import Problem
+from slotwise.selection import draw_page
+from slotwise.selection.compiled import is_compiled
 from slotwise.simulation.engine import DEFICIT, TOTAL, VIOLATION, is_machine_code, play_run
 from slotwise.simulation.experiment import Experiment, label_policies
 from slotwise.simulation.parts import Parts
@@ -95,11 +97,14 @@ def _thread_count(n_threads: int | None) -> int:
 
 
 def _note_plain_python(experiment: Experiment) -> None:
+    if not is_compiled(draw_page):
+        return  # the compiler is switched off, and whoever did that knows
     for label, policy in experiment.policies.items():
         if not is_machine_code(policy, experiment.environment):
             warnings.warn(
-                f"{label} runs as plain Python, some hundred times slower than compiled; decorate "
-                "its `choose` and `learn` with slotwise.compiled if numba can compile them",
+                f"{label} runs as plain Python, some hundred times slower than compiled; where "
+                "numba can compile them, decorate its `choose` and `learn` with "
+                "slotwise.policies.compiled",
                 PlainPythonNote,
                 stacklevel=4,
             )
@@ -115,8 +120,8 @@ def _all_records(
         label: {} for label in experiment.policies
     }
     missing: list[tuple[str, int]] = []
-    for label in experiment.policies:
-        for run in range(n_runs):
+    for run in range(n_runs):  # run by run, so that the time left is that of all policies
+        for label in experiment.policies:
             found = None if kept is None else kept.find(label, run)
             if found is None:
                 missing.append((label, run))

@@ -1,0 +1,98 @@
+"""`slotwise reproduce`: the paper's experimental section, from look-alikes or original files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from slotwise.cli._finals import claims_table, finals_table
+from slotwise.cli._progress import progress_bar
+from slotwise.cli.simulate import stop_sentence
+from slotwise.figures import write_report
+from slotwise.figures.claims import findings_of
+from slotwise.figures.sweep import is_sweep
+from slotwise.simulation import Planned, load_experiment, run_series, shipped_experiments
+
+__all__ = ["register"]
+
+FIGURES = ("figure-1-coupon", "figure-2-ads", "figure-2-ads-binding", "figure-3-edx")
+SWEEPS = ("gamma-sweep-coupon", "gamma-sweep-ads-binding", "gamma-sweep-edx")
+
+QUICK = {"n_rounds": 2_000, "n_runs": 6}
+
+HELP = """Run the paper's experiments again, draw its figures and judge its claims.
+
+Three data sets, and Ad-Clicks with a floor that binds; Con-UCB with the printed γ and with γ/72,
+LExp, CUCB, Exp3.M and the best fixed mix; then Con-UCB over many γ. Without --data the data are
+look-alikes, drawn from written recipes, and every figure says so. Ctrl-C keeps the runs that are
+finished; the same command goes on from there, and what is finished is not run again.
+
+Examples:
+
+  slotwise reproduce --quick
+
+  slotwise reproduce --out paper
+
+  slotwise reproduce --data downloads --runs 50
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+
+    @app.command("reproduce", help=HELP)
+    def reproduce(
+        quick: Annotated[
+            bool, typer.Option("--quick", help="Few runs of few rounds, to see it work.")
+        ] = False,
+        data: Annotated[
+            Path | None, typer.Option("--data", help="The directory with the original files.")
+        ] = None,
+        runs: Annotated[
+            int | None, typer.Option("--runs", help="Runs of each policy (at most 40 in sweeps).")
+        ] = None,
+        rounds: Annotated[int | None, typer.Option("--rounds", help="Rounds of a run.")] = None,
+        threads: Annotated[
+            int | None, typer.Option("--threads", help="Threads; one a core by default.")
+        ] = None,
+        out: Annotated[
+            Path, typer.Option("--out", help="The directory for results, figures and report.")
+        ] = Path("paper"),
+    ) -> None:
+        wanted = {"n_runs": runs, "n_rounds": rounds}
+        asked = {key: value for key, value in wanted.items() if value is not None}
+        plan = plan_paper((QUICK if quick else {}) | asked, data, out)
+        console = Console()
+        for note in dict.fromkeys(
+            note for planned in plan for note in planned.experiment.dataset["notes"]
+        ):
+            console.print(f"note: {note}", highlight=False, markup=False)
+        parts = out / "parts"
+        try:
+            with progress_bar("The paper, again") as progress:
+                results = run_series(plan, parts, n_threads=threads, progress=progress)
+        except KeyboardInterrupt:
+            typer.echo(f"stopped: {stop_sentence(plan, parts)}", err=True)
+            raise typer.Exit(130) from None
+        experiments = [each for each in results if not is_sweep(each)]
+        report = write_report(experiments, [each for each in results if is_sweep(each)], out)
+        for each in experiments:
+            console.print(finals_table(each))
+        console.print(claims_table([one for each in experiments for one in findings_of(each)]))
+        typer.echo(f"report: {report.html} and {report.markdown.name} beside it")
+
+
+def plan_paper(changes: dict[str, Any], data: Path | None, out: Path) -> list[Planned]:
+    """Return the experiments of the paper and the sweeps, with their places in `out`."""
+    shipped = shipped_experiments()
+    plan = []
+    for name in (*FIGURES, *SWEEPS):
+        file = load_experiment(shipped[name], changes)
+        if name in SWEEPS:
+            most_runs = load_experiment(shipped[name]).n_runs
+            file = file.model_copy(update={"n_runs": min(file.n_runs, most_runs)})
+        plan.append(Planned(file.experiment(data), out / "results" / f"{name}.parquet"))
+    return plan

@@ -1,0 +1,74 @@
+"""What decides the numbers of a run, in a few letters: code and environment."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slotwise.environments import Environment
+
+__all__ = ["code_fingerprint", "environment_fingerprint"]
+
+PACKAGE = Path(__file__).parent.parent
+DECIDING = (
+    "problem.py",
+    "selection",
+    "policies",
+    "environments",
+    "simulation/engine.py",
+    "simulation/experiment.py",
+)
+"""The parts of the package in which a change may change a number of a run."""
+
+LENGTH = 16
+
+
+@cache
+def code_fingerprint() -> str:
+    """Return a digest of the sources that decide numbers, equal for equal sources.
+
+    A version number would not do: between two versions the code changes often.
+    """
+    digest = hashlib.sha256()
+    for part in DECIDING:
+        path = PACKAGE / part
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.relative_to(PACKAGE).as_posix().encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:LENGTH]
+
+
+def environment_fingerprint(environment: Environment, n_rounds: int) -> str:
+    """Return a digest of all that an environment answers from.
+
+    >>> from slotwise.environments import BernoulliLinks, LateFeedback
+    >>> links = BernoulliLinks([0.5, 0.2], [0.1, 0.9])
+    >>> late, later = LateFeedback(links, 1, 2), LateFeedback(links, 1, 3)
+    >>> environment_fingerprint(late, 100) == environment_fingerprint(later, 100)
+    False
+    """
+    digest = hashlib.sha256()
+    serving = environment.serving
+    for name in (serving.__module__, serving.__qualname__, *environment.levels):
+        digest.update(f"{name};".encode())
+    world = environment.world(n_rounds)
+    numbers = (environment.views_per_round, environment.delays, environment.rates(n_rounds))
+    for value in _leaves((world, numbers)):
+        array = np.asarray(value)
+        digest.update(f"{array.dtype.str}{array.shape};".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:LENGTH]
+
+
+def _leaves(value: Any) -> Iterable[Any]:
+    """Yield the arrays and numbers inside tuples of tuples."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _leaves(part)
+    else:
+        yield value

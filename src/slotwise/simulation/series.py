@@ -1,0 +1,96 @@
+"""Experiments into results files, one after another: finished ones are not run again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slotwise.errors import MissingData, UnsupportedState
+from slotwise.simulation.experiment import Experiment
+from slotwise.simulation.parts import Parts
+from slotwise.simulation.results import Results
+from slotwise.simulation.run import run_experiment
+
+__all__ = ["Planned", "finished_results", "kept_runs", "run_series"]
+
+SeriesProgress = Callable[[float], None]
+"""Told the share of the work that is done, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """An experiment and the results file it is to leave."""
+
+    experiment: Experiment
+    path: Path
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs it has, over all policies."""
+        return self.experiment.n_runs * len(self.experiment.policies)
+
+    @property
+    def work(self) -> float:
+        """How much there is to do, in slots filled: what the time it takes goes by, roughly."""
+        return float(self.n_runs * self.experiment.n_rounds * self.experiment.problem.n_slots)
+
+
+def run_series(
+    plan: Sequence[Planned],
+    parts: Path,
+    *,
+    n_threads: int | None = None,
+    progress: SeriesProgress | None = None,
+) -> list[Results]:
+    """Run what is not yet done of all experiments; return their results, which lie in files.
+
+    Experiments share `parts`, and with it the runs they have in common. When all are done it
+    is emptied; until then, after Ctrl-C, the same call goes on where this one ended.
+    """
+    results = []
+    all_work = sum(planned.work for planned in plan)
+    work_done = 0.0
+    for planned in plan:
+
+        def tell(
+            n_done: int, n_runs: int, before: float = work_done, own: float = planned.work
+        ) -> None:
+            if progress is not None:
+                progress((before + own * n_done / n_runs) / all_work)
+
+        found = finished_results(planned)
+        if found is None:
+            found = run_experiment(
+                planned.experiment, n_threads=n_threads, parts=parts, progress=tell
+            )
+            found.save(planned.path)
+        results.append(found)
+        work_done += planned.work
+        tell(0, 1, work_done)
+    for planned in plan:
+        Parts(parts, planned.experiment.config()).discard()
+    return results
+
+
+def finished_results(planned: Planned) -> Results | None:
+    """Return what the results file holds if it is of exactly this experiment, else None."""
+    try:
+        found = Results.load(planned.path)
+    except (MissingData, UnsupportedState):
+        return None
+    wanted = json.loads(json.dumps(planned.experiment.config()))
+    told_apart = {*wanted, *found.config} - {"commit", "seconds"}
+    is_same = all(found.config.get(key) == wanted.get(key) for key in told_apart)
+    return found if is_same and found.n_runs == planned.experiment.n_runs else None
+
+
+def kept_runs(plan: Sequence[Planned], parts: Path) -> int:
+    """Return how many runs of the plan are on disk, in results files or as parts."""
+    return sum(
+        planned.n_runs
+        if finished_results(planned) is not None
+        else Parts(parts, planned.experiment.config()).count(planned.experiment.n_runs)
+        for planned in plan
+    )

@@ -1,0 +1,44 @@
+"""The experiments that come with slotwise: one TOML file for each figure, and some of our own."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from slotwise.errors import MissingData, UnknownName
+
+__all__ = ["experiment_path", "shipped_experiments"]
+
+PACKAGE = Path(__file__).parent.parent
+
+
+def shipped_experiments() -> dict[str, Path]:
+    """Return the file of every shipped experiment by its name.
+
+    An installed package has them inside; a source checkout beside `src`.
+
+    >>> "figure-1-coupon" in shipped_experiments()
+    True
+    """
+    for folder in (PACKAGE / "experiments", PACKAGE.parent.parent / "experiments"):
+        found = {path.stem: path for path in sorted(folder.glob("*.toml"))}
+        if found:
+            return found
+    raise MissingData(f"no experiments beside {PACKAGE}; install slotwise again")
+
+
+def experiment_path(file_or_name: str | Path) -> Path:
+    """Return the file given, or the shipped experiment of that name.
+
+    >>> experiment_path("figure-1-coupon").name
+    'figure-1-coupon.toml'
+    """
+    path = Path(file_or_name)
+    if path.suffix or path.exists():
+        return path
+    shipped = shipped_experiments()
+    if path.name in shipped and path.name == str(file_or_name):
+        return shipped[path.name]
+    close = difflib.get_close_matches(path.name, shipped, n=1)
+    advice = f"did you mean {close[0]!r}?" if close else f"shipped are {', '.join(shipped)}"
+    raise UnknownName(f"no experiment file {file_or_name}, and no shipped one; {advice}")
