@@ -89,7 +89,9 @@ def _capped_sum(relative: Floats, cap: float) -> tuple[int, float]:
     n_links = len(relative)
     for link in range(0, n_links - 1, 2):
         even, odd = relative[link], relative[link + 1]
-        n_capped += (even >= cap) + (odd >= cap)
+        # one by one: interpreted, the sum of two numpy booleans is their "or"
+        n_capped += even >= cap
+        n_capped += odd >= cap
         rest_even += even if even < cap else 0.0
         rest_odd += odd if odd < cap else 0.0
     if n_links % 2 == 1:
