@@ -26,7 +26,8 @@ def see(state: Any, link: int, clicked: float, revenue: float) -> None:
 
 def choose(state: Any) -> list[float]:
     POLICY.choose(state, np.random.default_rng(1))
-    return dense_probabilities(state.mix).tolist()
+    chances: list[float] = dense_probabilities(state.mix).tolist()
+    return chances
 
 
 def test_nothing_known_and_the_floor_out_of_reach() -> None:

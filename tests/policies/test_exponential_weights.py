@@ -26,7 +26,7 @@ def state_with(policy: Policy, problem: Problem, weights: Floats) -> Any:
     """Return a state with these weights, mixed."""
     knowledge = policy.knowledge(policy.start(problem))
     state: Any = policy.restore(problem, {**knowledge, "log_weights": np.log(weights)})
-    policy.choose(state, np.random.default_rng(1))
+    type(policy).choose(state, np.random.default_rng(1))
     return state
 
 
@@ -119,7 +119,7 @@ def test_what_a_page_teaches_is_right_on_average(policy: Policy) -> None:
         if page < 200:
             np.testing.assert_array_equal(probabilities, chances[shown])
             taught: Any = policy.restore(problem, policy.knowledge(state))
-            policy.learn(taught, 1, shown, probabilities, np.ones(3), REVENUE[shown])
+            type(policy).learn(taught, 1, shown, probabilities, np.ones(3), REVENUE[shown])
             growth = policy.knowledge(taught)["log_weights"] - before
             expected = np.zeros(6)
             expected[shown] = state.rule.step * REVENUE[shown] / probabilities
@@ -140,9 +140,9 @@ def test_capped_links_keep_their_weight(policy: Policy) -> None:
     assert 0 in capped
     before = policy.knowledge(state)["log_weights"]
     shown = np.concatenate([capped[:1], others])
-    policy.learn(state, 0, shown, chances[shown], np.ones(3), CLICKS[shown])
-    policy.learn(state, 0, shown, chances[shown], np.ones(3), CLICKS[shown])
-    policy.learn(state, 1, shown, chances[shown], np.ones(3), REVENUE[shown])
+    type(policy).learn(state, 0, shown, chances[shown], np.ones(3), CLICKS[shown])
+    type(policy).learn(state, 0, shown, chances[shown], np.ones(3), CLICKS[shown])
+    type(policy).learn(state, 1, shown, chances[shown], np.ones(3), REVENUE[shown])
     after = policy.knowledge(state)["log_weights"]
     assert after[capped].tolist() == before[capped].tolist()
     assert np.all(after[others] > before[others])
@@ -193,7 +193,7 @@ def test_weights_far_apart_still_make_a_page(policy: Policy, log_gap: float) -> 
     logs = np.array([0.0, log_gap, 1.0, 0.0])
     knowledge = {**policy.knowledge(policy.start(problem)), "log_weights": logs}
     state: Any = policy.restore(problem, knowledge)
-    policy.choose(state, np.random.default_rng(1))
+    type(policy).choose(state, np.random.default_rng(1))
     chances = dense_probabilities(state.mix)
     assert chances.sum() == pytest.approx(2.0, abs=1e-9)
     assert chances[1] == 1.0

@@ -1,0 +1,155 @@
+"""The shipped contract over every registered policy, and over one that a user might write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from slotwise.policies import POLICIES, ConUCB, FixedMix, Policy, make_policy
+from slotwise.policies.counts import CountingPolicy, Counts, new_counts
+from slotwise.problem import Problem
+from slotwise.selection import Mix, new_mix
+from slotwise.testing import PolicyContract
+
+Floats = NDArray[np.float64]
+Links = NDArray[np.int64]
+
+PROBLEM = Problem(n_links=6, n_slots=2, click_floor=0.5, horizon=100)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+class TestRegistry(PolicyContract):
+    @pytest.fixture(autouse=True)
+    def _policy_name(self, name: str) -> None:
+        self.name = name
+
+    def make_policy(self, problem: Problem) -> Policy:
+        if self.name == FixedMix.name:
+            share = problem.n_slots / problem.n_links
+            return make_policy(self.name, {"probabilities": [share] * problem.n_links})
+        return make_policy(self.name)
+
+
+class TestConUCBWithNarrowBounds(PolicyContract):
+    """Bounds that leave 1 within a few views, so that floors bind and get out of reach."""
+
+    def make_policy(self, problem: Problem) -> Policy:
+        return ConUCB(gamma_scale=1 / 2000)
+
+
+class PopularState(NamedTuple):
+    n_slots: int
+    counts: Counts
+    mix: Mix
+
+
+def choose_popular(state: PopularState, rng: np.random.Generator) -> None:
+    """Show links in proportion to 1 + their clicks, none with more than certainty."""
+    weights = 1.0 + state.counts.sums[0]
+    chances = np.zeros(len(weights))
+    while True:
+        rest = chances < 1.0
+        n_left = state.n_slots - np.sum(~rest)
+        if n_left == 0:
+            chances[rest] = 0.0
+            break
+        chances[rest] = n_left * weights[rest] / weights[rest].sum()
+        if chances.max() <= 1.0:
+            break
+        chances[chances >= 1.0] = 1.0
+    state.mix.open[:] = np.arange(len(weights))
+    state.mix.chances[:] = chances
+    state.mix.sizes[:] = 0, len(weights), 0, 0
+
+
+def count(
+    state: PopularState,
+    level: int,
+    links: Links,
+    probabilities: Floats,
+    views: Floats,
+    outcomes: Floats,
+) -> None:
+    np.add.at(state.counts.views[level], links, views)
+    np.add.at(state.counts.sums[level], links, outcomes)
+
+
+@dataclass(frozen=True)
+class Popular(CountingPolicy):
+    """A policy in plain Python that nothing compiles."""
+
+    name: ClassVar[str] = "popular"
+    choose: ClassVar[Any] = staticmethod(choose_popular)
+    learn: ClassVar[Any] = staticmethod(count)
+
+    def start(self, problem: Problem) -> PopularState:
+        return PopularState(problem.n_slots, new_counts(problem), new_mix(problem.n_links))
+
+
+class TestPlainPython(PolicyContract):
+    def make_policy(self, problem: Problem) -> Policy:
+        return Popular()
+
+
+def choose_by_random_taste(state: PopularState, rng: np.random.Generator) -> None:
+    liking = rng.gamma(1.0 + state.counts.sums[0])
+    state.mix.sure[: state.n_slots] = np.argsort(-liking)[: state.n_slots]
+    state.mix.sizes[:] = state.n_slots, 0, 0, 0
+
+
+class RandomTaste(Popular):
+    """A policy that draws what it believes, so that each choice is certain given its draw."""
+
+    choose: ClassVar[Any] = staticmethod(choose_by_random_taste)
+
+
+class TestSampling(PolicyContract):
+    samples = True
+
+    def make_policy(self, problem: Problem) -> Policy:
+        return RandomTaste()
+
+
+def choose_and_forget(state: PopularState, rng: np.random.Generator) -> None:
+    choose_popular(state, rng)
+    state.counts.sums[0] *= 0.9
+
+
+class Forgetful(Popular):
+    """Breaks a law: what it knows depends on how often it was asked."""
+
+    choose: ClassVar[Any] = staticmethod(choose_and_forget)
+
+
+def choose_the_first(state: PopularState, rng: np.random.Generator) -> None:
+    by_clicks = np.argsort(-state.counts.sums[0], kind="stable")
+    state.mix.sure[: state.n_slots] = by_clicks[: state.n_slots]
+    state.mix.sizes[:] = state.n_slots, 0, 0, 0
+
+
+class Partial(Popular):
+    """Breaks a law: of links that tie it takes the first."""
+
+    choose: ClassVar[Any] = staticmethod(choose_the_first)
+
+
+def contract_for(policy: Policy) -> PolicyContract:
+    contract = PolicyContract()
+    contract.make_policy = lambda problem: policy  # type: ignore[method-assign]
+    return contract
+
+
+def test_the_contract_catches_a_choice_that_forgets() -> None:
+    with pytest.raises(AssertionError, match="sums"):
+        contract_for(Forgetful()).test_choosing_changes_nothing_learned(PROBLEM)
+
+
+def test_the_contract_catches_ties_broken_by_place() -> None:
+    with pytest.raises(AssertionError):
+        contract_for(Partial()).test_chance_alone_breaks_ties()
+    with pytest.raises(AssertionError):
+        contract_for(Partial()).test_equal_links_are_equally_likely(PROBLEM, 0.5)
