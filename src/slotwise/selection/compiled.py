@@ -11,14 +11,15 @@ from typing import Any, TypeVar
 
 import numba
 
-__all__ = ["compiled", "direct", "hot", "hot_loop", "is_compiled"]
+__all__ = ["compiled", "direct", "hot", "hot_loop", "inlined", "is_compiled"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _jit(function: Function, **options: bool) -> Function:
     jit: Any = numba.njit
-    jitted: Function = jit(nogil=True, error_model="numpy", **options)(function)
+    no_nan = {"nnan", "nsz"}  # nothing here is NaN; minima may then use vector instructions
+    jitted: Function = jit(nogil=True, error_model="numpy", fastmath=no_nan, **options)(function)
     return jitted
 
 
@@ -37,6 +38,15 @@ def hot(function: Function) -> Function:
     array and call, several times the arithmetic. Such a function must not create arrays.
     """
     return _jit(function, cache=True, _nrt=False)
+
+
+def inlined(function: Function) -> Function:
+    """Compile like `hot` a small step, and put its machine code where it is called.
+
+    Passing a tuple of arrays to a function means writing every array's seven words to the
+    stack; for a step of a few instructions that is most of the cost.
+    """
+    return _jit(function, cache=True, _nrt=False, forceinline=True)
 
 
 def hot_loop(function: Function) -> Function:

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import hot, inlined
 
 __all__ = ["cucb_bonus", "kl_lower", "kl_upper", "paper_gamma", "paper_upper"]
 
@@ -26,7 +26,7 @@ def paper_gamma(n_links: int, horizon: int, failure_probability: float, n_levels
     return 72.0 * math.log(4 * n_levels * n_links * horizon / failure_probability)
 
 
-@hot
+@inlined
 def paper_upper(total: float, n_views: float, gamma: float) -> float:
     """Return the upper bound of Con-UCB (the paper's equation for a-hat and g-hat).
 

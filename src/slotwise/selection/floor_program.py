@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import hot, inlined
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
 from slotwise.selection.price_search import (
     BINDING,
@@ -105,7 +105,7 @@ def set_links(program: Program, value: NDArray[np.float64], clicks: NDArray[np.f
         set_clicks(program, link, clicks[link])
 
 
-@hot
+@inlined
 def _leave_zone(program: Program, link: int, zone: int) -> None:
     sizes, place = program.sizes, program.place
     hole = place[link]
@@ -129,7 +129,7 @@ def _leave_zone(program: Program, link: int, zone: int) -> None:
         place[moved] = hole
 
 
-@hot
+@inlined
 def _enter_zone(program: Program, link: int, zone: int) -> None:
     sizes, place = program.sizes, program.place
     program.zone[link] = zone
@@ -150,7 +150,7 @@ def _enter_zone(program: Program, link: int, zone: int) -> None:
         sizes[N_TOP] += 1
 
 
-@hot
+@inlined
 def _note_change(program: Program, link: int) -> None:
     if not program.is_changed[link]:
         program.is_changed[link] = True
@@ -158,21 +158,21 @@ def _note_change(program: Program, link: int) -> None:
         program.sizes[N_CHANGED] += 1
 
 
-@hot
+@inlined
 def set_value(program: Program, link: int, value: float) -> None:
     """Change the value of one link; the next solve takes it in."""
     program.value[link] = value
     _note_change(program, link)
 
 
-@hot
+@inlined
 def set_clicks(program: Program, link: int, clicks: float) -> None:
     """Change the clicks of one link; the next solve takes it in."""
     program.clicks[link] = clicks
     _note_change(program, link)
 
 
-@hot
+@inlined
 def _zone_of(numbers: NDArray[np.float64], value: float, clicks: float) -> int:
     """Return the zone of a link: above or below the threshold at both ends of the prices."""
     own = numbers[VALUE_WEIGHT] * value
@@ -185,7 +185,7 @@ def _zone_of(numbers: NDArray[np.float64], value: float, clicks: float) -> int:
     return BAND
 
 
-@hot
+@inlined
 def _settle_changes(program: Program) -> None:
     """Move every changed link to the zone where it belongs now."""
     sizes, numbers = program.sizes, program.numbers
@@ -218,13 +218,35 @@ def _band_target(n_links: int, n_slots: int) -> float:
 
 @hot
 def _place_zones(program: Program) -> None:
-    """Give every link below TOP its zone."""
-    program.sizes[N_IN] = 0
-    program.sizes[N_BAND] = 0
-    for link in range(len(program.value)):
-        if program.zone[link] != TOP:
-            zone = _zone_of(program.numbers, program.value[link], program.clicks[link])
-            _enter_zone(program, link, zone)
+    """Give every link below TOP its zone, without a branch for any of them."""
+    sizes, numbers, zone = program.sizes, program.numbers, program.zone
+    value, clicks, inner, band = program.value, program.clicks, program.inner, program.band
+    value_weight, margin = numbers[VALUE_WEIGHT], numbers[MARGIN]
+    low_price, low_threshold = numbers[LOW_PRICE], numbers[LOW_THRESHOLD]
+    high_price, high_threshold = numbers[HIGH_PRICE], numbers[HIGH_THRESHOLD]
+    n_inner = n_band = 0
+    for link in range(len(value)):
+        own = value_weight * value[link]
+        at_low = own + low_price * clicks[link] - low_threshold
+        at_high = own + high_price * clicks[link] - high_threshold
+        is_top = zone[link] == TOP
+        is_in = (min(at_low, at_high) > margin) & (not is_top)
+        is_out = (max(at_low, at_high) < -margin) & (not is_top)
+        is_band = (not is_in) & (not is_out) & (not is_top)
+        inner[n_inner] = link
+        n_inner += is_in
+        band[n_band] = link
+        n_band += is_band
+        zone[link] = TOP * is_top + IN * is_in + BAND * is_band
+    for k in range(n_inner):
+        program.place[inner[k]] = k
+    for k in range(n_band):
+        link = band[k]
+        program.place[link] = k
+        program.band_value[k] = value[link]
+        program.band_clicks[k] = clicks[link]
+    sizes[N_IN] = n_inner
+    sizes[N_BAND] = n_band
 
 
 @hot
@@ -275,7 +297,7 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
         _place_zones(program)
 
 
-@hot
+@inlined
 def _band_holds(program: Program, price: Price) -> bool:
     """Say whether no link outside the band can change the answer found inside it."""
     numbers = program.numbers
@@ -292,7 +314,7 @@ def _band_holds(program: Program, price: Price) -> bool:
     return abs(price.threshold - threshold) < numbers[MARGIN] - tolerance
 
 
-@hot
+@inlined
 def _guess_price(program: Program) -> float:
     """Return the price at which the two links that shared the last slot tie now.
 
@@ -311,7 +333,7 @@ def _guess_price(program: Program) -> float:
     return last
 
 
-@hot
+@inlined
 def _band_floor(program: Program, floor: float) -> float:
     """Return the clicks that are left for the band to bring."""
     left = floor - program.sizes[N_TOP]
@@ -320,7 +342,7 @@ def _band_floor(program: Program, floor: float) -> float:
     return left
 
 
-@hot
+@inlined
 def _search_band(program: Program, n_slots: int, floor: float) -> Price:
     return search_price(
         program.band_value,
