@@ -1,8 +1,8 @@
 """The answer to a decision, written straight into JSON.
 
 A page is the one answer the service gives thousands of times a second, and most of it never
-changes: everything about a link but its place, token and probability is prepared once. The
-type of the answer is `DecideAnswer`; a test reads every answer back as one.
+changes while one version is published: only the signatures are made anew. The type of the
+answer is `DecideAnswer`; a test reads answers back as one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from slotwise.service.records import DecisionRecord, LinkRecord
+from slotwise.service.records import DecisionRecord, ShownLink
 from slotwise.service.runtime import Service
 from slotwise.service.tokens import TokenSigner
 
@@ -22,12 +22,17 @@ _MAX_PREPARED = 100_000
 
 
 class _Prepared(NamedTuple):
-    """The constant parts of one link's JSON, and the record they were made from."""
+    """What never changes about a link at its place while one version is published.
 
-    link: LinkRecord
-    start: str
-    middle: str
-    end: str
+    A click URL is `before`, the head of the page's tokens, `tail` as text, `after_tail`, and
+    the signature, which `after` follows.
+    """
+
+    shown: ShownLink
+    before: str
+    tail: bytes
+    after_tail: str
+    after: str
 
 
 class PageWriter:
@@ -37,7 +42,8 @@ class PageWriter:
         self._service = service
         self._signer = signer
         self._click_url = _text(f"{public_base}/r/")[:-1]
-        self._prepared: dict[tuple[str, str], _Prepared] = {}
+        # By the identity of the shown link: a version makes each of them once.
+        self._prepared: dict[int, _Prepared] = {}
         self._numbers: dict[float, str] = {}
         self._second = -1
         self._second_text = ""
@@ -45,29 +51,18 @@ class PageWriter:
     def write(self, decision: DecisionRecord) -> bytes:
         """Return the answer's JSON."""
         pool_id = decision.pool_id
-        link_of = self._service.link
+        page = self._signer.page(pool_id, decision.decision_id, decision.issued_us // 1000)
+        head, sign = page.head, page.sign
         prepared = self._prepared
-        numbers = self._numbers
-        shown = decision.shown
-        tokens = self._signer.sign_page(
-            pool_id,
-            decision.decision_id,
-            [one.link_id for one in shown],
-            decision.issued_us // 1000,
-        )
         parts = []
-        for one, token in zip(shown, tokens, strict=True):
-            link = link_of(pool_id, one.link_id)
-            known = prepared.get((pool_id, one.link_id))
-            if known is None or known[0] is not link:
-                known = self._prepare(link)
-            _, start, middle, end = known
-            chance = one.propensity
-            parts.append(
-                f'{start}{one.position}{middle}{token}","propensity":'
-                f"{numbers.get(chance) or self._number(chance)}{end}"
-            )
+        for shown in decision.shown:
+            known = prepared.get(id(shown))
+            if known is None or known[0] is not shown:
+                known = self._prepare(pool_id, shown)
+            _, before, tail, after_tail, after = known
+            parts.append(f"{before}{head}{after_tail}{sign(tail)}{after}")
         floor = decision.floor
+        number = self._number
         # Ids, policy names and statuses are made of characters that JSON leaves alone.
         return (
             f'{{"decision_id":"{decision.decision_id}","pool_id":"{pool_id}",'
@@ -75,23 +70,26 @@ class PageWriter:
             f'"policy":"{decision.policy}","policy_version":{decision.policy_version},'
             f'"holdout":{"true" if decision.holdout else "false"},'
             f'"fallback":{"true" if decision.fallback else "false"},'
-            f'"fallback_reason":{_text(decision.fallback) if decision.fallback else _EMPTY},'
-            f'"floor":{{"clicks":{self._number(floor.clicks)},'
-            f'"expected":{self._number(floor.expected)},'
-            f'"attainable":{self._number(floor.attainable)},"status":"{floor.status}"}},'
+            f'"fallback_reason":"{decision.fallback}",'
+            f'"floor":{{"clicks":{number(floor.clicks)},"expected":{number(floor.expected)},'
+            f'"attainable":{number(floor.attainable)},"status":"{floor.status}"}},'
             f'"links":[{",".join(parts)}]}}'
         ).encode()
 
-    def _prepare(self, link: LinkRecord) -> _Prepared:
+    def _prepare(self, pool_id: str, shown: ShownLink) -> _Prepared:
         if len(self._prepared) >= _MAX_PREPARED:
             self._prepared.clear()
+        link = self._service.link(pool_id, shown.link_id)
+        tail = f"{shown.position}~{shown.link_id}"
         made = _Prepared(
-            link,
-            f'{{"link_id":"{link.link_id}","position":',
-            f',"url":{_text(link.url)},"click_url":{self._click_url}',
-            f',"title":{_text(link.title)}}}',
+            shown,
+            f'{{"link_id":"{shown.link_id}","position":{shown.position},'
+            f'"url":{_text(link.url)},"click_url":{self._click_url}',
+            tail.encode(),
+            f"{tail}.",
+            f'","propensity":{shown.propensity!r},"title":{_text(link.title)}}}',
         )
-        self._prepared[link.pool_id, link.link_id] = made
+        self._prepared[id(shown)] = made
         return made
 
     def _number(self, number: float) -> str:
@@ -113,6 +111,3 @@ class PageWriter:
 
 def _text(value: str) -> str:
     return msgspec.json.encode(value).decode()
-
-
-_EMPTY = '""'

@@ -1,6 +1,6 @@
 """Click tokens: signed names of one shown link, safe to print on a public page.
 
-    v1.<key id>.<pool>~<decision>~<position>~<link>~<issued at, ms>.<HMAC-SHA-256, hex>
+    v1.<key id>.<pool>~<decision>~<issued at, ms>~<position>~<link>.<HMAC-SHA-256, hex>
 
 The token names the link and never its destination: the destination comes from the pool.
 Ids hold no `~`, and the signature no `.`, so the parts cannot run into each other.
@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from slotwise.errors import InvalidInput
 
-__all__ = ["ClickToken", "TokenSigner"]
+__all__ = ["ClickToken", "PageSigner", "TokenSigner"]
 
 _BLOCK = 64
 _MAX_TOKEN_CHARS = 512
@@ -26,9 +26,9 @@ class ClickToken(NamedTuple):
 
     pool_id: str
     decision_id: str
+    issued_at_ms: int
     position: int
     link_id: str
-    issued_at_ms: int
 
 
 class _Mac:
@@ -48,14 +48,36 @@ class _Mac:
         return outer.hexdigest()
 
 
+class PageSigner:
+    """Signs the links of one page.
+
+    `head` is what all its tokens begin with; a link's token is the head, the link's tail
+    (`position~link`), a dot and the tail's signature.
+    """
+
+    def __init__(self, head: str, mac: _Mac) -> None:
+        self.head = head
+        started = mac.inner.copy()
+        started.update(head.encode())
+        self._new_inner = started.copy
+        self._new_outer = mac.outer.copy
+
+    def sign(self, tail: bytes) -> str:
+        """Return the signature of a token with this tail."""
+        inner, outer = self._new_inner(), self._new_outer()
+        inner.update(tail)
+        outer.update(inner.digest())
+        return outer.hexdigest()
+
+
 class TokenSigner:
     """Signs with one secret and reads tokens of every secret it still knows.
 
     >>> signer = TokenSigner({"k1": b"0" * 32})
-    >>> [token] = signer.sign_page("home", "d1", ["l9"], 1700000000000)
+    >>> token = signer.token(ClickToken("home", "d1", 1700000000000, 1, "l9"))
     >>> signer.read(token)
-    ClickToken(pool_id='home', decision_id='d1', position=1, link_id='l9', \
-issued_at_ms=1700000000000)
+    ClickToken(pool_id='home', decision_id='d1', issued_at_ms=1700000000000, position=1, \
+link_id='l9')
     >>> signer.read(token.replace("l9", "l8")) is None
     True
     """
@@ -73,21 +95,15 @@ issued_at_ms=1700000000000)
         self._key_id = next(reversed(self._macs))
         self._mac = self._macs[self._key_id]
 
-    def sign_page(
-        self, pool_id: str, decision_id: str, link_ids: Iterable[str], issued_at_ms: int
-    ) -> list[str]:
-        """Return one token for each shown link, in page order."""
-        head = f"v1.{self._key_id}.{pool_id}~{decision_id}~"
-        new_inner, new_outer = self._mac.inner.copy, self._mac.outer.copy
-        tokens = []
-        # `_Mac.__call__` written out: this loop is most of what a decision costs.
-        for position, link_id in enumerate(link_ids, start=1):
-            signed = f"{head}{position}~{link_id}~{issued_at_ms}"
-            inner, outer = new_inner(), new_outer()
-            inner.update(signed.encode())
-            outer.update(inner.digest())
-            tokens.append(f"{signed}.{outer.hexdigest()}")
-        return tokens
+    def page(self, pool_id: str, decision_id: str, issued_at_ms: int) -> PageSigner:
+        """Return what signs the links of one page."""
+        return PageSigner(f"v1.{self._key_id}.{pool_id}~{decision_id}~{issued_at_ms}~", self._mac)
+
+    def token(self, click: ClickToken) -> str:
+        """Return the token that says `click`."""
+        page = self.page(click.pool_id, click.decision_id, click.issued_at_ms)
+        tail = f"{click.position}~{click.link_id}"
+        return f"{page.head}{tail}.{page.sign(tail.encode())}"
 
     def read(self, token: str) -> ClickToken | None:
         """Return what an authentic token says, None for any other text."""
@@ -101,5 +117,5 @@ issued_at_ms=1700000000000)
             return None
         if not hmac.compare_digest(mac(signed.encode("ascii")), signature):
             return None
-        pool_id, decision_id, position, link_id, issued_at_ms = payload.split("~")
-        return ClickToken(pool_id, decision_id, int(position), link_id, int(issued_at_ms))
+        pool_id, decision_id, issued_at_ms, position, link_id = payload.split("~")
+        return ClickToken(pool_id, decision_id, int(issued_at_ms), int(position), link_id)

@@ -11,7 +11,7 @@ import pytest
 
 from slotwise.service.keys import click_secrets
 from slotwise.service.server import BackgroundServer
-from slotwise.service.tokens import TokenSigner
+from slotwise.service.tokens import ClickToken, TokenSigner
 from tests.service.edge.conftest import Clock, problem_of
 from tests.service.edge.test_destinations import OPEN_REDIRECT_TRICKS
 
@@ -95,7 +95,7 @@ def test_a_forged_token_leads_nowhere(visitor: httpx.Client, page: dict[str, Any
     forged = [
         url[:-1] + ("0" if url[-1] != "0" else "1"),
         url.replace(page["decision_id"], "other"),
-        url.replace("~1~", "~2~"),
+        url.replace("~1~l", "~2~l"),
         url.replace("/r/v1.", "/r/v2."),
         url.rpartition(".")[0],
         url.rpartition(".")[0] + ".",
@@ -110,7 +110,7 @@ def test_a_forged_token_leads_nowhere(visitor: httpx.Client, page: dict[str, Any
 
 
 def test_a_token_signed_with_another_secret_leads_nowhere(visitor: httpx.Client, pool: str) -> None:
-    [token] = TokenSigner({"k1": bytes(32)}).sign_page(pool, "d", ["l1"], 5)
+    token = TokenSigner({"k1": bytes(32)}).token(ClickToken(pool, "d", 5, 1, "l1"))
     assert problem_of(visitor.get(f"/r/{token}"))["type"] == "unknown-token"
 
 
@@ -119,7 +119,7 @@ def test_a_signed_token_of_a_link_that_never_was_leads_nowhere(
 ) -> None:
     signer = TokenSigner(click_secrets(server.context.service.keys()))
     for pool_id, link_id in ((pool, "never"), ("never", "l1")):
-        [token] = signer.sign_page(pool_id, "d", [link_id], 5)
+        token = signer.token(ClickToken(pool_id, "d", 5, 1, link_id))
         assert problem_of(visitor.get(f"/r/{token}"))["type"] == "unknown-token"
 
 
