@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.errors import InvalidInput
 from slotwise.service.estimates import LinkRates, floor_report, solve_page
 from slotwise.service.page_mix import PageMix, uniform_probabilities
 from slotwise.service.policy_run import PolicyRun, problem_of
@@ -152,12 +154,13 @@ class Snapshot:
     def _probabilities_of(
         self, rest: Sequence[str], places: NDArray[np.int64], n_slots: int, click_floor: float
     ) -> Floats:
-        problem = problem_of(len(rest), n_slots, click_floor)
-        if self._run is None:
-            rates = LinkRates(*(column[places] for column in self.rates))
-            return solve_page(rates, n_slots, click_floor).probabilities
-        run = self._run.moved(problem, rest)
-        return run.probabilities(self._rng, 16 if len(rest) > MANY_LINKS else 64)
+        if self._run is not None:
+            problem = problem_of(len(rest), n_slots, click_floor)
+            with suppress(InvalidInput):  # a mix that is given link by link fits no other page
+                run = self._run.moved(problem, rest)
+                return run.probabilities(self._rng, 16 if len(rest) > MANY_LINKS else 64)
+        rates = LinkRates(*(column[places] for column in self.rates))
+        return solve_page(rates, n_slots, click_floor).probabilities
 
     def _floor_report(self, wish: Wish, places: NDArray[np.int64], chances: Floats) -> FloorReport:
         probabilities = np.zeros(len(self.link_ids))
