@@ -67,17 +67,20 @@ class Pool:
             raise InvalidInput.of(name, "different from each other", self.links[repeated])
         return np.array(found, dtype=np.int64)
 
-    def known_places(
-        self, links: Sequence[Link], chances: Sequence[float]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return places and chances of those links that are still in the pool."""
+    def known(
+        self, links: tuple[Link, ...], chances: tuple[float, ...]
+    ) -> tuple[tuple[Link, ...], tuple[float, ...]]:
+        """Return those links that are still in the pool, with their chances."""
         place = self._place
-        kept = [
-            (place[link], chance)
-            for link, chance in zip(links, chances, strict=True)
-            if link in place
-        ]
-        return np.array([at for at, _ in kept], np.int64), np.array([chance for _, chance in kept])
+        kept = [i for i, link in enumerate(links) if link in place]
+        if len(kept) == len(links):
+            return links, chances
+        return tuple([links[i] for i in kept]), tuple([chances[i] for i in kept])
+
+    def places_of(self, links: Sequence[Link]) -> NDArray[np.int64]:
+        """Return the places of links that are known to be in the pool."""
+        place = self._place
+        return np.array([place[link] for link in links], np.int64)
 
     def places_in(self, other: Pool) -> NDArray[np.int64]:
         """Return for each link its place in another pool, or -1."""

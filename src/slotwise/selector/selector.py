@@ -29,6 +29,8 @@ from slotwise.selector.selector_file import load_selector, save_selector
 
 __all__ = ["Selector"]
 
+NO_LINKS: tuple[Link, ...] = ()
+
 
 class Selector:
     """Choose links for page views and learn from what came of them.
@@ -115,17 +117,20 @@ class Selector:
 
     # Deciding
 
-    def select(self, exclude: Iterable[Link] = (), pin: Iterable[Link] = ()) -> Decision:
+    def select(
+        self, exclude: Iterable[Link] = NO_LINKS, pin: Iterable[Link] = NO_LINKS
+    ) -> Decision:
         """Choose the links of one page.
 
         Pinned links are on the page and excluded ones are not; the floor program is solved for
         the rest of the page, so the floor is still kept where it can be.
         """
         with self._lock:
-            pinned = self._pool.places("pin", pin)
-            excluded = self._pool.places("exclude", exclude)
-            if len(pinned) or len(excluded):
-                return self._select_restricted(pinned, excluded)
+            if pin is not NO_LINKS or exclude is not NO_LINKS:
+                pinned = self._pool.places("pin", pin)
+                excluded = self._pool.places("exclude", exclude)
+                if len(pinned) or len(excluded):
+                    return self._select_restricted(pinned, excluded)
             self._choose(self._state, self._rng)
             self._draw(self._state.mix, self._rng, self._shown, self._chances)
             shown = self._pool.links_at(self._shown.tolist())
@@ -191,19 +196,24 @@ class Selector:
                 self._learn_page(settled, new_clicks, new_revenue)
 
     def _learn_page(self, page: OpenPage, new_clicks: bool, new_revenue: bool) -> None:
-        places, chances = self._pool.known_places(page.shown, page.chances)
-        if not len(places):
+        shown, with_chances = self._pool.known(page.shown, page.chances)
+        if not shown:
             return
-        views = self._one_view[: len(places)]
-        shown = self._pool.links_at(places.tolist())
+        places = self._pool.places_of(shown)
+        chances = np.array(with_chances)
+        views = self._one_view[: len(shown)]
         if new_clicks and page.clicked is not None:
-            clicked = np.array([link in page.clicked for link in shown], dtype=np.float64)
+            clicked = np.zeros(len(shown))
+            for link in page.clicked:
+                if link in shown:
+                    clicked[shown.index(link)] = 1.0
             self._learn(CLICK, places, chances, views, clicked)
         if new_revenue and page.revenue is not None:
             earned = np.zeros(len(shown))
-            if page.revenue:
-                earned[:] = [page.revenue.get(link, 0.0) for link in shown]
-                earned = self._scaled(earned, views)
+            for link, amount in page.revenue.items():
+                if link in shown:
+                    self._n_clipped += amount > self._max_revenue
+                    earned[shown.index(link)] = min(1.0, amount / self._max_revenue)
             self._learn(REVENUE, places, chances, views, earned)
 
     def _scaled(
