@@ -193,6 +193,22 @@ def test_close_clicks_make_a_steep_price_that_is_still_exact() -> None:
     np.testing.assert_allclose(best.probabilities, [0.5, 0.0, 0.0, 0.5], atol=1e-6)
 
 
+@pytest.mark.parametrize("spread", [1e-4, 1e-6, 1e-8])
+def test_steep_prices_lose_nothing(spread: float) -> None:
+    # clicks 1e-9 apart and less come near the 1e-12 within which scores are equal
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        value, clicks = rng.random(6), 0.5 + spread * rng.random(6)
+        ordered = np.sort(clicks)
+        fewest, most = ordered[:2].sum(), ordered[-2:].sum()
+        floor = float(fewest + (most - fewest) * rng.uniform(0.3, 0.95))
+        exact = best_by_all_pages(
+            [Fraction(v) for v in value], [Fraction(c) for c in clicks], 2, Fraction(floor)
+        )
+        assert exact is not None
+        assert solve(value, clicks, 2, floor).value == pytest.approx(float(exact), abs=1e-9)
+
+
 def test_infeasible_says_the_most_clicks_that_can_be_had() -> None:
     best = solve([0.9, 0.1, 0.5, 0.4], [0.2, 0.8, 0.5, 0.5], n_slots=2, floor=1.5)
     assert best.status == "infeasible"

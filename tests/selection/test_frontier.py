@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from slotwise.errors import InvalidInput
+from slotwise.selection import frontier, solve
+from tests.reference.floor_program import best_clicks, clicks_of_best_value
+from tests.selection.instances import Instance, instances
+
+
+@settings(max_examples=150)
+@given(instances())
+def test_the_frontier_equals_solve_at_every_floor(instance: Instance) -> None:
+    value, clicks, n_slots, floor = instance
+    curve = frontier(value, clicks, n_slots)
+    assert curve.floors[0] == pytest.approx(clicks_of_best_value(value, clicks, n_slots))
+    assert curve.floors[-1] == pytest.approx(best_clicks(clicks, n_slots))
+    assert len(curve.floors) == len(curve.values) == len(curve.shadow_prices) + 1
+    assert np.all(np.diff(curve.floors) > 0.0)
+    assert np.all(np.diff(curve.shadow_prices) >= -1e-9 * (1.0 + curve.shadow_prices[:-1]))
+    rng = np.random.default_rng(len(value))
+    inside = rng.uniform(0.0, curve.floors[-1], 4)
+    corners = rng.choice(curve.floors, 4)
+    for one in [*inside, *corners, min(floor, curve.floors[-1])]:
+        best = solve(value, clicks, n_slots, one)
+        accuracy = 1e-9 * n_slots * (1.0 + min(best.shadow_price, 1e6))
+        assert curve.value_at(one) == pytest.approx(best.value, abs=accuracy)
+    for one in inside:
+        apart = np.abs(curve.floors - one).min() > 1e-6
+        if apart:
+            price = solve(value, clicks, n_slots, one).shadow_price
+            assert curve.shadow_price_at(one) == pytest.approx(price, rel=1e-6, abs=1e-6)
+
+
+def test_the_price_of_a_piece_is_its_slope() -> None:
+    rng = np.random.default_rng(4)
+    curve = frontier(rng.random(60), rng.random(60), n_slots=6)
+    slopes = -np.diff(curve.values) / np.diff(curve.floors)
+    np.testing.assert_allclose(slopes, curve.shadow_prices, rtol=1e-6)
+    assert len(curve.floors) > 5
+
+
+def test_links_all_equal_make_one_point() -> None:
+    curve = frontier([0.25] * 5, [0.5] * 5, n_slots=2)
+    assert curve.floors.tolist() == [1.0]
+    assert curve.values.tolist() == [0.5]
+    assert curve.shadow_prices.tolist() == []
+    assert curve.value_at(0.3) == 0.5
+    assert curve.shadow_price_at(0.3) == 0.0
+
+
+def test_out_of_reach_has_no_value_and_no_price() -> None:
+    curve = frontier([0.9, 0.1], [0.1, 0.9], n_slots=1)
+    assert math.isnan(curve.value_at(0.95))
+    assert math.isinf(curve.shadow_price_at(0.95))
+    assert curve.value_at(0.9) == pytest.approx(0.1)
+
+
+def test_bad_input_is_named() -> None:
+    with pytest.raises(InvalidInput, match=r"^`n_slots` must be from 1 to the number of links"):
+        frontier([0.9, 0.1], [0.1, 0.9], n_slots=3)
