@@ -42,21 +42,34 @@ def count_settled(
     `counted_from_us` has, for links whose statistics were reset, the time before which views
     no longer count. Pages are not reset.
     """
-    n_views: Counter[tuple[Group, str]] = Counter()
+    n_views: dict[Group, Counter[str]] = {"policy": Counter(), "holdout": Counter()}
     sums: Counter[tuple[Group, str]] = Counter()
     pages: dict[Group, PageCounters] = {}
+    n_empty: Counter[Group] = Counter()
     for view in views:
         decision, group = view.decision, group_of(view)
-        counted: Mapping[str, int] = _outcomes(view, level) if view.clicks else {}
-        for shown in decision.shown:
-            link_id = shown.link_id
-            if decision.issued_us >= counted_from_us.get(link_id, 0):
-                n_views[group, link_id] += 1
-                if link_id in counted:
-                    sums[group, link_id] += counted[link_id]
-        page = _page_increment(sum(counted.values()), level, decision.max_revenue_micros)
-        pages[group] = _sum_pages(pages[group], page) if group in pages else page
-    links = {key: _link_increment(n_views[key], sums[key], level) for key in n_views}
+        link_ids = [shown.link_id for shown in decision.shown]
+        if counted_from_us:
+            issued_us = decision.issued_us
+            link_ids = [item for item in link_ids if issued_us >= counted_from_us.get(item, 0)]
+        n_views[group].update(link_ids)
+        if not view.clicks:  # most pages: nothing can have counted
+            n_empty[group] += 1
+            continue
+        counted = _outcomes(view, level)
+        for link_id in link_ids:
+            if link_id in counted:
+                sums[group, link_id] += counted[link_id]
+        page = _page_increment(1, sum(counted.values()), level, decision.max_revenue_micros)
+        pages[group] = _sum_pages(pages.get(group, PageCounters()), page)
+    for group, n_pages in n_empty.items():
+        page = _page_increment(n_pages, 0, level, 1)
+        pages[group] = _sum_pages(pages.get(group, PageCounters()), page)
+    links = {
+        (group, link_id): _link_increment(n_shown, sums[group, link_id], level)
+        for group, counts in n_views.items()
+        for link_id, n_shown in counts.items()
+    }
     return Counters(links=links, pages=pages)
 
 
@@ -107,11 +120,14 @@ def _link_increment(n_views: int, total: int, level: Level) -> LinkCounters:
     return LinkCounters(revenue_views=n_views, revenue_micros=total)
 
 
-def _page_increment(total: int, level: Level, max_revenue_micros: int) -> PageCounters:
+def _page_increment(
+    n_pages: int, total: int, level: Level, max_revenue_micros: int
+) -> PageCounters:
+    """Count pages, at most one of which has an outcome."""
     if level == CLICKS:
-        return PageCounters(click_views=1, clicks=total, clicks_squared=total * total)
+        return PageCounters(click_views=n_pages, clicks=total, clicks_squared=total * total)
     share = (total * SHARE_UNIT + max_revenue_micros // 2) // max_revenue_micros
-    return PageCounters(revenue_views=1, revenue_micros=total, revenue_squared=share * share)
+    return PageCounters(revenue_views=n_pages, revenue_micros=total, revenue_squared=share * share)
 
 
 def _combine(first: Counters, second: Counters, sign: int) -> Counters:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.selection.compiled import compiled
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
 from slotwise.selection.rounding import INTEGRAL, draw_page
 from slotwise.service.records import FloorReport, ShownLink
@@ -14,6 +15,17 @@ from slotwise.service.records import FloorReport, ShownLink
 __all__ = ["PageMix", "uniform_probabilities"]
 
 Floats = NDArray[np.float64]
+
+MAX_AHEAD = 64
+
+
+@compiled
+def draw_pages(
+    mix: Mix, rng: np.random.Generator, pages: NDArray[np.int64], scratch: Floats
+) -> None:
+    """Draw as many pages as `pages` has rows."""
+    for page in pages:
+        draw_page(mix, rng, page, scratch)
 
 
 def uniform_probabilities(n_links: int, n_slots: int) -> Floats:
@@ -28,7 +40,9 @@ class PageMix:
     on the page by falling `scores`, or in the order they were drawn when there are none.
     `pinned` says which link has which position (1 is the first) whatever is drawn.
 
-    Drawing uses scratch arrays: callers must not draw from one mix at the same time.
+    Pages are drawn ahead, more the more are asked for: going into machine code costs several
+    times the drawing. Drawing uses scratch arrays: callers must not draw from one mix at the
+    same time.
     """
 
     def __init__(
@@ -47,10 +61,10 @@ class PageMix:
         self._pinned = dict(pinned or {})
         self._n_free = round(float(probabilities.sum()))
         self._rank = None if scores is None else _ranks(scores)
-        self._shown_at: dict[tuple[int, int], ShownLink] = {}
         self._mix = _arrange(probabilities, self._n_free)
         n_sure, n_open, n_tied, _ = self._mix.sizes.tolist()
-        self._drawn = np.zeros(max(self._n_free, 1), np.int64)
+        self._n_ahead = 1
+        self._ahead: list[list[int]] = []
         self._drawn_chances = np.zeros(max(self._n_free, 1))
         self._certain = None
         if n_open == 0 and (n_tied == 0 or self._n_free == 0):
@@ -65,38 +79,35 @@ class PageMix:
         """Draw a page, in page order."""
         if self._certain is not None:
             return self._certain
-        draw_page(self._mix, rng, self._drawn, self._drawn_chances)
-        return self._arrange_page(self._drawn.tolist())
+        if not self._ahead:
+            pages = np.zeros((self._n_ahead, len(self._drawn_chances)), np.int64)
+            draw_pages(self._mix, rng, pages, self._drawn_chances)
+            self._ahead = pages.tolist()
+            self._n_ahead = min(2 * self._n_ahead, MAX_AHEAD)
+        return self._arrange_page(self._ahead.pop())
 
     def _arrange_page(self, places: list[int]) -> tuple[ShownLink, ...]:
         if self._rank is not None:
             places.sort(key=self._rank.__getitem__)
+        link_ids, chances = self._link_ids, self._chances
         if not self._pinned:
             return tuple(
-                [self._shown(place, position) for position, place in enumerate(places, start=1)]
+                [
+                    ShownLink(link_ids[place], position, chances[place])
+                    for position, place in enumerate(places, start=1)
+                ]
             )
         page: list[ShownLink] = []
         rest, pins = iter(places), dict(self._pinned)
         for position in range(1, len(places) + len(pins) + 1):
             place = None if position in pins else next(rest, None)
             if place is not None:
-                page.append(self._shown(place, position))
+                page.append(ShownLink(link_ids[place], position, chances[place]))
             else:
                 # On a page shorter than asked for, the last pins move up.
                 link_id = pins.pop(position if position in pins else min(pins))
-                page.append(ShownLink(link_id=link_id, position=position, propensity=1.0))
+                page.append(ShownLink(link_id, position, 1.0))
         return tuple(page)
-
-    def _shown(self, place: int, position: int) -> ShownLink:
-        shown = self._shown_at.get((place, position))
-        if shown is None:
-            shown = ShownLink(
-                link_id=self._link_ids[place],
-                position=position,
-                propensity=self._chances[place],
-            )
-            self._shown_at[place, position] = shown
-        return shown
 
 
 def _ranks(scores: Floats) -> list[int]:

@@ -29,6 +29,7 @@ def lived_in(service: Service) -> list[str]:
     clicks = [click(page.shown[0].link_id, page.decision_id) for page in decisions[::2]]
     service.submit_events(clicks, T0 + 100).result()
     service.learn(FAR)
+    service.flush().result()
     return [page.decision_id for page in decisions]
 
 

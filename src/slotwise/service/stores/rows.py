@@ -226,12 +226,7 @@ def decision_from_row(row: Row) -> DecisionRecord:
         policy=row[8],
         policy_version=row[9],
         floor=FloorReport(clicks=clicks, expected=expected, attainable=attainable, status=status),
-        shown=tuple(
-            [
-                ShownLink(link_id=link_id, position=position, propensity=propensity)
-                for link_id, position, propensity in page.shown
-            ]
-        ),
+        shown=tuple([ShownLink(*link) for link in page.shown]),
         holdout=bool(row[11]),
         fallback=row[12],
         asked=row[13],
