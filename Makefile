@@ -10,10 +10,10 @@ INSTALLED := .venv/installed-by-make
 export NUMBA_CACHE_DIR := $(shell scripts/numba-cache)
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-all check format bench paper docs lock clean
+.PHONY: help install test test-all check format bench bench-service crash-test fuzz paper docs lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## set up .venv with everything development needs
 
@@ -39,6 +39,15 @@ format: $(INSTALLED) ## format the code and mend what can be mended
 
 bench: $(INSTALLED) ## measure speed: ratios within one run
 	$(BIN)/python -m benchmarks
+
+bench-service: $(INSTALLED) ## measure the decision service: ratios within one run
+	$(BIN)/python -m benchmarks.service
+
+crash-test: $(INSTALLED) ## kill -9 the service 1,000 times and look for what is lost
+	$(BIN)/python -m tests.service.edge.crash_harness --cycles 1000
+
+fuzz: $(INSTALLED) ## send the service 100,000 generated requests
+	$(BIN)/python -m tests.service.edge.fuzz_harness --cases 100000
 
 paper: $(INSTALLED) ## reproduce the paper into paper/
 	$(BIN)/slotwise reproduce --out paper

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import random
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
 import httpx
 
-from slotwise.errors import SlotwiseError
+from slotwise.errors import MissingData, SlotwiseError
 
 __all__ = [
     "Client",
     "EventOutcome",
+    "LinkCounts",
     "Page",
     "ServiceRefusal",
     "ServiceUnreachable",
@@ -24,6 +27,8 @@ __all__ = [
     "adjustment_event",
     "click_event",
     "conversion_event",
+    "count_links",
+    "read_rounds",
 ]
 
 _RETRIED_STATUSES = frozenset({429, 502, 503, 504})
@@ -344,3 +349,57 @@ def _refusal(answer: httpx.Response) -> ServiceRefusal:
     asked = answer.headers.get("retry-after", "")
     refusal.retry_after_s = float(asked) if asked.isdigit() else 0.0
     return refusal
+
+
+@dataclass
+class LinkCounts:
+    """What is settled about a link: views and outcomes of each level of feedback."""
+
+    click_views: int = 0
+    clicks: int = 0
+    revenue_views: int = 0
+    revenue: float = 0.0
+    """Summed over views, each in [0, 1]: a share of the pool's most."""
+
+
+def read_rounds(file: Path) -> Iterator[dict[str, Any]]:
+    """Go through the rounds of an export, JSON lines or Parquet, one decision at a time.
+
+    Raises `MissingData` when there is no such file.
+    """
+    if not file.exists():
+        raise MissingData(f"`file` must be an export that exists, got {str(file)!r}")
+    with file.open("rb") as opened:
+        if opened.read(4) != b"PAR1":
+            opened.seek(0)
+            yield from map(json.loads, opened)
+            return
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(file) as parquet:
+        for batch in parquet.iter_batches():
+            yield from batch.to_pylist()
+
+
+def count_links(rounds: Iterable[Mapping[str, Any]]) -> dict[str, LinkCounts]:
+    """Add up what is settled for each link, level by level, as a policy learns it.
+
+    Rounds of the holdout and of fallback pages count too, as they do in the service: a shown
+    link was clicked or not, whoever chose it.
+
+    >>> one = {"links": ["a", "b"], "clicks": [1, 0], "revenue_micros": [5, 0]}
+    >>> one |= {"max_revenue_micros": 10, "clicks_settled": True, "revenue_settled": False}
+    >>> count_links([one])["a"]
+    LinkCounts(click_views=1, clicks=1, revenue_views=0, revenue=0.0)
+    """
+    counts: dict[str, LinkCounts] = {}
+    for one in rounds:
+        for place, link_id in enumerate(one["links"]):
+            link = counts.setdefault(link_id, LinkCounts())
+            if one["clicks_settled"]:
+                link.click_views += 1
+                link.clicks += one["clicks"][place]
+            if one["revenue_settled"]:
+                link.revenue_views += 1
+                link.revenue += one["revenue_micros"][place] / one["max_revenue_micros"]
+    return counts

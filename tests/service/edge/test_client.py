@@ -176,7 +176,8 @@ def test_a_whole_journey(client: Client) -> None:
         "journey-1", adjustment_id="journey-2", refund_micros=2, currency="EUR"
     )
     assert again.outcome == "duplicate"
-    [line] = b"".join(client.export("journey")).splitlines()
+    exported = b"".join(client.export("journey"))
+    [line] = exported.splitlines()
     assert json.loads(line)["decision_id"] == page.decision_id
     assert client.stats("journey")["pool_id"] == "journey"
     assert client.archive_pool("journey")["archived"] is True

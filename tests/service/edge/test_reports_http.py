@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from slotwise.client import count_links, read_rounds
+from slotwise.errors import MissingData
 from slotwise.service.answers import answer_type
 from slotwise.service.metrics import METRICS
 from slotwise.service.reports import DecisionReport, FrontierReport, PoolReport, RoundRow
@@ -179,3 +181,23 @@ def test_every_operation_is_documented() -> None:
     documented = Path("docs/service.md").read_text()
     for operation in OPERATIONS:
         assert f"`{operation.method} {operation.path}`" in documented, operation.name
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_the_library_counts_an_export_as_the_service_does(
+    admin: httpx.Client, taught: str, tmp_path: Path, form: str
+) -> None:
+    file = tmp_path / f"rounds.{form}"
+    file.write_bytes(admin.get(f"/v1/pools/{taught}/export", params={"format": form}).content)
+    counts = count_links(read_rounds(file))
+    stats = admin.get(f"/v1/pools/{taught}/stats").json()
+    for link in stats["links"]:
+        counted = counts[link["link_id"]]
+        assert (counted.click_views, counted.clicks) == (link["click_views"], link["clicks"])
+        assert counted.revenue_views == link["revenue_views"]
+        assert counted.revenue * 50_000_000 == pytest.approx(link["revenue_micros"])
+
+
+def test_an_export_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingData, match=r"`file` must be an export that exists, got '.*none'"):
+        list(read_rounds(tmp_path / "none"))

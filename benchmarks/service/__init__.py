@@ -1,0 +1,1 @@
+"""How fast the service is, as ratios measured in one run."""

@@ -1,0 +1,279 @@
+"""The measurements: each returns the two sides of a ratio, taken in one run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sqlite3
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from benchmarks.service.load import Load, Result
+from slotwise.service.records import DecisionRecord, FloorReport, ShownLink
+from slotwise.service.settings import Settings
+from slotwise.service.stores import open_store
+from slotwise.service.stores.operations import AppendDecision
+
+ROUNDS = 3
+SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One line of the report: a ratio and the target it has to reach."""
+
+    name: str
+    value: float
+    target: float
+    at_least: bool
+    sides: dict[str, float]
+
+    @property
+    def reached(self) -> bool:
+        return self.value >= self.target if self.at_least else self.value <= self.target
+
+
+class Target:
+    """The service under measurement and a way to load it."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self.address = httpx.URL(url)
+        self.key = key
+        self.client = httpx.Client(
+            base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=120
+        )
+
+    def request(self, path: str, body: str = "") -> str:
+        head = f"POST {path} HTTP/1.1\r\nHost: {self.address.host}\r\n"
+        head += f"Authorization: Bearer {self.key}\r\nContent-Length: {len(body)}\r\n"
+        head += "Content-Type: application/json\r\n" if body else ""
+        return f"{head}\r\n{body}"
+
+    def load(self, requests: list[str], **options: Any) -> Result:
+        options.setdefault("seconds", SECONDS)
+        assert self.address.port is not None
+        load = Load(self.address.host, self.address.port, requests, **options)
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.service.load"],
+            input=json.dumps(asdict(load)),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        result = Result(**json.loads(done.stdout))
+        assert result.n_failures == 0, result
+        return result
+
+    def make_pool(self, pool_id: str, n_links: int, policy: str) -> None:
+        pool = {
+            "slots": 10,
+            "click_floor": 0.2,
+            "max_revenue": {"amount_micros": 50_000_000, "currency": "EUR"},
+            "policy": {"name": policy},
+            "allowed_hosts": ["shop.example"],
+        }
+        self.client.put(f"/v1/pools/{pool_id}", json=pool).raise_for_status()
+        for start in range(0, n_links, 1000):
+            links = [
+                {"link_id": f"link-{n}", "url": f"https://shop.example/articles/{n}"}
+                for n in range(start, min(start + 1000, n_links))
+            ]
+            self.client.post(
+                f"/v1/pools/{pool_id}/links:batch", json={"links": links}
+            ).raise_for_status()
+        self.client.post(f"/v1/pools/{pool_id}/decide").raise_for_status()
+
+
+@contextlib.contextmanager
+def running_target(folder: Path) -> Iterator[Target]:
+    """Start a service with no limits in the way."""
+    settings = {
+        "port": 0,
+        "store": f"sqlite:///{folder / 'bench.db'}",
+        "decide_per_s": 1e9,
+        "events_per_s": 1e9,
+        "calls_per_s": 1e9,
+        "max_pool_links": 20_000,
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.service.target", json.dumps(settings)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        target = Target(**json.loads(process.stdout.readline()))
+        with target.client:
+            yield target
+    finally:
+        process.stdin.close()
+        process.wait()
+
+
+def decide_against_constant(target: Target, pool_id: str, goal: float) -> Measure:
+    """Compare decisions with a constant answer of the same size; the rounds alternate."""
+    decide = target.request(f"/v1/pools/{pool_id}/decide")
+    size = target.load([decide], seconds=0.5).answer_bytes
+    constant = target.request(f"/constant/{size}")
+    target.load([constant], seconds=0.5)
+    ratios, decided, answered = [], [], []
+    for _ in range(ROUNDS):
+        answered.append(target.load([constant]).per_s)
+        decided.append(target.load([decide]).per_s)
+        ratios.append(decided[-1] / answered[-1])
+    sides = {
+        "decide_per_s": statistics.median(decided),
+        "constant_per_s": statistics.median(answered),
+        "answer_bytes": float(size),
+    }
+    return Measure(f"decide, {pool_id}", statistics.median(ratios), goal, True, sides)
+
+
+def decide_tail(target: Target, pool_id: str) -> Measure:
+    """Compare the 99th percentile with the median at half the peak, in an open loop."""
+    decide = target.request(f"/v1/pools/{pool_id}/decide")
+    peak = target.load([decide]).per_s
+    ratios, tails, medians = [], [], []
+    for seed in range(ROUNDS):
+        result = target.load([decide], rate=peak / 2, connections=64, seed=seed)
+        ratios.append(result.p99_ms / result.p50_ms)
+        tails.append(result.p99_ms)
+        medians.append(result.p50_ms)
+    sides = {
+        "p99_ms": statistics.median(tails),
+        "p50_ms": statistics.median(medians),
+        "rate_per_s": peak / 2,
+    }
+    return Measure("decide, p99 over p50", statistics.median(ratios), 10, False, sides)
+
+
+def events_against_single_commits(target: Target, pool_id: str, folder: Path) -> Measure:
+    """Compare durable events in batches of 100 with one commit for each on the same disk."""
+    clicks = []
+    for number in range(2000):
+        wish = {"decision_id": f"bench-{number}"}
+        page = target.client.post(f"/v1/pools/{pool_id}/decide", json=wish).json()
+        for link in page["links"]:
+            one = {"decision_id": wish["decision_id"], "link_id": link["link_id"]}
+            clicks.append({"type": "click", **one})
+    batches = [
+        target.request("/v1/events:batch", json.dumps({"events": clicks[start : start + 100]}))
+        for start in range(0, len(clicks), 100)
+    ]
+    began = time.perf_counter()
+    result = target.load(batches, once=True, seconds=60, connections=8)
+    assert result.n_answers == len(batches)
+    batched_per_s = len(clicks) / (result.n_answers / result.per_s)
+    single_per_s = _single_commits_per_s(clicks[:1000], folder / "single.db")
+    sides = {
+        "batched_per_s": batched_per_s,
+        "single_commit_per_s": single_per_s,
+        "seconds": time.perf_counter() - began,
+    }
+    return Measure("events, batches of 100", batched_per_s / single_per_s, 20, True, sides)
+
+
+def _single_commits_per_s(events: list[dict[str, str]], file: Path) -> float:
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(
+        "CREATE TABLE clicks (decision TEXT, link TEXT, PRIMARY KEY (decision, link))"
+    )
+    began = time.perf_counter()
+    for event in events:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(
+            "INSERT INTO clicks VALUES (?, ?) ON CONFLICT DO NOTHING",
+            (event["decision_id"], event["link_id"]),
+        )
+        connection.execute("COMMIT")
+    seconds = time.perf_counter() - began
+    connection.close()
+    return len(events) / seconds
+
+
+def start_to_ready(folder: Path, n_decisions: int) -> Measure:
+    """Time `slotwise serve` from its start to the first ready answer over a full store."""
+    address = f"sqlite:///{folder / 'full.db'}"
+    _fill(address, n_decisions)
+    times = [_start_s(address) for _ in range(ROUNDS)]
+    sides = {"n_decisions": float(n_decisions)}
+    return Measure("start to ready, seconds", statistics.median(times), 3, False, sides)
+
+
+def _start_s(address: str) -> float:
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "slotwise.cli.main", "serve", "--port", "0", "--store", address],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        found = re.search(r" at (http://\S+)", process.stdout.readline())
+        assert found
+        while httpx.get(f"{found.group(1)}/readyz").status_code != 200:
+            time.sleep(0.001)
+        return time.perf_counter() - began
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def _fill(address: str, n_decisions: int) -> None:
+    """Store a pool's history the way the service does, a day of it, settled and not."""
+    with _filled_pool(address):
+        store = open_store(address)
+        now_us = time.time_ns() // 1000
+        floor = FloorReport(clicks=0.2, expected=0.3, attainable=0.5, status="met")
+        shown = tuple(
+            ShownLink(link_id=f"link-{n}", position=n + 1, propensity=0.1) for n in range(10)
+        )
+        step_us = 86_400_000_000 // n_decisions
+        for start in range(0, n_decisions, 20_000):
+            operations = []
+            for number in range(start, min(start + 20_000, n_decisions)):
+                issued_us = now_us - 86_400_000_000 + number * step_us
+                operations.append(
+                    AppendDecision(
+                        decision=DecisionRecord(
+                            decision_id=f"stored-{number}",
+                            pool_id="home",
+                            issued_us=issued_us,
+                            click_closes_us=issued_us + 1_800_000_000,
+                            revenue_until_us=issued_us + 86_400_000_000,
+                            revenue_closes_us=issued_us + 86_400_000_000,
+                            currency="EUR",
+                            max_revenue_micros=50_000_000,
+                            policy="uniform",
+                            policy_version=1,
+                            floor=floor,
+                            shown=shown,
+                        )
+                    )
+                )
+            store.commit(operations)
+        store.close()
+
+
+@contextlib.contextmanager
+def _filled_pool(address: str) -> Iterator[None]:
+    from slotwise.service.server import BackgroundServer
+
+    with BackgroundServer(Settings(port=0, store=address)) as server:
+        Target(server.url, server.admin_key).make_pool("home", 100, "uniform")
+    yield

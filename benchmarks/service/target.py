@@ -1,0 +1,52 @@
+"""A service to be measured, in a process of its own, with a constant answer beside its own.
+
+Reads settings as JSON from the first argument, prints where it is, and stops when its
+standard input is closed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import msgspec
+
+from slotwise.service.context import ServiceContext
+from slotwise.service.exchange import Answer, Request
+from slotwise.service.operations import Operation
+from slotwise.service.server import BackgroundServer
+from slotwise.service.settings import Settings
+
+CONSTANT: dict[int, Answer] = {}
+
+
+async def constant(context: ServiceContext, request: Request) -> Answer:
+    """Answer as many bytes of JSON as the path says: routed, keyed and counted like any other."""
+    size = int(request.path_values["size"])
+    if size not in CONSTANT:
+        CONSTANT[size] = Answer(b'{"x":"' + b"x" * (size - 8) + b'"}')
+    return CONSTANT[size]
+
+
+OPERATION = Operation(
+    method="POST",
+    path="/constant/{size}",
+    name="constant",
+    summary="Answer a constant",
+    handler=constant,
+    scope="decide",
+    meter="decide",
+    answer=dict,
+)
+
+
+def main() -> None:
+    settings = msgspec.convert(json.loads(sys.argv[1]), Settings)
+    sys.setswitchinterval(0.0005)
+    with BackgroundServer(settings, [OPERATION]) as server:
+        print(json.dumps({"url": server.url, "key": server.admin_key}), flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
