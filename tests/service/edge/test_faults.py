@@ -14,8 +14,9 @@ import pytest
 
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.server import BackgroundServer
+from slotwise.service.settings import Settings
 from tests.service.edge import crash_harness
-from tests.service.edge.conftest import problem_of
+from tests.service.edge.conftest import http, problem_of
 
 
 def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
@@ -128,3 +129,13 @@ def test_many_senders_of_the_same_event_count_it_once(
         assert answered.count("duplicate") == 39
     received = admin.get(f"/v1/decisions/{one['decision_id']}").json()
     assert received["revenue_micros"] == {one["link_id"]: 1_000}
+
+
+def test_a_strict_service_answers_a_page_after_its_commit(tmp_path: Path) -> None:
+    settings = Settings(port=0, store=f"sqlite:///{tmp_path / 'strict.db'}", durability="strict")
+    with BackgroundServer(settings) as server, http(server.url, server.admin_key) as admin:
+        admin.put("/v1/pools/home", json=crash_harness.POOL).raise_for_status()
+        service: Any = server.context.service
+        for _ in range(20):
+            page = admin.post("/v1/pools/home/decide").json()
+            assert service._store.decision(page["decision_id"]) is not None

@@ -8,6 +8,14 @@ import sys
 from slotwise.service.openapi import openapi_document
 from slotwise.service.routes import OPERATIONS
 
-if __name__ == "__main__":
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Write the description to standard output."""
     json.dump(openapi_document(OPERATIONS), sys.stdout, indent=1)
     sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()
