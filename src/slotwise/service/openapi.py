@@ -169,14 +169,17 @@ def _problem_answers(operation: Operation, schema_of: Mapping[str, Any]) -> dict
 
 
 def _portable(schema: Any) -> Any:
-    """Rewrite patterns for ECMAScript, where `$` never matches before a final newline."""
+    """Rewrite what is meant for Python: patterns, and docstrings beyond their first line.
+
+    In ECMAScript `$` never matches before a final newline.
+    """
     if isinstance(schema, dict):
-        return {
-            name: value.replace(r"$(?!\n)", "$")
-            if name == "pattern" and isinstance(value, str)
-            else _portable(value)
-            for name, value in schema.items()
-        }
+        portable = {name: _portable(value) for name, value in schema.items()}
+        if isinstance(pattern := portable.get("pattern"), str):
+            portable["pattern"] = pattern.replace(r"$(?!\n)", "$")
+        if isinstance(description := portable.get("description"), str):
+            portable["description"] = description.partition("\n\n")[0]
+        return portable
     if isinstance(schema, list | tuple):
         return [_portable(item) for item in schema]
     return schema

@@ -18,21 +18,20 @@ from slotwise.service.tokens import TokenSigner
 
 __all__ = ["PageWriter"]
 
-_MAX_PREPARED = 100_000
+_MAX_NUMBERS = 100_000
 
 
 class _Prepared(NamedTuple):
-    """What never changes about a link at its place while one version is published.
+    """What stays the same about a link at its position while one version is published.
 
-    A click URL is `before`, the head of the page's tokens, `tail` as text, `after_tail`, and
-    the signature, which `after` follows.
+    A click URL is `before`, the head of the page's tokens, `after_head` and the signature of
+    `tail`; `end` comes after the probability.
     """
 
-    shown: ShownLink
     before: str
+    after_head: str
     tail: bytes
-    after_tail: str
-    after: str
+    end: str
 
 
 class PageWriter:
@@ -42,8 +41,8 @@ class PageWriter:
         self._service = service
         self._signer = signer
         self._click_url = _text(f"{public_base}/r/")[:-1]
-        # By the identity of the shown link: a version makes each of them once.
-        self._prepared: dict[int, _Prepared] = {}
+        self._prepared: dict[str, tuple[int, dict[tuple[str, int], _Prepared]]] = {}
+        """By pool, for its present version: by link and position."""
         self._numbers: dict[float, str] = {}
         self._second = -1
         self._second_text = ""
@@ -53,14 +52,20 @@ class PageWriter:
         pool_id = decision.pool_id
         page = self._signer.page(pool_id, decision.decision_id, decision.issued_us // 1000)
         head, sign = page.head, page.sign
-        prepared = self._prepared
+        prepared = self._of_version(pool_id, decision.policy_version)
+        numbers = self._numbers
         parts = []
         for shown in decision.shown:
-            known = prepared.get(id(shown))
-            if known is None or known[0] is not shown:
+            known = prepared.get((shown.link_id, shown.position))
+            if known is None:
                 known = self._prepare(pool_id, shown)
-            _, before, tail, after_tail, after = known
-            parts.append(f"{before}{head}{after_tail}{sign(tail)}{after}")
+                prepared[shown.link_id, shown.position] = known
+            before, after_head, tail, end = known
+            chance = shown.propensity
+            parts.append(
+                f'{before}{head}{after_head}{sign(tail)}","propensity":'
+                f"{numbers.get(chance) or self._number(chance)}{end}"
+            )
         floor = decision.floor
         number = self._number
         # Ids, policy names and statuses are made of characters that JSON leaves alone.
@@ -76,27 +81,29 @@ class PageWriter:
             f'"links":[{",".join(parts)}]}}'
         ).encode()
 
+    def _of_version(self, pool_id: str, version: int) -> dict[tuple[str, int], _Prepared]:
+        """Return what is prepared for a version; a change of a link brings a new version."""
+        known = self._prepared.get(pool_id)
+        if known is None or known[0] != version:
+            known = self._prepared[pool_id] = (version, {})
+        return known[1]
+
     def _prepare(self, pool_id: str, shown: ShownLink) -> _Prepared:
-        if len(self._prepared) >= _MAX_PREPARED:
-            self._prepared.clear()
         link = self._service.link(pool_id, shown.link_id)
         tail = f"{shown.position}~{shown.link_id}"
-        made = _Prepared(
-            shown,
+        return _Prepared(
             f'{{"link_id":"{shown.link_id}","position":{shown.position},'
             f'"url":{_text(link.url)},"click_url":{self._click_url}',
-            tail.encode(),
             f"{tail}.",
-            f'","propensity":{shown.propensity!r},"title":{_text(link.title)}}}',
+            tail.encode(),
+            f',"title":{_text(link.title)}}}',
         )
-        self._prepared[id(shown)] = made
-        return made
 
     def _number(self, number: float) -> str:
         """Return the shortest text of a number; few differ between two published versions."""
         text = self._numbers.get(number)
         if text is None:
-            if len(self._numbers) >= _MAX_PREPARED:
+            if len(self._numbers) >= _MAX_NUMBERS:
                 self._numbers.clear()
             text = self._numbers[number] = repr(float(number))
         return text
