@@ -56,9 +56,9 @@ class ExperimentFile(Section):
     n_slots: int | None = None
     click_floor: float | None = None
     failure_probability: float | None = None
-    n_rounds: int = 50_000
-    n_runs: int = 200
-    seed: int = 1
+    n_rounds: int = pydantic.Field(50_000, ge=1)
+    n_runs: int = pydantic.Field(200, ge=1)
+    seed: int = pydantic.Field(1, ge=0)
     environment: EnvironmentSection = Bernoulli()
     policies: list[PolicySection] = pydantic.Field(min_length=1)
 

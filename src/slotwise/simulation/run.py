@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from slotwise.environments import Environment
 from slotwise.errors import InvalidInput
 from slotwise.policies import Policy
-from slotwise.problem import Problem
+from slotwise.problem import Problem, whole_number
 from slotwise.selection import draw_page
 from slotwise.selection.compiled import is_compiled
 from slotwise.simulation.engine import DEFICIT, TOTAL, VIOLATION, is_machine_code, play_run
@@ -58,6 +58,8 @@ def simulate(
     >>> results.final("cucb", "reward").shape
     (3,)
     """
+    n_rounds = whole_number("n_rounds", n_rounds, at_least=1)
+    n_runs = whole_number("n_runs", n_runs, at_least=1)
     problem = Problem(links.n_links, n_slots, click_floor, levels=links.levels, horizon=n_rounds)
     experiment = Experiment(links, problem, label_policies(policies), n_runs, seed)
     folder = None if parts is None else Path(parts)

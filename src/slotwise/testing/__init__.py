@@ -9,13 +9,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slotwise.testing.environment_contract import EnvironmentContract
     from slotwise.testing.policy_contract import PolicyContract
     from slotwise.testing.store_contract import StoreContract
 
-__all__ = ["PolicyContract", "StoreContract"]
+__all__ = ["EnvironmentContract", "PolicyContract", "StoreContract"]
 
 # Loaded when first asked for: to test a policy nobody needs what a store needs.
 HOMES = {
+    "EnvironmentContract": "slotwise.testing.environment_contract",
     "PolicyContract": "slotwise.testing.policy_contract",
     "StoreContract": "slotwise.testing.store_contract",
 }

@@ -1,0 +1,54 @@
+"""`slotwise policies`: the table and the formula of one."""
+
+from __future__ import annotations
+
+import pytest
+
+from slotwise.cli.main import main
+from slotwise.cli.policies import needs_horizon
+from slotwise.policies import CUCB, POLICIES, ConUCB, Exp3M
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+
+
+def test_every_policy_has_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policies"]) == 0
+    printed = capsys.readouterr().out
+    rows = {line.split()[0]: line for line in printed.splitlines() if line.strip()}
+    assert set(POLICIES) <= set(rows)
+    con_ucb = rows["con-ucb"]
+    assert "horizon=None, failure_probability=0.01, gamma_scale=1.0" in con_ucb
+    assert con_ucb.split("gamma_scale=1.0")[1].split()[:3] == ["yes", "yes", "yes"]
+    assert "(the paper's Algorithm 1)" in con_ucb
+    assert rows["exp3-m"].split("horizon=None")[1].split()[:3] == ["yes", "no", "no"]
+    assert "probabilities (required)" in rows["fixed-mix"]
+    assert "`probabilities[i]`" in rows["fixed-mix"]
+
+
+def test_one_policy_shows_its_formula(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policies", "con-ucb"]) == 0
+    printed = capsys.readouterr().out
+    assert "gamma = gamma_scale * 72 ln(8 K T / delta)" in printed
+    assert ">>>" not in printed
+    assert printed.rstrip().endswith("gamma_scale=1.0")
+
+
+def test_an_unknown_policy_is_answered_with_the_nearest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["policies", "con-ubc"]) == 2
+    assert "did you mean 'con-ucb'?" in capsys.readouterr().err
+
+
+def test_needing_a_horizon_is_found_by_trying() -> None:
+    assert needs_horizon(ConUCB)
+    assert needs_horizon(Exp3M)
+    assert not needs_horizon(CUCB)
+
+
+def test_the_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policies", "--help"]) == 0
+    assert "slotwise policies con-ucb" in capsys.readouterr().out

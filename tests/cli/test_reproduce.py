@@ -1,0 +1,106 @@
+"""`slotwise reproduce`, whole, with few runs of few rounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import slotwise.simulation.run as running
+from slotwise.cli.main import main
+from slotwise.cli.reproduce import FIGURES, SWEEPS
+from slotwise.simulation import Results
+from slotwise.simulation.engine import play_run
+
+TINY = ["--runs", "3", "--rounds", "60"]
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("reproduced") / "paper"
+    assert main(["reproduce", *TINY, "--out", str(out)]) == 0
+    return out
+
+
+def test_everything_is_where_the_report_looks_for_it(paper: Path) -> None:
+    assert {path.stem for path in (paper / "results").iterdir()} == {*FIGURES, *SWEEPS}
+    assert sorted(path.name for path in paper.iterdir()) == [
+        "figures",
+        "report.html",
+        "report.md",
+        "results",
+    ]
+    pictures = {path.name for path in (paper / "figures").iterdir()}
+    assert len(pictures) == 2 * len((*FIGURES, *SWEEPS))
+    report = (paper / "report.md").read_text()
+    assert "look-alike" in report
+    for name in pictures:
+        if name.endswith(".svg"):
+            assert f"figures/{name}" in report
+
+
+def test_a_second_time_nothing_is_run_and_the_same_is_said(
+    paper: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("played again")
+
+    before = (paper / "report.md").read_text()
+    monkeypatch.setattr(running, "play_run", refuse)
+    assert main(["reproduce", *TINY, "--out", str(paper)]) == 0
+    assert (paper / "report.md").read_text() == before
+    printed = capsys.readouterr().out
+    assert f"report: {paper / 'report.html'}" in printed.replace("\n", "")
+    assert "The paper's claims" in printed
+    assert "Con-UCB γ/72" in printed
+
+
+def test_sweeps_share_the_runs_of_the_figures(paper: Path) -> None:
+    figure = Results.load(paper / "results" / "figure-1-coupon.parquet")
+    sweep = Results.load(paper / "results" / "gamma-sweep-coupon.parquet")
+    for label in ("con-ucb", "con-ucb/72", "lexp", "oracle"):
+        same = figure.final(label, "reward") == sweep.final(label, "reward")
+        assert same.all()
+
+
+def test_ctrl_c_says_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    n_played = 0
+
+    def play_ten(*arguments: object) -> object:
+        nonlocal n_played
+        n_played += 1
+        if n_played > 10:
+            raise KeyboardInterrupt
+        return play_run(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "play_run", play_ten)
+    command = ["reproduce", *TINY, "--threads", "1", "--out", str(tmp_path)]
+    assert main(command) == 130
+    # Ten were played; the sweep of the same links will use them again.
+    assert "stopped: 20 of 171 runs are kept; the same command goes" in capsys.readouterr().err
+
+
+def test_on_the_original_files_a_floor_out_of_reach_is_reported(
+    original_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["reproduce", *TINY, "--data", str(original_files), "--out", str(tmp_path)]
+    assert main(command) == 0
+    assert "look-alike used instead of coupon-purchase" in capsys.readouterr().out
+    edx = Results.load(tmp_path / "results" / "figure-3-edx.parquet")
+    assert edx.config["dataset"]["look_alike"] is False
+    assert edx.config["optimum"]["status"] == "infeasible"
+    assert edx.config["optimum"]["attainable_clicks"] == pytest.approx(9.284, abs=5e-4)
+    for name in ("report.md", "report.html"):
+        report = (tmp_path / name).read_text()
+        assert "out of reach: at most 9.28" in report
+        assert "no page reaches the floor: regret is against the most clicked page" in report
+
+
+def test_the_help_shows_an_example(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["reproduce", "--help"]) == 0
+    assert "slotwise reproduce --quick" in capsys.readouterr().out

@@ -1,0 +1,124 @@
+"""`slotwise simulate`, from the command line to the results file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import slotwise.simulation.run as running
+from slotwise.cli.main import main
+from slotwise.simulation import Results
+from slotwise.simulation.engine import play_run
+
+EXPERIMENT = """
+title = "Mine"
+dataset = "coupon-like"
+n_rounds = 80
+n_runs = 3
+
+[[policies]]
+name = "cucb"
+
+[[policies]]
+name = "oracle"
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text(EXPERIMENT)
+    return tmp_path / "mine.toml"
+
+
+def test_a_file_becomes_results_beside_the_shell(
+    mine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", "mine.toml"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[-1] == "mine.parquet"
+    assert "Look-alike of Coupon-Purchase (h = 4)" in printed
+    results = Results.load("mine.parquet")
+    assert results.labels == ("cucb", "oracle")
+    assert (results.n_runs, results.n_rounds) == (3, 80)
+    assert sorted(path.name for path in mine.parent.iterdir()) == ["mine.parquet", "mine.toml"]
+
+
+def test_options_replace_keys_of_the_file(mine: Path) -> None:
+    options = ["--runs", "2", "--rounds", "50", "--seed", "9", "--threads", "1"]
+    assert main(["simulate", "mine.toml", *options, "--out", "new/other.parquet"]) == 0
+    results = Results.load("new/other.parquet")
+    assert (results.n_runs, results.n_rounds, results.config["seed"]) == (2, 50, 9)
+
+
+def test_a_shipped_experiment_runs_by_its_name(mine: Path) -> None:
+    assert main(["simulate", "figure-1-coupon", "--runs", "1", "--rounds", "20"]) == 0
+    assert Results.load("figure-1-coupon.parquet").n_rounds == 20
+
+
+def test_finished_results_are_not_run_again(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["simulate", "mine.toml"]) == 0
+    written = Path("mine.parquet").stat().st_mtime_ns
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("played again")
+
+    monkeypatch.setattr(running, "play_run", refuse)
+    assert main(["simulate", "mine.toml"]) == 0
+    assert Path("mine.parquet").stat().st_mtime_ns == written
+    with pytest.raises(AssertionError, match="played again"):
+        main(["simulate", "mine.toml", "--seed", "2"])
+
+
+def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
+    mine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["simulate", "mine.toml", "--out", "whole.parquet"]) == 0
+    n_played = 0
+
+    def play_four(*arguments: object) -> object:
+        nonlocal n_played
+        n_played += 1
+        if n_played > 4:
+            raise KeyboardInterrupt
+        return play_run(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "play_run", play_four)
+    capsys.readouterr()
+    assert main(["simulate", "mine.toml", "--threads", "1"]) == 130
+    said = capsys.readouterr().err
+    assert "stopped: 4 of 6 runs are kept; the same command goes on from there" in said
+    monkeypatch.setattr(running, "play_run", play_run)
+    assert main(["simulate", "mine.toml"]) == 0
+    resumed, whole = Results.load("mine.parquet"), Results.load("whole.parquet")
+    for label in whole.labels:
+        assert np.array_equal(resumed.final(label, "reward"), whole.final(label, "reward"))
+    assert not list(mine.parent.glob("*.parts"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gone.toml"], "slotwise: no experiment file at gone.toml"),
+        (["figure-9"], "slotwise: no experiment file figure-9, and no shipped one; did you mean"),
+        (["mine.toml", "--runs", "0"], "mine.toml: `n_runs`: Input should be greater than"),
+        (["mine.toml", "--threads", "0"], "`n_threads` must be at least 1, got 0"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(
+    mine: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", *arguments]) == 2
+    problem = capsys.readouterr().err
+    assert message in problem
+    assert "Traceback" not in problem
+
+
+def test_the_help_shows_an_example(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["simulate", "--help"]) == 0
+    assert "slotwise simulate figure-1-coupon --runs 20" in capsys.readouterr().out

@@ -1,0 +1,201 @@
+"""The compiled loop against the obvious one, round by round; what a round teaches, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from slotwise.environments import BernoulliLinks, Environment, IntervalLinks, LateFeedback
+from slotwise.policies import CUCB, POLICIES, ConUCB, Policy
+from slotwise.problem import Problem
+from slotwise.selection import Mix, new_mix
+from slotwise.selector import Selector
+from slotwise.simulation import PlainPythonNote, simulate
+from slotwise.simulation.engine import (
+    CHANCE,
+    DEFICIT,
+    TOTAL,
+    VIOLATION,
+    VISITORS,
+    play_run,
+    run_generator,
+)
+from tests.simulation.worlds import (
+    CLICKS,
+    FLOOR,
+    LINKS,
+    N_LINKS,
+    N_SLOTS,
+    REVENUE,
+    RememberingLinks,
+    registered_policy,
+)
+
+Floats = NDArray[np.float64]
+Links = NDArray[np.int64]
+N_ROUNDS = 400
+
+
+def play_with_selector(
+    policy: Policy, environment: Environment, seed: int, run: int
+) -> tuple[Links, Floats]:
+    """Play a run page by page through `Selector`; return the pages and what they brought."""
+    selector = Selector(
+        range(environment.n_links), N_SLOTS, policy=policy, click_floor=FLOOR, seed=0
+    )
+    selector._rng = run_generator(seed, run, CHANCE)
+    visitors = run_generator(seed, run, VISITORS)
+    world = environment.world(N_ROUNDS)
+    pages, brought = [], []
+    for round_number in range(1, N_ROUNDS + 1):
+        page = selector.select()
+        shown = np.array(page.shown)
+        outcomes = np.zeros((2, N_SLOTS))
+        environment.serving(world, round_number, shown, visitors, outcomes)
+        clicked = [link for link, click in zip(page.shown, outcomes[0], strict=True) if click]
+        earned = dict(zip(page.shown, outcomes[1].tolist(), strict=True))
+        selector.update(page, clicks=clicked, revenue={link: earned[link] for link in clicked})
+        pages.append(shown)
+        brought.append(outcomes.sum(axis=1))
+    return np.array(pages), np.array(brought)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_engine_is_a_plain_loop_over_selector(name: str) -> None:
+    policy = registered_policy(name, N_ROUNDS)
+    problem = Problem(N_LINKS, N_SLOTS, FLOOR, horizon=N_ROUNDS)
+    checkpoints = np.arange(1, N_ROUNDS + 1)
+    links = RememberingLinks(CLICKS, REVENUE)
+    record = play_run(policy, links, problem, checkpoints, seed=5, run=3)
+    pages = links.pages.copy()
+    expected_pages, brought = play_with_selector(policy, LINKS, seed=5, run=3)
+    assert np.array_equal(pages, expected_pages)
+    assert np.array_equal(record[TOTAL], np.cumsum(brought, axis=0).T)
+    missed = np.maximum(0.0, FLOOR - brought[:, 0])
+    assert np.allclose(record[VIOLATION, 0], np.cumsum(missed), rtol=0, atol=1e-9)
+    deficit = np.maximum(0.0, FLOOR * checkpoints - np.cumsum(brought[:, 0]))
+    assert np.allclose(record[DEFICIT, 0], np.maximum.accumulate(deficit), rtol=0, atol=1e-9)
+
+
+def test_all_policies_of_a_run_meet_the_same_visitors() -> None:
+    """A page of all links brings the same whoever shows it, in every run something else."""
+    everything = np.arange(4)
+    links = BernoulliLinks([0.5] * 4, [0.5] * 4)
+    problem = Problem(4, 4, horizon=50)
+    records = [
+        play_run(policy, links, problem, np.arange(1, 51), seed=2, run=run)[TOTAL]
+        for policy in (CUCB(), ConUCB())
+        for run in (0, 1)
+    ]
+    assert len(everything) == problem.n_slots
+    assert np.array_equal(records[0], records[2])
+    assert np.array_equal(records[1], records[3])
+    assert not np.array_equal(records[0], records[1])
+
+
+class PlainCUCB(CUCB):
+    """CUCB with its own functions, not compiled."""
+
+    choose: ClassVar[Any] = staticmethod(getattr(CUCB.choose, "py_func", CUCB.choose))
+    learn: ClassVar[Any] = staticmethod(getattr(CUCB.learn, "py_func", CUCB.learn))
+
+
+def test_a_plain_python_policy_equals_its_compiled_twin() -> None:
+    arguments: dict[str, Any] = {"n_rounds": 300, "n_runs": 2, "seed": 4}
+    compiled = simulate(LINKS, [CUCB()], N_SLOTS, FLOOR, **arguments)
+    with pytest.warns(PlainPythonNote, match="cucb runs as plain Python"):
+        plain = simulate(LINKS, [PlainCUCB()], N_SLOTS, FLOOR, **arguments)
+    for quantity, values in compiled.totals["cucb"].items():
+        assert np.array_equal(plain.totals["cucb"][quantity], values)
+
+
+class Diary(NamedTuple):
+    """State of a policy that writes down what it is taught."""
+
+    mix: Mix
+    pages: list[list[int]]
+    lessons: list[tuple[int, int, list[int], list[float], list[float]]]
+
+
+def choose_next(state: Diary, rng: np.random.Generator) -> None:
+    """Show links in turn, so that every round's page can be told by its links."""
+    start = len(state.pages)
+    page = [(start + slot) % N_LINKS for slot in range(N_SLOTS)]
+    state.mix.sure[:N_SLOTS] = page
+    state.mix.sizes[:] = N_SLOTS, 0, 0, 0
+    state.pages.append(page)
+
+
+def write_down(
+    state: Diary, level: int, links: Links, probabilities: Floats, views: Floats, outcomes: Floats
+) -> None:
+    assert probabilities.tolist() == [1.0] * N_SLOTS
+    lesson = (len(state.pages), level, links.tolist(), views.tolist(), outcomes.tolist())
+    state.lessons.append(lesson)
+
+
+@dataclass(frozen=True)
+class Diarist(Policy):
+    """A policy as a user may write it: plain Python, state of lists."""
+
+    diaries: list[Diary] = field(default_factory=list)
+    name: ClassVar[str] = "diarist"
+    choose: ClassVar[Any] = staticmethod(choose_next)
+    learn: ClassVar[Any] = staticmethod(write_down)
+
+    def start(self, problem: Problem) -> Diary:
+        diary = Diary(new_mix(problem.n_links), [], [])
+        self.diaries.append(diary)
+        return diary
+
+
+def lessons_of(environment: Environment, n_rounds: int) -> Diary:
+    policy = Diarist()
+    problem = Problem(N_LINKS, N_SLOTS, FLOOR, horizon=n_rounds)
+    play_run(policy, environment, problem, np.array([n_rounds]), seed=1, run=0)
+    return policy.diaries[-1]
+
+
+@pytest.mark.parametrize("delays", [(0, 0), (2, 5), (5, 2), (0, 7), (3, 3)])
+def test_late_feedback_comes_exactly_so_many_rounds_later(delays: tuple[int, int]) -> None:
+    diary = lessons_of(LateFeedback(LINKS, *delays), n_rounds=20)
+    for level in (0, 1):
+        lessons = [lesson for lesson in diary.lessons if lesson[1] == level]
+        assert [lesson[0] for lesson in lessons] == list(range(1 + delays[level], 21))
+        expected = [diary.pages[lesson[0] - 1 - delays[level]] for lesson in lessons]
+        assert [lesson[2] for lesson in lessons] == expected
+
+
+def test_late_feedback_is_that_of_the_page_itself() -> None:
+    on_time = lessons_of(LINKS, n_rounds=30)
+    late = lessons_of(LateFeedback(LINKS, 4, 9), n_rounds=30)
+    for level, delay in ((0, 4), (1, 9)):
+        told = [lesson[2:] for lesson in late.lessons if lesson[1] == level]
+        expected = [lesson[2:] for lesson in on_time.lessons if lesson[1] == level]
+        assert told == expected[: 30 - delay]
+
+
+def test_an_interval_teaches_counts_and_is_measured_per_view() -> None:
+    links = IntervalLinks(CLICKS, REVENUE, views_per_round=50)
+    diary = lessons_of(links, n_rounds=10)
+    assert all(lesson[3] == [50.0] * N_SLOTS for lesson in diary.lessons)
+    problem = Problem(N_LINKS, N_SLOTS, FLOOR, horizon=10)
+    record = play_run(Diarist(), links, problem, np.arange(1, 11), seed=1, run=0)
+    clicks = [sum(lesson[4]) / 50 for lesson in diary.lessons if lesson[1] == 0]
+    assert np.allclose(record[TOTAL, 0], np.cumsum(clicks), rtol=0, atol=1e-9)
+    missed = [max(0.0, FLOOR - each) for each in clicks]
+    assert np.allclose(record[VIOLATION, 0], np.cumsum(missed), rtol=0, atol=1e-9)
+
+
+def test_intervals_of_one_view_are_rounds() -> None:
+    """Same rates, other draws: means agree (fails by accident below 1e-7, by Hoeffding)."""
+    results = simulate(
+        IntervalLinks(CLICKS, REVENUE, 1), [CUCB()], N_LINKS, n_rounds=2_000, n_runs=4
+    )
+    mean = results.final("cucb", "clicks").mean() / 2_000
+    spread = N_LINKS * np.sqrt(np.log(2 / 1e-7) / (2 * 8_000))
+    assert abs(mean - CLICKS.sum()) < spread

@@ -1,0 +1,205 @@
+"""Experiment files: the shipped ones load, and every mistake is named by file and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slotwise.environments import (
+    BetaRevenueLinks,
+    DriftingLinks,
+    FixedPriceLinks,
+    IntervalLinks,
+    LateFeedback,
+)
+from slotwise.errors import InvalidConfig, MissingData, UnknownName
+from slotwise.policies import ConUCB, FixedMix
+from slotwise.simulation import experiment_path, load_experiment, shipped_experiments
+
+GOOD = """
+title = "Mine"
+dataset = "coupon-like"
+n_rounds = 100
+n_runs = 2
+
+[[policies]]
+name = "con-ucb"
+settings = { gamma_scale = "1/72" }
+
+[[policies]]
+name = "oracle"
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Path:
+    return tmp_path / "mine.toml"
+
+
+@pytest.mark.parametrize("name", shipped_experiments())
+def test_a_shipped_experiment_can_be_run(name: str) -> None:
+    experiment = load_experiment(shipped_experiments()[name]).experiment()
+    assert "oracle" in experiment.policies
+    assert experiment.optimum().status == ("slack" if name == "figure-2-ads" else "binding")
+    assert experiment.n_rounds == (5_000 if name == "intervals" else 50_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("figure-1-coupon", (271, 15, 4.0, 0.01)),
+        ("figure-2-ads", (225, 20, 10.0, 0.02)),
+        ("figure-2-ads-binding", (225, 20, 12.0, 0.02)),
+        ("figure-3-edx", (290, 60, 10.0, 0.05)),
+    ],
+)
+def test_the_figures_have_the_papers_sizes(name: str, sizes: tuple[int, int, float, float]) -> None:
+    experiment = load_experiment(shipped_experiments()[name]).experiment()
+    problem = experiment.problem
+    found = (problem.n_links, problem.n_slots, problem.click_floor, experiment.failure_probability)
+    assert found == sizes
+    assert experiment.n_runs == 200
+    assert list(experiment.policies) == [
+        "con-ucb",
+        "con-ucb/72",
+        "lexp",
+        "cucb",
+        "exp3-m",
+        "oracle",
+    ]
+    for label, scale in (("con-ucb", 1.0), ("con-ucb/72", 1 / 72)):
+        policy = experiment.policies[label]
+        assert isinstance(policy, ConUCB)
+        assert policy.gamma_scale == pytest.approx(scale)
+        assert policy.failure_probability == sizes[3]
+
+
+def test_the_oracle_is_the_optimum_on_the_true_rates(write: Path) -> None:
+    write.write_text(GOOD)
+    experiment = load_experiment(write).experiment()
+    best = experiment.policies["oracle"]
+    assert isinstance(best, FixedMix)
+    assert np.array_equal(best.probabilities, experiment.optimum().probabilities)
+
+
+@pytest.mark.parametrize(
+    ("section", "kind"),
+    [
+        ('kind = "beta"\nconcentration = 2.0', BetaRevenueLinks),
+        ('kind = "fixed-price"\nprice = 1.0', FixedPriceLinks),
+        ('kind = "interval"\nviews_per_round = 10', IntervalLinks),
+        ('kind = "late"\nclick_delay = 1\nrevenue_delay = 2', LateFeedback),
+        ('kind = "drifting"', DriftingLinks),
+    ],
+)
+def test_an_environment_of_every_kind(section: str, kind: type, write: Path) -> None:
+    write.write_text(GOOD.replace("[[policies]]", f"[environment]\n{section}\n\n[[policies]]", 1))
+    assert isinstance(load_experiment(write).experiment().environment, kind)
+
+
+def test_changes_replace_keys(write: Path) -> None:
+    write.write_text(GOOD)
+    file = load_experiment(write, {"n_runs": 7, "seed": 9})
+    assert (file.n_runs, file.seed, file.n_rounds) == (7, 9, 100)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('title = "Mine"', "title = Mine", "Invalid value (at line 2"),
+        ('title = "Mine"', "", "`title` is missing"),
+        ('title = "Mine"', "title = 5", "`title`: Input should be a valid string, got 5"),
+        ("n_runs = 2", 'n_runs = "2"', "`n_runs`: Input should be a valid integer, got '2'"),
+        ("n_runs = 2", "n_runs = true", "`n_runs`: Input should be a valid integer, got True"),
+        ("n_runs = 2", "n_runs = 0", "`n_runs`: Input should be greater than or equal to 1"),
+        ("n_rounds = 100", "n_rounds = 0", "`n_rounds`: Input should be greater than or equal"),
+        ("n_runs = 2", "runs = 2", "`runs` is no key of an experiment"),
+        ("n_runs = 2", "seed = -1", "`seed`: Input should be greater than or equal to 0, got -1"),
+        ("coupon-like", "coupon-lik", "`dataset`: `name` must be one of the data sets"),
+        ("n_runs = 2", "click_floor = 99.0", "`dataset`: `click_floor` must be at least 0"),
+        ("n_runs = 2", "n_slots = 999", "`dataset`: `n_slots` must be from 1 to the number of"),
+        ("n_runs = 2", "options = { seed = 5 }", "`dataset`: `seed` must be an option"),
+        ("n_runs = 2", "policies = []", "`policies`: List should have at least 1 item"),
+        (
+            "oracle",
+            "con-ubc",
+            "`policies.1`: no policy is called 'con-ubc'; did you mean 'con-ucb'",
+        ),
+        ('name = "oracle"', 'label = "x"', "`policies.1.name` is missing"),
+        (
+            '"oracle"',
+            '"con-ucb"',
+            "`policies.1`: `label` must be different for each, got 'con-ucb'",
+        ),
+        ('"1/72"', '"1/0"', "`policies.0.settings.gamma_scale`: Value error, a fraction must not"),
+        ('"1/72"', '"a/b"', "`policies.0.settings.gamma_scale`: Value error, Invalid literal"),
+        ('"1/72"', "-1.0", "`policies.0`: `gamma_scale` must be a positive number, got -1.0"),
+        ('"1/72"', '"wide"', "`policies.0`: "),
+        ("gamma_scale", "gama_scale", "`policies.0`: `settings` must be one of horizon"),
+        ("gamma_scale", "horizon", "`policies.0`: "),
+        ("n_runs = 2", '[environment]\nkind = "odd"', "`environment`: Input tag 'odd' found using"),
+        (
+            "n_runs = 2",
+            '[environment]\nkind = "late"\nclick_delay = 1',
+            "`environment.late.revenue_delay` is missing",
+        ),
+        (
+            "n_runs = 2",
+            '[environment]\nkind = "bernoulli"\nclick_delay = 1',
+            "`environment.bernoulli.click_delay` is no key of an experiment",
+        ),
+        (
+            "n_runs = 2",
+            '[environment]\nkind = "interval"\nviews_per_round = 0',
+            "`environment`: `views_per_round` must be at least 1, got 0",
+        ),
+        (
+            "n_runs = 2",
+            '[environment]\nkind = "fixed-price"\nprice = 0.01',
+            "`environment`: `sale_rate` must be numbers in [0, 1]",
+        ),
+    ],
+)
+def test_a_mistake_is_named_by_file_and_key(old: str, new: str, message: str, write: Path) -> None:
+    text = GOOD.replace(old, new, 1)
+    assert text != GOOD
+    if "policies = []" in new:
+        text = text.partition("[[policies]]")[0]
+    write.write_text(text)
+    with pytest.raises(InvalidConfig) as error:
+        load_experiment(write).experiment()
+    assert str(error.value).startswith(f"{write}: ")
+    assert message in str(error.value)
+
+
+def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
+    with pytest.raises(MissingData, match=r"no experiment file at .*gone\.toml"):
+        load_experiment(tmp_path / "gone.toml")
+    (tmp_path / "photo.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidConfig, match=r"photo\.toml: not a text file"):
+        load_experiment(tmp_path / "photo.toml")
+
+
+def test_a_shipped_name_stands_for_its_file(tmp_path: Path) -> None:
+    assert experiment_path("figure-3-edx") == shipped_experiments()["figure-3-edx"]
+    assert experiment_path(tmp_path / "mine.toml") == tmp_path / "mine.toml"
+    with pytest.raises(UnknownName, match="did you mean 'figure-1-coupon'"):
+        experiment_path("figure-1-coupons")
+
+
+def test_without_the_original_files_a_look_alike_is_used_and_named(tmp_path: Path) -> None:
+    file = load_experiment(shipped_experiments()["figure-3-edx"])
+    dataset = file.experiment(tmp_path).dataset
+    assert dataset["name"] == "edx-like"
+    assert dataset["look_alike"]
+    assert any("look-alike used instead of edx-course" in note for note in dataset["notes"])
+
+
+def test_files_of_a_loader_that_are_missing_are_no_fault_of_the_settings(
+    tmp_path: Path, write: Path
+) -> None:
+    write.write_text(GOOD.replace("coupon-like", "edx-course"))
+    with pytest.raises(MissingData, match=r"appendix\.csv"):
+        load_experiment(write).experiment(tmp_path)
