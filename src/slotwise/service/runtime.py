@@ -21,11 +21,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from threading import Event, RLock, Thread
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput, UnknownDecision
 from slotwise.service import reporting
@@ -33,28 +31,22 @@ from slotwise.service.attribution import ID_RULE, is_id
 from slotwise.service.decision_report import report_decision, round_row
 from slotwise.service.errors import (
     Conflict,
-    LimitReached,
     StoreUnavailable,
-    UnknownKey,
-    UnknownLink,
     UnknownPool,
 )
+from slotwise.service.futures import then
 from slotwise.service.learning import feed_rounds, fold_pool
-from slotwise.service.pool_rules import MAX_SLOTS, check_link, check_pool
 from slotwise.service.pool_runtime import PoolRuntime
 from slotwise.service.records import (
     SECOND_US,
-    ChangeRecord,
     DecisionRecord,
-    KeyRecord,
-    LinkRecord,
     Outcome,
     Pin,
-    PoolSettings,
 )
 from slotwise.service.records import (
     Event as FeedbackEvent,
 )
+from slotwise.service.registry import Registry, ServiceOptions
 from slotwise.service.reports import (
     DecisionReport,
     Explanation,
@@ -64,51 +56,28 @@ from slotwise.service.reports import (
     PoolReport,
     RoundRow,
 )
-from slotwise.service.snapshot import NO_WISH, Snapshot, Wish
+from slotwise.service.snapshot import NO_WISH, Snapshot
 from slotwise.service.stores.contract import Store
-from slotwise.service.stores.group_commit import GroupCommitter
 from slotwise.service.stores.operations import (
     AppendDecision,
     CloseWindows,
     Learned,
     Operation,
     RecordEvent,
-    SaveKey,
     SaveLearned,
-    SaveLinks,
-    SavePool,
 )
+from slotwise.service.wishes import canonical_wish, checked_wish
 
 __all__ = ["Service", "ServiceOptions"]
 
 _log = logging.getLogger(__name__)
-
-Result = TypeVar("Result")
 
 MAX_RECENT = 50_000
 """Decisions with an id of the caller's that are kept in memory for a second asking."""
 EXPORT_CHUNK = 2_000
 
 
-class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the service runs, whatever its pools."""
-
-    fold_every_s: float = 1.0
-    """How often closed windows are folded and probabilities published."""
-    commit_every_ms: float = 2.0
-    """How long a group commit waits for company."""
-    max_waiting: int = 100_000
-    """Writes in the queue; beyond it feedback is refused and the oldest decisions are dropped."""
-    max_links: int = 20_000
-    """Links of one pool, retired ones included."""
-    max_pools: int = 1_000
-    seed: int | None = None
-    """Fixes every page; for tests."""
-    commit_by_hand: bool = False
-    """Commit only when `commit_waiting` is called; for tests."""
-
-
-class Service:
+class Service(Registry):
     """Pools, decisions and feedback over one store.
 
     `now_us` is always an argument: the caller's clock, microseconds since the epoch. Every
@@ -118,23 +87,13 @@ class Service:
 
     def __init__(self, store: Store, options: ServiceOptions | None = None) -> None:
         """Read settings, keys and the last published versions; no decision is read."""
-        self._store = store
-        self._options = options or ServiceOptions()
+        super().__init__(store, options)
         self._rng, self._learning_rng = np.random.default_rng(self._options.seed).spawn(2)
-        self._lock = RLock()
         self._learning = RLock()
         self._stopping = Event()
         self._learner: Thread | None = None
-        self._pools = {pool.pool_id: PoolRuntime.load(store, pool) for pool in store.pools()}
-        self._keys = {key.key_id: key for key in store.keys()}  # noqa: SIM118 - a store is no dict
         self._closed_until_us = store.progress().closed_until_us
         self._recent: dict[str, DecisionRecord] = {}
-        self._committer = GroupCommitter(
-            store,
-            self._options.commit_every_ms / 1000,
-            self._options.max_waiting,
-            self._options.commit_by_hand,
-        )
 
     def start(self, clock_us: Callable[[], int] | None = None) -> None:
         """Start the thread that learns every `fold_every_s` by a clock, the system's by default."""
@@ -151,135 +110,12 @@ class Service:
         if self._learner is not None:
             self._learner.join()
         self._committer.close()
+        self._warming.shutdown(wait=False, cancel_futures=True)
         self._store.close()
 
     def commit_waiting(self) -> bool:
         """Commit one group of what waits; return whether the store could be reached."""
         return self._committer.commit_waiting()
-
-    # Pools, links and keys
-
-    def pools(self) -> list[PoolSettings]:
-        """Return every pool, archived ones too. Quick."""
-        with self._lock:
-            return [self._pools[pool_id].pool for pool_id in sorted(self._pools)]
-
-    def pool(self, pool_id: str) -> PoolSettings:
-        """Return a pool, archived or not, or raise `UnknownPool`. Quick."""
-        return self._runtime(pool_id).pool
-
-    def put_pool(self, pool: PoolSettings, by: str, now_us: int) -> Future[PoolSettings]:
-        """Create or replace a pool; a pool that was archived runs again.
-
-        Checks every rule that needs no other part of HTTP (windows, floor, policy and its
-        settings, holdout) and raises `InvalidInput` at once. Times are set here.
-        """
-        with self._lock:
-            runtime = self._pools.get(pool.pool_id)
-            n_pools, limit = len(self._pools), self._options.max_pools
-            if runtime is None and n_pools >= limit:
-                raise LimitReached(f"`max_pools` is {limit}, and there are {n_pools} pools")
-        check_pool(pool, len(runtime.active) if runtime else 0)
-        before = runtime.pool if runtime else None
-        created_us = before.created_us if before else now_us
-        pool = replace(pool, created_us=created_us, changed_us=now_us, archived=False)
-        action = "pool.change" if before else "pool.create"
-        return self._save_pool(pool, _change(now_us, by, action, pool.pool_id, before, pool))
-
-    def archive_pool(self, pool_id: str, by: str, now_us: int) -> Future[PoolSettings]:
-        """Stop a pool; its history stays and late feedback is still taken."""
-        before = self.pool(pool_id)
-        pool = replace(before, archived=True, changed_us=now_us)
-        return self._save_pool(pool, _change(now_us, by, "pool.archive", pool_id, before, pool))
-
-    def links(self, pool_id: str) -> list[LinkRecord]:
-        """Return the links of a pool by place, retired ones too. Quick."""
-        with self._lock:
-            links = self._runtime(pool_id).links.values()
-            return sorted(links, key=lambda link: link.place)
-
-    def link(self, pool_id: str, link_id: str) -> LinkRecord:
-        """Return one link, retired or not, or raise `UnknownLink`. Quick.
-
-        A retired link is still a redirect's destination: pages with it may be open somewhere.
-        """
-        link = self._runtime(pool_id).links.get(link_id)
-        if link is None:
-            raise UnknownLink(f"pool {pool_id!r} has no link {link_id!r}")
-        return link
-
-    def put_links(
-        self,
-        pool_id: str,
-        links: Sequence[LinkRecord],
-        by: str,
-        now_us: int,
-        reset_statistics: bool = False,
-    ) -> Future[list[LinkRecord]]:
-        """Add or replace links, all or none; `retired=True` takes one out of the choice.
-
-        Statistics are kept, also of a link that comes back, unless a reset is asked for:
-        then the views issued before `now_us` no longer count for these links.
-        """
-        runtime = self._runtime(pool_id)
-        with self._lock:
-            known = dict(runtime.links)
-        saved, changes = [], []
-        for link in links:
-            check_link(link)
-            before = known.get(link.link_id)
-            counted_from_us = before.counted_from_us if before else 0
-            link = replace(
-                link,
-                pool_id=pool_id,
-                counted_from_us=now_us if before and reset_statistics else counted_from_us,
-                created_us=before.created_us if before else now_us,
-                changed_us=now_us,
-            )
-            action = "link.change" if before else "link.create"
-            if link.retired and not (before and before.retired):
-                action = "link.retire"
-            subject = f"{pool_id}/{link.link_id}"
-            changes.append(_change(now_us, by, action, subject, before, link))
-            known[link.link_id] = link
-            saved.append(link)
-        if len(known) > self._options.max_links:
-            limit = self._options.max_links
-            raise LimitReached(f"`max_links` is {limit}, and there would be {len(known)} links")
-        reset = tuple(link.link_id for link in saved if link.counted_from_us == now_us)
-        operation = SaveLinks(links=tuple(saved), changes=tuple(changes), reset=reset)
-        return _then(
-            self._committer.submit([operation]),
-            lambda answers: self._take_links(runtime, answers[0], bool(reset)),
-        )
-
-    def keys(self) -> list[KeyRecord]:
-        """Return every key, revoked ones too. Quick."""
-        with self._lock:
-            return [self._keys[key_id] for key_id in sorted(self._keys)]
-
-    def key(self, key_id: str) -> KeyRecord | None:
-        """Return a key, revoked or not, or None. Quick."""
-        return self._keys.get(key_id)
-
-    def put_key(self, key: KeyRecord, by: str, now_us: int) -> Future[KeyRecord]:
-        """Store a new key; an id that is taken raises `Conflict`."""
-        if key.key_id in self._keys:
-            raise Conflict(f"the key id {key.key_id!r} is taken")
-        key = replace(key, created_us=now_us)
-        return self._save_key(key, _change(now_us, by, "key.create", key.key_id, None, key))
-
-    def revoke_key(self, key_id: str, by: str, now_us: int) -> Future[KeyRecord]:
-        """Make a key useless, for good, or raise `UnknownKey`."""
-        before = self._keys.get(key_id)
-        if before is None:
-            raise UnknownKey(f"there is no key {key_id!r}")
-        key = replace(before, revoked_us=before.revoked_us or now_us)
-        return self._save_key(key, _change(now_us, by, "key.revoke", key_id, before, key))
-
-    def changes(self, subject: str = "", limit: int = 100) -> list[ChangeRecord]:
-        """Return who changed what, newest first, of one subject or of all. Reading."""
-        return self._store.changes(subject, limit)
 
     # Pages and feedback
 
@@ -306,8 +142,8 @@ class Service:
             raise UnknownPool(f"the pool {pool_id!r} is archived")
         wish, asked = NO_WISH, ""
         if exclude or pin or slots is not None:
-            wish = _wish_of(runtime, exclude, pin, slots)
-            asked = _canonical(exclude, pin, slots)
+            wish = checked_wish(runtime, exclude, pin, slots)
+            asked = canonical_wish(exclude, pin, slots)
         if decision_id is not None:
             known = self._known_decision(decision_id, pool_id, asked)
             if known is not None:
@@ -343,7 +179,7 @@ class Service:
 
     def flush(self) -> Future[None]:
         """Finish when everything queued before is committed: `durability = "strict"`."""
-        return _then(self._committer.submit(()), lambda _: None)
+        return then(self._committer.submit(()), lambda _: None)
 
     def submit_events(self, events: Sequence[FeedbackEvent], now_us: int) -> Future[list[Outcome]]:
         """Record events, one outcome each in the same order, set after their commit.
@@ -446,12 +282,6 @@ class Service:
 
     # Inside
 
-    def _runtime(self, pool_id: str) -> PoolRuntime:
-        runtime = self._pools.get(pool_id)
-        if runtime is None:
-            raise UnknownPool(f"there is no pool {pool_id!r}")
-        return runtime
-
     def _present(self, runtime: PoolRuntime, now_us: int) -> Snapshot:
         """Return the version to draw from; a pool that was changed gets a new one at once."""
         snapshot, learned = runtime.snapshot(now_us, self._rng)
@@ -502,6 +332,7 @@ class Service:
         return answers.result()[0]
 
     def _learn_on(self, clock_us: Callable[[], int]) -> None:
+        self.warm_up()
         rest_s = self._options.fold_every_s
         while not self._stopping.wait(rest_s):
             started = time.perf_counter()
@@ -514,37 +345,6 @@ class Service:
             # A pool that takes long to publish must not keep a core busy all the time.
             took_s = time.perf_counter() - started
             rest_s = max(self._options.fold_every_s, 3 * took_s)
-
-    def _save_pool(self, pool: PoolSettings, change: ChangeRecord) -> Future[PoolSettings]:
-        def take(_: list[object]) -> PoolSettings:
-            with self._lock:
-                runtime = self._pools.get(pool.pool_id)
-                if runtime is None:
-                    self._pools[pool.pool_id] = PoolRuntime(pool)
-                else:
-                    runtime.set_pool(pool)
-            return pool
-
-        return _then(self._committer.submit([SavePool(pool=pool, change=change)]), take)
-
-    def _save_key(self, key: KeyRecord, change: ChangeRecord) -> Future[KeyRecord]:
-        def take(_: list[object]) -> KeyRecord:
-            with self._lock:
-                self._keys[key.key_id] = key
-            return key
-
-        return _then(self._committer.submit([SaveKey(key=key, change=change)]), take)
-
-    def _take_links(
-        self, runtime: PoolRuntime, saved: object, were_reset: bool
-    ) -> list[LinkRecord]:
-        assert isinstance(saved, list)
-        counters = self._store.counters(runtime.pool.pool_id) if were_reset else None
-        with self._lock:
-            runtime.set_links(saved)
-            if counters is not None:
-                runtime.counters = counters
-        return saved
 
     def _known_decision(self, decision_id: str, pool_id: str, asked: str) -> DecisionRecord | None:
         """Return the decision that an id already stands for."""
@@ -565,87 +365,3 @@ class Service:
             while len(self._recent) >= MAX_RECENT:
                 del self._recent[next(iter(self._recent))]
             self._recent[decision.decision_id] = decision
-
-
-def _wish_of(
-    runtime: PoolRuntime, exclude: Sequence[str], pin: Sequence[Pin], slots: int | None
-) -> Wish:
-    if slots is not None and not 1 <= slots <= MAX_SLOTS:
-        raise InvalidInput.of("slots", f"from 1 to {MAX_SLOTS}", slots)
-    n_slots = runtime.pool.slots if slots is None else slots
-    pinned: dict[int, str] = {}
-    for item in pin:
-        link = runtime.links.get(item.link_id)
-        if link is None or link.retired:
-            raise UnknownLink(f"pool {runtime.pool.pool_id!r} shows no link {item.link_id!r}")
-        if not 1 <= item.position <= n_slots:
-            raise InvalidInput.of("position", f"from 1 to the slots ({n_slots})", item.position)
-        if item.position in pinned:
-            raise InvalidInput.of("position", "pinned once", item.position)
-        if item.link_id in pinned.values():
-            raise InvalidInput.of("pin", "different links", item.link_id)
-        if item.link_id in exclude:
-            raise InvalidInput.of("pin", "links that are not excluded", item.link_id)
-        pinned[item.position] = item.link_id
-    known = frozenset(link_id for link_id in exclude if link_id in runtime.links)
-    return Wish(exclude=known, pinned=tuple(sorted(pinned.items())), slots=slots)
-
-
-def _canonical(exclude: Sequence[str], pin: Sequence[Pin], slots: int | None) -> str:
-    asked: dict[str, object] = {}
-    if exclude:
-        asked["exclude"] = sorted(set(exclude))
-    if pin:
-        asked["pin"] = sorted((item.position, item.link_id) for item in pin)
-    if slots is not None:
-        asked["slots"] = slots
-    return msgspec.json.encode(asked).decode()
-
-
-def _change(
-    now_us: int,
-    by: str,
-    action: str,
-    subject: str,
-    before: PoolSettings | LinkRecord | KeyRecord | None,
-    after: PoolSettings | LinkRecord | KeyRecord,
-) -> ChangeRecord:
-    return ChangeRecord(
-        changed_us=now_us,
-        changed_by=by,
-        action=action,
-        subject=subject,
-        before="" if before is None else _without_hash(before),
-        after=_without_hash(after),
-    )
-
-
-def _without_hash(record: PoolSettings | LinkRecord | KeyRecord) -> str:
-    if isinstance(record, KeyRecord):
-        record = replace(record, key_hash="")
-    return msgspec.json.encode(record).decode()
-
-
-def _then(
-    first: Future[list[object]], function: Callable[[list[object]], Result]
-) -> Future[Result]:
-    """Return a future with what `function` makes of the first one's result."""
-    second: Future[Result] = Future()
-
-    def finish(done: Future[list[object]]) -> None:
-        # What was committed is taken over even when the caller no longer waits.
-        result, error = None, done.exception()
-        if error is None:
-            try:
-                result = function(done.result())
-            except Exception as failure:
-                error = failure
-        if not second.set_running_or_notify_cancel():
-            return
-        if error is not None:
-            second.set_exception(error)
-        else:
-            second.set_result(cast("Result", result))
-
-    first.add_done_callback(finish)
-    return second

@@ -10,9 +10,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.records import (
@@ -369,4 +376,9 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=60, stateful_step_count=60)
+TestLife.settings = settings(max_examples=25, stateful_step_count=50)
+
+
+@pytest.mark.slow
+def test_many_lives() -> None:
+    run_state_machine_as_test(Life, settings=settings(max_examples=1_000, stateful_step_count=80))
