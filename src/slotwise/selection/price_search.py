@@ -101,7 +101,8 @@ def search_price(
     while price > 0.0 and price <= 4.0 * guess + 1.0:
         page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 1.0, price, search)
         if page_clicks >= enough:
-            if _fewest_clicks(clicks, n_slots, price, page_clicks, search) <= floor:
+            fewest = _fewest_clicks(clicks, n_slots, price, page_clicks, search)
+            if fewest <= floor + slackness:
                 return _price(BINDING, 1.0, price, n_slots, search)
             many_value, many_clicks, has_many = page_value, page_clicks, True
         else:
