@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import compiled
-from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
+from slotwise.selection.mix import Mix
 from slotwise.selection.rounding import INTEGRAL, draw_page
 from slotwise.service.records import FloorReport, ShownLink
 
@@ -119,18 +119,20 @@ def _ranks(scores: Floats) -> list[int]:
 
 def _arrange(probabilities: Floats, n_slots: int) -> Mix:
     """Put the probabilities into the parts of a mix; a group that ties may be drawn as one."""
-    mix = new_mix(len(probabilities))
     sure = np.flatnonzero(probabilities >= 1.0 - INTEGRAL)
     open_links = np.flatnonzero((probabilities > INTEGRAL) & (probabilities < 1.0 - INTEGRAL))
-    mix.sure[: len(sure)] = sure
-    mix.sizes[N_SURE] = len(sure)
     chances = probabilities[open_links]
+    nothing = np.zeros(0, np.int64)
+    tied_slots = 0
+    tied = nothing
     if len(chances) > 0 and np.all(chances == chances[0]):
-        mix.tied[: len(open_links)] = open_links
-        mix.sizes[N_TIED] = len(open_links)
-        mix.sizes[TIED_SLOTS] = n_slots - len(sure)
-    else:
-        mix.open[: len(open_links)] = open_links
-        mix.chances[: len(open_links)] = chances
-        mix.sizes[N_OPEN] = len(open_links)
-    return mix
+        tied_slots = n_slots - len(sure)
+        tied, open_links, chances = open_links, nothing, np.zeros(0)
+    return Mix(
+        sure=sure,
+        open=open_links,
+        chances=chances,
+        tied=tied,
+        swaps=np.zeros(tied_slots, np.int64),
+        sizes=np.array([len(sure), len(open_links), len(tied), tied_slots]),
+    )

@@ -68,7 +68,8 @@ class PoolRuntime:
             published = decode_published(learned.published)
             runtime._version = learned.version
             runtime._stored_state = learned.state
-            runtime._stale = published.link_ids != runtime.active or published.policy != pool.policy
+            made_for = (published.link_ids, published.pool_changed_us)
+            runtime._stale = made_for != (runtime.active, pool.changed_us)
             runtime._snapshot = Snapshot(pool, published)
         return runtime
 

@@ -51,6 +51,7 @@ def publish(
             Published(
                 version=version,
                 published_us=now_us,
+                pool_changed_us=pool.changed_us,
                 policy=pool.policy,
                 link_ids=(),
                 probabilities=nothing,
@@ -80,6 +81,7 @@ def publish(
     published = Published(
         version=version,
         published_us=now_us,
+        pool_changed_us=pool.changed_us,
         policy=pool.policy,
         link_ids=link_ids,
         probabilities=probabilities.tobytes(),

@@ -24,7 +24,9 @@ _log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 
 MAX_KEPT_WISHES = 256
-"""Pages with wishes that a version keeps; the one kept longest makes room."""
+MIN_KEPT_WISHES = 16
+KEPT_LINKS = 500_000
+"""Pages with wishes that a version keeps are few when they have many links each."""
 MANY_LINKS = 1_000
 POLICY_FAILED = "policy-failed"
 EMPTY_POOL = "empty-pool"
@@ -47,6 +49,8 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     published_us: int
+    pool_changed_us: int
+    """When the settings that it was made for were put: others need another version."""
     policy: str
     link_ids: tuple[str, ...]
     probabilities: bytes
@@ -97,7 +101,7 @@ class Snapshot:
         page = self._pages.get(wish)
         if page is None:
             page = self._solve(wish)
-            _keep(self._pages, wish, page)
+            self._keep(self._pages, wish, page)
         return page
 
     def holdout_page(self, wish: Wish) -> PageMix:
@@ -111,8 +115,15 @@ class Snapshot:
             places = np.array([self._places[link_id] for link_id in rest])
             floor = self._floor_report(wish, places, chances)
             page = PageMix(rest, chances, floor, pinned=dict(wish.pinned))
-            _keep(self._holdout_pages, wish, page)
+            self._keep(self._holdout_pages, wish, page)
         return page
+
+    def _keep(self, pages: dict[Wish, PageMix], wish: Wish, page: PageMix) -> None:
+        """Keep a page; the one kept longest makes room."""
+        by_size = KEPT_LINKS // max(len(self.link_ids), 1)
+        if len(pages) > min(MAX_KEPT_WISHES, max(MIN_KEPT_WISHES, by_size)):
+            del pages[next(key for key in pages if key != NO_WISH)]
+        pages[wish] = page
 
     def _rest(self, wish: Wish) -> tuple[list[str], int]:
         """Return the links that may fill the free slots, and how many slots are free."""
@@ -186,10 +197,3 @@ class Snapshot:
 def decode_published(stored: bytes) -> Published:
     """Read a version as `msgspec.msgpack.encode` wrote it."""
     return msgspec.msgpack.decode(stored, type=Published)
-
-
-def _keep(pages: dict[Wish, PageMix], wish: Wish, page: PageMix) -> None:
-    if len(pages) > MAX_KEPT_WISHES:
-        oldest = next(key for key in pages if key != NO_WISH)
-        del pages[oldest]
-    pages[wish] = page

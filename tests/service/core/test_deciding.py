@@ -227,6 +227,15 @@ def test_versions_count_up_over_restarts(service: Service, open_service: OpenSer
     assert versions[-1] == versions[-2] == versions[0] + 3
 
 
+def test_settings_put_just_before_a_crash_hold_after_it(
+    service: Service, open_service: OpenService
+) -> None:
+    assert len(service.decide("home", T0).shown) == 2
+    service.put_pool(pool(slots=4), "test", T0 + 1).result()
+    service.close()
+    assert len(open_service().decide("home", T0 + 2).shown) == 4
+
+
 def test_decide_answers_from_its_snapshot_while_the_store_is_away(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
