@@ -218,13 +218,12 @@ def _start_s(address: str) -> float:
     process = subprocess.Popen(
         [sys.executable, "-m", "slotwise.cli.main", "serve", "--port", "0", "--store", address],
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
         text=True,
     )
     assert process.stdout is not None
     try:
         found = re.search(r" at (http://\S+)", process.stdout.readline())
-        assert found
+        assert found, "the service did not start"
         while httpx.get(f"{found.group(1)}/readyz").status_code != 200:
             time.sleep(0.001)
         return time.perf_counter() - began
