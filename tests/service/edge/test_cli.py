@@ -135,3 +135,12 @@ def test_keys_are_made_listed_and_revoked(
     assert "there is no key" in capsys.readouterr().err
     assert main(["keys", "make", "root", *store]) == 2
     assert "`scopes` must be some of decide, track, read, admin" in capsys.readouterr().err
+
+
+def test_the_demo_shows_what_it_learns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--seconds", "1", "--seed", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "The service runs at http://127.0.0.1:" in printed
+    assert "page views in" in printed
+    assert "link-9" in printed
+    assert "floor 0.50 clicks a view" in printed

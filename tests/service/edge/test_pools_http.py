@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -40,20 +41,18 @@ def test_a_deleted_pool_is_archived_and_can_come_back(admin: httpx.Client, pool:
     assert admin.post(f"/v1/pools/{pool}/decide").status_code == 200
 
 
-NEEDED: dict[str, dict[str, Any]] = {
-    "con-ucb": {"horizon": 1000},
-    "exp3-m": {"horizon": 1000},
-    "lexp": {"horizon": 1000},
-    "fixed-mix": {"probabilities": [0.2, 0.3, 0.5, 0.5, 0.5]},
-}
-"""What a policy must be told; the others know all they need."""
+def needed_settings(name: str) -> dict[str, Any]:
+    """Return what a policy for five links may have to be told."""
+    names = {field.name for field in dataclasses.fields(cast(Any, POLICIES[name]))}
+    settings = {"horizon": 1000, "probabilities": [0.2, 0.3, 0.5, 0.5, 0.5]}
+    return {setting: value for setting, value in settings.items() if setting in names}
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_every_policy_can_run_a_pool(
     make_pool: Callable[..., str], admin: httpx.Client, name: str
 ) -> None:
-    pool = make_pool(5, policy={"name": name, "settings": NEEDED.get(name, {})})
+    pool = make_pool(5, policy={"name": name, "settings": needed_settings(name)})
     page = admin.post(f"/v1/pools/{pool}/decide").json()
     assert len({link["link_id"] for link in page["links"]}) == 2
     assert page["policy"] == name
