@@ -1,0 +1,1 @@
+"""How fast slotwise is: `python -m benchmarks`, ratios measured within one run."""

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.environments import Environment
-from slotwise.policies import Policy
+from slotwise.policies import Policy, State
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
 from slotwise.selection.compiled import hot_loop, is_compiled
 
-__all__ = ["DEFICIT", "TOTAL", "VIOLATION", "is_machine_code", "play_run"]
+__all__ = ["DEFICIT", "TOTAL", "VIOLATION", "is_machine_code", "play_on", "play_run"]
 
 Floats = NDArray[np.float64]
 
@@ -142,13 +142,27 @@ def play_run(
     run: int,
 ) -> Floats:
     """Play one run; return totals, violations and deficits per level at the checkpoints."""
+    state = policy.start(problem)
+    return play_on(policy, state, environment, problem, checkpoints, seed, run)
+
+
+def play_on(
+    policy: Policy,
+    state: State,
+    environment: Environment,
+    problem: Problem,
+    checkpoints: NDArray[np.int64],
+    seed: int,
+    run: int,
+) -> Floats:
+    """Play like `play_run`, but with a state that may know something already; it learns on."""
     desk = _new_desk(problem, environment, checkpoints)
     play = _compiled_play if is_machine_code(policy, environment) else _play
     play(
         type(policy).choose,
         type(policy).learn,
         environment.serving,
-        policy.start(problem),
+        state,
         environment.world(int(checkpoints[-1])),
         desk,
         run_generator(seed, run, VISITORS),

@@ -1,0 +1,171 @@
+"""slotwise inside a program: a page view from Python, the import, and what users pick instead."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measuring import Row, at_most, cpu_seconds, note
+from slotwise import ConUCB, Selector
+from slotwise.environments.datasets import load_dataset
+
+__all__ = ["alternatives", "imports", "page_views"]
+
+DATA = load_dataset("coupon-like")
+N_LINKS, N_SLOTS = DATA.n_links, DATA.n_slots
+N_VIEWS = 2_000
+Visit = Callable[[list[int], int], tuple[list[int], dict[int, float]]]
+
+
+def make_visit() -> Visit:
+    """Return a function that says what a page brought: its clicks, and what they earned."""
+    rng = np.random.default_rng(4)
+    clicks, revenue = DATA.click_rate.tolist(), DATA.revenue_per_click.tolist()
+    uniforms = rng.random((N_VIEWS, 2, N_SLOTS)).tolist()
+
+    def visit(shown: list[int], view: int) -> tuple[list[int], dict[int, float]]:
+        first, second = uniforms[view % N_VIEWS]
+        clicked, earned = [], {}
+        for slot, link in enumerate(shown):
+            if first[slot] < clicks[link]:
+                clicked.append(link)
+                earned[link] = 1.0 if second[slot] < revenue[link] else 0.0
+        return clicked, earned
+
+    return visit
+
+
+def selector_views() -> Callable[[], None]:
+    """Return page views through `Selector` with Con-UCB under a floor that binds."""
+    selector = Selector(
+        range(N_LINKS),
+        N_SLOTS,
+        click_floor=DATA.click_floor,
+        policy=ConUCB(horizon=50_000, gamma_scale=1 / 72),
+        seed=1,
+    )
+    visit = make_visit()
+
+    def views() -> None:
+        for view in range(N_VIEWS):
+            page = selector.select()
+            clicked, earned = visit(page.shown, view)  # type: ignore[arg-type]
+            selector.update(page, clicks=clicked, revenue=earned)  # type: ignore[arg-type]
+
+    return views
+
+
+def numpy_views() -> Callable[[], None]:
+    """Return page views of CUCB in plain numpy, as one would write it in ten lines."""
+    n_views, earned_sums = np.ones(N_LINKS), np.full(N_LINKS, 0.5)
+    visit = make_visit()
+    clock = [1]
+
+    def views() -> None:
+        for view in range(N_VIEWS):
+            clock[0] += 1
+            bounds = earned_sums / n_views + np.sqrt(1.5 * np.log(clock[0]) / n_views)
+            shown = np.argpartition(-bounds, N_SLOTS)[:N_SLOTS]
+            _, earned = visit(shown.tolist(), view)
+            n_views[shown] += 1
+            earned_sums[list(earned)] += list(earned.values())
+
+    return views
+
+
+def mabwiser_views(n_views: int) -> Callable[[], None]:
+    """Return page views that take MABWiser's largest expectations."""
+    from mabwiser.mab import MAB, LearningPolicy
+
+    model: Any = MAB(list(range(N_LINKS)), LearningPolicy.UCB1(alpha=1.0))
+    model.fit(list(range(N_LINKS)), [0.5] * N_LINKS)
+    visit = make_visit()
+
+    def views() -> None:
+        for view in range(n_views):
+            expected = model.predict_expectations()
+            shown = sorted(expected, key=expected.__getitem__)[-N_SLOTS:]
+            _, earned = visit(shown, view)
+            model.partial_fit(shown, [earned.get(link, 0.0) for link in shown])
+
+    return views
+
+
+def river_views(n_views: int) -> Callable[[], None]:
+    """Return page views that take the head of river's ranking."""
+    from river import bandit
+
+    policy: Any = bandit.UCB(delta=1.0, seed=1)
+    links = list(range(N_LINKS))
+    for link in links:
+        policy.update(link, 0.5)
+    visit = make_visit()
+
+    def views() -> None:
+        for view in range(n_views):
+            policy.pull(links)
+            shown = policy.ranking[:N_SLOTS]
+            _, earned = visit(shown, view)
+            for link in shown:
+                policy.update(link, earned.get(link, 0.0))
+
+    return views
+
+
+def page_views() -> list[Row]:
+    """Compare a page view through `Selector` with one of plain numpy."""
+    ours = cpu_seconds(selector_views()) / N_VIEWS
+    plain = cpu_seconds(numpy_views()) / N_VIEWS
+    return [
+        at_most(
+            "Selector.select + update against numpy CUCB",
+            f"{ours * 1e6:.1f} µs against {plain * 1e6:.1f} µs, K = {N_LINKS}, L = {N_SLOTS}, "
+            "Con-UCB under a binding floor, called from Python",
+            ours / plain,
+            3.0,
+        )
+    ]
+
+
+def imports() -> list[Row]:
+    """Measure what importing slotwise takes beyond importing numba."""
+
+    def seconds(module: str) -> float:
+        best = float("inf")
+        for _ in range(5):
+            before = os.times()
+            subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+            after = os.times()
+            spent = after.children_user + after.children_system
+            best = min(best, spent - before.children_user - before.children_system)
+        return best
+
+    numba, slotwise = seconds("numba"), seconds("slotwise")
+    described = f"{slotwise:.2f} s against {numba:.2f} s"
+    return [at_most("import slotwise beyond import numba", described, slotwise - numba, 0.6, "s")]
+
+
+def alternatives() -> list[Row]:
+    """Show what others take for choosing the top 15 of 271 and learning from it, a page view."""
+    ours = cpu_seconds(selector_views()) / N_VIEWS
+    plain = cpu_seconds(numpy_views()) / N_VIEWS
+    rows = [
+        note("slotwise Selector, with a click floor", f"{ours * 1e6:.1f} µs a page view", 1.0),
+        note("numpy, argpartition, no floor", f"{plain * 1e6:.1f} µs a page view", plain / ours),
+    ]
+    for name, make in (("MABWiser UCB1", mabwiser_views), ("river UCB", river_views)):
+        n_views = 20
+        try:
+            views = make(n_views)
+        except ModuleNotFoundError as error:
+            advice = "pip install 'slotwise[compare]'"
+            rows.append(note(f"{name}, no floor", f"skipped: no {error.name}; {advice}"))
+            continue
+        spent = cpu_seconds(views, 3) / n_views
+        rows.append(note(f"{name}, no floor", f"{spent * 1e6:,.0f} µs a page view", spent / ours))
+    return rows

@@ -1,0 +1,186 @@
+"""The floor program: cold, warm, very large, and against a general solver."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from benchmarks.measuring import Row, at_least, at_most, cpu_seconds, note
+from slotwise.selection import FloorProgram, solve
+from slotwise.selection.compiled import compiled, hot
+from slotwise.selection.floor_program import (
+    Program,
+    new_program,
+    set_clicks,
+    set_value,
+    solve_program,
+)
+from slotwise.selection.solve import _solve_afresh
+
+__all__ = ["solving"]
+
+Floats = NDArray[np.float64]
+
+N_LINKS, N_SLOTS, N_CHANGED = 271, 15, 15
+N_INSTANCES, N_STEPS = 300, 2_000
+
+
+class Instances(NamedTuple):
+    """Many floor programs of one size, each with a floor that binds."""
+
+    value: Floats
+    clicks: Floats
+    floors: Floats
+
+
+def binding_floor(value: Floats, clicks: Floats, n_slots: int) -> float:
+    """Return a floor halfway between what the best page has and the most that can be had."""
+    best = np.argpartition(-value, n_slots)[:n_slots]
+    most = np.sort(clicks)[-n_slots:].sum()
+    return float((clicks[best].sum() + most) / 2)
+
+
+def draw_instances(n_instances: int, n_links: int, n_slots: int) -> Instances:
+    """Draw rates like those of coupons: what is clicked often earns less."""
+    rng = np.random.default_rng(11)
+    clicks = 0.75 * rng.beta(1.0, 4.0, (n_instances, n_links))
+    value = clicks * rng.beta(1.0, 1.5, (n_instances, n_links)) * np.exp(-4 * clicks)
+    floors = [binding_floor(v, a, n_slots) for v, a in zip(value, clicks, strict=True)]
+    return Instances(value, clicks, np.array(floors))
+
+
+@compiled
+def solve_each(value: Floats, clicks: Floats, floors: Floats, n_slots: int) -> float:
+    """Solve every instance afresh, inside compiled code."""
+    total = 0.0
+    for i in range(len(floors)):
+        total += _solve_afresh(value[i], clicks[i], n_slots, floors[i])[3]
+    return total
+
+
+@hot
+def solve_on(
+    program: Program, links: NDArray[np.int64], value: Floats, clicks: Floats, page: Any
+) -> None:
+    """Change a few links and solve again, over and over, inside compiled code."""
+    n_slots, floor = page
+    for step in range(len(links)):
+        for k in range(links.shape[1]):
+            set_value(program, links[step, k], value[step, k])
+            set_clicks(program, links[step, k], clicks[step, k])
+        solve_program(program, n_slots, floor)
+
+
+@hot
+def stream(value: Floats, clicks: Floats, price: float) -> float:
+    """Pass once over two arrays."""
+    best = -np.inf
+    for i in range(len(value)):
+        best = max(best, value[i] + price * clicks[i])
+    return best
+
+
+def solving() -> list[Row]:
+    """Measure `solve` and `FloorProgram`."""
+    return [*against_a_general_solver(), *warm_against_cold(), large_pool()]
+
+
+def against_a_general_solver() -> list[Row]:
+    """Compare a cold solve with HiGHS through scipy, both called from Python."""
+    instances = draw_instances(N_INSTANCES, N_LINKS, N_SLOTS)
+    few = 30
+    ones = np.ones((1, N_LINKS))
+
+    def highs() -> None:
+        for i in range(few):
+            found = linprog(
+                -instances.value[i],
+                A_ub=-instances.clicks[i : i + 1],
+                b_ub=[-instances.floors[i]],
+                A_eq=ones,
+                b_eq=[N_SLOTS],
+                bounds=(0, 1),
+                method="highs",
+            )
+            assert found.success
+
+    def ours() -> None:
+        for value, clicks, floor in zip(*instances, strict=True):
+            assert solve(value, clicks, N_SLOTS, floor).status == "binding"
+
+    general = cpu_seconds(highs, repeats=3) / few
+    cold = cpu_seconds(ours) / N_INSTANCES
+    size = f"K = {N_LINKS}, L = {N_SLOTS}"
+    return [
+        at_least(
+            "solve, cold, against HiGHS",
+            f"{cold * 1e6:.1f} µs against {general * 1e6:,.0f} µs (scipy linprog), {size}, "
+            "both called from Python",
+            general / cold,
+            300.0,
+            "times faster",
+        )
+    ]
+
+
+def warm_against_cold() -> list[Row]:
+    """Compare solving again after some links changed with solving afresh."""
+    instances = draw_instances(N_INSTANCES, N_LINKS, N_SLOTS)
+    value, clicks, floor = (part[0] for part in instances)
+    rng = np.random.default_rng(12)
+    links = np.array([rng.choice(N_LINKS, N_CHANGED, replace=False) for _ in range(N_STEPS)])
+    near = rng.normal(1.0, 0.02, (2, N_STEPS, N_CHANGED))
+    new_value = np.clip(value[links] * near[0], 0, 1)
+    new_clicks = np.clip(clicks[links] * near[1], 0, 1)
+    program = new_program(value, clicks)
+    kept = FloorProgram(value, clicks, N_SLOTS, floor)
+    changes = list(zip(links.tolist(), new_value, new_clicks, strict=True))[:300]
+
+    def from_python() -> None:
+        for places, some_value, some_clicks in changes:
+            kept.change(places, some_value, some_clicks)
+            kept.solve()
+
+    def cold_from_python() -> None:
+        for one_value, one_clicks, one_floor in zip(*instances, strict=True):
+            solve(one_value, one_clicks, N_SLOTS, one_floor)
+
+    page = (N_SLOTS, float(floor))
+    warm = cpu_seconds(lambda: solve_on(program, links, new_value, new_clicks, page)) / N_STEPS
+    cold = cpu_seconds(lambda: solve_each(*instances, N_SLOTS)) / N_INSTANCES
+    warm_called = cpu_seconds(from_python) / len(changes)
+    cold_called = cpu_seconds(cold_from_python) / N_INSTANCES
+    return [
+        at_most(
+            f"solve, warm after {N_CHANGED} links changed",
+            f"{warm * 1e6:.2f} µs against {cold * 1e6:.1f} µs cold, both inside compiled code",
+            warm / cold,
+            0.2,
+            "of cold",
+        ),
+        note(
+            "the same, called from Python",
+            f"{warm_called * 1e6:.1f} µs (change and solve) against {cold_called * 1e6:.1f} µs",
+            warm_called / cold_called,
+            "of cold",
+        ),
+    ]
+
+
+def large_pool() -> Row:
+    """Compare a cold solve of a million links with passing over them."""
+    n_links, n_slots = 1_000_000, 20
+    (value,), (clicks,), (floor,) = draw_instances(1, n_links, n_slots)
+    one_pass = cpu_seconds(lambda: stream(value, clicks, 0.3), repeats=15)
+    cold = cpu_seconds(lambda: solve(value, clicks, n_slots, floor))
+    assert solve(value, clicks, n_slots, floor).status == "binding"
+    return at_most(
+        "solve, cold, K = 10^6, L = 20",
+        f"{cold * 1e3:.1f} ms against {one_pass * 1e3:.2f} ms for a streaming pass",
+        cold / one_pass,
+        25.0,
+        "passes",
+    )
