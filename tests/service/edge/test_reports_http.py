@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from slotwise.client import count_links, read_rounds
 from slotwise.errors import MissingData
 from slotwise.service.answers import answer_type
+from slotwise.service.errors import StoreUnavailable
 from slotwise.service.metrics import METRICS
 from slotwise.service.reports import DecisionReport, FrontierReport, PoolReport, RoundRow
 from slotwise.service.routes import OPERATIONS
@@ -97,6 +98,19 @@ def test_the_round_log_can_be_cut_by_time(admin: httpx.Client, pool: str) -> Non
     cut = admin.get(f"/v1/pools/{pool}/export", params=query).text.splitlines()
     ids = [msgspec.json.decode(line)["decision_id"] for line in cut]
     assert ids == [page["decision_id"] for page in pages[1:3]]
+
+
+def test_an_export_without_the_store_is_refused(
+    server: BackgroundServer, admin: httpx.Client, pool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*arguments: object) -> Iterator[list[RoundRow]]:
+        raise StoreUnavailable("the store is away")
+        yield []
+
+    monkeypatch.setattr(server.context.service, "export", away)
+    refused = admin.get(f"/v1/pools/{pool}/export")
+    assert refused.status_code == 503
+    assert problem_of(refused)["type"] == "store-away"
 
 
 @pytest.mark.parametrize("report", ["stats", "frontier", "explain", "export"])

@@ -58,8 +58,10 @@ async def export(context: ServiceContext, request: Request) -> StreamAnswer:
     rounds = context.service.export(pool_id, since_us, until_us)
     chunks = _json_lines(rounds) if query.format == "jsonl" else _parquet(rounds)
     name = f'attachment; filename="{pool_id}.{query.format}"'.encode()
+    # A store that is away is found out while there is still a status to say so.
+    first = await asyncio.to_thread(next, chunks, b"")
     return StreamAnswer(
-        _in_thread(chunks), _CONTENT_TYPES[query.format], ((b"content-disposition", name),)
+        _in_thread(first, chunks), _CONTENT_TYPES[query.format], ((b"content-disposition", name),)
     )
 
 
@@ -108,8 +110,9 @@ class _Sink(io.RawIOBase):
         return taken
 
 
-async def _in_thread(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def _in_thread(first: bytes, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
     """Make each chunk in a worker thread: the store is read there."""
+    yield first
     while True:
         chunk = await asyncio.to_thread(next, chunks, None)
         if chunk is None:
