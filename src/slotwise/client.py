@@ -351,15 +351,20 @@ def _refusal(answer: httpx.Response) -> ServiceRefusal:
     return refusal
 
 
-@dataclass
+@dataclass(frozen=True)
 class LinkCounts:
-    """What is settled about a link: views and outcomes of each level of feedback."""
+    """What is settled about the links of a pool, level by level, in the form a `Selector` takes.
 
-    click_views: int = 0
-    clicks: int = 0
-    revenue_views: int = 0
-    revenue: float = 0.0
-    """Summed over views, each in [0, 1]: a share of the pool's most."""
+        selector.update_batch(counts.click_views, clicks=counts.clicks)
+        selector.update_batch(counts.revenue_views, revenue=counts.revenue)
+
+    `revenue` is in shares of the pool's `max_revenue`, so the selector keeps its default of 1.
+    """
+
+    click_views: dict[str, int] = field(default_factory=dict)
+    clicks: dict[str, int] = field(default_factory=dict)
+    revenue_views: dict[str, int] = field(default_factory=dict)
+    revenue: dict[str, float] = field(default_factory=dict)
 
 
 def read_rounds(file: Path) -> Iterator[dict[str, Any]]:
@@ -381,25 +386,34 @@ def read_rounds(file: Path) -> Iterator[dict[str, Any]]:
             yield from batch.to_pylist()
 
 
-def count_links(rounds: Iterable[Mapping[str, Any]]) -> dict[str, LinkCounts]:
-    """Add up what is settled for each link, level by level, as a policy learns it.
+def count_links(rounds: Iterable[Mapping[str, Any]]) -> LinkCounts:
+    """Add up what is settled for each link, as a policy learns it.
 
     Rounds of the holdout and of fallback pages count too, as they do in the service: a shown
     link was clicked or not, whoever chose it.
 
     >>> one = {"links": ["a", "b"], "clicks": [1, 0], "revenue_micros": [5, 0]}
     >>> one |= {"max_revenue_micros": 10, "clicks_settled": True, "revenue_settled": False}
-    >>> count_links([one])["a"]
-    LinkCounts(click_views=1, clicks=1, revenue_views=0, revenue=0.0)
+    >>> count_links([one])
+    LinkCounts(click_views={'a': 1, 'b': 1}, clicks={'a': 1, 'b': 0}, revenue_views={}, revenue={})
     """
-    counts: dict[str, LinkCounts] = {}
+    counts = LinkCounts()
     for one in rounds:
-        for place, link_id in enumerate(one["links"]):
-            link = counts.setdefault(link_id, LinkCounts())
-            if one["clicks_settled"]:
-                link.click_views += 1
-                link.clicks += one["clicks"][place]
-            if one["revenue_settled"]:
-                link.revenue_views += 1
-                link.revenue += one["revenue_micros"][place] / one["max_revenue_micros"]
+        most = one["max_revenue_micros"]
+        shares = [micros / most for micros in one["revenue_micros"]]
+        if one["clicks_settled"]:
+            _add(counts.click_views, counts.clicks, one["links"], one["clicks"])
+        if one["revenue_settled"]:
+            _add(counts.revenue_views, counts.revenue, one["links"], shares)
     return counts
+
+
+def _add(
+    views: dict[str, int],
+    sums: dict[str, Any],
+    links: Sequence[str],
+    outcomes: Sequence[float],
+) -> None:
+    for link_id, outcome in zip(links, outcomes, strict=True):
+        views[link_id] = views.get(link_id, 0) + 1
+        sums[link_id] = sums.get(link_id, 0) + outcome

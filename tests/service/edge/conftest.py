@@ -33,7 +33,7 @@ _pool_numbers = itertools.count()
 def http(url: str, key: str | None) -> httpx.Client:
     """Return a client that follows no redirects and looks like a browser."""
     headers = {"user-agent": BROWSER} | ({"authorization": f"Bearer {key}"} if key else {})
-    return httpx.Client(base_url=url, headers=headers, timeout=30)
+    return httpx.Client(base_url=url, headers=headers, timeout=120)
 
 
 class Clock:
