@@ -5,9 +5,11 @@ from slotwise.selection.frontier import Frontier, frontier
 from slotwise.selection.mix import Mix, dense_probabilities, new_mix
 from slotwise.selection.rounding import dependent_rounding, draw_page
 from slotwise.selection.solve import FloorProgram, Solution, solve
+from slotwise.selection.solve_floors import FloorsSolution, solve_floors
 
 __all__ = [
     "FloorProgram",
+    "FloorsSolution",
     "Frontier",
     "Mix",
     "Solution",
@@ -18,4 +20,5 @@ __all__ = [
     "frontier",
     "new_mix",
     "solve",
+    "solve_floors",
 ]
