@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Real
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from slotwise.errors import InvalidInput
 
-__all__ = ["TWO_LEVELS", "Problem", "is_finite_number", "whole_number"]
+__all__ = ["TWO_LEVELS", "Floor", "Problem", "is_finite_number", "whole_number"]
 
 TWO_LEVELS = ("click", "revenue")
 
@@ -48,7 +48,20 @@ def is_finite_number(value: Any) -> bool:
         return False  # an int beyond every float, a signalling NaN
 
 
-@dataclass(frozen=True)
+class Floor(NamedTuple):
+    """One floor as a row of the program: (C^level - rate * C^(level - 1)) . x >= least.
+
+    A floor on a compound has rate 0; one on a conditional rate has `least` 0. `name` is the
+    level's, or "cart/click" for the part of the clicks that reach the cart.
+    """
+
+    name: str
+    level: int
+    least: float
+    rate: float
+
+
+@dataclass(frozen=True, repr=False)
 class Problem:
     """Choose `n_slots` of `n_links` links with at least `click_floor` expected clicks a page view.
 
@@ -62,13 +75,26 @@ class Problem:
     >>> Problem(n_links=5, n_slots=6)
     Traceback (most recent call last):
     slotwise.errors.InvalidInput: `n_slots` must be at most the number of links (5), got 6
+
+    With more levels come more floors. `floors` asks for a least expected outcome of a level a
+    page view; `click_floor` is that of the first level. `rate_floors` asks that a part of what
+    reached the level before reaches this one. `rewards` weighs the levels in what is to be
+    maximised; the last level alone by default. All three are complete after creation.
+
+    >>> shop = Problem(n_links=50, n_slots=10, levels=("click", "cart", "purchase"),
+    ...                floors={"click": 4.0, "cart": 1.0}, rate_floors={"purchase": 0.2})
+    >>> shop.click_floor, [floor.name for floor in shop.active_floors]
+    (4.0, ['click', 'cart', 'purchase/cart'])
     """
 
     n_links: int
     n_slots: int
     click_floor: float = 0.0
-    levels: tuple[str, ...] = field(default=TWO_LEVELS, repr=False)
-    horizon: int | None = field(default=None, repr=False)
+    levels: tuple[str, ...] = TWO_LEVELS
+    horizon: int | None = None
+    floors: Mapping[str, float] = field(default_factory=dict, hash=False)
+    rate_floors: Mapping[str, float] = field(default_factory=dict, hash=False)
+    rewards: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         n_links = whole_number("n_links", self.n_links, at_least=1)
@@ -76,18 +102,74 @@ class Problem:
         if n_slots > n_links:
             rule = f"at most the number of links ({n_links})"
             raise InvalidInput.of("n_slots", rule, n_slots)
-        if not is_finite_number(self.click_floor) or not 0 <= self.click_floor < n_slots:
-            rule = f"at least 0 and below n_slots ({n_slots})"
-            raise InvalidInput.of("click_floor", rule, self.click_floor)
-        if isinstance(self.levels, str) or not self.levels:
-            raise InvalidInput.of("levels", "the names of one level or more", self.levels)
-        if len(set(self.levels)) < len(self.levels):
-            raise InvalidInput.of("levels", "different from each other", self.levels)
+        _check_floor("click_floor", self.click_floor, n_slots)
+        levels = _checked_levels(self.levels)
         if self.horizon is not None:
             object.__setattr__(self, "horizon", whole_number("horizon", self.horizon, at_least=1))
+        floors = self._checked_floors(levels, n_slots)
         object.__setattr__(self, "n_links", n_links)
         object.__setattr__(self, "n_slots", n_slots)
-        object.__setattr__(self, "click_floor", float(self.click_floor))
+        object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "click_floor", floors[levels[0]])
+        object.__setattr__(self, "floors", MappingProxyType(floors))
+        object.__setattr__(self, "rate_floors", MappingProxyType(self._checked_rates(levels)))
+        object.__setattr__(self, "rewards", MappingProxyType(self._checked_rewards(levels)))
+
+    def _checked_floors(self, levels: tuple[str, ...], n_slots: int) -> dict[str, float]:
+        """Return the floors in the order of the levels, the first level's among them."""
+        given = _by_level("floors", self.floors, levels)
+        for level, floor in given.items():
+            _check_floor(f"floors[{level!r}]", floor, n_slots)
+        first = float(self.click_floor)
+        if first != 0.0 and float(given.get(levels[0], first)) != first:
+            rule = f"left out, or equal to that of `floors` ({given[levels[0]]})"
+            raise InvalidInput.of("click_floor", rule, self.click_floor)
+        floors = {levels[0]: first, **given}
+        return {level: float(floors[level]) for level in levels if level in floors}
+
+    def _checked_rates(self, levels: tuple[str, ...]) -> dict[str, float]:
+        given = _by_level("rate_floors", self.rate_floors, levels)
+        if levels[0] in given:
+            rule = f"of levels that have one before them ({', '.join(levels[1:])})"
+            advice = f"a floor on {levels[0]!r} belongs in `floors`"
+            raise InvalidInput.of("rate_floors", rule, levels[0], advice)
+        for level, rate in given.items():
+            if not is_finite_number(rate) or not 0 <= rate <= 1:
+                raise InvalidInput.of(f"rate_floors[{level!r}]", "from 0 to 1", rate)
+        return {level: float(given[level]) for level in levels if level in given}
+
+    def _checked_rewards(self, levels: tuple[str, ...]) -> dict[str, float]:
+        given = _by_level("rewards", self.rewards, levels)
+        for level, weight in given.items():
+            if not is_finite_number(weight) or weight < 0:
+                rule = "a finite number that is at least 0"
+                raise InvalidInput.of(f"rewards[{level!r}]", rule, weight)
+        if given and not any(given.values()):
+            raise InvalidInput.of("rewards", "above 0 for one level or more", dict(given))
+        return {level: float(given[level]) for level in levels if given.get(level)} or {
+            levels[-1]: 1.0
+        }
+
+    def __repr__(self) -> str:
+        """Return what was asked for, and no more: two levels read as they always did."""
+        parts = [f"n_links={self.n_links}", f"n_slots={self.n_slots}"]
+        parts.append(f"click_floor={self.click_floor}")
+        further = {level: self.floors[level] for level in self.floors if level != self.levels[0]}
+        if self.levels != TWO_LEVELS:
+            parts.append(f"levels={self.levels}")
+        if further:
+            parts.append(f"floors={further}")
+        if self.rate_floors:
+            parts.append(f"rate_floors={dict(self.rate_floors)}")
+        if not self.rewards_last_level_only:
+            parts.append(f"rewards={dict(self.rewards)}")
+        return f"Problem({', '.join(parts)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy by what was asked for; mappings that cannot change have no copies."""
+        mappings = (dict(self.floors), dict(self.rate_floors), dict(self.rewards))
+        plain = (self.n_links, self.n_slots, self.click_floor, self.levels, self.horizon)
+        return (type(self), (*plain, *mappings))
 
     @property
     def n_levels(self) -> int:
@@ -95,6 +177,55 @@ class Problem:
         return len(self.levels)
 
     @property
-    def floors(self) -> Mapping[str, float]:
-        """The floor of each level that has one."""
-        return MappingProxyType({self.levels[0]: self.click_floor})
+    def active_floors(self) -> tuple[Floor, ...]:
+        """Every floor that asks for something: those of levels, then those of rates."""
+        place = {level: j for j, level in enumerate(self.levels)}
+        of_levels = [
+            Floor(level, place[level], least, 0.0)
+            for level, least in self.floors.items()
+            if least > 0.0
+        ]
+        of_rates = [
+            Floor(f"{level}/{self.levels[place[level] - 1]}", place[level], 0.0, rate)
+            for level, rate in self.rate_floors.items()
+            if rate > 0.0
+        ]
+        return (*of_levels, *of_rates)
+
+    @property
+    def has_click_floor_only(self) -> bool:
+        """Whether no floor asks for anything but clicks, those of the first level."""
+        return all(floor.level == 0 for floor in self.active_floors)
+
+    @property
+    def rewards_last_level_only(self) -> bool:
+        """Whether the last level is all that is to be maximised."""
+        return dict(self.rewards) == {self.levels[-1]: 1.0}
+
+
+def _check_floor(name: str, floor: Any, n_slots: int) -> None:
+    if not is_finite_number(floor) or not 0 <= floor < n_slots:
+        raise InvalidInput.of(name, f"at least 0 and below n_slots ({n_slots})", floor)
+
+
+def _checked_levels(levels: Any) -> tuple[str, ...]:
+    """Return the names of the levels, all different, and fit for names of quantities."""
+    if isinstance(levels, str) or not levels:
+        raise InvalidInput.of("levels", "the names of one level or more", levels)
+    for level in levels:
+        if not isinstance(level, str) or not level or set(level) & set(":/"):
+            rule = "names without colon or slash"
+            raise InvalidInput.of("levels", rule, level)
+    if len(set(levels)) < len(levels):
+        raise InvalidInput.of("levels", "different from each other", levels)
+    return tuple(levels)
+
+
+def _by_level(name: str, given: Any, levels: tuple[str, ...]) -> Mapping[str, Any]:
+    """Return a mapping whose keys are known levels."""
+    if not isinstance(given, Mapping):
+        raise InvalidInput.of(name, "a mapping from level to number", given)
+    for level in given:
+        if level not in levels:
+            raise InvalidInput.of(name, f"by level ({', '.join(levels)})", level)
+    return given
