@@ -12,7 +12,19 @@ import numpy as np
 
 from slotwise.selection.compiled import hot, inlined
 
-__all__ = ["cucb_bonus", "kl_lower", "kl_upper", "paper_gamma", "paper_upper"]
+__all__ = [
+    "anytime_lower",
+    "anytime_upper",
+    "confidence_width",
+    "cucb_bonus",
+    "kl_lower",
+    "kl_upper",
+    "paper_gamma",
+    "paper_upper",
+]
+
+LOG_PI = math.log(math.pi)
+"""ln Beta(1/2, 1/2)."""
 
 
 def paper_gamma(n_links: int, horizon: int, failure_probability: float, n_levels: int = 2) -> float:
@@ -23,7 +35,23 @@ def paper_gamma(n_links: int, horizon: int, failure_probability: float, n_levels
     >>> round(paper_gamma(271, 50_000, 0.01))
     1664
     """
-    return 72.0 * math.log(4 * n_levels * n_links * horizon / failure_probability)
+    return 72.0 * confidence_width(n_links, horizon, failure_probability, n_levels)
+
+
+def confidence_width(
+    n_links: int, horizon: int, failure_probability: float, n_levels: int = 2
+) -> float:
+    """Return the width at which all bounds of a run hold together.
+
+        ln(4 n K T / delta)                   (two levels: ln(8 K T / delta))
+
+    Each of n K rates has a bound above and one below at T times, twice what the failure
+    probability would need. A bound that holds at all times at once takes T = 1.
+
+    >>> round(confidence_width(271, 50_000, 0.01), 2)
+    23.11
+    """
+    return math.log(4 * n_levels * n_links * horizon / failure_probability)
 
 
 @inlined
@@ -54,15 +82,38 @@ def cucb_bonus(round_number: float) -> float:
     return np.sqrt(1.5 * math.log(round_number))
 
 
-@hot
-def _divergence(mean: float, rate: float) -> float:
-    """Return kl(mean, rate) of two Bernoulli distributions; rate in (0, 1)."""
-    part = 0.0
-    if mean > 0.0:
-        part += mean * math.log(mean / rate)
-    if mean < 1.0:
-        part += (1.0 - mean) * math.log((1.0 - mean) / (1.0 - rate))
-    return part
+@inlined
+def _rate_at(mean: float, level: float) -> float:
+    """Return the rate q above `mean` at which kl(mean, q) = level; mean in (0, 1).
+
+    Halley's steps, started from the second-order expansion in sqrt(level) and held below
+    bounds on the answer: kl(m, q) is at least 2 (q - m)^2, (q - m)^2 / (2 q) and
+    (1 - m) ln 1/(1 - q) - H(m), with H the entropy.
+    """
+    miss = 1.0 - mean
+    target = level - mean * math.log(mean) - miss * math.log(miss)
+    high = mean + level + math.sqrt(level * (level + 2.0 * mean))
+    high = min(high, mean + math.sqrt(0.5 * level))
+    if high >= 0.9:
+        high = min(high, 1.0 - math.exp(-target / miss))
+        if high >= 1.0:
+            return 1.0
+    expanded = mean + math.sqrt(2.0 * level * mean * miss) + (miss - mean) * level * (2.0 / 3.0)
+    rate = min(high, max(expanded, mean + 0.25 * (high - mean)))
+    for _ in range(50):
+        other = 1.0 - rate
+        excess = -mean * math.log(rate) - miss * math.log(other) - target
+        slope = (rate - mean) / (rate * other)
+        curvature = mean / (rate * rate) + miss / (other * other)
+        step = excess / slope
+        step /= 1.0 - 0.5 * step * curvature / slope
+        moved = min(high, max(mean + 0.1 * (rate - mean), rate - step))
+        # steps converge cubically: after one of relative size 1e-5 nothing is left to gain
+        done = abs(moved - rate) <= 1e-5 * min(rate - mean, other)
+        rate = moved
+        if done:
+            break
+    return rate
 
 
 @hot
@@ -72,8 +123,7 @@ def kl_upper(total: float, n_views: float, width: float) -> float:
         U = max { q >= m : n kl(m, q) <= width },   m = total / n
 
     For outcomes in [0, 1] it is exceeded by the true rate with probability at most e^-width.
-    Nothing seen gives 1. Solved by Newton's steps from the right, which cannot overshoot, since
-    kl is convex in q; bisection guards the first steps.
+    Nothing seen gives 1.
 
     >>> kl_upper(0.0, 0.0, 3.0)
     1.0
@@ -88,24 +138,9 @@ def kl_upper(total: float, n_views: float, width: float) -> float:
         return 1.0
     if mean <= 0.0:
         return 1.0 - math.exp(-level)
-    # kl(m, q) >= 2 (q - m)^2 and kl(m, q) >= (q - m)^2 / (2 q): both bound q from the right
-    high = min(1.0, mean + math.sqrt(0.5 * level))
-    high = min(high, mean + level + math.sqrt(level * (level + 2.0 * mean)))
-    if high >= 1.0:
-        high = 1.0 - 1e-16
-        if _divergence(mean, high) <= level:
-            return 1.0
-    rate = high
-    for _ in range(50):
-        excess = _divergence(mean, rate) - level
-        if excess <= 1e-14 * (1.0 + level):
-            break
-        slope = (rate - mean) / (rate * (1.0 - rate))
-        moved = rate - excess / slope
-        if rate - moved <= 1e-15 * rate:
-            break
-        rate = moved
-    return min(1.0, max(mean, rate))
+    if level <= 0.0:
+        return mean
+    return _rate_at(mean, level)
 
 
 @hot
@@ -116,3 +151,52 @@ def kl_lower(total: float, n_views: float, width: float) -> float:
     0.0
     """
     return 1.0 - kl_upper(n_views - total, n_views, width)
+
+
+@hot
+def _anytime_width(total: float, n_views: float, width: float) -> float:
+    """Return the width at which the KL bound is the anytime bound of `width`.
+
+        width + ln Beta(1/2, 1/2) - ln Beta(s + 1/2, n - s + 1/2) - n H(s / n)
+
+    The mixture asks for about ln(n) / 2 more than a bound for one count.
+    """
+    misses = n_views - total
+    log_beta = math.lgamma(total + 0.5) + math.lgamma(misses + 0.5) - math.lgamma(n_views + 1.0)
+    entropy = 0.0
+    if total > 0.0:
+        entropy -= total * math.log(total / n_views)
+    if misses > 0.0:
+        entropy -= misses * math.log(misses / n_views)
+    return width + LOG_PI - log_beta - entropy
+
+
+@hot
+def anytime_upper(total: float, n_views: float, width: float) -> float:
+    """Return an upper bound of the rate that holds at every number of views at once.
+
+        U = max { q >= s/n : ln M(q) <= width }
+        ln M(q) = ln Beta(s + 1/2, n - s + 1/2) - ln Beta(1/2, 1/2) - s ln q - (n - s) ln(1 - q)
+
+    M is a mixture of likelihood ratios against q (beta-binomial, Robbins 1970), a nonnegative
+    martingale under the true rate, so the rate is ever above U or below the lower bound, at any
+    of infinitely many counts, with probability at most e^-width together.
+
+    >>> anytime_upper(0.0, 0.0, 3.0)
+    1.0
+    >>> kl_upper(10.0, 100.0, 3.0) < anytime_upper(10.0, 100.0, 3.0) < 0.3
+    True
+    """
+    if n_views <= 0.0:
+        return 1.0
+    return kl_upper(total, n_views, max(0.0, _anytime_width(total, n_views, width)))
+
+
+@hot
+def anytime_lower(total: float, n_views: float, width: float) -> float:
+    """Return the lower bound that belongs to `anytime_upper`.
+
+    >>> anytime_lower(0.0, 100.0, 3.0)
+    0.0
+    """
+    return 1.0 - anytime_upper(n_views - total, n_views, width)

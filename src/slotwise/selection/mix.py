@@ -11,7 +11,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["N_OPEN", "N_SURE", "N_TIED", "TIED_SLOTS", "Mix", "dense_probabilities", "new_mix"]
+from slotwise.selection.compiled import inlined
+
+__all__ = [
+    "N_OPEN",
+    "N_SURE",
+    "N_TIED",
+    "TIED_SLOTS",
+    "Mix",
+    "copy_mix",
+    "dense_probabilities",
+    "new_mix",
+]
 
 N_SURE, N_OPEN, N_TIED, TIED_SLOTS = 0, 1, 2, 3
 
@@ -42,6 +53,20 @@ def new_mix(n_links: int) -> Mix:
         swaps=np.zeros(n_links, np.int64),
         sizes=np.zeros(4, np.int64),
     )
+
+
+@inlined
+def copy_mix(source: Mix, target: Mix) -> None:
+    """Let `target` say what `source` says."""
+    for k in range(source.sizes[N_SURE]):
+        target.sure[k] = source.sure[k]
+    for k in range(source.sizes[N_OPEN]):
+        target.open[k] = source.open[k]
+        target.chances[k] = source.chances[k]
+    for k in range(source.sizes[N_TIED]):
+        target.tied[k] = source.tied[k]
+    for k in range(4):
+        target.sizes[k] = source.sizes[k]
 
 
 def dense_probabilities(mix: Mix) -> NDArray[np.float64]:
