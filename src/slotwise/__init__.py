@@ -6,7 +6,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import SlotwiseError
-from slotwise.policies import CUCB, ConUCB, Exp3M, FixedMix, LExp, Policy, Uniform, make_policy
+from slotwise.policies import (
+    CUCB,
+    AnytimeConUCB,
+    ConUCB,
+    Exp3M,
+    FixedMix,
+    KLConUCB,
+    LExp,
+    Policy,
+    SafeConUCB,
+    Uniform,
+    make_policy,
+)
 from slotwise.problem import Problem
 from slotwise.rounds import Decision
 from slotwise.selector import Selector
@@ -19,16 +31,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUCB",
+    "AnytimeConUCB",
     "BernoulliLinks",
     "Client",
     "ConUCB",
     "Decision",
     "Exp3M",
     "FixedMix",
+    "KLConUCB",
     "LExp",
     "Policy",
     "Problem",
     "Results",
+    "SafeConUCB",
     "Selector",
     "SlotwiseError",
     "Uniform",

@@ -8,24 +8,30 @@ from collections.abc import Mapping
 from typing import Any
 
 from slotwise.errors import InvalidInput, UnknownName
+from slotwise.policies.anytime_con_ucb import AnytimeConUCB
 from slotwise.policies.con_ucb import ConUCB
 from slotwise.policies.contract import Estimates, Policy, State
 from slotwise.policies.cucb import CUCB
 from slotwise.policies.exp3m import Exp3M
 from slotwise.policies.fixed_mix import FixedMix
+from slotwise.policies.kl_con_ucb import KLConUCB
 from slotwise.policies.lexp import LExp
+from slotwise.policies.safe_con_ucb import SafeConUCB
 from slotwise.policies.uniform import Uniform
 from slotwise.selection.compiled import compiled
 
 __all__ = [
     "CUCB",
     "POLICIES",
+    "AnytimeConUCB",
     "ConUCB",
     "Estimates",
     "Exp3M",
     "FixedMix",
+    "KLConUCB",
     "LExp",
     "Policy",
+    "SafeConUCB",
     "State",
     "Uniform",
     "compiled",
@@ -34,15 +40,26 @@ __all__ = [
 ]
 
 POLICIES: dict[str, type[Policy]] = {
-    policy.name: policy for policy in (ConUCB, LExp, CUCB, Exp3M, Uniform, FixedMix)
+    policy.name: policy
+    for policy in (
+        ConUCB,
+        KLConUCB,
+        AnytimeConUCB,
+        SafeConUCB,
+        LExp,
+        CUCB,
+        Exp3M,
+        Uniform,
+        FixedMix,
+    )
 }
 
 
 def policy_settings(policy: Policy) -> dict[str, Any]:
     """Return the settings of a policy by name, as plain values.
 
-    >>> policy_settings(ConUCB(horizon=100))
-    {'horizon': 100, 'failure_probability': 0.01, 'gamma_scale': 1.0}
+    >>> policy_settings(LExp(horizon=100))
+    {'horizon': 100, 'parameters': 'closed-form'}
     """
     return dataclasses.asdict(policy) if dataclasses.is_dataclass(policy) else {}
 

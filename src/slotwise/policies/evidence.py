@@ -1,0 +1,156 @@
+"""Counts that may fade: what was seen of every link, recent views weighing more where asked.
+
+With a memory of m rounds every round leaves 1 - 1/m of all counts, so that a view weighs 1/e
+after m rounds and the counts of a link follow a rate that drifts. Fading is lazy: the counts of
+a link stand as of the round in which they were last added to, and are faded when read. Reading
+all links in every round would cost what the pool costs, so links not shown are read again every
+m / 50 rounds: what is believed of them is at most 2 % too sure.
+
+Rounds are counted by settled page views, `n_slots` views making one, and for each level apart:
+late revenue fades by the revenue that has settled, not by the clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from slotwise.policies.contract import Floats, Knowledge, Policy, State
+from slotwise.problem import Problem, whole_number
+from slotwise.selection.compiled import inlined
+
+__all__ = [
+    "Evidence",
+    "EvidencePolicy",
+    "add_views",
+    "check_memory",
+    "count_rounds",
+    "is_time_to_look_again",
+    "new_evidence",
+    "weight",
+]
+
+LOOKS_PER_MEMORY = 50
+
+
+class Evidence(NamedTuple):
+    """Counts per level and link with the round in which they stood so, and rounds per level.
+
+    `log_kept` is the logarithm of what a round leaves of a count; 0 forgets nothing. `looked`
+    is the round in which all links were last read, a multiple of `look_every`.
+    """
+
+    views: Floats
+    sums: Floats
+    settled: Floats
+    rounds: Floats
+    looked: Floats
+    n_slots: int
+    log_kept: float
+    look_every: float
+
+
+def new_evidence(problem: Problem, memory: int | None = None) -> Evidence:
+    """Return evidence of nothing."""
+    shape = (problem.n_levels, problem.n_links)
+    return Evidence(
+        views=np.zeros(shape),
+        sums=np.zeros(shape),
+        settled=np.zeros(shape),
+        rounds=np.zeros(problem.n_levels),
+        looked=np.zeros(problem.n_levels),
+        n_slots=problem.n_slots,
+        log_kept=0.0 if memory is None else math.log1p(-1.0 / memory),
+        look_every=math.inf if memory is None else max(1.0, memory / LOOKS_PER_MEMORY),
+    )
+
+
+@inlined
+def count_rounds(evidence: Evidence, level: int, views: Floats) -> None:
+    """Let the rounds of a level go on by the page views that settle now."""
+    total = 0.0
+    for k in range(len(views)):
+        total += views[k]
+    evidence.rounds[level] += total / evidence.n_slots
+
+
+@inlined
+def add_views(evidence: Evidence, level: int, link: int, n_views: float, outcome: float) -> None:
+    """Add settled views of one link to what is left of the older ones."""
+    if evidence.log_kept < 0.0:
+        now = evidence.rounds[level]
+        kept = math.exp(evidence.log_kept * (now - evidence.settled[level, link]))
+        evidence.views[level, link] *= kept
+        evidence.sums[level, link] *= kept
+        evidence.settled[level, link] = now
+    evidence.views[level, link] += n_views
+    evidence.sums[level, link] += outcome
+
+
+@inlined
+def weight(evidence: Evidence, level: int, link: int) -> float:
+    """Return what the counts of a link are worth as of the last look at all links."""
+    if evidence.log_kept == 0.0:
+        return 1.0
+    age = evidence.looked[level] - evidence.settled[level, link]
+    return math.exp(evidence.log_kept * max(0.0, age))
+
+
+@inlined
+def is_time_to_look_again(evidence: Evidence, level: int) -> bool:
+    """Say whether counts have faded enough to look at all links again, and note that it is."""
+    if evidence.rounds[level] < evidence.looked[level] + evidence.look_every:
+        return False
+    periods = math.floor(evidence.rounds[level] / evidence.look_every)
+    evidence.looked[level] = periods * evidence.look_every
+    return True
+
+
+def check_memory(policy: EvidencePolicy, memory: int | None) -> None:
+    """Refuse a memory that is no number of rounds.
+
+    With a memory the order of rounds matters, so such a policy is fed with pages, not counts.
+    """
+    if memory is not None:
+        whole_number("memory", memory, at_least=2)
+        object.__setattr__(policy, "learns_from_counts", False)
+
+
+class EvidencePolicy(Policy):
+    """A policy whose state holds `evidence` and, for speed, what it believes because of it.
+
+    `look_again(state)` works out all beliefs anew: after restoring, and when counts have faded.
+    """
+
+    per_link: ClassVar[frozenset[str]] = frozenset({"views", "sums", "settled"})
+    look_again: ClassVar[Callable[[Any], None]]
+
+    def knowledge(self, state: Any) -> Knowledge:
+        """Return the counts, when they stood so, and the rounds settled."""
+        evidence = state.evidence
+        return {
+            "views": evidence.views.copy(),
+            "sums": evidence.sums.copy(),
+            "settled": evidence.settled.copy(),
+            "rounds": evidence.rounds.copy(),
+        }
+
+    def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
+        """Return the state that has seen exactly this and believes what follows from it."""
+        state: Any = self.start(problem)
+        evidence = state.evidence
+        evidence.views[:] = knowledge["views"]
+        evidence.sums[:] = knowledge["sums"]
+        evidence.settled[:] = knowledge["settled"]
+        evidence.rounds[:] = knowledge["rounds"]
+        self.restore_beyond_counts(state, knowledge)
+        for level in range(problem.n_levels):
+            is_time_to_look_again(evidence, level)
+        type(self).look_again(state)
+        return state
+
+    def restore_beyond_counts(self, state: Any, knowledge: Mapping[str, Floats]) -> None:
+        """Give `state` what it knows apart from its evidence, before it looks again."""

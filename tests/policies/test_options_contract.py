@@ -1,0 +1,62 @@
+"""The contract again, for the options that change what a policy keeps or how it decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from slotwise.errors import InvalidInput
+from slotwise.policies import AnytimeConUCB, ConUCB, KLConUCB, Policy, SafeConUCB
+from slotwise.problem import Problem
+from slotwise.testing import PolicyContract
+
+DELTA = 0.5
+"""Bounds that leave 1 within a few views, so that floors bind and get out of reach."""
+
+
+class TestConUCBWithDeficitFeedback(PolicyContract):
+    def make_policy(self, problem: Problem) -> Policy:
+        return ConUCB(gamma_scale=1 / 2000, deficit_feedback=True)
+
+
+class TestKLConUCBWithDeficitFeedback(PolicyContract):
+    def make_policy(self, problem: Problem) -> Policy:
+        return KLConUCB(failure_probability=DELTA, deficit_feedback=True)
+
+
+class TestKLConUCBWithMemory(PolicyContract):
+    def make_policy(self, problem: Problem) -> Policy:
+        return KLConUCB(failure_probability=DELTA, memory=150)
+
+
+class TestAnytimeConUCBWithDeficitFeedback(PolicyContract):
+    def make_policy(self, problem: Problem) -> Policy:
+        return AnytimeConUCB(failure_probability=DELTA, deficit_feedback=True)
+
+
+class TestSafeConUCBWithDeficitFeedback(PolicyContract):
+    def make_policy(self, problem: Problem) -> Policy:
+        return SafeConUCB(failure_probability=DELTA, deficit_feedback=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        (KLConUCB, {"failure_probability": 1.0}, r"^`failure_probability` must be in \(0, 1\)"),
+        (AnytimeConUCB, {"failure_probability": 0.0}, r"^`failure_probability` must be in"),
+        (SafeConUCB, {"failure_probability": -1}, r"^`failure_probability` must be in"),
+        (KLConUCB, {"horizon": 0}, r"^`horizon` must be at least 1, got 0$"),
+        (SafeConUCB, {"horizon": 2.5}, r"^`horizon` must be a whole number, got 2.5$"),
+        (KLConUCB, {"memory": 1}, r"^`memory` must be at least 2, got 1$"),
+    ],
+)
+def test_bad_settings_are_named(kind: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        kind(**settings)
+
+
+def test_with_a_memory_the_order_of_rounds_matters() -> None:
+    assert KLConUCB().learns_from_counts
+    assert not KLConUCB(memory=1000).learns_from_counts
+    assert KLConUCB().learns_from_counts
