@@ -154,7 +154,7 @@ def share_rate(total: int, n_views: int, scale: int) -> Rate:
     Rate(mean=0.0, low=0.0, high=1.0)
     >>> rate = share_rate(30, 100, 1)
     >>> rate.mean, round(rate.low, 3), round(rate.high, 3)
-    (0.3, 0.154, 0.482)
+    (0.3, 0.161, 0.47)
     """
     if n_views == 0:
         return Rate(mean=0.0, low=0.0, high=float(scale))

@@ -19,17 +19,8 @@ from slotwise.errors import InvalidInput
 from slotwise.service.counting import count_settled
 from slotwise.service.records import (
     SECOND_US,
-    AdjustmentEvent,
-    ChangeRecord,
-    ClickEvent,
-    ConversionEvent,
-    DecisionRecord,
-    FloorReport,
     KeyRecord,
-    LinkRecord,
     Outcome,
-    PoolSettings,
-    ShownLink,
 )
 from slotwise.service.stores.contract import Store
 from slotwise.service.stores.operations import (
@@ -40,7 +31,6 @@ from slotwise.service.stores.operations import (
     FoldPosition,
     Learned,
     Operation,
-    RecordEvent,
     SaveKey,
     SaveLearned,
     SaveLinks,
@@ -54,96 +44,21 @@ from slotwise.service.views import (
     Level,
     LinkCounters,
 )
+from slotwise.testing.store_rows import (
+    CLICK_WINDOW_US,
+    LINK_IDS,
+    REVENUE_WINDOW_US,
+    START_US,
+    change_row,
+    click_row,
+    conversion_row,
+    decision_row,
+    link_row,
+    pool_row,
+    refund_row,
+)
 
 __all__ = ["StoreContract"]
-
-START_US = 1_700_000_000 * SECOND_US
-CLICK_WINDOW_US = 1_800 * SECOND_US
-REVENUE_WINDOW_US = 86_400 * SECOND_US
-LINK_IDS = ("l1", "l2", "l3")
-
-
-def _pool(**changes: Any) -> PoolSettings:
-    pool = PoolSettings(
-        pool_id="home",
-        slots=2,
-        click_floor=0.3,
-        max_revenue_micros=50_000_000,
-        currency="EUR",
-        click_window_s=1_800,
-        revenue_window_s=86_400,
-        policy="con-ucb",
-        policy_settings={"horizon": 1000, "gamma_scale": 0.5},
-        holdout=0.05,
-        fallback_order=("l1", "l2"),
-        allowed_hosts=("shop.example",),
-        created_us=START_US,
-        changed_us=START_US,
-    )
-    return replace(pool, **changes)
-
-
-def _change(subject: str, **changes: Any) -> ChangeRecord:
-    change = ChangeRecord(
-        changed_us=START_US, changed_by="k1", action="pool.create", subject=subject, after="{}"
-    )
-    return replace(change, **changes)
-
-
-def _link(link_id: str, **changes: Any) -> LinkRecord:
-    url = f"https://shop.example/{link_id}"
-    return LinkRecord(pool_id="home", link_id=link_id, url=url, **changes)
-
-
-def _decision(decision_id: str, issued_us: int = START_US, **changes: Any) -> DecisionRecord:
-    decision = DecisionRecord(
-        decision_id=decision_id,
-        pool_id="home",
-        issued_us=issued_us,
-        click_closes_us=issued_us + CLICK_WINDOW_US,
-        revenue_until_us=issued_us + REVENUE_WINDOW_US,
-        revenue_closes_us=issued_us + REVENUE_WINDOW_US,
-        currency="EUR",
-        max_revenue_micros=50_000_000,
-        policy="con-ucb",
-        policy_version=3,
-        floor=FloorReport(clicks=0.3, expected=0.25, attainable=0.5, status="learning"),
-        shown=(
-            ShownLink(link_id="l1", position=1, propensity=1.0),
-            ShownLink(link_id="l2", position=2, propensity=1 / 3),
-        ),
-    )
-    return replace(decision, **changes)
-
-
-def _click(decision_id: str, link_id: str = "l1", received_us: int = START_US) -> RecordEvent:
-    event = ClickEvent(decision_id=decision_id, link_id=link_id)
-    return RecordEvent(event=event, received_us=received_us)
-
-
-def _conversion(
-    conversion_id: str, decision_id: str, received_us: int = START_US, **changes: Any
-) -> RecordEvent:
-    event = ConversionEvent(
-        conversion_id=conversion_id,
-        decision_id=decision_id,
-        link_id="l1",
-        revenue_micros=9_000_000,
-        currency="EUR",
-    )
-    return RecordEvent(event=replace(event, **changes), received_us=received_us)
-
-
-def _refund(
-    adjustment_id: str, conversion_id: str, received_us: int = START_US, **changes: Any
-) -> RecordEvent:
-    event = AdjustmentEvent(
-        adjustment_id=adjustment_id,
-        conversion_id=conversion_id,
-        refund_micros=2_000_000,
-        currency="EUR",
-    )
-    return RecordEvent(event=replace(event, **changes), received_us=received_us)
 
 
 def _outcomes(answers: Sequence[object]) -> list[str]:
@@ -161,11 +76,11 @@ class StoreContract:
     def store(self, tmp_path: Path) -> Iterator[Store]:
         """Return a store with a pool of three links; reopened and verified after the test."""
         store = self.open_store(tmp_path)
-        links = tuple(_link(link_id) for link_id in LINK_IDS)
+        links = tuple(link_row(link_id) for link_id in LINK_IDS)
         store.commit(
             [
-                SavePool(pool=_pool(), change=_change("home")),
-                SaveLinks(links=links, changes=(_change("home/l1", action="link.create"),)),
+                SavePool(pool=pool_row(), change=change_row("home")),
+                SaveLinks(links=links, changes=(change_row("home/l1", action="link.create"),)),
             ]
         )
         yield store
@@ -200,24 +115,26 @@ class StoreContract:
 
     def test_what_was_saved_is_read_back(self, store: Store) -> None:
         key = KeyRecord(key_id="k1", key_hash="aa", scopes=("decide", "read"), created_us=7)
-        store.commit([SaveKey(key=key, change=_change("k1", action="key.create"))])
-        assert store.pools() == [_pool()]
+        store.commit([SaveKey(key=key, change=change_row("k1", action="key.create"))])
+        assert store.pools() == [pool_row()]
         assert [link.link_id for link in store.links("home")] == list(LINK_IDS)
         assert [link.place for link in store.links("home")] == [0, 1, 2]
         assert store.links("elsewhere") == []
         assert store.keys() == [key]
 
     def test_saving_again_replaces_and_keeps_the_place(self, store: Store) -> None:
-        changed = _link("l1", title="Spring sale", retired=True)
-        store.commit([SaveLinks(links=(changed, _link("l4")), changes=())])
-        store.commit([SavePool(pool=_pool(slots=3), change=_change("home", action="pool.change"))])
+        changed = link_row("l1", title="Spring sale", retired=True)
+        store.commit([SaveLinks(links=(changed, link_row("l4")), changes=())])
+        store.commit(
+            [SavePool(pool=pool_row(slots=3), change=change_row("home", action="pool.change"))]
+        )
         found = {link.link_id: link for link in store.links("home")}
         assert found["l1"] == replace(changed, place=0)
         assert found["l4"].place == 3
-        assert store.pools() == [_pool(slots=3)]
+        assert store.pools() == [pool_row(slots=3)]
 
     def test_changes_are_listed_newest_first(self, store: Store) -> None:
-        store.commit([SavePool(pool=_pool(), change=_change("home", action="pool.change"))])
+        store.commit([SavePool(pool=pool_row(), change=change_row("home", action="pool.change"))])
         assert [item.action for item in store.changes("", 10)] == [
             "pool.change",
             "link.create",
@@ -229,18 +146,18 @@ class StoreContract:
     def test_a_commit_is_all_or_nothing(self, store: Store) -> None:
         broken: Any = object()
         with pytest.raises(InvalidInput, match="`operations` must be operations of a store"):
-            store.commit([AppendDecision(decision=_decision("d1")), _click("d1"), broken])
+            store.commit([AppendDecision(decision=decision_row("d1")), click_row("d1"), broken])
         assert store.view("d1") is None
         assert store.n_quarantined() == 0
-        assert _outcomes(store.commit([_click("d1")])) == ["quarantined"]
+        assert _outcomes(store.commit([click_row("d1")])) == ["quarantined"]
 
     def test_a_commit_survives_reopening(self, store: Store, tmp_path: Path) -> None:
         store.commit(
             [
-                AppendDecision(decision=_decision("d1")),
-                _click("d1"),
-                _conversion("c1", "d1"),
-                _refund("r1", "c1"),
+                AppendDecision(decision=decision_row("d1")),
+                click_row("d1"),
+                conversion_row("c1", "d1"),
+                refund_row("r1", "c1"),
             ]
         )
         before = store.view("d1")
@@ -256,17 +173,17 @@ class StoreContract:
     def test_later_operations_of_a_batch_see_earlier_ones(self, store: Store) -> None:
         answers = store.commit(
             [
-                AppendDecision(decision=_decision("d1")),
-                _click("d1"),
-                _click("d1"),
-                _conversion("c1", "d1"),
-                _refund("r1", "c1"),
+                AppendDecision(decision=decision_row("d1")),
+                click_row("d1"),
+                click_row("d1"),
+                conversion_row("c1", "d1"),
+                refund_row("r1", "c1"),
             ]
         )
         assert _outcomes(answers) == ["accepted", "duplicate", "accepted", "accepted"]
 
     def test_a_decision_is_read_back_whole(self, store: Store) -> None:
-        decision = _decision("d1", holdout=True, fallback="policy-failed", asked='{"slots":1}')
+        decision = decision_row("d1", holdout=True, fallback="policy-failed", asked='{"slots":1}')
         store.commit([AppendDecision(decision=decision)])
         assert store.decision("d1") == replace(decision, stored_us=START_US)
         assert store.decision("d2") is None
@@ -275,13 +192,13 @@ class StoreContract:
     def test_committing_the_same_again_changes_nothing(self, store: Store) -> None:
         late_us = START_US + 2 * REVENUE_WINDOW_US
         batch: list[Operation] = [
-            AppendDecision(decision=_decision("d1")),
-            _click("d1"),
-            _conversion("c1", "d1"),
-            _refund("r1", "c1"),
-            _click("d1", "l2", late_us),
-            _conversion("c2", "d1", late_us),
-            _refund("r2", "c2", late_us),
+            AppendDecision(decision=decision_row("d1")),
+            click_row("d1"),
+            conversion_row("c1", "d1"),
+            refund_row("r1", "c1"),
+            click_row("d1", "l2", late_us),
+            conversion_row("c2", "d1", late_us),
+            refund_row("r2", "c2", late_us),
         ]
         store.commit(batch)
         self.fold(store, late_us)
@@ -293,19 +210,19 @@ class StoreContract:
     def test_a_decision_stored_twice_after_its_window_counts_its_late_feedback_once(
         self, store: Store
     ) -> None:
-        store.commit([_click("d1", received_us=START_US + CLICK_WINDOW_US + 1)])
+        store.commit([click_row("d1", received_us=START_US + CLICK_WINDOW_US + 1)])
         for _ in range(2):
-            store.commit([AppendDecision(decision=_decision("d1"))])
+            store.commit([AppendDecision(decision=decision_row("d1"))])
         assert store.counters("home").links["policy", "l1"] == LinkCounters(late_clicks=1)
 
     def test_the_first_content_of_an_id_stays(self, store: Store) -> None:
         answers = store.commit(
             [
-                AppendDecision(decision=_decision("d1")),
-                _conversion("c1", "d1"),
-                _conversion("c1", "d1", revenue_micros=1),
-                _refund("r1", "c1"),
-                _refund("r1", "c1", refund_micros=1),
+                AppendDecision(decision=decision_row("d1")),
+                conversion_row("c1", "d1"),
+                conversion_row("c1", "d1", revenue_micros=1),
+                refund_row("r1", "c1"),
+                refund_row("r1", "c1", refund_micros=1),
             ]
         )
         assert _outcomes(answers) == ["accepted", "rejected", "accepted", "rejected"]
@@ -315,9 +232,9 @@ class StoreContract:
         assert view.adjustments[0].event.refund_micros == 2_000_000
 
     def test_a_refused_event_is_noted_once_with_its_reason(self, store: Store) -> None:
-        store.commit([AppendDecision(decision=_decision("d1"))])
+        store.commit([AppendDecision(decision=decision_row("d1"))])
         for _ in range(2):
-            store.commit([_conversion("c1", "d1", currency="USD"), _click("d1", "l9")])
+            store.commit([conversion_row("c1", "d1", currency="USD"), click_row("d1", "l9")])
         noted = [(item.kind, item.event_id, item.reason) for item in store.refusals("d1")]
         assert sorted(noted) == [
             ("click", "l9", "link-not-shown"),
@@ -330,15 +247,15 @@ class StoreContract:
         operations: list[Operation] = []
         for k in range(40):
             operations += [
-                AppendDecision(decision=_decision(f"d{k}", holdout=k % 5 == 0)),
-                _click(f"d{k}", LINK_IDS[k % 2]),
-                _click(f"d{k}", LINK_IDS[k % 2]),
-                _conversion(f"c{k}", f"d{k}", revenue_micros=k * 1_000_000),
-                _refund(f"r{k}", f"c{k}", refund_micros=k * 400_000),
+                AppendDecision(decision=decision_row(f"d{k}", holdout=k % 5 == 0)),
+                click_row(f"d{k}", LINK_IDS[k % 2]),
+                click_row(f"d{k}", LINK_IDS[k % 2]),
+                conversion_row(f"c{k}", f"d{k}", revenue_micros=k * 1_000_000),
+                refund_row(f"r{k}", f"c{k}", refund_micros=k * 400_000),
             ]
         chance = random.Random(7)
         other = self.open_store(tmp_path / "other")
-        other.commit([SavePool(pool=_pool(), change=_change("home"))])
+        other.commit([SavePool(pool=pool_row(), change=change_row("home"))])
         for target in (store, other):
             chance.shuffle(operations)
             rest = list(operations)
@@ -352,9 +269,9 @@ class StoreContract:
         other.close()
 
     def test_received_times_never_run_backwards(self, store: Store) -> None:
-        store.commit([AppendDecision(decision=_decision("d1"))])
-        store.commit([_click("d1", "l1", START_US + 50)])
-        store.commit([_click("d1", "l2", START_US + 40)])
+        store.commit([AppendDecision(decision=decision_row("d1"))])
+        store.commit([click_row("d1", "l1", START_US + 50)])
+        store.commit([click_row("d1", "l2", START_US + 40)])
         view = store.view("d1")
         assert view is not None
         times = {click.event.link_id: click.received_us for click in view.clicks}
@@ -362,11 +279,11 @@ class StoreContract:
 
     def test_closed_windows_stay_closed(self, store: Store, tmp_path: Path) -> None:
         in_window = START_US + CLICK_WINDOW_US
-        store.commit([AppendDecision(decision=_decision("d1"))])
+        store.commit([AppendDecision(decision=decision_row("d1"))])
         store.commit([CloseWindows(until_us=in_window)])
         store.close()
         again = self.open_store(tmp_path)
-        assert _outcomes(again.commit([_click("d1", received_us=in_window)])) == ["late"]
+        assert _outcomes(again.commit([click_row("d1", received_us=in_window)])) == ["late"]
         again.commit([CloseWindows(until_us=in_window - 1)])
         assert again.progress().closed_until_us == in_window
         again.close()
@@ -375,8 +292,8 @@ class StoreContract:
         self, store: Store
     ) -> None:
         store.commit([CloseWindows(until_us=START_US + CLICK_WINDOW_US)])
-        store.commit([AppendDecision(decision=_decision("d1"))])
-        store.commit([AppendDecision(decision=_decision("d2", START_US + 1))])
+        store.commit([AppendDecision(decision=decision_row("d1"))])
+        store.commit([AppendDecision(decision=decision_row("d2", START_US + 1))])
         learned = {item: store.decision(item) for item in ("d1", "d2")}
         assert {key: item.learned for key, item in learned.items() if item} == {
             "d1": False,
@@ -385,7 +302,7 @@ class StoreContract:
         assert self.fold(store, START_US + 2 * REVENUE_WINDOW_US) == 2
 
     def test_a_fold_moves_position_and_counters_together_once(self, store: Store) -> None:
-        store.commit([AppendDecision(decision=_decision("d1")), _click("d1")])
+        store.commit([AppendDecision(decision=decision_row("d1")), click_row("d1")])
         closes_us = START_US + CLICK_WINDOW_US
         store.commit([CloseWindows(until_us=closes_us)])
         views = store.closed_views("home", CLICKS, FOLD_START, closes_us, 10)
@@ -403,9 +320,9 @@ class StoreContract:
         assert store.progress().folded == {("home", CLICKS): fold.until}
 
     def test_a_fold_computed_before_a_reset_is_not_applied(self, store: Store) -> None:
-        store.commit([AppendDecision(decision=_decision("d1")), _click("d1")])
+        store.commit([AppendDecision(decision=decision_row("d1")), click_row("d1")])
         self.fold(store, START_US + CLICK_WINDOW_US)
-        reset = _link("l1", counted_from_us=START_US + 5)
+        reset = link_row("l1", counted_from_us=START_US + 5)
         store.commit([SaveLinks(links=(reset,), changes=(), reset=("l1",))])
         assert ("policy", "l1") not in store.counters("home").links
         assert store.counters("home").links["policy", "l2"].click_views == 1
@@ -425,7 +342,7 @@ class StoreContract:
 
     def test_closed_views_come_in_folding_order_page_by_page(self, store: Store) -> None:
         for decision_id, offset in (("b", 0), ("c", 9), ("a", 0), ("d", 4)):
-            decision = _decision(decision_id, START_US + offset)
+            decision = decision_row(decision_id, START_US + offset)
             store.commit([AppendDecision(decision=decision)])
         expected = ["a", "b", "d", "c"]
         for level, window in ((CLICKS, CLICK_WINDOW_US), (REVENUE, REVENUE_WINDOW_US)):
@@ -449,8 +366,8 @@ class StoreContract:
 
     def test_all_views_come_in_the_order_they_were_stored(self, store: Store) -> None:
         for k in range(7):
-            decision = _decision(f"d{9 - k}", START_US + (k * 5) % 7)
-            store.commit([AppendDecision(decision=decision), _click(f"d{9 - k}")])
+            decision = decision_row(f"d{9 - k}", START_US + (k * 5) % 7)
+            store.commit([AppendDecision(decision=decision), click_row(f"d{9 - k}")])
         chunks = list(store.all_views("home", 0, None, 3))
         assert [len(chunk) for chunk in chunks] == [3, 3, 1]
         views = [view for chunk in chunks for view in chunk]
@@ -464,9 +381,9 @@ class StoreContract:
         assert sorted(some) == [START_US + 2, START_US + 3, START_US + 4]
 
     def test_quarantined_events_are_counted_until_they_are_joined(self, store: Store) -> None:
-        store.commit([_click("d1"), _conversion("c1", "d1"), _refund("r1", "c1")])
+        store.commit([click_row("d1"), conversion_row("c1", "d1"), refund_row("r1", "c1")])
         assert store.n_quarantined() == 3
-        store.commit([AppendDecision(decision=_decision("d1"))])
+        store.commit([AppendDecision(decision=decision_row("d1"))])
         assert store.n_quarantined() == 0
         view = store.view("d1")
         assert view is not None
@@ -474,10 +391,10 @@ class StoreContract:
 
     def test_late_feedback_is_counted_apart(self, store: Store) -> None:
         late_us = START_US + REVENUE_WINDOW_US + 1
-        store.commit([AppendDecision(decision=_decision("d1", holdout=True))])
-        store.commit([_refund("r1", "c1", received_us=START_US + SECOND_US)])
-        store.commit([_click("d1", received_us=late_us), _conversion("c1", "d1", late_us)])
-        store.commit([_refund("r2", "c1", late_us)])
+        store.commit([AppendDecision(decision=decision_row("d1", holdout=True))])
+        store.commit([refund_row("r1", "c1", received_us=START_US + SECOND_US)])
+        store.commit([click_row("d1", received_us=late_us), conversion_row("c1", "d1", late_us)])
+        store.commit([refund_row("r2", "c1", late_us)])
         self.fold(store, late_us)
         assert store.counters("home").links["holdout", "l1"] == LinkCounters(
             click_views=1, revenue_views=1, late_clicks=1, late_revenue_micros=5_000_000
