@@ -31,7 +31,7 @@ SHOP: dict[str, Any] = {"n_links": 50, "n_slots": 10, "levels": LEVELS}
         ({"rate_floors": {"buy": 0.1}}, "`rate_floors` must be by level .* got 'buy'"),
         (
             {"rate_floors": {"click": 0.5}},
-            r"`rate_floors` must be of levels that have one before .* got 'click'; a floor on 'click'",
+            r"`rate_floors` must be of levels that have one before .* got .click.; a floor",
         ),
         ({"levels": ("click",), "rate_floors": {"click": 0.5}}, "must be of levels that have one"),
         ({"rewards": {"click": -0.1}}, r"`rewards\['click'\]` must be a finite number .* got -0.1"),

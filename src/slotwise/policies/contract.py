@@ -12,7 +12,17 @@ from slotwise.errors import InvalidInput
 from slotwise.problem import Problem
 from slotwise.selection.mix import Mix
 
-__all__ = ["Estimates", "Floats", "Knowledge", "Links", "Policy", "State", "require_horizon"]
+__all__ = [
+    "Estimates",
+    "Floats",
+    "Knowledge",
+    "Links",
+    "Policy",
+    "State",
+    "require_click_floor_only",
+    "require_horizon",
+    "require_last_level_reward",
+]
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
@@ -117,3 +127,29 @@ def require_horizon(policy_name: str, horizon: int | None, problem: Problem) -> 
     if found < 1:
         raise InvalidInput.of("horizon", "at least 1", found)
     return found
+
+
+def require_click_floor_only(policy_name: str, problem: Problem) -> None:
+    """Refuse a problem with more floors than the click floor, or with weighed rewards.
+
+    For policies that would silently ignore what they are asked for.
+
+    >>> problem = Problem(9, 3, levels=("click", "cart", "buy"), floors={"cart": 0.5})
+    >>> require_click_floor_only("queue-ts", problem)
+    Traceback (most recent call last):
+    slotwise.errors.InvalidInput: `floors` must be on 'click' only for queue-ts, got 'cart'; ...
+    """
+    for floor in problem.active_floors:
+        if floor.level != 0:
+            rule = f"on {problem.levels[0]!r} only for {policy_name}"
+            advice = "con-ucb keeps floors on every level and on rates"
+            raise InvalidInput.of("floors", rule, floor.name, advice)
+    require_last_level_reward(policy_name, problem)
+
+
+def require_last_level_reward(policy_name: str, problem: Problem) -> None:
+    """Refuse a problem that is to earn more than its last level."""
+    if not problem.rewards_last_level_only:
+        rule = f"on {problem.levels[-1]!r} only, with weight 1, for {policy_name}"
+        advice = "con-ucb and lexp weigh levels"
+        raise InvalidInput.of("rewards", rule, dict(problem.rewards), advice)
