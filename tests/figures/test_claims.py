@@ -162,8 +162,8 @@ def concluded(*results: Results) -> str:
 
 def test_the_conclusion_follows_the_verdicts() -> None:
     good = concluded(made(AS_CLAIMED))
-    assert "appears whole with the printed γ on Coupon-Purchase (look-alike, h = 4)." in good
-    assert "8 hold on Coupon-Purchase (look-alike, h = 4)" in good
+    assert "appears whole with the printed γ on coupon-like (h = 4)." in good
+    assert "8 hold on coupon-like (h = 4)" in good
     bad = concluded(made({**AS_CLAIMED, "con-ucb": (0.1, 5.0)}, power=1.0))
     assert "appears whole with the printed γ on no data set" in bad
     assert "1 holds" in bad
@@ -178,17 +178,17 @@ def test_the_conclusion_tells_data_sets_apart() -> None:
     said = concluded(first, Results(config, other.rounds, other.totals))
     assert "7 hold on all 2 data sets" in said
     assert (
-        "The claim of regret below LExp's holds on Coupon-Purchase (look-alike, h = 4) "
-        "and does not hold on Ad-Clicks (h = 4)." in said
+        "The claim of regret below LExp's holds on coupon-like (h = 4) "
+        "and does not hold on ads (h = 4)." in said
     )
-    assert "with the printed γ on Coupon-Purchase (look-alike, h = 4) only" in said
+    assert "with the printed γ on coupon-like (h = 4) only" in said
 
 
 def test_the_conclusion_warns_of_the_data_and_the_bound() -> None:
     results = made(AS_CLAIMED)
     said = concluded(results)
-    assert "it promises nothing (Coupon-Purchase (look-alike, h = 4): 20.8M against 750k)" in said
-    assert "Look-alike data (Coupon-Purchase (look-alike, h = 4)) resemble" in said
+    assert "it promises nothing (coupon-like (h = 4): 20.8M against 750k)" in said
+    assert "Look-alike data (coupon-like (h = 4)) resemble" in said
     for status, words in (("slack", "the floor is slack"), ("infeasible", "no page reaches")):
         optimum = {**results.config["optimum"], "status": status}
         config = {**results.config, "optimum": optimum}

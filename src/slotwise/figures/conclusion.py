@@ -36,12 +36,18 @@ def _about_scale(scale: float, findings: Sequence[Finding]) -> str:
     ours = [finding for finding in findings if finding.scale == scale]
     verdicts = {
         claim: {
-            finding.setting.heading: finding.verdict for finding in ours if finding.claim is claim
+            finding.setting.short_heading: finding.verdict
+            for finding in ours
+            if finding.claim is claim
         }
         for claim in CLAIMS
     }
-    n_settings = len({finding.setting.heading for finding in ours})
-    where = f"on all {n_settings} data sets" if n_settings > 1 else f"on {ours[0].setting.heading}"
+    n_settings = len({finding.setting.short_heading for finding in ours})
+    where = (
+        f"on all {n_settings} data sets"
+        if n_settings > 1
+        else f"on {ours[0].setting.short_heading}"
+    )
     parts = []
     for verdict, (of_one, of_many) in VERBS.items():
         agreed = [claim.name for claim, said in verdicts.items() if set(said.values()) == {verdict}]
@@ -96,7 +102,7 @@ def _about_bound(settings: Sequence[Setting]) -> str:
     if not empty:
         return "The theorem's bound is below L·T on every data set, so it says something here."
     numbers = [
-        f"{setting.heading}: {readable(setting.theorem_bound)} "
+        f"{setting.short_heading}: {readable(setting.theorem_bound)} "
         f"against {readable(setting.trivial_bound)}"
         for setting in empty
     ]
@@ -132,7 +138,7 @@ def _about_data(settings: Sequence[Setting]) -> list[str]:
 
 
 def _titles(settings: Iterable[Setting]) -> list[str]:
-    return [setting.heading for setting in settings]
+    return [setting.short_heading for setting in settings]
 
 
 def _listed(names: Sequence[str]) -> str:

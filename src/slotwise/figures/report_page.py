@@ -56,15 +56,19 @@ class Page:
         return CLAIMS
 
     @property
-    def columns(self) -> list[tuple[str, str, dict[str, Finding]]]:
-        """Data set, scale of γ and the findings by claim, for the table of all verdicts."""
+    def columns(self) -> list[tuple[str, list[tuple[str, dict[str, Finding]]]]]:
+        """Data set, and for each scale of γ the findings by claim: the table of all verdicts."""
         found = []
         for chapter in self.chapters:
             labels = dict.fromkeys(finding.label for finding in chapter.findings)
+            scales = []
             for label in labels:
                 ours = [finding for finding in chapter.findings if finding.label == label]
                 by_claim = {finding.claim.name: finding for finding in ours}
-                found.append((chapter.setting.heading, scale_phrase(ours[0].scale), by_claim))
+                phrase = scale_phrase(ours[0].scale).removeprefix("the ")
+                scales.append((phrase, by_claim))
+            if scales:
+                found.append((chapter.setting.heading, scales))
         return found
 
     @property

@@ -69,6 +69,11 @@ class Setting:
         return f"{title[:-1]}, {floor})" if title.endswith(")") else f"{title} ({floor})"
 
     @property
+    def short_heading(self) -> str:
+        """The data set's name with the floor, for sentences that name many."""
+        return f"{self.name} (h = {readable(self.config['click_floor'])})"
+
+    @property
     def optimum(self) -> float:
         """The best revenue a round under the floor."""
         return float(self.config["optimum"]["value"])
