@@ -81,10 +81,15 @@ class Policy:
     learn: ClassVar[Callable[[Any, int, Links, Floats, Floats, Floats], None]]
     per_link: ClassVar[frozenset[str]] = frozenset()
     """Names of the knowledge whose last axis has one entry a link."""
+    ordered_knowledge: ClassVar[frozenset[str]] = frozenset()
+    """Names of the knowledge that depends on the order of feedback, such as a queue, which
+    forgets a surplus. All other knowledge is the same in whatever order feedback arrives."""
     learns_from_counts: ClassVar[bool] = True
     """Whether counts per link, without the pages they came from, are enough to learn."""
     keeps_floor: ClassVar[bool] = True
     """Whether the policy tries to keep the click floor at all."""
+    samples: ClassVar[bool] = False
+    """Whether `choose` draws what the policy believes; its page is certain only given the draw."""
 
     def start(self, problem: Problem) -> State:
         """Return the state of a policy that has seen nothing."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
-from slotwise.policies import Policy
+from slotwise.policies import Policy, default_policy
 from slotwise.policies.counts import Counts, new_counts
 from slotwise.problem import Problem, is_finite_number, whole_number
 from slotwise.rounds import Decision, Link
@@ -35,8 +35,10 @@ NO_LINKS: tuple[Link, ...] = ()
 class Selector:
     """Choose links for page views and learn from what came of them.
 
-    Links are any hashable ids. `max_revenue` is the most a click can bring, in your money; it
-    scales revenue to [0, 1], and what lies above is clipped and counted in the report.
+    Links are any hashable ids. Without a `policy` the best one that needs no horizon and no
+    tuning is used (`slotwise.default_policy`). `max_revenue` is the most a click can bring, in
+    your money; it scales revenue to [0, 1], and what lies above is clipped and counted in the
+    report.
     `max_open_pages` bounds the memory for pages whose feedback never comes: beyond it the
     oldest are forgotten, and counted; feedback that comes for them later is ignored.
 
@@ -58,12 +60,13 @@ class Selector:
         links: Iterable[Link],
         n_slots: int,
         *,
-        policy: Policy,
+        policy: Policy | None = None,
         click_floor: float = 0.0,
         max_revenue: float = 1.0,
         max_open_pages: int = 1_000_000,
         seed: int | None = None,
     ) -> None:
+        policy = default_policy() if policy is None else policy
         if not isinstance(policy, Policy):
             rule = "a policy with its settings, such as ConUCB(horizon=50_000)"
             raise InvalidInput.of("policy", rule, policy)
