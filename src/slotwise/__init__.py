@@ -14,9 +14,12 @@ from slotwise.policies import (
     FixedMix,
     KLConUCB,
     LExp,
+    PacedKL,
     Policy,
     SafeConUCB,
     Uniform,
+    compiled,
+    default_policy,
     make_policy,
 )
 from slotwise.problem import Problem
@@ -40,6 +43,7 @@ __all__ = [
     "FixedMix",
     "KLConUCB",
     "LExp",
+    "PacedKL",
     "Policy",
     "Problem",
     "Results",
@@ -48,6 +52,8 @@ __all__ = [
     "SlotwiseError",
     "Uniform",
     "__version__",
+    "compiled",
+    "default_policy",
     "make_policy",
     "simulate",
 ]

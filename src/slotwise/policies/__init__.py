@@ -16,6 +16,7 @@ from slotwise.policies.exp3m import Exp3M
 from slotwise.policies.fixed_mix import FixedMix
 from slotwise.policies.kl_con_ucb import KLConUCB
 from slotwise.policies.lexp import LExp
+from slotwise.policies.paced_kl import PacedKL
 from slotwise.policies.safe_con_ucb import SafeConUCB
 from slotwise.policies.uniform import Uniform
 from slotwise.selection.compiled import compiled
@@ -30,11 +31,13 @@ __all__ = [
     "FixedMix",
     "KLConUCB",
     "LExp",
+    "PacedKL",
     "Policy",
     "SafeConUCB",
     "State",
     "Uniform",
     "compiled",
+    "default_policy",
     "make_policy",
     "policy_settings",
 ]
@@ -46,6 +49,7 @@ POLICIES: dict[str, type[Policy]] = {
         KLConUCB,
         AnytimeConUCB,
         SafeConUCB,
+        PacedKL,
         LExp,
         CUCB,
         Exp3M,
@@ -53,6 +57,17 @@ POLICIES: dict[str, type[Policy]] = {
         FixedMix,
     )
 }
+
+
+def default_policy() -> Policy:
+    """Return the policy to use when none is named: no horizon, no tuning, keeps the floor.
+
+    Chosen by `slotwise leaderboard`; docs/choosing-a-policy.md says how it fares.
+
+    >>> default_policy().name
+    'paced-kl'
+    """
+    return PacedKL()
 
 
 def policy_settings(policy: Policy) -> dict[str, Any]:
