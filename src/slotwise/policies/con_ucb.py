@@ -9,6 +9,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.errors import InvalidInput
+from slotwise.policies.by_state import choose_by_state, learn_by_state
+from slotwise.policies.con_ucb_floors import (
+    ConUCBFloorsState,
+    choose_with_floors,
+    learn_with_floors,
+    new_floors_state,
+)
 from slotwise.policies.contract import (
     Estimates,
     Floats,
@@ -27,7 +34,7 @@ from slotwise.policies.deficit import (
     with_deficit,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import hot, inlined
 from slotwise.selection.confidence import paper_gamma, paper_upper
 from slotwise.selection.floor_program import (
     Program,
@@ -58,14 +65,14 @@ class ConUCBState(NamedTuple):
     mix: Mix
 
 
-@hot
-def choose(state: ConUCBState, rng: np.random.Generator) -> None:
+@inlined
+def choose_for_clicks(state: ConUCBState, rng: np.random.Generator) -> None:
     """Solve the floor program on the bounds; out of reach, take the most clicked links."""
     solve_program(state.program, state.rule.n_slots, clicks_wanted(state.deficit))
 
 
-@hot
-def learn(
+@inlined
+def learn_for_clicks(
     state: ConUCBState,
     level: int,
     links: Links,
@@ -88,6 +95,29 @@ def learn(
             set_value(program, link, upper)
 
 
+_choose = choose_by_state({ConUCBState: choose_for_clicks, ConUCBFloorsState: choose_with_floors})
+_learn = learn_by_state({ConUCBState: learn_for_clicks, ConUCBFloorsState: learn_with_floors})
+
+
+@hot
+def choose(state: Any, rng: np.random.Generator) -> None:
+    """Solve the program of the state: for clicks alone, or with several floors."""
+    _choose(state, rng)
+
+
+@hot
+def learn(
+    state: Any,
+    level: int,
+    links: Links,
+    probabilities: Floats,
+    views: Floats,
+    outcomes: Floats,
+) -> None:
+    """Count, and move the bounds of the links that were counted; no other bound changes."""
+    _learn(state, level, links, probabilities, views, outcomes)
+
+
 @dataclass(frozen=True)
 class ConUCB(CountingPolicy):
     """Con-UCB (the paper's Algorithm 1): be optimistic about clicks and revenue, keep the floor.
@@ -103,6 +133,10 @@ class ConUCB(CountingPolicy):
     paper's ordering of the algorithms appears from about `gamma_scale` = 1/72 down.
     `deficit_feedback` (not in the paper) asks for more clicks while some are missing. There is
     no memory setting: the paper's bounds speak of rates that stay.
+
+    Floors on further levels and on conditional rates, and weighed rewards, are solved together
+    (`slotwise.policies.con_ucb_floors`); with n levels gamma is 72 ln(4 n K T / delta). Floors
+    out of reach are then missed by the smallest part of them.
 
     >>> from slotwise.problem import Problem
     >>> policy = ConUCB(horizon=1000)
@@ -129,29 +163,41 @@ class ConUCB(CountingPolicy):
         if self.horizon is not None and self.horizon < 1:
             raise InvalidInput.of("horizon", "at least 1", self.horizon)
 
-    def start(self, problem: Problem) -> ConUCBState:
-        """Return the state in which every bound is what no observation allows: 1."""
+    def start(self, problem: Problem) -> ConUCBState | ConUCBFloorsState:
+        """Return the state in which every bound is what no observation allows: 1.
+
+        The program for clicks alone serves where nothing else is asked for.
+        """
         horizon = require_horizon(self.name, self.horizon, problem)
         n_links = problem.n_links
         gamma = self.gamma_scale * paper_gamma(
             n_links, horizon, self.failure_probability, problem.n_levels
         )
+        is_for_clicks = problem.has_click_floor_only and problem.rewards_last_level_only
+        if not is_for_clicks or problem.n_levels == 1:
+            if self.deficit_feedback:
+                raise InvalidInput.of("deficit_feedback", "False beyond clicks alone", True)
+            return new_floors_state(problem, gamma)
         unknown = np.full(n_links, paper_upper(0.0, 0.0, gamma))
         program = new_program(unknown, unknown)
         deficit = new_deficit(problem, self.deficit_feedback, horizon)
         rule = Rule(problem.n_slots, gamma)
         return ConUCBState(rule, new_counts(problem), deficit, program, program.mix)
 
-    def knowledge(self, state: ConUCBState) -> Knowledge:
+    def knowledge(self, state: ConUCBState | ConUCBFloorsState) -> Knowledge:
         """Return the counts, and the deficit where it is fed back."""
-        return with_deficit(super().knowledge(state), state)
+        counts = super().knowledge(state)
+        return with_deficit(counts, state) if isinstance(state, ConUCBState) else counts
 
     def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
         """Return a state that has seen these counts and is short of as many clicks."""
         state = super().restore(problem, knowledge)
-        restore_deficit(state, knowledge)
+        if isinstance(state, ConUCBState):
+            restore_deficit(state, knowledge)
         return state
 
-    def estimates(self, state: ConUCBState) -> Estimates:
+    def estimates(self, state: ConUCBState | ConUCBFloorsState) -> Estimates:
         """Return the upper bounds of revenue and clicks."""
+        if isinstance(state, ConUCBFloorsState):
+            return Estimates(state.program.simplex.value, state.upper[0])
         return Estimates(state.program.value, state.program.clicks)

@@ -20,6 +20,7 @@ __all__ = [
     "kl_lower",
     "kl_upper",
     "paper_gamma",
+    "paper_lower",
     "paper_upper",
 ]
 
@@ -70,6 +71,23 @@ def paper_upper(total: float, n_views: float, gamma: float) -> float:
     n = n_views + 1.0
     mean = total / n
     return min(1.0, mean + 2.0 * (math.sqrt(gamma * mean / n) + gamma / n))
+
+
+@inlined
+def paper_lower(total: float, n_views: float, gamma: float) -> float:
+    """Return the lower bound of Con-UCB's lemma: max(0, mean - 2 R(mean, n + 1)).
+
+    The lemma bounds the distance of the shrunk mean from the rate, so it has two sides; the
+    paper needs the upper one only.
+
+    >>> paper_lower(0.0, 0.0, 22.0)
+    0.0
+    >>> round(paper_lower(300.0, 399.0, 1.0), 4)
+    0.6584
+    """
+    n = n_views + 1.0
+    mean = total / n
+    return max(0.0, mean - 2.0 * (math.sqrt(gamma * mean / n) + gamma / n))
 
 
 @hot
