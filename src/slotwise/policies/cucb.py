@@ -8,7 +8,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.contract import Floats, Knowledge, Links, State
+from slotwise.policies.contract import (
+    Floats,
+    Knowledge,
+    Links,
+    State,
+    require_last_level_reward,
+)
 from slotwise.policies.counts import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
@@ -89,6 +95,7 @@ class CUCB(CountingPolicy):
 
     def start(self, problem: Problem) -> CUCBState:
         """Return a state in which no link was ever shown."""
+        require_last_level_reward(self.name, problem)
         return CUCBState(
             n_slots=problem.n_slots,
             counts=new_counts(problem),

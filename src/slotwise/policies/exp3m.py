@@ -8,7 +8,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.contract import Floats, Links, require_horizon
+from slotwise.policies.contract import (
+    Floats,
+    Links,
+    require_horizon,
+    require_last_level_reward,
+)
 from slotwise.policies.exponential_weights import (
     Weights,
     WeightsPolicy,
@@ -89,6 +94,7 @@ class Exp3M(WeightsPolicy):
 
     def start(self, problem: Problem) -> Exp3MState:
         """Return equal weights."""
+        require_last_level_reward(self.name, problem)
         horizon = require_horizon(self.name, self.horizon, problem)
         n_links, n_slots = problem.n_links, problem.n_slots
         spread = n_links * math.log(n_links / n_slots) / ((math.e - 1) * n_slots * horizon)

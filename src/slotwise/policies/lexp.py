@@ -27,18 +27,22 @@ __all__ = ["LExp"]
 
 
 class Rule(NamedTuple):
-    """The settings as numbers; `regularisation` is the paper's delta, `step` its eta."""
+    """The settings as numbers; `regularisation` is the paper's delta, `step` its eta.
+
+    Floor j asks for `floors[j]` of level `floor_levels[j]`; `rewards` weighs the levels.
+    """
 
     n_slots: int
-    floor: float
     exploration: float
     regularisation: float
     step: float
-    last_level: int
+    floors: Floats
+    floor_levels: Links
+    rewards: Floats
 
 
 class LExpState(NamedTuple):
-    """Weights, the multiplier of the floor, and the mix over all links."""
+    """Weights, the multiplier of each floor, and the mix over all links."""
 
     rule: Rule
     weights: Weights
@@ -61,28 +65,31 @@ def learn(
     views: Floats,
     outcomes: Floats,
 ) -> None:
-    """Raise the weights by revenue and by priced clicks, then move the multiplier.
+    """Raise the weights by revenue and by priced clicks, then move the multipliers.
 
-    Log-weights add up, so each level brings its own part; clicks are priced at the multiplier
-    as it was before this page moves it.
+    Log-weights add up, so each level brings its own part; a level with a floor is priced at
+    the multiplier as it was before this page moves it.
     """
-    rule = state.rule
-    if rule.exploration >= 1.0 or (level != 0 and level != rule.last_level):
+    rule, multiplier = state.rule, state.multiplier
+    if rule.exploration >= 1.0:
         return
-    multiplier = state.multiplier[0]
-    worth = 1.0 if level == rule.last_level else multiplier
-    page_clicks = 0.0
+    worth = rule.rewards[level]
+    for j in range(len(rule.floors)):
+        if rule.floor_levels[j] == level:
+            worth += multiplier[j]
+    page_total = 0.0
     for k in range(len(links)):
         if outcomes[k] > 0.0:
             rate = outcomes[k] / views[k]
-            page_clicks += rate
-            if probabilities[k] < 1.0:
+            page_total += rate
+            if worth > 0.0 and probabilities[k] < 1.0:
                 gain = worth * rate / probabilities[k]
                 raise_weight(state.weights, links[k], rule.step * gain)
-    if level == 0:
-        surplus = page_clicks / (1.0 - rule.exploration) - rule.floor
-        kept = (1.0 - rule.regularisation * rule.step) * multiplier
-        state.multiplier[0] = max(0.0, kept - rule.step * surplus)
+    for j in range(len(rule.floors)):
+        if rule.floor_levels[j] == level:
+            surplus = page_total / (1.0 - rule.exploration) - rule.floors[j]
+            kept = (1.0 - rule.regularisation * rule.step) * multiplier[j]
+            multiplier[j] = max(0.0, kept - rule.step * surplus)
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,9 @@ class LExp(WeightsPolicy):
     delta = 4(e-2) gamma L / (1 - gamma). `parameters="theta"`: gamma = delta = T^(-1/3), whose
     steps are 35 to 75 times smaller. When gamma comes out as 1 (very short horizons, or a page
     that shows every link) play is uniform and nothing is learned.
+
+    With m floors on levels there are m multipliers and eta = gamma delta L / ((delta + m L) K).
+    Floors on conditional rates, whose two levels settle apart, are refused.
 
     >>> from slotwise.problem import Problem
     >>> state = LExp(horizon=50_000).start(Problem(n_links=271, n_slots=15, click_floor=4))
@@ -131,20 +141,34 @@ class LExp(WeightsPolicy):
         return gamma, 4 * (math.e - 2) * gamma * n_slots / (1 - gamma)
 
     def start(self, problem: Problem) -> LExpState:
-        """Return equal weights and a multiplier of zero."""
+        """Return equal weights and a multiplier of zero for each floor."""
+        if problem.rate_floors:
+            advice = "con-ucb keeps floors on conditional rates"
+            asked = dict(problem.rate_floors)
+            raise InvalidInput.of("rate_floors", "left out for lexp", asked, advice)
         horizon = require_horizon(self.name, self.horizon, problem)
         n_links, n_slots = problem.n_links, problem.n_slots
         gamma, delta = self._exploration(n_links, n_slots, horizon)
-        step = gamma * delta * n_slots / ((delta + n_slots) * n_links)
-        rule = Rule(n_slots, problem.click_floor, gamma, delta, step, problem.n_levels - 1)
-        return LExpState(rule, new_weights(n_links), np.zeros(1), new_weights_mix(n_links))
+        floors = {level: floor for level, floor in problem.floors.items() if floor > 0.0}
+        floors = floors or {problem.levels[0]: 0.0}
+        rule = Rule(
+            n_slots=n_slots,
+            exploration=gamma,
+            regularisation=delta,
+            step=gamma * delta * n_slots / ((delta + len(floors) * n_slots) * n_links),
+            floors=np.array(list(floors.values())),
+            floor_levels=np.array([problem.levels.index(level) for level in floors]),
+            rewards=np.array([problem.rewards.get(level, 0.0) for level in problem.levels]),
+        )
+        multiplier = np.zeros(len(floors))
+        return LExpState(rule, new_weights(n_links), multiplier, new_weights_mix(n_links))
 
     def knowledge(self, state: LExpState) -> Knowledge:
-        """Return the log-weights and the multiplier."""
+        """Return the log-weights and the multipliers."""
         return {**super().knowledge(state), "multiplier": state.multiplier.copy()}
 
     def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Any:
-        """Return a state with these log-weights and this multiplier."""
+        """Return a state with these log-weights and multipliers."""
         state = super().restore(problem, knowledge)
         state.multiplier[:] = knowledge["multiplier"]
         return state
