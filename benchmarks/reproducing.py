@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,13 +25,16 @@ def reproducing() -> list[Row]:
 def quick_look() -> Row:
     """Time the second quick run, whose compiled code is cached; each starts from nothing."""
     program = [sys.executable, "-m", "slotwise.cli.main", "reproduce", "--quick", "--out"]
-    seconds = 0.0
+    seconds = processor = 0.0
     for _ in range(2):
         with tempfile.TemporaryDirectory() as out:
-            start = time.perf_counter()
+            start, before = time.perf_counter(), os.times()
             subprocess.run([*program, out], check=True, stdout=subprocess.DEVNULL)
-            seconds = time.perf_counter() - start
-    return at_most("slotwise reproduce --quick, second run", "by the clock", seconds, 15.0, "s")
+            seconds, after = time.perf_counter() - start, os.times()
+            processor = after.children_user - before.children_user
+    described = f"{processor:.1f} s of processor time, load {os.getloadavg()[0]:.1f}"
+    name = "slotwise reproduce --quick, second run"
+    return at_most(name, described, seconds, 15.0, "s by the clock")
 
 
 def whole_paper() -> Row:

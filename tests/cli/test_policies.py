@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from slotwise.cli.main import main
@@ -11,7 +13,7 @@ from slotwise.policies import CUCB, POLICIES, ConUCB, Exp3M
 
 @pytest.fixture(autouse=True)
 def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setenv("COLUMNS", "400")
 
 
 def test_every_policy_has_a_row(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,9 +23,9 @@ def test_every_policy_has_a_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(POLICIES) <= set(rows)
     con_ucb = rows["con-ucb"]
     assert "horizon=None, failure_probability=0.01, gamma_scale=1.0" in con_ucb
-    assert con_ucb.split("gamma_scale=1.0")[1].split()[:3] == ["yes", "yes", "yes"]
+    assert re.search(r"\s+yes\s+yes\s+yes\s+Con-UCB", con_ucb)
     assert "(the paper's Algorithm 1)" in con_ucb
-    assert rows["exp3-m"].split("horizon=None")[1].split()[:3] == ["yes", "no", "no"]
+    assert re.search(r"\s+yes\s+no\s+no\s+Exp3\.M", rows["exp3-m"])
     assert "probabilities (required)" in rows["fixed-mix"]
     assert "`probabilities[i]`" in rows["fixed-mix"]
 
@@ -33,7 +35,7 @@ def test_one_policy_shows_its_formula(capsys: pytest.CaptureFixture[str]) -> Non
     printed = capsys.readouterr().out
     assert "gamma = gamma_scale * 72 ln(8 K T / delta)" in printed
     assert ">>>" not in printed
-    assert printed.rstrip().endswith("gamma_scale=1.0")
+    assert "settings: horizon=None, failure_probability=0.01, gamma_scale=1.0" in printed
 
 
 def test_an_unknown_policy_is_answered_with_the_nearest(

@@ -99,6 +99,16 @@ def test_an_environment_of_every_kind(section: str, kind: type, write: Path) -> 
     assert isinstance(load_experiment(write).experiment().environment, kind)
 
 
+def test_policies_promise_what_the_data_set_asks_unless_told_otherwise(write: Path) -> None:
+    write.write_text(f"failure_probability = 0.3\n{GOOD}")
+    policy = load_experiment(write).experiment().policies["con-ucb"]
+    assert getattr(policy, "failure_probability", None) == 0.3
+    settings = 'gamma_scale = "1/72", failure_probability = 0.2'
+    write.write_text(GOOD.replace('gamma_scale = "1/72"', settings))
+    policy = load_experiment(write).experiment().policies["con-ucb"]
+    assert getattr(policy, "failure_probability", None) == 0.2
+
+
 def test_changes_replace_keys(write: Path) -> None:
     write.write_text(GOOD)
     file = load_experiment(write, {"n_runs": 7, "seed": 9})

@@ -15,7 +15,7 @@ import pydantic
 from slotwise.environments import Environment
 from slotwise.environments.datasets import DATASETS, Dataset, LookAlike, load_dataset
 from slotwise.errors import InvalidConfig, MissingData, SlotwiseError
-from slotwise.policies import Policy, make_policy
+from slotwise.policies import POLICIES, Policy, make_policy
 from slotwise.problem import Problem
 from slotwise.simulation.environment_section import Bernoulli, EnvironmentSection, Section
 from slotwise.simulation.experiment import Experiment, oracle
@@ -127,7 +127,7 @@ class ExperimentFile(Section):
                     )
                 else:
                     settings = dict(entry.settings)
-                    if entry.name == "con-ucb":
+                    if "failure_probability" in _setting_names(entry.name):
                         settings.setdefault("failure_probability", failure_probability)
                     policy = make_policy(entry.name, settings)
                 policy.start(problem)  # refuses here, not after an hour
@@ -144,6 +144,11 @@ class ExperimentFile(Section):
         except (SlotwiseError, TypeError, ValueError) as error:
             where = f"{self._path}: `{key}`" if key else f"{self._path}"
             raise _Blamed(f"{where}: {error}") from error
+
+
+def _setting_names(policy_name: str) -> set[str]:
+    policy: Any = POLICIES.get(policy_name)
+    return set() if policy is None else {field.name for field in dataclasses.fields(policy)}
 
 
 class _Blamed(InvalidConfig):
