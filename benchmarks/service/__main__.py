@@ -17,6 +17,7 @@ from benchmarks.service.measures import (
     running_target,
     start_to_ready,
 )
+from slotwise.policies import default_policy
 
 
 def measure(folder: Path, policy: str, n_decisions: int, only: str) -> list[Measure]:
@@ -39,7 +40,7 @@ def measure(folder: Path, policy: str, n_decisions: int, only: str) -> list[Meas
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--policy", default="queue-ts")
+    parser.add_argument("--policy", default=default_policy().name)
     parser.add_argument("--decisions", type=int, default=1_000_000)
     parser.add_argument("--only", default="", choices=["decide", "large", "events", "start"])
     parser.add_argument("--folder", type=Path, default=None, help="disk to measure on")

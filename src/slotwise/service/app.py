@@ -25,6 +25,7 @@ from slotwise.service.errors import (
 from slotwise.service.exchange import Answer, Receive, Request, Send, StreamAnswer, read_body
 from slotwise.service.keys import find_key, key_allows
 from slotwise.service.limits import check_depth
+from slotwise.service.local_visitors import is_visitor_of_this_machine
 from slotwise.service.logs import short_address
 from slotwise.service.operations import Operation
 from slotwise.service.problems import (
@@ -35,7 +36,7 @@ from slotwise.service.problems import (
 )
 from slotwise.service.records import KeyRecord
 from slotwise.service.router import Router
-from slotwise.service.routes import OPERATIONS
+from slotwise.service.routes import OPERATIONS, PAGE_OPERATIONS
 
 __all__ = ["App"]
 
@@ -62,7 +63,7 @@ class App:
 
     def __init__(self, context: ServiceContext, operations: Iterable[Operation] = ()) -> None:
         self._context = context
-        all_operations = [*OPERATIONS, *operations]
+        all_operations = [*OPERATIONS, *PAGE_OPERATIONS, *operations]
         self._router = Router(all_operations)
         self._decoders = {
             operation.name: msgspec.json.Decoder(operation.body)
@@ -131,7 +132,8 @@ class App:
     ) -> None:
         """Refuse what the declaration of the operation forbids; fill in key, query and body."""
         context = self._context
-        if operation.scope is not None:
+        here = operation.open_on_loopback and is_visitor_of_this_machine(request, context.settings)
+        if operation.scope is not None and not here:
             request.key = self._authorize(operation, request.headers)
         caller = request.key.key_id if request.key else request.client
         context.limits[operation.meter].spend(caller, now_s=time.monotonic())
@@ -256,7 +258,7 @@ def _read_query(operation: Operation, query_string: bytes) -> msgspec.Struct:
         errors = [FieldError(detail, parameter=repeated[:80])]
         raise RequestProblem("validation", detail, errors=errors)
     try:
-        return msgspec.convert(values, operation.query)
+        return msgspec.convert(values, operation.query, strict=False)
     except msgspec.ValidationError as error:
         broken = field_error(str(error))
         parameter = broken.pointer.removeprefix("/")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from slotwise.policies import default_policy
 from slotwise.service.answers import Time
 from slotwise.service.destinations import HOST_PATTERN, MAX_URL_CHARS
 from slotwise.service.records import (
@@ -93,7 +94,7 @@ class PoolBody(Strict, frozen=True, kw_only=True):
     click_floor: ClickFloor = 0.0
     click_window_s: WindowSeconds = 1800
     revenue_window_s: WindowSeconds = 86400
-    policy: PolicyBody = PolicyBody(name="queue-ts")
+    policy: PolicyBody = PolicyBody(name=default_policy().name)
     holdout: Holdout = 0.0
     fallback_order: Order = ()
 

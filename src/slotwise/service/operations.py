@@ -47,6 +47,8 @@ class Operation:
     handler: Handler
     scope: Scope | None
     """Which keys may call it; None lets everybody."""
+    open_on_loopback: bool = False
+    """Whether somebody at this very machine may call it without a key."""
     meter: Meter = "calls"
     """Which rate limit counts its calls."""
     body: Any = None

@@ -17,7 +17,7 @@ from slotwise.service.estimates import LinkCounts
 from slotwise.service.records import PoolSettings
 from slotwise.service.views import CLICKS, Level, View
 
-__all__ = ["PolicyRun", "RunState", "policy_of", "problem_of"]
+__all__ = ["PolicyRun", "RunState", "needs_only_counts", "policy_of", "problem_of"]
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
@@ -29,6 +29,14 @@ SAME_DRAWS = 4
 def policy_of(pool: PoolSettings) -> Policy:
     """Return the policy that a pool asks for."""
     return make_policy(pool.policy, pool.policy_settings)
+
+
+def needs_only_counts(policy: Policy) -> bool:
+    """Say whether counts per link tell a policy all it would know after the rounds themselves.
+
+    A queue that forgets a surplus is only right when it saw the rounds one by one.
+    """
+    return policy.learns_from_counts and not policy.ordered_knowledge
 
 
 def problem_of(n_links: int, n_slots: int, click_floor: float) -> Problem:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from slotwise.problem import Problem
-from slotwise.service.policy_run import PolicyRun, RunState, policy_of, problem_of
+from slotwise.service.policy_run import PolicyRun, RunState, needs_only_counts, policy_of, problem_of
 from slotwise.service.publishing import publish
 from slotwise.service.records import LinkRecord, PoolSettings
 from slotwise.service.round_feed import RoundPosition
@@ -156,7 +156,7 @@ class PoolRuntime:
     def round_run(self) -> PolicyRun | None:
         """Return the run to feed with rounds, or None for a policy that needs only counts."""
         policy = policy_of(self.pool)
-        if policy.learns_from_counts or not self.active:
+        if needs_only_counts(policy) or not self.active:
             return None
         if self.fed_run is None:
             self.fed_run = self._restore_state() or PolicyRun.started(

@@ -57,6 +57,7 @@ from slotwise.service.reports import (
     RoundRow,
 )
 from slotwise.service.snapshot import NO_WISH, Snapshot
+from slotwise.service.stores.activity import Activity
 from slotwise.service.stores.contract import Store
 from slotwise.service.stores.operations import (
     AppendDecision,
@@ -242,6 +243,13 @@ class Service(Registry):
         """Tell for each active link why it is shown as often as it is. Reading."""
         runtime = self._runtime(pool_id)
         return reporting.explain_links(runtime.pool, self._published(runtime))
+
+    def activity(self, pool_id: str, since_us: int, span_us: int) -> Activity:
+        """Sum up what happened in a pool since a time, span by span. Reading."""
+        self._runtime(pool_id)
+        with self._store.reading() as reader:
+            closed_until_us = reader.progress().closed_until_us
+            return reader.activity(pool_id, since_us, span_us, closed_until_us)
 
     def export(
         self, pool_id: str, since_us: int = 0, until_us: int | None = None

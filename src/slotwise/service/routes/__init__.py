@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slotwise.service.dashboard import routes as dashboard
 from slotwise.service.operations import Operation
 from slotwise.service.routes import (
     decide,
@@ -16,7 +17,7 @@ from slotwise.service.routes import (
     reports,
 )
 
-__all__ = ["OPERATIONS"]
+__all__ = ["OPERATIONS", "PAGE_OPERATIONS"]
 
 OPERATIONS: tuple[Operation, ...] = (
     *pools.OPERATIONS,
@@ -30,3 +31,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *keys.OPERATIONS,
     *operating.OPERATIONS,
 )
+
+PAGE_OPERATIONS: tuple[Operation, ...] = (*dashboard.OPERATIONS,)
+"""What browsers load and ask for the service's own pages: no part of the described interface."""

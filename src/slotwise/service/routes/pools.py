@@ -131,7 +131,7 @@ EXAMPLE = {
     "max_revenue": {"amount_micros": 50_000_000, "currency": "EUR"},
     "click_window_s": 1800,
     "revenue_window_s": 86400,
-    "policy": {"name": "queue-ts", "settings": {}},
+    "policy": {"name": "paced-kl", "settings": {}},
     "holdout": 0.05,
     "fallback_order": ["l1", "l2"],
     "allowed_hosts": ["shop.example"],

@@ -13,6 +13,7 @@ from slotwise.service.records import (
     LinkRecord,
     PoolSettings,
 )
+from slotwise.service.stores.activity import Activity
 from slotwise.service.stores.operations import (
     FoldPosition,
     Learned,
@@ -94,6 +95,12 @@ class StoreReader(Protocol):
 
     def n_quarantined(self) -> int:
         """Count the events that wait for their decision or conversion."""
+        ...
+
+    def activity(
+        self, pool_id: str, since_us: int, span_us: int, closed_until_us: int
+    ) -> Activity:
+        """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
         ...
 
 

@@ -18,6 +18,7 @@ from slotwise.service.records import (
     LinkRecord,
     PoolSettings,
 )
+from slotwise.service.stores.activity import Activity, activity_of
 from slotwise.service.stores.contract import StoreReader
 from slotwise.service.stores.ledger import ClickKey, Ledger, NewRows, click_key
 from slotwise.service.stores.operations import (
@@ -207,6 +208,18 @@ class MemoryStore:
                 for item in self._adjustments.values()
             )
             return n_clicks + n_conversions + n_adjustments
+
+    def activity(
+        self, pool_id: str, since_us: int, span_us: int, closed_until_us: int
+    ) -> Activity:
+        """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
+        with self._lock:
+            views = [
+                self._view_of(decision)
+                for decision in self._decisions.values()
+                if decision.pool_id == pool_id
+            ]
+        return activity_of(views, since_us, span_us, closed_until_us)
 
     def _view_of(self, decision: DecisionRecord) -> View:
         conversion_ids = self._conversions_of.get(decision.decision_id, [])

@@ -21,6 +21,7 @@ from slotwise.service.records import (
     LinkRecord,
     PoolSettings,
 )
+from slotwise.service.stores.activity import Activity
 from slotwise.service.stores.contract import StoreReader
 from slotwise.service.stores.operations import (
     FoldPosition,
@@ -234,6 +235,13 @@ class SqliteStore:
         """Count the events that wait for their decision or conversion."""
         with self._reader() as reader:
             return reader.n_quarantined()
+
+    def activity(
+        self, pool_id: str, since_us: int, span_us: int, closed_until_us: int
+    ) -> Activity:
+        """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
+        with self._reader() as reader:
+            return reader.activity(pool_id, since_us, span_us, closed_until_us)
 
 
 @contextmanager

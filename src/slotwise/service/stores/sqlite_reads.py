@@ -17,6 +17,7 @@ from slotwise.service.records import (
     PoolSettings,
 )
 from slotwise.service.stores import rows, statements
+from slotwise.service.stores.activity import Activity, read_activity
 from slotwise.service.stores.operations import (
     FoldPosition,
     Learned,
@@ -194,6 +195,12 @@ class SqliteReader:
     def n_quarantined(self) -> int:
         """Count the events that wait for their decision or conversion."""
         return sum(self._fetch(sql)[0][0] for sql in statements.N_WAITING)
+
+    def activity(
+        self, pool_id: str, since_us: int, span_us: int, closed_until_us: int
+    ) -> Activity:
+        """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
+        return read_activity(self._connection, pool_id, since_us, span_us, closed_until_us)
 
     def _views(self, found: Iterable[DecisionRecord]) -> list[View]:
         decisions = {decision.decision_id: decision for decision in found}

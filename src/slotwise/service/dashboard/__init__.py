@@ -1,0 +1,1 @@
+"""The page at `/`: how a pool is doing, in plain words and money."""

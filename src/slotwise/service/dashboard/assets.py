@@ -1,0 +1,73 @@
+"""The files that browsers load: read once, compressed once, named by their content."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import importlib.util
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+from slotwise.errors import MissingData
+from slotwise.service.exchange import Answer, Request
+
+__all__ = ["CHART_LIBRARY", "Asset", "answer_asset", "load_asset", "new_asset"]
+
+CHART_LIBRARY = "plotly.min.js"
+_TYPES = {
+    ".html": b"text/html; charset=utf-8",
+    ".css": b"text/css; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".svg": b"image/svg+xml",
+}
+
+
+class Asset(NamedTuple):
+    """A file and its compressed form."""
+
+    content: bytes
+    compressed: bytes
+    content_type: bytes
+    tag: bytes
+
+
+@functools.cache
+def load_asset(package: str, name: str) -> Asset:
+    """Return a file of a package's folder `static`, or the chart library's script."""
+    if name == CHART_LIBRARY:
+        content = _chart_library().read_bytes()
+    else:
+        content = resources.files(package).joinpath("static", name).read_bytes()
+    return new_asset(content, _TYPES[Path(name).suffix])
+
+
+def new_asset(content: bytes, content_type: bytes) -> Asset:
+    """Compress and name a content."""
+    digest = hashlib.sha256(content).hexdigest()[:32].encode()
+    return Asset(content, gzip.compress(content, 6, mtime=0), content_type, digest)
+
+
+def _chart_library() -> Path:
+    """Find plotly's script without importing plotly, which takes a second."""
+    spec = importlib.util.find_spec("plotly")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingData(
+            "the charts need plotly; install it with: pip install 'slotwise[service]'"
+        )
+    return Path(spec.submodule_search_locations[0]) / "package_data" / CHART_LIBRARY
+
+
+def answer_asset(
+    asset: Asset, request: Request, headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> Answer:
+    """Answer a file as the browser takes it, or that it has it already."""
+    tag = b'"' + asset.tag + b'"'
+    headers = ((b"etag", tag), (b"vary", b"accept-encoding"), *headers)
+    if request.headers.get(b"if-none-match") == tag:
+        return Answer(b"", 304, b"", headers)
+    if b"gzip" in request.headers.get(b"accept-encoding", b""):
+        headers = ((b"content-encoding", b"gzip"), *headers)
+        return Answer(asset.compressed, 200, asset.content_type, headers)
+    return Answer(asset.content, 200, asset.content_type, headers)

@@ -1,0 +1,168 @@
+"""The dashboard's addresses: the page, its files and the figures it asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections import Counter
+
+import msgspec
+
+from slotwise.service.context import ServiceContext
+from slotwise.service.dashboard.assets import CHART_LIBRARY, Asset, answer_asset, load_asset, new_asset
+from slotwise.service.dashboard.link_table import LinkRows, LinkTableQuery, select_rows
+from slotwise.service.dashboard.overview import Overview, PoolPicture, draw_pool
+from slotwise.service.exchange import Answer, Request
+from slotwise.service.operations import Operation
+from slotwise.service.problems import RequestProblem
+
+__all__ = ["OPERATIONS"]
+
+PACKAGE = "slotwise.service.dashboard"
+FILES = (
+    "dashboard.css",
+    "dashboard.js",
+    "charts.js",
+    "links.js",
+    "words.js",
+    "icon.svg",
+    CHART_LIBRARY,
+)
+
+# plotly puts its own style sheet into the page, which the policy forbids: the page has those
+# rules in its own sheet, and tells plotly so (see index.html).
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_GUARDED = ((b"content-security-policy", _POLICY), (b"referrer-policy", b"no-referrer"))
+_REVALIDATED = ((b"cache-control", b"no-cache"),)
+_KEPT = ((b"cache-control", b"public, max-age=31536000, immutable"),)
+
+
+class PoolName(msgspec.Struct, frozen=True, kw_only=True):
+    """A pool to choose from."""
+
+    pool_id: str
+    archived: bool
+
+
+class PoolNames(msgspec.Struct, frozen=True, kw_only=True):
+    """Every pool, by id."""
+
+    pools: tuple[PoolName, ...]
+
+
+async def page(_context: ServiceContext, request: Request) -> Answer:
+    """Answer the page; it holds no figures, so everybody may load it."""
+    asset = await asyncio.to_thread(_page)
+    return answer_asset(asset, request, _GUARDED + _REVALIDATED)
+
+
+@functools.cache
+def _page() -> Asset:
+    """Return the page, which names the chart library by its content: it may be kept for long."""
+    page = load_asset(PACKAGE, "index.html")
+    tag = load_asset(PACKAGE, CHART_LIBRARY).tag
+    return new_asset(page.content.replace(b"CHART_LIBRARY_TAG", tag), page.content_type)
+
+
+async def file(_context: ServiceContext, request: Request) -> Answer:
+    """Answer one of the page's files."""
+    name = request.path_values["name"]
+    if name not in FILES:
+        raise RequestProblem("unknown-route", "the page has no such file")
+    asset = await asyncio.to_thread(load_asset, PACKAGE, name)
+    return answer_asset(asset, request, _KEPT if name == CHART_LIBRARY else _REVALIDATED)
+
+
+async def pools(context: ServiceContext, _request: Request) -> PoolNames:
+    """Return the pools to choose from."""
+    return PoolNames(
+        pools=tuple(
+            PoolName(pool_id=pool.pool_id, archived=pool.archived)
+            for pool in context.service.pools()
+        )
+    )
+
+
+async def overview(context: ServiceContext, request: Request) -> Overview:
+    """Return how a pool is doing."""
+    return (await asyncio.to_thread(_picture, context, request)).overview
+
+
+async def links(context: ServiceContext, request: Request) -> LinkRows:
+    """Return some rows of the link table."""
+
+    def select() -> LinkRows:
+        return select_rows(_picture(context, request).rows, request.query)
+
+    return await asyncio.to_thread(select)
+
+
+def _picture(context: ServiceContext, request: Request) -> PoolPicture:
+    service = context.service
+    pool_id = request.path_values["pool_id"]
+    links_changed_us = max((link.changed_us for link in service.links(pool_id)), default=0)
+    state = (service.pool(pool_id).changed_us, links_changed_us)
+    received: Counter[str] = Counter()
+    for (_, outcome), n_events in list(context.metrics.events.items()):
+        received[outcome] += n_events
+    return context.pictures.get(
+        pool_id, state, lambda: draw_pool(service, pool_id, context.clock_us(), received)
+    )
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/",
+        name="dashboard",
+        summary="See how the pools are doing",
+        handler=page,
+        scope=None,
+        content_types=("text/html",),
+    ),
+    Operation(
+        method="GET",
+        path="/dashboard/files/{name}",
+        name="dashboard_file",
+        summary="Load a file of the dashboard",
+        handler=file,
+        scope=None,
+        content_types=("text/javascript", "text/css"),
+    ),
+    Operation(
+        method="GET",
+        path="/dashboard/pools",
+        name="dashboard_pools",
+        summary="List the pools to choose from",
+        handler=pools,
+        scope="read",
+        open_on_loopback=True,
+        answer=PoolNames,
+    ),
+    Operation(
+        method="GET",
+        path="/dashboard/pools/{pool_id}",
+        name="dashboard_overview",
+        summary="Read all figures of a pool but its links",
+        handler=overview,
+        scope="read",
+        open_on_loopback=True,
+        answer=Overview,
+        problems=("unknown-pool",),
+    ),
+    Operation(
+        method="GET",
+        path="/dashboard/pools/{pool_id}/links",
+        name="dashboard_links",
+        summary="Read some rows of the table of links",
+        handler=links,
+        scope="read",
+        open_on_loopback=True,
+        query=LinkTableQuery,
+        answer=LinkRows,
+        problems=("unknown-pool",),
+    ),
+)

@@ -1,0 +1,161 @@
+// The table of links. Names and addresses come from others: they enter the page as text only.
+
+import { drawSpark } from "./charts.js";
+import { count, perThousand, rate, share } from "./words.js";
+
+const PAGE = 20;
+const COLUMNS = [
+  ["name", "Link"], ["role", "Role"], ["share", "On pages"], ["settled", "Settled views"], ["pending", "Pending"],
+  ["clicks", "Clicks a view"], ["revenue", "Per 1,000 views"], [null, "Lately"], [null, "Why"], [null, "Actions"],
+];
+const NUMBERS = new Set(["share", "settled", "pending", "clicks", "revenue"]);
+
+const state = { sort: "share", order: "down", offset: 0 };
+const find = document.querySelector("#find");
+const role = document.querySelector("#role");
+const body = document.querySelector("#links tbody");
+let nFound = 0;
+
+export function query() {
+  return new URLSearchParams({ ...state, limit: PAGE, text: find.value, role: role.value });
+}
+
+export function startOver() {
+  state.offset = 0;
+}
+
+export function listen(refresh) {
+  const row = document.querySelector("#links thead tr");
+  for (const [column, label] of COLUMNS) {
+    const heading = document.createElement("th");
+    heading.scope = "col";
+    heading.setAttribute("role", "columnheader");
+    if (NUMBERS.has(column)) heading.className = "number";
+    if (column) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = label;
+      button.addEventListener("click", () => {
+        const down = state.sort === column ? state.order === "up" : NUMBERS.has(column);
+        Object.assign(state, { sort: column, order: down ? "down" : "up", offset: 0 });
+        refresh();
+      });
+      heading.dataset.column = column;
+      heading.append(button);
+    } else {
+      heading.textContent = label;
+    }
+    row.append(heading);
+  }
+  let typing;
+  find.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => { startOver(); refresh(); }, 150);
+  });
+  role.addEventListener("change", () => { startOver(); refresh(); });
+  for (const [id, step] of [["earlier", -PAGE], ["later", PAGE]]) {
+    document.getElementById(id).addEventListener("click", () => {
+      state.offset = Math.max(0, Math.min(state.offset + step, nFound - 1));
+      refresh();
+    });
+  }
+}
+
+function element(tag, text, className = "") {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  made.className = className;
+  return made;
+}
+
+function cell(label, className, ...content) {
+  const made = element("td", "", className);
+  made.setAttribute("role", "cell");
+  made.dataset.label = label;
+  made.append(...content);
+  return made;
+}
+
+function withRange(mean, low, high) {
+  const made = element("span", mean);
+  made.append(element("small", `${low} to ${high}`));
+  return made;
+}
+
+function actions(link, pool, act) {
+  const wrapper = element("span", "");
+  const name = link.title || link.link_id;
+  const pin = pool.pins.find((one) => one.link_id === link.link_id);
+  const offered = link.role === "retired" ? ["bring back"] : ["retire", pin ? "unpin" : "pin"];
+  for (const action of offered) {
+    const button = element("button", action[0].toUpperCase() + action.slice(1));
+    button.type = "button";
+    button.dataset.action = action;
+    button.setAttribute("aria-label", `${button.textContent} ${name}`);
+    button.addEventListener("click", () => act(action, link));
+    wrapper.append(button, " ");
+  }
+  return wrapper;
+}
+
+function buildRow(link, pool, act) {
+  const row = document.createElement("tr");
+  row.setAttribute("role", "row");
+  row.dataset.link = link.link_id;
+  const name = element("b", link.title || link.link_id);
+  const below = element("small", link.title ? `${link.link_id} · ${link.url}` : link.url);
+  const badge = element("span", link.role, `badge ${link.role.replace(" ", "-")}`);
+  const pin = pool.pins.find((one) => one.link_id === link.link_id);
+  const roles = element("span", "");
+  roles.append(badge, ...(pin ? [element("small", `pinned at position ${pin.position}`)] : []));
+  const money = (micros) => perThousand(micros, pool.currency);
+  const clicks = link.click_rate;
+  const revenue = link.revenue_per_view_micros;
+  const unknown = link.settled_views === 0;
+  const spark = element("div", "", "spark");
+  spark.setAttribute("role", "img");
+  spark.setAttribute("aria-label", "clicks lately");
+  row.append(
+    cell("Link", "name", name, below),
+    cell("Role", "", roles),
+    cell("On pages", "number", share(link.share)),
+    cell("Settled views", "number", count(link.settled_views)),
+    cell("Pending", "number", count(link.pending_views)),
+    cell("Clicks a view", "number", unknown ? "not known yet" : withRange(rate(clicks.mean), rate(clicks.low), rate(clicks.high))),
+    cell("Per 1,000 views", "number", unknown ? "not known yet" : withRange(money(revenue.mean), money(revenue.low), money(revenue.high))),
+    cell("Lately", "", spark),
+    cell("Why", "why", element("small", link.why)),
+    cell("Actions", "", actions(link, pool, act)),
+  );
+  drawSpark(spark, link.clicks_by_span).catch(() => spark.replaceChildren(element("small", "no chart")));
+  return row;
+}
+
+const shown = new Map();
+
+export function show(table, pool, act) {
+  nFound = table.n_found;
+  const focused = document.activeElement?.closest?.("tr[data-link]");
+  const focus = focused && [focused.dataset.link, document.activeElement.dataset.action];
+  const rows = table.rows.map((link) => {
+    const fingerprint = JSON.stringify([link, pool.pins, pool.currency]);
+    const before = shown.get(link.link_id);
+    const row = before?.fingerprint === fingerprint ? before.row : buildRow(link, pool, act);
+    return { link_id: link.link_id, fingerprint, row };
+  });
+  shown.clear();
+  for (const one of rows) shown.set(one.link_id, one);
+  body.replaceChildren(...rows.map((one) => one.row));
+  if (focus) body.querySelector(`tr[data-link="${CSS.escape(focus[0])}"] [data-action="${focus[1]}"]`)?.focus();
+  for (const heading of document.querySelectorAll("#links th[data-column]")) {
+    const sorted = heading.dataset.column === state.sort;
+    if (sorted) heading.setAttribute("aria-sort", state.order === "up" ? "ascending" : "descending");
+    else heading.removeAttribute("aria-sort");
+  }
+  const last = Math.min(state.offset + PAGE, table.n_found);
+  document.querySelector("#links-found").textContent =
+    table.n_found === table.n_links ? `${count(table.n_links)} links` : `${count(table.n_found)} of ${count(table.n_links)} links`;
+  document.querySelector("#page-number").textContent = table.n_found ? `${count(state.offset + 1)} to ${count(last)}` : "none";
+  document.querySelector("#earlier").disabled = state.offset === 0;
+  document.querySelector("#later").disabled = last >= table.n_found;
+}

@@ -1,0 +1,106 @@
+// Numbers and times in words: every figure of the page is made here.
+
+const language = navigator.language;
+const numbers = (options) => new Intl.NumberFormat(language, options);
+const whole = numbers({ maximumFractionDigits: 0 });
+const shares = numbers({ style: "percent", maximumFractionDigits: 1 });
+const signedShares = numbers({ style: "percent", maximumFractionDigits: 1, signDisplay: "exceptZero" });
+
+export const count = (n) => whole.format(n);
+export const share = (x) => shares.format(x);
+export const signedShare = (x) => signedShares.format(x);
+export const rate = (x) => numbers({ minimumFractionDigits: 2, maximumFractionDigits: 3 }).format(x);
+
+// Small sums keep three digits that say something.
+export function money(micros, currency) {
+  const amount = micros / 1e6;
+  const digits = amount === 0 || Math.abs(amount) >= 1 ? 2 : Math.min(6, 2 - Math.floor(Math.log10(Math.abs(amount))));
+  return numbers({ style: "currency", currency, minimumFractionDigits: 2, maximumFractionDigits: digits }).format(amount);
+}
+
+export const perThousand = (micros, currency) => money(micros * 1000, currency);
+
+export function time(us) {
+  return new Date(us / 1000).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" });
+}
+
+export const clock = (us) => new Date(us / 1000).toLocaleTimeString(language);
+
+export function duration(seconds) {
+  for (const [size, name] of [[86400, "day"], [3600, "hour"], [60, "minute"]]) {
+    if (seconds >= size) {
+      const n = Math.round((10 * seconds) / size) / 10;
+      return `${numbers({ maximumFractionDigits: 1 }).format(n)} ${name}${n === 1 ? "" : "s"}`;
+    }
+  }
+  const n = Math.round(10 * seconds) / 10;
+  return `${numbers({ maximumFractionDigits: 1 }).format(n)} second${n === 1 ? "" : "s"}`;
+}
+
+export function earning(pool) {
+  const { lift, currency } = pool;
+  const [policy, holdout] = ["policy", "holdout"].map((name) => pool.groups.find((one) => one.group === name));
+  const settled = policy?.revenue_views ? policy.revenue_per_view_micros : null;
+  if (!settled) return "Nothing has settled yet: the first sales count when their window closes.";
+  const earned = `A thousand views earn ${perThousand(settled.mean, currency)}`;
+  if (!pool.holdout && !holdout) {
+    return `${earned}. There is nothing to compare with: give the pool a holdout, 5 % of the views say.`;
+  }
+  if (!lift) return `${earned}. Too early to compare with random pages: those have not earned yet.`;
+  const compared = `${earned}, ${signedShare(lift.mean)} against random pages`;
+  const range = `between ${signedShare(lift.low)} and ${signedShare(lift.high)}`;
+  if (lift.low > 0) return `Yes. ${compared}; surely more, ${range}.`;
+  if (lift.high < 0) return `No. ${compared}; random pages earn more, ${range}.`;
+  return `Too early to say. ${compared}, ${range}.`;
+}
+
+export function keeping(pool) {
+  const { status, clicks, expected, attainable } = pool.floor;
+  const floor = `the floor is ${rate(clicks)}`;
+  if (pool.n_links === 0) return ["The pool has no links.", "Add links, then pages can be filled."];
+  if (clicks === 0) return ["There is no floor: revenue alone decides.", "Set click_floor to promise clicks."];
+  if (status === "met") {
+    return [`A page brings about ${rate(expected)} clicks; ${floor}.`, "Nothing to do."];
+  }
+  if (status === "learning") {
+    return [
+      `A page is thought to bring ${rate(expected)} clicks; ${floor}, and it is not sure yet.`,
+      "Nothing to do but wait: each settled view makes the estimate surer.",
+    ];
+  }
+  return [
+    `No page of these links reaches the floor: the most is about ${rate(attainable)} clicks, ${floor}.`,
+    `Lower the floor to ${rate(Math.floor(attainable * 100) / 100)} or less, add links that people click more, ` +
+      "or show more links on a page. Until then pages bring as many clicks as they can.",
+  ];
+}
+
+export function costing(pool) {
+  const price = pool.shadow_price_micros;
+  if (pool.frontier.length === 0) return "The pool has no links, so there is nothing to choose from.";
+  if (price === null) return "No page reaches the floor, so its cost cannot be told: pages bring all the clicks they can.";
+  if (price === 0) return "Nothing at present: the pages that earn most keep the floor by themselves.";
+  return `One more click per 100 views costs about ${money(price, pool.currency)} on those 100 views.`;
+}
+
+// The best revenue of a page that keeps a floor: the frontier is straight between its corners.
+export function revenueAt(frontier, floor) {
+  const after = frontier.findIndex((point) => point.click_floor >= floor);
+  if (after === 0) return frontier[0].revenue_micros;
+  if (after < 0) return null;
+  const [left, right] = [frontier[after - 1], frontier[after]];
+  const part = (floor - left.click_floor) / (right.click_floor - left.click_floor);
+  return left.revenue_micros + part * (right.revenue_micros - left.revenue_micros);
+}
+
+export function otherFloor(pool, floor) {
+  const gives = revenueAt(pool.frontier, floor);
+  if (gives === null) return `No page of these links brings ${rate(floor)} clicks.`;
+  const present = revenueAt(pool.frontier, pool.click_floor);
+  const words = `A floor of ${rate(floor)} clicks a view would give about ${perThousand(gives, pool.currency)} per 1,000 views`;
+  if (present === null || Math.abs(gives - present) < 1) return `${words}, by present estimates.`;
+  const change = gives - present;
+  const relative = present > 0 ? ` (${signedShare(change / present)})` : "";
+  const direction = change > 0 ? "more" : "less";
+  return `${words}: ${perThousand(Math.abs(change), pool.currency)} ${direction} than the present floor${relative}.`;
+}
