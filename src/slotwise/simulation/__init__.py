@@ -1,7 +1,8 @@
 """An experiment in, a results file out."""
 
-from slotwise.simulation.experiment import Experiment, label_policies, oracle
+from slotwise.simulation.experiment import Experiment, label_policies
 from slotwise.simulation.experiment_file import ExperimentFile, load_experiment
+from slotwise.simulation.optimum import Optimum, best_fixed_mix, oracle
 from slotwise.simulation.results import Curve, Results, SummaryRow
 from slotwise.simulation.run import PlainPythonNote, run_experiment, simulate
 from slotwise.simulation.series import Planned, run_series
@@ -11,10 +12,12 @@ __all__ = [
     "Curve",
     "Experiment",
     "ExperimentFile",
+    "Optimum",
     "PlainPythonNote",
     "Planned",
     "Results",
     "SummaryRow",
+    "best_fixed_mix",
     "experiment_path",
     "label_policies",
     "load_experiment",

@@ -19,7 +19,7 @@ __all__ = ["DEFICIT", "TOTAL", "VIOLATION", "is_machine_code", "play_on", "play_
 Floats = NDArray[np.float64]
 
 TOTAL, VIOLATION, DEFICIT = range(3)
-"""What is recorded of every level at a checkpoint."""
+"""What is recorded of every level, and of every floor on a rate, at a checkpoint."""
 
 VISITORS, CHANCE = range(2)
 """Streams of random numbers of a run: all its policies meet the same visitors."""
@@ -29,7 +29,8 @@ class Desk(NamedTuple):
     """Memory of a run: the pages whose feedback is still to come, and the totals so far.
 
     Row r % n_rows of the first three belongs to round r; a page is kept until its slowest
-    level is known.
+    level is known. Totals are of the levels, then of the floors on rates: a page brings such a
+    floor its level less the rate times the level before, and 0 is wanted.
     """
 
     shown: NDArray[np.int64]
@@ -38,6 +39,9 @@ class Desk(NamedTuple):
     views: Floats
     delays: NDArray[np.int64]
     floors: Floats
+    rates: Floats
+    rate_levels: NDArray[np.int64]
+    page: Floats
     totals: Floats
     checkpoints: NDArray[np.int64]
     record: Floats
@@ -48,6 +52,8 @@ def _new_desk(problem: Problem, environment: Environment, checkpoints: NDArray[n
     n_rows = 1 + max(environment.delays)
     views = environment.views_per_round
     floors = [problem.floors.get(level, 0.0) for level in problem.levels]
+    on_rates = [floor for floor in problem.active_floors if floor.rate > 0.0]
+    n_kept = n_levels + len(on_rates)
     return Desk(
         shown=np.zeros((n_rows, n_slots), np.int64),
         chances=np.zeros((n_rows, n_slots)),
@@ -55,9 +61,12 @@ def _new_desk(problem: Problem, environment: Environment, checkpoints: NDArray[n
         views=np.full(n_slots, float(views)),
         delays=np.array(environment.delays, np.int64),
         floors=np.array(floors),
-        totals=np.zeros((3, n_levels)),
+        rates=np.array([floor.rate for floor in on_rates], np.float64),
+        rate_levels=np.array([floor.level for floor in on_rates], np.int64),
+        page=np.zeros(n_levels),
+        totals=np.zeros((3, n_kept)),
         checkpoints=checkpoints,
-        record=np.zeros((3, n_levels, len(checkpoints))),
+        record=np.zeros((3, n_kept, len(checkpoints))),
     )
 
 
@@ -91,11 +100,19 @@ def _play(
             for slot in range(n_slots):
                 brought += outcomes[level, slot]
             brought *= per_view
+            desk.page[level] = brought
             totals[TOTAL, level] += brought
             if desk.floors[level] > 0.0:
                 totals[VIOLATION, level] += max(0.0, desk.floors[level] - brought)
                 deficit = desk.floors[level] * round_number - totals[TOTAL, level]
                 totals[DEFICIT, level] = max(totals[DEFICIT, level], deficit)
+        for j in range(len(desk.rates)):
+            row_of_rate, level = n_levels + j, desk.rate_levels[j]
+            above = desk.page[level] - desk.rates[j] * desk.page[level - 1]
+            totals[TOTAL, row_of_rate] += above
+            totals[VIOLATION, row_of_rate] += max(0.0, -above)
+            deficit = max(totals[DEFICIT, row_of_rate], -totals[TOTAL, row_of_rate])
+            totals[DEFICIT, row_of_rate] = deficit
         for level in range(n_levels):
             settled = round_number - desk.delays[level]
             if settled >= 1:
@@ -110,8 +127,8 @@ def _play(
                 )
         if round_number == desk.checkpoints[next_checkpoint]:
             for kind in range(3):
-                for level in range(n_levels):
-                    desk.record[kind, level, next_checkpoint] = totals[kind, level]
+                for kept in range(totals.shape[1]):
+                    desk.record[kind, kept, next_checkpoint] = totals[kind, kept]
             next_checkpoint += 1
 
 
@@ -141,7 +158,7 @@ def play_run(
     seed: int,
     run: int,
 ) -> Floats:
-    """Play one run; return totals, violations and deficits per level at the checkpoints."""
+    """Play one run; return totals, violations and deficits at the checkpoints, levels first."""
     state = policy.start(problem)
     return play_on(policy, state, environment, problem, checkpoints, seed, run)
 

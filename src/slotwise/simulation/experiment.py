@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from slotwise.environments import Environment
 from slotwise.errors import InvalidInput
-from slotwise.policies import FixedMix, Policy, policy_settings
+from slotwise.policies import Policy, policy_settings
 from slotwise.problem import Problem
-from slotwise.selection import Solution, solve
 from slotwise.simulation.fingerprint import code_fingerprint, environment_fingerprint
+from slotwise.simulation.optimum import Optimum, find_optimum, oracle
 from slotwise.version import __version__
 
 __all__ = ["Experiment", "label_policies", "oracle"]
@@ -65,10 +65,9 @@ class Experiment:
         early = np.geomspace(1, n_rounds, N_CHECKPOINTS // 4)
         return np.unique(np.ceil(np.concatenate([even, early])).astype(np.int64))
 
-    def optimum(self) -> Solution:
+    def optimum(self) -> Optimum:
         """Return the floor program on the true mean rates: what the best fixed mix does."""
-        rates = np.minimum(1.0, self.environment.rates(self.n_rounds))
-        return solve(rates[-1], rates[0], self.problem.n_slots, self.problem.click_floor)
+        return find_optimum(self.environment, self.problem, self.n_rounds)
 
     def config(self) -> dict[str, Any]:
         """Return the settings as results files keep them."""
@@ -93,6 +92,8 @@ class Experiment:
             "n_slots": problem.n_slots,
             "click_floor": problem.click_floor,
             "floors": dict(problem.floors),
+            "rate_floors": dict(problem.rate_floors),
+            "rewards": dict(problem.rewards),
             "failure_probability": self.failure_probability,
             "n_rounds": self.n_rounds,
             "n_runs": self.n_runs,
@@ -101,13 +102,7 @@ class Experiment:
             "code": code_fingerprint(),
             "commit": current_commit(),
             "levels": list(problem.levels),
-            "optimum": {
-                "value": best.value,
-                "clicks": best.clicks,
-                "shadow_price": best.shadow_price if np.isfinite(best.shadow_price) else None,
-                "status": best.status,
-                "attainable_clicks": attainable,
-            },
+            "optimum": {**best.plain(), "attainable_clicks": attainable},
             "policies": [
                 {"label": label, "name": policy.name, "settings": _plain(policy_settings(policy))}
                 for label, policy in self.policies.items()
@@ -167,9 +162,3 @@ def label_policies(policies: Iterable[Policy] | Mapping[str, Policy]) -> dict[st
             raise InvalidInput.of("policies", "of different names", policy.name, advice)
         labelled[policy.name] = policy
     return labelled
-
-
-def oracle(environment: Environment, n_slots: int, click_floor: float, n_rounds: int) -> FixedMix:
-    """Return the best fixed mix on the true rates, as a policy to compare with."""
-    rates = np.minimum(1.0, environment.rates(n_rounds))
-    return FixedMix(tuple(solve(rates[-1], rates[0], n_slots, click_floor).probabilities.tolist()))

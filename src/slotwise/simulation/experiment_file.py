@@ -18,7 +18,8 @@ from slotwise.errors import InvalidConfig, MissingData, SlotwiseError
 from slotwise.policies import POLICIES, Policy, make_policy
 from slotwise.problem import Problem
 from slotwise.simulation.environment_section import Bernoulli, EnvironmentSection, Section
-from slotwise.simulation.experiment import Experiment, oracle
+from slotwise.simulation.experiment import Experiment
+from slotwise.simulation.optimum import best_fixed_mix
 
 __all__ = ["ExperimentFile", "load_experiment"]
 
@@ -121,10 +122,7 @@ class ExperimentFile(Section):
                 if label in policies:
                     raise InvalidConfig(f"`label` must be different for each, got {label!r}")
                 if entry.name == "oracle":
-                    n_rounds = problem.horizon or 0
-                    policy: Policy = oracle(
-                        environment, problem.n_slots, problem.click_floor, n_rounds
-                    )
+                    policy: Policy = best_fixed_mix(environment, problem)
                 else:
                     settings = dict(entry.settings)
                     if "failure_probability" in _setting_names(entry.name):

@@ -22,6 +22,7 @@ DECIDING = (
     "environments",
     "simulation/engine.py",
     "simulation/experiment.py",
+    "simulation/optimum.py",
 )
 """The parts of the package in which a change may change a number of a run."""
 

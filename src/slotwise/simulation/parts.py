@@ -22,6 +22,8 @@ DECIDING = (
     "environment_fingerprint",
     "n_slots",
     "floors",
+    "rate_floors",
+    "rewards",
     "levels",
     "n_rounds",
     "seed",

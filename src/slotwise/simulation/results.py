@@ -51,8 +51,9 @@ class Results:
     `config` holds the settings, plain enough for JSON. `rounds` are the checkpoints.
     `totals[label][quantity]` has one row a run and one column a checkpoint, summed since the
     first round: "reward", "clicks", "violation" (Σ of (h − clicks)₊ over rounds) and "deficit"
-    (the largest h·t − clicks up to then, at least 0). Problems of more levels add "total:LEVEL"
-    and "violation:LEVEL" for each level with a floor in `config["floors"]`.
+    (the largest h·t − clicks up to then, at least 0). Problems of more levels or floors add
+    "total:LEVEL", and "violation:FLOOR" and "deficit:FLOOR" for each floor: a level of
+    `config["floors"]`, or a rate such as "cart/click", whose total is what lies above the rate.
 
     >>> config = {"click_floor": 1.0, "optimum": {"value": 0.5}}
     >>> of_one_run = {"reward": [[3.0, 9.0]], "clicks": [[8.0, 21.0]],
@@ -117,7 +118,7 @@ class Results:
             return metrics.ratio(totals["reward"], totals["violation"])
         if metric.startswith("shortfall:"):
             level = metric.removeprefix("shortfall:")
-            floor = self.config["floors"][level]
+            floor = self.config["floors"].get(level, 0.0)  # what lies above a rate is to be 0
             return metrics.shortfall(self.rounds, floor, totals[f"total:{level}"])
         return totals[metric]
 
@@ -182,7 +183,7 @@ class Results:
                 continue
             yield name
             level = name.removeprefix("total:")
-            if level != name and level in self.config.get("floors", {}):
+            if level != name and (level in self.config.get("floors", {}) or "/" in level):
                 yield f"shortfall:{level}"
 
 

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +19,21 @@ from slotwise.policies import Policy
 from slotwise.problem import Problem, whole_number
 from slotwise.selection import draw_page
 from slotwise.selection.compiled import is_compiled
-from slotwise.simulation.engine import DEFICIT, TOTAL, VIOLATION, is_machine_code, play_run
+from slotwise.simulation.engine import is_machine_code, play_run
 from slotwise.simulation.experiment import Experiment, label_policies
 from slotwise.simulation.parts import Parts
+from slotwise.simulation.quantities import quantities_of
 from slotwise.simulation.results import Results
 
 __all__ = ["PlainPythonNote", "run_experiment", "simulate"]
 
+NO_FLOORS: Mapping[str, float] = MappingProxyType({})
+
 Progress = Callable[[int, int], None]
 """Told how many runs are done, of how many."""
+
+Timing = Callable[[str, float], None]
+"""Told the label of a policy and the processor's seconds of a run it has just played."""
 
 
 class PlainPythonNote(UserWarning):
@@ -42,6 +49,9 @@ def simulate(
     n_runs: int = 20,
     seed: int = 1,
     *,
+    floors: Mapping[str, float] = NO_FLOORS,
+    rate_floors: Mapping[str, float] = NO_FLOORS,
+    rewards: Mapping[str, float] = NO_FLOORS,
     n_threads: int | None = None,
     parts: str | Path | None = None,
     progress: Progress | None = None,
@@ -50,7 +60,8 @@ def simulate(
 
     Policies that need a horizon and have none get `n_rounds`. The numbers depend on the seed
     alone, not on threads or on which other policies play. `parts` is a folder that keeps
-    finished runs: after Ctrl-C the same call goes on from there.
+    finished runs: after Ctrl-C the same call goes on from there. `floors`, `rate_floors` and
+    `rewards` are those of `Problem`, for links with more levels than two.
 
     >>> import slotwise
     >>> links = slotwise.BernoulliLinks([0.3, 0.2, 0.1], [0.1, 0.5, 0.9])
@@ -60,7 +71,16 @@ def simulate(
     """
     n_rounds = whole_number("n_rounds", n_rounds, at_least=1)
     n_runs = whole_number("n_runs", n_runs, at_least=1)
-    problem = Problem(links.n_links, n_slots, click_floor, levels=links.levels, horizon=n_rounds)
+    problem = Problem(
+        links.n_links,
+        n_slots,
+        click_floor,
+        levels=links.levels,
+        horizon=n_rounds,
+        floors=floors,
+        rate_floors=rate_floors,
+        rewards=rewards,
+    )
     experiment = Experiment(links, problem, label_policies(policies), n_runs, seed)
     folder = None if parts is None else Path(parts)
     return run_experiment(experiment, n_threads=n_threads, parts=folder, progress=progress)
@@ -72,20 +92,26 @@ def run_experiment(
     n_threads: int | None = None,
     parts: Path | None = None,
     progress: Progress | None = None,
+    timing: Timing | None = None,
 ) -> Results:
-    """Run what is not yet done of an experiment and return all its results."""
+    """Run what is not yet done of an experiment and return all its results.
+
+    `timing` hears of the runs played now, not of those found in `parts`, and of playing alone:
+    a policy whose loop is not yet compiled plays one round before.
+    """
     n_threads = _thread_count(n_threads)
     _note_plain_python(experiment)
     config = experiment.config()
     kept = None if parts is None else Parts(parts, config)
     wall, cpu = time.perf_counter(), time.process_time()
-    records = _all_records(experiment, kept, n_threads, progress)
+    records = _all_records(experiment, kept, n_threads, progress, timing)
     config["seconds"] = {
         "wall": time.perf_counter() - wall,
         "cpu": time.process_time() - cpu,
     }
     totals = {
-        label: _quantities(experiment, np.array(records[label])) for label in experiment.policies
+        label: quantities_of(experiment.problem, np.array(records[label]))
+        for label in experiment.policies
     }
     return Results(config, experiment.checkpoints, totals)
 
@@ -113,7 +139,11 @@ def _note_plain_python(experiment: Experiment) -> None:
 
 
 def _all_records(
-    experiment: Experiment, kept: Parts | None, n_threads: int, progress: Progress | None
+    experiment: Experiment,
+    kept: Parts | None,
+    n_threads: int,
+    progress: Progress | None,
+    timing: Timing | None,
 ) -> dict[str, list[NDArray[np.float64]]]:
     """Return the record of every run of every policy, playing those not found in `kept`."""
     n_runs = experiment.n_runs
@@ -131,15 +161,20 @@ def _all_records(
                 records[label][run] = found
     n_total = n_runs * len(experiment.policies)
 
+    def play_until(label: str, run: int, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
+        policy, environment = experiment.policies[label], experiment.environment
+        return play_run(policy, environment, experiment.problem, rounds, experiment.seed, run)
+
+    compiled: set[str] = set()
+
     def play(label: str, run: int) -> NDArray[np.float64]:
-        record = play_run(
-            experiment.policies[label],
-            experiment.environment,
-            experiment.problem,
-            checkpoints,
-            experiment.seed,
-            run,
-        )
+        if timing is not None and label not in compiled:
+            play_until(label, run, checkpoints[:1])
+            compiled.add(label)
+        started = time.thread_time()
+        record = play_until(label, run, checkpoints)
+        if timing is not None:
+            timing(label, time.thread_time() - started)
         if kept is not None:
             kept.keep(label, run, record)
         return record
@@ -164,22 +199,3 @@ def _all_records(
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     return {label: [runs[run] for run in range(n_runs)] for label, runs in records.items()}
-
-
-def _quantities(
-    experiment: Experiment, records: NDArray[np.float64]
-) -> dict[str, NDArray[np.float64]]:
-    """Return the recorded totals of (run, kind, level, checkpoint) by the names of results."""
-    levels = experiment.problem.levels
-    quantities = {
-        "reward": records[:, TOTAL, -1],
-        "clicks": records[:, TOTAL, 0],
-        "violation": records[:, VIOLATION, 0],
-        "deficit": records[:, DEFICIT, 0],
-    }
-    if len(levels) > 2:
-        for j, level in enumerate(levels):
-            quantities[f"total:{level}"] = records[:, TOTAL, j]
-            if level in experiment.problem.floors:
-                quantities[f"violation:{level}"] = records[:, VIOLATION, j]
-    return quantities

@@ -1,0 +1,103 @@
+"""The best fixed mix on the true rates: what every policy is measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.environments import Environment
+from slotwise.policies import FixedMix
+from slotwise.problem import Problem
+from slotwise.selection import solve, solve_floors
+
+__all__ = ["Optimum", "best_fixed_mix", "find_optimum", "oracle"]
+
+Floats = NDArray[np.float64]
+
+
+class Optimum(NamedTuple):
+    """The best mix, and what it brings a page view on average.
+
+    `amounts` and `shadow_prices` are those of every floor by its name; `shadow_price` and
+    `clicks` belong to the click floor. `largest_shortfall` is the part of a floor that is missing
+    where most is: above 0 only where no mix keeps every floor.
+    """
+
+    probabilities: Floats
+    shadow_price: float
+    status: str
+    value: float
+    clicks: float
+    amounts: Mapping[str, float]
+    shadow_prices: Mapping[str, float]
+    largest_shortfall: float
+
+    def plain(self) -> dict[str, Any]:
+        """Return what results files keep, without infinite numbers."""
+        kept: dict[str, Any] = {
+            "value": self.value,
+            "clicks": self.clicks,
+            "shadow_price": _finite(self.shadow_price),
+            "status": self.status,
+        }
+        if self.shadow_prices:
+            kept["amounts"] = dict(self.amounts)
+            kept["shadow_prices"] = {
+                name: _finite(price) for name, price in self.shadow_prices.items()
+            }
+            kept["largest_shortfall"] = self.largest_shortfall
+        return kept
+
+
+def _finite(number: float) -> float | None:
+    return number if np.isfinite(number) else None
+
+
+def find_optimum(environment: Environment, problem: Problem, n_rounds: int) -> Optimum:
+    """Return the best mix for the mean rates over `n_rounds` rounds."""
+    rates = np.minimum(1.0, environment.rates(n_rounds))
+    if problem.has_click_floor_only and problem.rewards_last_level_only:
+        best = solve(rates[-1], rates[0], problem.n_slots, problem.click_floor)
+        return Optimum(*best, amounts={}, shadow_prices={}, largest_shortfall=0.0)
+    return _with_several_floors(rates, problem)
+
+
+def _with_several_floors(rates: Floats, problem: Problem) -> Optimum:
+    floors = problem.active_floors
+    value = sum(
+        weight * rates[problem.levels.index(level)] for level, weight in problem.rewards.items()
+    )
+    demands = [rates[floor.level] - floor.rate * rates[floor.level - 1] for floor in floors]
+    if not demands:  # nothing but weighed rewards: a floor of nothing keeps the program's shape
+        demands = [np.zeros(problem.n_links)]
+    least = [floor.least for floor in floors] or [0.0]
+    best = solve_floors(np.asarray(value), np.array(demands), problem.n_slots, least)
+    names = [floor.name for floor in floors]
+    prices = dict(zip(names, best.shadow_prices.tolist(), strict=False))
+    return Optimum(
+        probabilities=best.probabilities,
+        shadow_price=prices.get(problem.levels[0], 0.0),
+        status=best.status,
+        value=best.value,
+        clicks=float(best.probabilities @ rates[0]),
+        amounts=dict(zip(names, best.amounts.tolist(), strict=False)),
+        shadow_prices=prices,
+        largest_shortfall=best.largest_shortfall,
+    )
+
+
+def best_fixed_mix(environment: Environment, problem: Problem) -> FixedMix:
+    """Return the best fixed mix for a problem, as a policy to compare with."""
+    best = find_optimum(environment, problem, problem.horizon or 1)
+    return FixedMix(tuple(best.probabilities.tolist()))
+
+
+def oracle(environment: Environment, n_slots: int, click_floor: float, n_rounds: int) -> FixedMix:
+    """Return the best fixed mix under a click floor, as a policy to compare with."""
+    problem = Problem(
+        environment.n_links, n_slots, click_floor, levels=environment.levels, horizon=n_rounds
+    )
+    return best_fixed_mix(environment, problem)

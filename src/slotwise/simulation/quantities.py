@@ -1,0 +1,40 @@
+"""What a run records of every level and floor, by the names that results give it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.problem import Problem
+from slotwise.simulation.engine import DEFICIT, TOTAL, VIOLATION
+
+__all__ = ["quantities_of"]
+
+Floats = NDArray[np.float64]
+
+
+def quantities_of(problem: Problem, records: Floats) -> dict[str, Floats]:
+    """Return the totals of (run, kind, row, checkpoint) by name; rows are levels, then rates.
+
+    Beyond two levels with a click floor, every level has its "total:LEVEL" and every floor its
+    violation and deficit. The total of a rate, "total:cart/click", is what lies above it: carts
+    less the rate times the clicks.
+    """
+    levels = problem.levels
+    quantities = {
+        "reward": sum(
+            weight * records[:, TOTAL, levels.index(level)]
+            for level, weight in problem.rewards.items()
+        ),
+        "clicks": records[:, TOTAL, 0],
+        "violation": records[:, VIOLATION, 0],
+        "deficit": records[:, DEFICIT, 0],
+    }
+    if len(levels) > 2 or not problem.has_click_floor_only:
+        of_rates = [floor.name for floor in problem.active_floors if floor.rate > 0.0]
+        for row, name in enumerate([*levels, *of_rates]):
+            quantities[f"total:{name}"] = records[:, TOTAL, row]
+            if name in problem.floors or row >= len(levels):
+                quantities[f"violation:{name}"] = records[:, VIOLATION, row]
+                quantities[f"deficit:{name}"] = records[:, DEFICIT, row]
+    return {name: np.asarray(values) for name, values in quantities.items()}
