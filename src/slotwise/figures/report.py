@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import jinja2
 from markupsafe import Markup
 
 from slotwise.errors import InvalidInput
@@ -16,6 +15,7 @@ from slotwise.figures.experiment import draw_experiment
 from slotwise.figures.report_page import TABLE_METRICS, gather
 from slotwise.figures.style import BACKGROUND, GRID, INK, MUTED
 from slotwise.figures.sweep import draw_sweep
+from slotwise.figures.templating import templates
 from slotwise.figures.themed_svg import ThemedSvg, dark_rules
 from slotwise.figures.verdicts import SUB_LINEAR_BELOW
 from slotwise.simulation.results import Results
@@ -63,7 +63,7 @@ def write_report(
         "sub_linear_below": SUB_LINEAR_BELOW,
     }
     html.write_text(
-        _templates(is_html=True)
+        templates(is_html=True)
         .get_template("report.html.jinja")
         .render(
             **shared,
@@ -73,32 +73,7 @@ def write_report(
         encoding="utf-8",
     )
     markdown.write_text(
-        _templates(is_html=False).get_template("report.md.jinja").render(**shared),
+        templates(is_html=False).get_template("report.md.jinja").render(**shared),
         encoding="utf-8",
     )
     return WrittenReport(html, markdown, figures)
-
-
-def _templates(*, is_html: bool) -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("slotwise.figures", "templates"),
-        autoescape=is_html,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters["cell"] = _markdown_cell
-    environment.filters["notes_as_markdown"] = _paragraphs_as_markdown
-    return environment
-
-
-def _paragraphs_as_markdown(html: str) -> str:
-    """Return paragraphs of plain text as Markdown has them."""
-    return html.replace("<p>", "").replace("</p>\n", "\n\n").rstrip() + "\n"
-
-
-def _markdown_cell(text: str) -> str:
-    """Return text that cannot break out of its cell or be taken for markup."""
-    escaped = "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in text)
-    return " ".join(escaped.split())

@@ -1,0 +1,33 @@
+"""Pages and Markdown from templates, safe for whatever names the numbers come with."""
+
+from __future__ import annotations
+
+import jinja2
+
+__all__ = ["markdown_cell", "templates"]
+
+
+def templates(*, is_html: bool) -> jinja2.Environment:
+    """Return the templates; what goes into a page is escaped, what goes into text is not."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("slotwise.figures", "templates"),
+        autoescape=is_html,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["cell"] = markdown_cell
+    environment.filters["notes_as_markdown"] = _paragraphs_as_markdown
+    return environment
+
+
+def _paragraphs_as_markdown(html: str) -> str:
+    """Return paragraphs of plain text as Markdown has them."""
+    return html.replace("<p>", "").replace("</p>\n", "\n\n").rstrip() + "\n"
+
+
+def markdown_cell(text: str) -> str:
+    """Return text that cannot break out of its cell or be taken for markup."""
+    escaped = "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in text)
+    return " ".join(escaped.split())
