@@ -1,0 +1,59 @@
+"""The leaderboard: every policy on a suite of cases, ranked by a stated rule."""
+
+from slotwise.simulation.leaderboard.aims import REFERENCE, AimCheck, AimVerdict, check_aims
+from slotwise.simulation.leaderboard.board import (
+    MEASURES,
+    CaseBoard,
+    Leaderboard,
+    Measure,
+    Standing,
+)
+from slotwise.simulation.leaderboard.entrants import all_entrants, pick_entrants
+from slotwise.simulation.leaderboard.ranking import ALLOWED_FACTOR, RULE, rank_case
+from slotwise.simulation.leaderboard.records import (
+    RECOMMENDATION_RULE,
+    Record,
+    best_without_horizon,
+    records,
+)
+from slotwise.simulation.leaderboard.run import PlannedCase, plan_leaderboard, run_leaderboard
+from slotwise.simulation.leaderboard.suite import (
+    QUICK_CASES,
+    Case,
+    Effort,
+    Suite,
+    build_suite,
+    pick_cases,
+)
+from slotwise.simulation.leaderboard.table_file import write_table
+
+__all__ = [
+    "ALLOWED_FACTOR",
+    "MEASURES",
+    "QUICK_CASES",
+    "RECOMMENDATION_RULE",
+    "REFERENCE",
+    "RULE",
+    "AimCheck",
+    "AimVerdict",
+    "Case",
+    "CaseBoard",
+    "Effort",
+    "Leaderboard",
+    "Measure",
+    "PlannedCase",
+    "Record",
+    "Standing",
+    "Suite",
+    "all_entrants",
+    "best_without_horizon",
+    "build_suite",
+    "check_aims",
+    "pick_cases",
+    "pick_entrants",
+    "plan_leaderboard",
+    "rank_case",
+    "records",
+    "run_leaderboard",
+    "write_table",
+]

@@ -1,0 +1,139 @@
+"""What the default is to reach, and whether it does: aims, judged from a leaderboard alone."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from slotwise.simulation.leaderboard.board import CaseBoard, Leaderboard, Standing
+from slotwise.simulation.leaderboard.ranking import ALLOWED_FACTOR
+
+__all__ = ["REFERENCE", "AimCheck", "AimVerdict", "check_aims"]
+
+REFERENCE = "queue-ts"
+"""Posterior sampling and queue: the policy that the aims are set against."""
+
+MIN_RUNS, MIN_LONG_RUNS = 20, 5
+"""Runs it takes to judge: fewer of a million rounds, over which luck evens out."""
+
+
+class AimVerdict(Enum):
+    """What the numbers say of an aim."""
+
+    MET = "met"
+    MISSED = "missed"
+    NOT_JUDGED = "not judged"
+
+
+class AimCheck(NamedTuple):
+    """One aim: what is asked for, what the reference and the default reach, and the verdict."""
+
+    case: str
+    aim: str
+    reference: str
+    reached: str
+    verdict: AimVerdict
+    why: str = ""
+
+
+class _Aim(NamedTuple):
+    """Regret at most `max_regret`, or this share of the reference's, and a largest shortfall.
+
+    Without either regret the aim is to be the best policy. `max_shortfall` None is 0.1 % of
+    floor times rounds.
+    """
+
+    case: str
+    n_rounds: int
+    max_regret: float | None = None
+    share_of_reference: float | None = None
+    max_shortfall: float | None = None
+    min_runs: int = MIN_RUNS
+
+
+AIMS = (
+    _Aim("coupon-like", 50_000, max_regret=2_000, max_shortfall=50),
+    _Aim("ad-clicks-12", 50_000, max_regret=2_200, max_shortfall=50),
+    _Aim("edx-9", 50_000, share_of_reference=0.5, max_shortfall=100),
+    _Aim("tiny-rates", 1_000_000, min_runs=MIN_LONG_RUNS),
+)
+
+
+def check_aims(board: Leaderboard) -> list[AimCheck]:
+    """Judge every aim; one whose case was played too little or not at all is not judged."""
+    checks = [_check(aim, board) for aim in AIMS]
+    return [*checks, _check_robustness(board)]
+
+
+def _check(aim: _Aim, board: Leaderboard) -> AimCheck:
+    case = board.find(aim.case)
+    asked = _asked(aim, case)
+    default = None if case is None else case.find(board.default)
+    if case is None or default is None:
+        return AimCheck(aim.case, asked, "", "", AimVerdict.NOT_JUDGED, "not played")
+    reference = case.find(REFERENCE)
+    known = (_numbers(reference) if reference else "not played", _numbers(default))
+    if case.n_rounds != aim.n_rounds or case.n_runs < aim.min_runs:
+        why = f"{case.n_runs} runs of {case.n_rounds:,} rounds; it takes {aim.min_runs} or more "
+        why += f"of {aim.n_rounds:,}"
+        return AimCheck(aim.case, asked, *known, AimVerdict.NOT_JUDGED, why)
+    if aim.share_of_reference is not None and reference is None:
+        why = f"{REFERENCE} was not played"
+        return AimCheck(aim.case, asked, *known, AimVerdict.NOT_JUDGED, why)
+    is_met = _is_low_enough(aim, default, reference) and (
+        default.measures["shortfall"].mean <= _max_shortfall(aim, case)
+    )
+    verdict = AimVerdict.MET if is_met else AimVerdict.MISSED
+    why = "" if default.rank == 1 else f"best is {case.standings[0].label}"
+    return AimCheck(aim.case, asked, *known, verdict, why)
+
+
+def _is_low_enough(aim: _Aim, default: Standing, reference: Standing | None) -> bool:
+    regret = default.measures["regret"].mean
+    if aim.max_regret is not None:
+        return regret <= aim.max_regret
+    if aim.share_of_reference is not None and reference is not None:
+        return regret <= aim.share_of_reference * reference.measures["regret"].mean
+    return default.rank == 1
+
+
+def _max_shortfall(aim: _Aim, case: CaseBoard) -> float:
+    if aim.max_shortfall is not None:
+        return aim.max_shortfall
+    return 0.001 * case.click_floor * case.n_rounds
+
+
+def _asked(aim: _Aim, case: CaseBoard | None) -> str:
+    if aim.max_regret is not None:
+        regret = f"regret at most {aim.max_regret:,.0f}"
+    elif aim.share_of_reference is not None:
+        regret = f"regret at most {aim.share_of_reference:g} of {REFERENCE}'s"
+    else:
+        regret = "the best of all policies"
+    if aim.max_shortfall is None and case is None:
+        return f"{regret}, shortfall at most 0.1 % of floor times rounds"
+    most = aim.max_shortfall if case is None else _max_shortfall(aim, case)
+    return f"{regret}, shortfall at most {most:,.0f}"
+
+
+def _numbers(standing: Standing) -> str:
+    measures = standing.measures
+    return f"{measures['regret'].mean:,.0f} / {measures['shortfall'].mean:,.0f}"
+
+
+def _check_robustness(board: Leaderboard) -> AimCheck:
+    """Judge that the default is near the best on every case, and keeps every floor."""
+    asked = f"at most {ALLOWED_FACTOR:g} times the best on every case, the floor kept"
+    played = [(case, one) for case in board.cases if (one := case.find(board.default)) is not None]
+    if not played:
+        return AimCheck("all cases", asked, "", "", AimVerdict.NOT_JUDGED, "not played")
+    worst_case, worst = max(played, key=lambda pair: pair[1].ratio)
+    reached = f"{worst.ratio:.2f} on {worst_case.name}"
+    failed = [
+        case.name
+        for case, one in played
+        if one.ratio > ALLOWED_FACTOR or (case.judged_by == "regret" and not one.keeps_floor)
+    ]
+    verdict = AimVerdict.MISSED if failed else AimVerdict.MET
+    why = f"missed on {', '.join(failed)}" if failed else ""
+    return AimCheck("all cases", asked, "", reached, verdict, why)

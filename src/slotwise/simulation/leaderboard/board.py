@@ -1,0 +1,143 @@
+"""What the leaderboard found: every policy's measures on every case, and one file of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slotwise.errors import MissingData, UnsupportedState
+
+__all__ = ["MEASURES", "CaseBoard", "Leaderboard", "Measure", "Standing"]
+
+MEASURES = ("regret", "violation", "shortfall", "deficit", "microseconds")
+"""What is measured of every policy; the last is the processor's time of a round."""
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A mean over runs and its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How one policy fared on one case.
+
+    `loss` is what it is compared by: its regret, or the clicks it missed where the case is
+    judged by those. `ratio` is its loss over the best one's. `is_within` says whether the ratio
+    is below the factor that is allowed, None where the runs cannot tell.
+    """
+
+    label: str
+    policy: str
+    knows_horizon: bool
+    rank: int
+    keeps_floor: bool
+    loss: float
+    ratio: float
+    is_within: bool | None
+    measures: dict[str, Measure]
+
+
+@dataclass(frozen=True)
+class CaseBoard:
+    """One case: its sizes, its floor, and the policies from the best to the worst.
+
+    `floor_status` is that of the floor program on the true rates; `most_clicks` what the most
+    clicked page has. `judged_by` is "regret", or "shortfall" where no policy keeps the floor.
+    `refused` has the policies that do not take this case, with their reasons.
+    """
+
+    name: str
+    description: str
+    source: str
+    n_links: int
+    n_slots: int
+    click_floor: float
+    floor_status: str
+    most_clicks: float
+    best_revenue: float
+    n_rounds: int
+    n_runs: int
+    allowed_shortfall: float
+    judged_by: str
+    oracle: dict[str, Measure]
+    standings: tuple[Standing, ...]
+    refused: dict[str, str]
+
+    def find(self, label: str) -> Standing | None:
+        """Return the standing of a policy, or None where it did not play."""
+        return next((one for one in self.standings if one.label == label), None)
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """All cases, and what made the numbers."""
+
+    default: str
+    version: str
+    commit: str | None
+    seed: int
+    notes: tuple[str, ...]
+    cases: tuple[CaseBoard, ...]
+
+    def find(self, name: str) -> CaseBoard | None:
+        """Return the case of that name, or None where it was not played."""
+        return next((case for case in self.cases if case.name == name), None)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Every policy that played somewhere, in the order of their first appearance by name."""
+        found = {one.label for case in self.cases for one in case.standings}
+        return tuple(sorted(found))
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = {"format": FORMAT, **dataclasses.asdict(self)}
+        text = json.dumps(_rounded(content), indent=1, ensure_ascii=False, allow_nan=False)
+        path.write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Leaderboard:
+        """Read what `save` wrote."""
+        if not path.is_file():
+            raise MissingData(f"no leaderboard {path}; `slotwise leaderboard` writes one")
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content.pop("format") != FORMAT:
+                raise UnsupportedState(f"{path} is of another version of slotwise; run it again")
+            cases = tuple(_case(case) for case in content.pop("cases"))
+            return cls(**{**content, "notes": tuple(content["notes"]), "cases": cases})
+        except (KeyError, TypeError, ValueError) as error:
+            raise UnsupportedState(f"{path} cannot be read as a leaderboard: {error}") from error
+
+
+def _case(content: dict[str, Any]) -> CaseBoard:
+    standings = tuple(
+        Standing(**{**one, "measures": _measures(one["measures"])}) for one in content["standings"]
+    )
+    return CaseBoard(**{**content, "oracle": _measures(content["oracle"]), "standings": standings})
+
+
+def _measures(content: dict[str, Any]) -> dict[str, Measure]:
+    return {name: Measure(**measure) for name, measure in content.items()}
+
+
+def _rounded(value: Any) -> Any:
+    """Return a structure with its numbers cut to the digits that runs can tell."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(one) for one in value]
+    return value

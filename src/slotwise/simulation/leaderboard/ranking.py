@@ -1,0 +1,143 @@
+"""Who comes first on a case, by a rule that is said aloud."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise import metrics
+from slotwise.simulation.leaderboard.board import Measure, Standing
+from slotwise.simulation.results import Results
+
+__all__ = ["ALLOWED_FACTOR", "ORACLE", "RULE", "CaseRanking", "rank_case"]
+
+Floats = NDArray[np.float64]
+
+ORACLE = "oracle"
+"""The label of the best fixed mix, which plays beside the policies and is not ranked."""
+
+ALLOWED_FACTOR = 1.3
+LEAST_ALLOWED, ALLOWED_SHARE = 50.0, 0.001
+RESOLUTION_SHARE = 0.001
+
+RULE = (
+    "A policy keeps the floor when its shortfall, the mean over runs, is at most 50 clicks or "
+    "0.1 % of floor times rounds, whichever is more. Among those that keep it the lowest regret "
+    "is best; the others follow by their shortfall. Where no policy keeps the floor, because it "
+    "is out of reach or the rounds are too few, the least shortfall is best, counted from what "
+    "even the most clicked page misses. A ratio is a policy's regret (or such shortfall) over "
+    "the best one's; a regret below what the runs can tell counts as that much: half the 95 % "
+    "interval of the best fixed mix's own regret, which is luck, or 0.1 % of its revenue if that "
+    "is more. A shortfall below the allowed one counts as that."
+)
+
+
+class CaseRanking(NamedTuple):
+    """The policies of a case from the best to the worst, and how they were compared."""
+
+    judged_by: str
+    allowed_shortfall: float
+    oracle: dict[str, Measure]
+    standings: tuple[Standing, ...]
+
+
+def rank_case(
+    results: Results,
+    seconds: Mapping[str, Sequence[float]],
+    knows_horizon: Mapping[str, bool],
+) -> CaseRanking:
+    """Rank the policies of one case's results; `seconds` are the processor's, run by run."""
+    labels = [label for label in results.labels if label != ORACLE]
+    allowed = allowed_shortfall(results)
+    shortfalls = {label: results.final(label, "shortfall") for label in labels}
+    is_reachable = results.config["optimum"]["status"] != "infeasible"
+    keepers = {label for label in labels if is_reachable and shortfalls[label].mean() <= allowed}
+    if keepers:
+        judged_by, resolution = "regret", regret_resolution(results)
+        losses = {label: results.final(label, "regret") for label in labels}
+    else:
+        judged_by, resolution = "shortfall", allowed
+        losses = {label: shortfalls[label] - unavoidable_shortfall(results) for label in labels}
+
+    def order(label: str) -> tuple[bool, float]:
+        is_last = bool(keepers) and label not in keepers
+        return is_last, float((shortfalls if is_last else losses)[label].mean())
+
+    ranked = sorted(labels, key=order)
+    best = losses[ranked[0]]
+    names = {one["label"]: one["name"] for one in results.config["policies"]}
+    standings = tuple(
+        Standing(
+            label=label,
+            policy=names[label],
+            knows_horizon=knows_horizon[label],
+            rank=place,
+            keeps_floor=label in keepers,
+            loss=float(losses[label].mean()),
+            ratio=max(float(losses[label].mean()), resolution)
+            / max(float(best.mean()), resolution),
+            is_within=is_within(losses[label], best, resolution),
+            measures=measures_of(results, label, seconds.get(label, ())),
+        )
+        for place, label in enumerate(ranked, start=1)
+    )
+    oracle = measures_of(results, ORACLE, ()) if ORACLE in results.labels else {}
+    return CaseRanking(judged_by, allowed, oracle, standings)
+
+
+def is_within(losses: Floats, best: Floats, resolution: float) -> bool | None:
+    """Say whether losses are at most the allowed factor of the best, None where runs cannot tell.
+
+    In a run all policies meet the same visitors, so the interval is that of the difference run
+    by run. The best one is within itself.
+
+    >>> is_within(np.array([12.0, 12.5]), np.array([10.0, 10.1]), resolution=1.0)
+    True
+    >>> is_within(np.array([12.0, 15.5]), np.array([10.0, 10.1]), resolution=1.0) is None
+    True
+    """
+    allowed = best if best.mean() > resolution else np.full(len(best), resolution)
+    _, low, high = map(float, metrics.mean_interval(losses - ALLOWED_FACTOR * allowed))
+    if high <= 0.0:
+        return True
+    if low > 0.0:
+        return False
+    return None
+
+
+def allowed_shortfall(results: Results) -> float:
+    """Return the shortfall with which a floor still counts as kept."""
+    promised = results.config["click_floor"] * results.n_rounds
+    return max(LEAST_ALLOWED, ALLOWED_SHARE * promised)
+
+
+def unavoidable_shortfall(results: Results) -> float:
+    """Return the clicks that even the most clicked page misses of the floor."""
+    missing = results.config["click_floor"] - results.config["optimum"]["attainable_clicks"]
+    return float(max(0.0, missing) * results.n_rounds)
+
+
+def regret_resolution(results: Results) -> float:
+    """Return the regret below which a comparison would be one of luck."""
+    revenue = float(results.config["optimum"]["value"] * results.n_rounds)
+    luck = 0.0
+    if ORACLE in results.labels:
+        interval = metrics.mean_interval(results.final(ORACLE, "regret"))
+        luck = float(interval.high - interval.mean)
+    return max(RESOLUTION_SHARE * revenue, luck)
+
+
+def measures_of(results: Results, label: str, seconds: Sequence[float]) -> dict[str, Measure]:
+    """Return mean and interval of every measure; no time where none was taken."""
+    samples = {
+        name: results.final(label, name) for name in ("regret", "violation", "shortfall", "deficit")
+    }
+    if seconds:
+        samples["microseconds"] = 1e6 * np.asarray(seconds) / results.n_rounds
+    return {
+        name: Measure(*map(float, metrics.mean_interval(sample)))
+        for name, sample in samples.items()
+    }

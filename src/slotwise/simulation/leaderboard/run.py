@@ -1,0 +1,145 @@
+"""Run the leaderboard: every entrant on every case, resumable, with the time each takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from slotwise.policies import Policy, default_policy
+from slotwise.simulation.experiment import Experiment, current_commit, oracle
+from slotwise.simulation.leaderboard.board import CaseBoard, Leaderboard
+from slotwise.simulation.leaderboard.entrants import knows_horizon, refusal
+from slotwise.simulation.leaderboard.ranking import ORACLE, rank_case
+from slotwise.simulation.leaderboard.suite import Case, Effort, Suite
+from slotwise.simulation.parts import Parts
+from slotwise.simulation.results import Results
+from slotwise.simulation.run import run_experiment
+from slotwise.simulation.series import Planned, finished_results
+from slotwise.version import __version__
+
+__all__ = ["PlannedCase", "plan_leaderboard", "run_leaderboard"]
+
+Progress = Callable[[float], None]
+"""Told the share of the work that is done, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class PlannedCase:
+    """A case, its experiment and the files it is to leave."""
+
+    case: Case
+    planned: Planned
+    refused: Mapping[str, str]
+
+    @property
+    def seconds_path(self) -> Path:
+        """Where the time of each run is kept, beside the results."""
+        return self.planned.path.with_suffix(".seconds.json")
+
+    @property
+    def work(self) -> float:
+        """How much there is to do: time goes by slots, and by links where they are many."""
+        problem = self.planned.experiment.problem
+        width = problem.n_slots + problem.n_links / 40
+        return self.planned.n_runs * self.planned.experiment.n_rounds * width
+
+
+def plan_leaderboard(
+    suite: Suite, entrants: Mapping[str, Policy], effort: Effort, out: Path
+) -> list[PlannedCase]:
+    """Return the experiments of all cases, with their places in `out`."""
+    return [_plan(case, entrants, effort, out) for case in suite.cases]
+
+
+def _plan(case: Case, entrants: Mapping[str, Policy], effort: Effort, out: Path) -> PlannedCase:
+    problem = case.experiment(entrants, effort).problem
+    reasons = {label: refusal(policy, problem) for label, policy in entrants.items()}
+    refused = {label: why for label, why in reasons.items() if why is not None}
+    best = oracle(case.links, problem.n_slots, problem.click_floor, problem.horizon or 1)
+    playing = {label: policy for label, policy in entrants.items() if label not in refused}
+    experiment = case.experiment({**playing, ORACLE: best}, effort)
+    return PlannedCase(case, Planned(experiment, out / "results" / f"{case.name}.parquet"), refused)
+
+
+def run_leaderboard(
+    plan: list[PlannedCase],
+    parts: Path,
+    *,
+    notes: tuple[str, ...] = (),
+    n_threads: int | None = None,
+    progress: Progress | None = None,
+) -> Leaderboard:
+    """Run what is not yet done of all cases and rank their policies.
+
+    Finished cases lie in results files, finished runs in `parts`, so that after Ctrl-C the
+    same call goes on. When all is done `parts` is emptied.
+    """
+    all_work = sum(one.work for one in plan)
+    done = 0.0
+    boards = []
+    for one in plan:
+
+        def tell(n_done: int, n_runs: int, before: float = done, own: float = one.work) -> None:
+            if progress is not None:
+                progress((before + own * n_done / n_runs) / all_work)
+
+        boards.append(_board(one, *_results(one, parts, n_threads, tell)))
+        done += one.work
+    for one in plan:
+        Parts(parts, one.planned.experiment.config()).discard()
+    return Leaderboard(
+        default=default_policy().name,
+        version=__version__,
+        commit=current_commit(),
+        seed=plan[0].planned.experiment.seed,
+        notes=notes,
+        cases=tuple(boards),
+    )
+
+
+def _results(
+    one: PlannedCase, parts: Path, n_threads: int | None, tell: Callable[[int, int], None]
+) -> tuple[Results, dict[str, list[float]]]:
+    """Return results and seconds of a case, from its files or from playing it."""
+    found = finished_results(one.planned)
+    if found is not None:
+        seconds = json.loads(one.seconds_path.read_text()) if one.seconds_path.is_file() else {}
+        return found, seconds
+    seconds = {label: [] for label in one.planned.experiment.policies}
+
+    def note(label: str, spent: float) -> None:
+        seconds[label].append(spent)
+
+    results = run_experiment(
+        one.planned.experiment, n_threads=n_threads, parts=parts, progress=tell, timing=note
+    )
+    results.save(one.planned.path)
+    one.seconds_path.write_text(json.dumps(seconds), encoding="utf-8")
+    return results, seconds
+
+
+def _board(one: PlannedCase, results: Results, seconds: Mapping[str, list[float]]) -> CaseBoard:
+    experiment: Experiment = one.planned.experiment
+    uses = {label: knows_horizon(policy) for label, policy in experiment.policies.items()}
+    judged_by, allowed, oracle_measures, standings = rank_case(results, seconds, uses)
+    problem, config = experiment.problem, results.config
+    return CaseBoard(
+        name=one.case.name,
+        description=one.case.description,
+        source=one.case.dataset.source,
+        n_links=problem.n_links,
+        n_slots=problem.n_slots,
+        click_floor=problem.click_floor,
+        floor_status=config["optimum"]["status"],
+        most_clicks=config["optimum"]["attainable_clicks"],
+        best_revenue=config["optimum"]["value"],
+        n_rounds=results.n_rounds,
+        n_runs=results.n_runs,
+        allowed_shortfall=allowed,
+        judged_by=judged_by,
+        oracle=oracle_measures,
+        standings=standings,
+        refused=dict(one.refused),
+    )

@@ -1,0 +1,274 @@
+"""The cases of the leaderboard: small worlds that differ in what makes a page hard to fill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from slotwise.environments import (
+    BernoulliLinks,
+    Environment,
+    IntervalLinks,
+    LateFeedback,
+    drift_towards,
+)
+from slotwise.environments.datasets import (
+    Dataset,
+    coupon_recipe,
+    load_dataset,
+    look_ahead,
+    tiny_rates_recipe,
+)
+from slotwise.environments.datasets.stable_draws import beta_from_uniforms, stable_uniforms
+from slotwise.errors import MissingData, UnknownName
+from slotwise.policies import Policy
+from slotwise.problem import Problem
+from slotwise.simulation.experiment import Experiment
+
+__all__ = ["QUICK_CASES", "Case", "Effort", "Suite", "build_suite", "pick_cases"]
+
+QUICK_CASES = ("coupon-like", "coupon-infeasible", "few-links")
+"""Few, and all of one kind of links: each policy is compiled once."""
+
+PAPER_ROUNDS = 50_000
+OTHER_ROUNDS = 20_000
+"""Rounds where an aim is judged, and elsewhere: there, too, unless all is to be played."""
+
+AIM_RUNS, OTHER_RUNS, LONG_RUNS = 20, 5, 3
+"""Runs where an aim is judged, elsewhere, and where a run is long."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One world of the suite, with as many rounds and runs as it takes to tell policies apart.
+
+    `full_rounds` are played by those who have the time.
+    """
+
+    name: str
+    description: str
+    dataset: Dataset
+    links: Environment
+    n_rounds: int = OTHER_ROUNDS
+    n_runs: int = OTHER_RUNS
+    full_rounds: int = PAPER_ROUNDS
+
+    def experiment(self, policies: Mapping[str, Policy], effort: Effort) -> Experiment:
+        """Return the experiment in which `policies` meet this case."""
+        n_rounds = effort.n_rounds or (self.full_rounds if effort.is_full else self.n_rounds)
+        dataset = self.dataset
+        return Experiment(
+            environment=self.links,
+            problem=Problem(
+                dataset.n_links, dataset.n_slots, dataset.click_floor, horizon=n_rounds
+            ),
+            policies=policies,
+            n_runs=effort.n_runs or self.n_runs,
+            seed=effort.seed,
+            title=self.name,
+            dataset={
+                "name": dataset.name,
+                "title": dataset.title,
+                "look_alike": dataset.look_alike,
+                "source": dataset.source,
+                "notes": list(dataset.notes),
+            },
+            failure_probability=dataset.failure_probability,
+        )
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is played: rounds and runs in place of a case's own, and the seed."""
+
+    n_rounds: int | None = None
+    n_runs: int | None = None
+    seed: int = 1
+    is_full: bool = False
+
+
+class Suite(NamedTuple):
+    """The cases, and what had to be left out, said in sentences."""
+
+    cases: tuple[Case, ...]
+    notes: tuple[str, ...]
+
+
+def build_suite(data: Path | None = None) -> Suite:
+    """Return all cases; those of original files where `data` has them.
+
+    >>> [case.name for case in build_suite().cases][:3]
+    ['coupon-like', 'coupon-1', 'coupon-2']
+    """
+    original, notes = _original_cases(data)
+    return Suite((*_paper_sizes(), *original, *_floors(), *_changing(), *_sizes()), notes)
+
+
+def pick_cases(suite: Suite, names: Sequence[str]) -> Suite:
+    """Return the suite with the cases of these names only.
+
+    >>> [case.name for case in pick_cases(build_suite(), ["few-links"]).cases]
+    ['few-links']
+    """
+    known = {case.name: case for case in suite.cases}
+    for name in names:
+        if name not in known:
+            raise UnknownName(f"no case is called {name!r}; known are {', '.join(known)}")
+    return suite._replace(cases=tuple(known[name] for name in known if name in names))
+
+
+def _plain(name: str, description: str, dataset: Dataset, n_runs: int = OTHER_RUNS) -> Case:
+    n_rounds = PAPER_ROUNDS if n_runs == AIM_RUNS else OTHER_ROUNDS
+    return Case(name, description, dataset, _links(dataset), n_rounds, n_runs)
+
+
+def _links(dataset: Dataset) -> BernoulliLinks:
+    return BernoulliLinks(dataset.click_rate, dataset.revenue_per_click)
+
+
+def _paper_sizes() -> list[Case]:
+    coupons = [
+        _plain(f"coupon-{seed}", f"the coupon recipe again, seed {seed}", coupon_recipe(seed))
+        for seed in (1, 2, 3)
+    ]
+    ads = load_dataset("ads-like-binding")
+    return [
+        _plain(
+            "coupon-like",
+            "the coupon recipe at the paper's sizes, seed 0; the floor binds",
+            coupon_recipe(0),
+            AIM_RUNS,
+        ),
+        *coupons,
+        _plain("ads-like-12", "look-alike of Ad-Clicks with a floor that binds", ads),
+        _plain(
+            "edx-like", "look-alike of edX-Course: a page of 60 links", load_dataset("edx-like")
+        ),
+    ]
+
+
+ORIGINALS: tuple[tuple[str, str, str, float, int], ...] = (
+    ("ad-clicks-12", "ad-clicks", "Ad-Clicks with a floor that binds", 12.0, AIM_RUNS),
+    ("edx-9", "edx-course", "edX-Course with the floor just within reach", 9.0, AIM_RUNS),
+    ("edx-10", "edx-course", "edX-Course at the paper's floor, out of reach", 10.0, OTHER_RUNS),
+)
+
+
+def _original_cases(data: Path | None) -> tuple[list[Case], tuple[str, ...]]:
+    if data is None:
+        return [], ("original files were not given: ad-clicks-12, edx-9 and edx-10 are left out",)
+    cases, notes = [], []
+    for name, dataset_name, description, floor, n_runs in ORIGINALS:
+        try:
+            dataset = load_dataset(dataset_name, data, click_floor=floor)
+        except MissingData as error:
+            notes.append(f"{name} is left out: {error}")
+        else:
+            cases.append(_plain(name, description, dataset, n_runs))
+    return cases, tuple(notes)
+
+
+def _floors() -> list[Case]:
+    """Return one pool under floors that ask for nothing, for nearly all and for too much."""
+    coupons = coupon_recipe(0)
+    most = coupons.most_clicks
+    return [
+        _plain(
+            "ads-like-10",
+            "look-alike of Ad-Clicks at the paper's floor, which is slack",
+            load_dataset("ads-like"),
+        ),
+        _plain(
+            "coupon-tight",
+            "the coupons with a floor of 95 % of the most clicks a page can have",
+            coupons.with_floor(round(0.95 * most, 2)),
+        ),
+        _plain(
+            "coupon-infeasible",
+            "the coupons with a floor of 110 % of the most clicks a page can have",
+            coupons.with_floor(round(1.1 * most, 2)),
+        ),
+    ]
+
+
+def _changing() -> list[Case]:
+    coupons = coupon_recipe(0)
+    links = _links(coupons)
+    interval = IntervalLinks(coupons.click_rate, coupons.revenue_per_click, views_per_round=100)
+    return [
+        Case(
+            "drifting",
+            "the coupons with rates that wander, by up to half, over four stations",
+            coupons,
+            drift_towards(links, seed=1),
+        ),
+        Case(
+            "delayed",
+            "the coupons with clicks known 50 rounds later and revenue 2,000 rounds later",
+            coupons,
+            LateFeedback(links, click_delay=50, revenue_delay=2_000),
+        ),
+        Case(
+            "intervals",
+            "the coupons in rounds of 100 views of one page; totals are a view's",
+            coupons,
+            interval,
+            n_rounds=2_000,
+            full_rounds=5_000,
+        ),
+    ]
+
+
+def _sizes() -> list[Case]:
+    tiny = tiny_rates_recipe(0)
+    return [
+        _plain("few-links", "two of five links", _few_links()),
+        _plain("many-links", "20 of 2,500 links", _many_links(), LONG_RUNS),
+        Case(
+            "tiny-rates",
+            "10 of 1,000 links with click rates of 0.001 to 0.02; the floor binds",
+            tiny,
+            _links(tiny),
+            n_rounds=100_000,
+            n_runs=LONG_RUNS,
+            full_rounds=1_000_000,
+        ),
+    ]
+
+
+def _few_links() -> Dataset:
+    return Dataset(
+        name="few-links",
+        title="Five links",
+        click_rate=np.array([0.5, 0.35, 0.3, 0.2, 0.1]),
+        revenue_per_click=np.array([0.05, 0.3, 0.4, 0.7, 0.9]),
+        n_slots=2,
+        click_floor=0.6,
+        failure_probability=0.01,
+        look_alike=True,
+        source="look-alike of no particular site, written down by hand",
+    )
+
+
+def _many_links() -> Dataset:
+    """Return 2,500 links of the coupon recipe's kind; the floor is half way to the most clicks."""
+    clicks, revenue = stable_uniforms(seed=0, n_rows=2, n_columns=2_500)
+    click_rate = 0.75 * beta_from_uniforms(clicks, q=4.0)
+    pool = Dataset(
+        name="many-links",
+        title="2,500 links",
+        click_rate=click_rate,
+        revenue_per_click=beta_from_uniforms(revenue, q=1.5) * np.exp(-4.0 * click_rate),
+        n_slots=20,
+        click_floor=0.0,
+        failure_probability=0.01,
+        look_alike=True,
+        source="look-alike of no particular site, drawn like the coupon recipe with seed 0",
+    )
+    outlook = look_ahead(pool)
+    half_way = (outlook.clicks_without_floor + outlook.most_clicks) / 2
+    return replace(pool, click_floor=round(half_way, 1))

@@ -1,0 +1,119 @@
+"""The suite covers what it says, and says what it leaves out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slotwise.environments.datasets import look_ahead
+from slotwise.errors import UnknownName
+from slotwise.policies import POLICIES, Uniform, default_policy
+from slotwise.problem import Problem
+from slotwise.simulation.leaderboard import (
+    QUICK_CASES,
+    Effort,
+    all_entrants,
+    build_suite,
+    pick_cases,
+    pick_entrants,
+)
+from slotwise.simulation.leaderboard.entrants import refusal
+from slotwise.simulation.leaderboard.suite import ORIGINALS
+
+CASES = {case.name: case for case in build_suite().cases}
+
+
+def test_names_are_all_different_and_quick_ones_exist() -> None:
+    assert len(CASES) == len(build_suite().cases)
+    assert set(QUICK_CASES) <= CASES.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "floor"),
+    [
+        ("coupon-like", "binds"),
+        ("ads-like-12", "binds"),
+        ("edx-like", "binds"),
+        ("ads-like-10", "does not bind"),
+        ("coupon-tight", "binds"),
+        ("coupon-infeasible", "out of reach"),
+        ("few-links", "binds"),
+        ("many-links", "binds"),
+        ("tiny-rates", "binds"),
+    ],
+)
+def test_floors_do_what_the_descriptions_say(name: str, floor: str) -> None:
+    assert look_ahead(CASES[name].dataset).floor == floor
+
+
+def test_worlds_change_as_the_descriptions_say() -> None:
+    assert CASES["delayed"].links.delays == (50, 2_000)
+    assert CASES["intervals"].links.views_per_round == 100
+    assert type(CASES["drifting"].links).__name__ == "DriftingLinks"
+    assert CASES["many-links"].dataset.n_links >= 2_000
+    assert (CASES["few-links"].dataset.n_links, CASES["few-links"].dataset.n_slots) == (5, 2)
+    rates = CASES["tiny-rates"].dataset.click_rate
+    assert 0.001 <= rates.min() < rates.max() <= 0.02
+
+
+def test_rounds_and_runs_are_those_asked_for() -> None:
+    uniform = {"uniform": Uniform()}
+    tiny = CASES["tiny-rates"]
+    assert tiny.experiment(uniform, Effort()).n_rounds == 100_000
+    assert tiny.experiment(uniform, Effort(is_full=True)).n_rounds == 1_000_000
+    asked = tiny.experiment(uniform, Effort(n_rounds=60, n_runs=2, seed=7, is_full=True))
+    assert (asked.n_rounds, asked.n_runs, asked.seed) == (60, 2, 7)
+
+
+def test_without_files_the_notes_say_what_is_missing(tmp_path: Path) -> None:
+    (note,) = build_suite().notes
+    assert all(original[0] in note for original in ORIGINALS)
+    empty = build_suite(tmp_path)
+    assert len(empty.notes) == len(ORIGINALS)
+    assert empty.notes[0].startswith("ad-clicks-12 is left out: ")
+    assert len(empty.cases) == len(CASES)
+
+
+def test_original_files_become_cases(original_files: Path) -> None:
+    suite = build_suite(original_files)
+    cases = {case.name: case for case in suite.cases}
+    assert suite.notes == ()
+    assert look_ahead(cases["ad-clicks-12"].dataset).floor == "binds"
+    assert look_ahead(cases["edx-9"].dataset).floor == "binds"
+    assert look_ahead(cases["edx-10"].dataset).floor == "out of reach"
+
+
+def test_unknown_names_are_answered_with_the_known_ones() -> None:
+    with pytest.raises(UnknownName, match="no case is called 'few'; known are coupon-like, "):
+        pick_cases(build_suite(), ["few"])
+    with pytest.raises(UnknownName, match="no entrant is called 'cub'; known are "):
+        pick_entrants(["cub"])
+
+
+def test_every_registered_policy_plays_but_the_fixed_mix() -> None:
+    entrants = all_entrants()
+    assert next(iter(entrants)) == default_policy().name
+    assert POLICIES.keys() - {"fixed-mix"} <= entrants.keys()
+    assert {policy.name for policy in entrants.values()} == POLICIES.keys() - {"fixed-mix"}
+
+
+def test_sampling_policies_play_with_both_priors() -> None:
+    for label, policy in all_entrants().items():
+        if "/" not in label and hasattr(policy, "prior"):
+            others = {
+                f"{label}/{prior}" for prior in ("uniform", "fitted") if prior != policy.prior
+            }
+            assert others <= all_entrants().keys()
+
+
+def test_the_default_always_plays() -> None:
+    assert list(pick_entrants(["uniform"])) == [default_policy().name, "uniform"]
+
+
+def test_a_refusal_is_the_policys_own_sentence() -> None:
+    entrants = all_entrants()
+    assert refusal(entrants["con-ucb"], Problem(5, 2, 0.5, horizon=10)) is None
+    why = refusal(entrants["con-ucb"], Problem(5, 2, 0.5))
+    assert why is not None
+    assert why.startswith("`horizon` must be")
