@@ -22,6 +22,7 @@ from slotwise.selection.compiled import direct
 from slotwise.selector.batch import read_batch
 from slotwise.selector.open_pages import OpenPage, OpenPages
 from slotwise.selector.pool import Pool
+from slotwise.selector.price_of_floor import PriceOfFloor, price_of_floor
 from slotwise.selector.probabilities import Probabilities
 from slotwise.selector.report import CLICK, REVENUE, Report, link_reports, page_report
 from slotwise.selector.restricted import restricted_probabilities
@@ -320,6 +321,14 @@ class Selector:
                 n_forgotten_pages=self._pages.n_forgotten,
                 n_clipped=self._n_clipped,
             )
+
+    def frontier(self) -> PriceOfFloor:
+        """Return the best revenue for every click floor at the present estimates, with a band.
+
+        What the floor costs, and what another one would: in money a page view.
+        """
+        with self._lock:
+            return price_of_floor(self._counts, self._problem, self._max_revenue)
 
     # Keeping
 

@@ -1,0 +1,171 @@
+"""The figure of the floor's price: best revenue against floor, and what the next click costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
+
+from slotwise.figures.canvas import house_style
+from slotwise.figures.lettering import write, write_heading
+from slotwise.figures.style import INK, MUTED, readable, strokes
+from slotwise.selection import Frontier
+
+__all__ = ["FrontierPicture", "draw_frontier"]
+
+SIZE_INCHES = (11.2, 4.7)
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FrontierPicture:
+    """What a picture of a frontier shows: the curve, the present floor, a band if there is one.
+
+    `band` holds the curves of the lower and of the upper bounds.
+    """
+
+    title: str
+    subtitle: str
+    curve: Frontier
+    floor: float | None = None
+    band: tuple[Frontier, Frontier] | None = None
+    revenue_word: str = "revenue a page view"
+
+
+def draw_frontier(picture: FrontierPicture) -> Figure:
+    """Draw best revenue and shadow price against the click floor."""
+    with house_style():
+        figure = Figure(figsize=SIZE_INCHES)
+        grid = figure.add_gridspec(1, 2, left=0.062, right=0.965, top=0.7, bottom=0.125, wspace=0.2)
+        _draw_revenue(figure.add_subplot(grid[0, 0]), picture)
+        _draw_price(figure.add_subplot(grid[0, 1]), picture)
+        _write_titles(figure, picture)
+    return figure
+
+
+def _write_titles(figure: Figure, picture: FrontierPicture) -> None:
+    width, height = figure.get_size_inches()
+    left = 0.69 / width
+    figure.text(
+        left,
+        1 - 0.2 / height,
+        picture.title,
+        fontsize=15,
+        fontweight="bold",
+        color=INK,
+        va="top",
+        parse_math=False,
+    )
+    figure.text(
+        left,
+        1 - 0.53 / height,
+        picture.subtitle,
+        fontsize=9.5,
+        color=MUTED,
+        va="top",
+        parse_math=False,
+    )
+
+
+def _start(picture: FrontierPicture) -> float:
+    """Return the left end of the axes: a little before floors begin to cost anything."""
+    first, last = float(picture.curve.floors[0]), float(picture.curve.floors[-1])
+    wanted = [first] if picture.floor is None else [first, picture.floor]
+    if picture.band is not None:
+        wanted += [float(curve.floors[0]) for curve in picture.band]
+    reach = max(last - first, 0.05 * max(last, 1e-9))
+    return max(0.0, min(wanted) - 0.15 * reach)
+
+
+def _end(picture: FrontierPicture) -> float:
+    ends = [float(picture.curve.floors[-1])]
+    if picture.floor is not None:
+        ends.append(picture.floor)
+    if picture.band is not None:
+        # the upper bounds of links hardly seen reach far beyond what is worth a look
+        ends.append(min(float(picture.band[1].floors[-1]), 1.5 * ends[0]))
+    return max(ends) + 0.04 * (max(ends) - _start(picture))
+
+
+def _free_then(curve: Frontier, start: float) -> tuple[Floats, Floats]:
+    """Return the corners of a curve with the level piece, where the floor is free, before it."""
+    floors = np.concatenate([[min(start, float(curve.floors[0]))], curve.floors])
+    return floors, np.concatenate([[curve.values[0]], curve.values])
+
+
+def _draw_revenue(axes: Axes, picture: FrontierPicture) -> None:
+    colour = strokes(["con-ucb"])["con-ucb"].colour
+    start, end = _start(picture), _end(picture)
+    if picture.band is not None:
+        low, high = picture.band
+        floors = np.linspace(start, end, 400)
+        below = np.nan_to_num([low.value_at(floor) for floor in floors], nan=0.0)
+        above = np.array([high.value_at(floor) for floor in floors])
+        is_known = np.isfinite(above)
+        axes.fill_between(
+            floors[is_known],
+            below[is_known],
+            above[is_known],
+            color=colour,
+            alpha=0.15,
+            linewidth=0,
+        )
+    axes.plot(*_free_then(picture.curve, start), color=colour, zorder=3)
+    _dress(axes, start, end)
+    top = float(picture.curve.values[0])
+    if picture.band is not None:
+        top = max(top, min(2.5 * top, float(picture.band[1].values[0])))
+    axes.set_ylim(0.0, 1.06 * top if top > 0 else 1.0)
+    _mark_floor(axes, picture, with_value=True)
+    meaning = f"{picture.revenue_word}, of the best mix that keeps the floor"
+    if picture.band is not None:
+        meaning += "; shaded: 95 % band"
+    write_heading(axes, "Best revenue", meaning)
+
+
+def _draw_price(axes: Axes, picture: FrontierPicture) -> None:
+    colour = strokes(["lexp"])["lexp"].colour
+    curve, start = picture.curve, _start(picture)
+    edges = np.concatenate([[min(start, float(curve.floors[0]))], curve.floors])
+    prices = np.concatenate([[0.0], curve.shadow_prices])
+    axes.stairs(prices, edges, color=colour, linewidth=1.8, baseline=None, zorder=3)
+    _dress(axes, start, _end(picture))
+    highest = float(prices.max(initial=0.0))
+    axes.set_ylim(0.0, 1.06 * highest if highest > 0 else 1.0)
+    _mark_floor(axes, picture, with_value=False)
+    write_heading(axes, "Shadow price", "revenue given up for one more click a page view")
+
+
+def _mark_floor(axes: Axes, picture: FrontierPicture, *, with_value: bool) -> None:
+    floor = picture.floor
+    if floor is None:
+        return
+    axes.axvline(floor, color=INK, linewidth=0.9, dashes=(4, 2), zorder=2)
+    curve = picture.curve
+    if floor > curve.floors[-1]:
+        said = f"floor {readable(floor)}: out of reach"
+    elif with_value:
+        value = curve.value_at(floor)
+        axes.plot([floor], [value], "o", color=INK, markersize=4.5, zorder=5)
+        said = f"floor {readable(floor)}: {readable(value)}"
+    else:
+        said = f"floor {readable(floor)}: {readable(curve.shadow_price_at(floor))}"
+    left, right = axes.get_xlim()
+    share = (floor - left) / (right - left)
+    side = "left" if share < 0.25 else "right"  # the curves fall, and rise, to the right
+    nudge = 0.012 if side == "left" else -0.012
+    height = 0.06 if with_value else 0.93
+    write(axes, (share + nudge, height), said, fontsize=8.5, color=INK, ha=side, va="center")
+
+
+def _dress(axes: Axes, start: float, end: float) -> None:
+    axes.set_xlim(start, end if end > start else start + 1.0)
+    axes.set_xlabel("click floor, in expected clicks a page view", loc="right", labelpad=2)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
