@@ -46,7 +46,7 @@ def inlined(function: Function) -> Function:
     Passing a tuple of arrays to a function means writing every array's seven words to the
     stack; for a step of a few instructions that is most of the cost.
     """
-    return _jit(function, cache=True, _nrt=False, forceinline=True)
+    return _jit(function, cache=True, _nrt=False)
 
 
 def hot_loop(function: Function) -> Function:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.compiled import hot
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
 from slotwise.selection.price_search import (
     BINDING,
@@ -105,7 +105,7 @@ def set_links(program: Program, value: NDArray[np.float64], clicks: NDArray[np.f
         set_clicks(program, link, clicks[link])
 
 
-@inlined
+@hot
 def _leave_zone(program: Program, link: int, zone: int) -> None:
     sizes, place = program.sizes, program.place
     hole = place[link]
@@ -129,7 +129,7 @@ def _leave_zone(program: Program, link: int, zone: int) -> None:
         place[moved] = hole
 
 
-@inlined
+@hot
 def _enter_zone(program: Program, link: int, zone: int) -> None:
     sizes, place = program.sizes, program.place
     program.zone[link] = zone
@@ -150,7 +150,7 @@ def _enter_zone(program: Program, link: int, zone: int) -> None:
         sizes[N_TOP] += 1
 
 
-@inlined
+@hot
 def _note_change(program: Program, link: int) -> None:
     if not program.is_changed[link]:
         program.is_changed[link] = True
@@ -158,21 +158,21 @@ def _note_change(program: Program, link: int) -> None:
         program.sizes[N_CHANGED] += 1
 
 
-@inlined
+@hot
 def set_value(program: Program, link: int, value: float) -> None:
     """Change the value of one link; the next solve takes it in."""
     program.value[link] = value
     _note_change(program, link)
 
 
-@inlined
+@hot
 def set_clicks(program: Program, link: int, clicks: float) -> None:
     """Change the clicks of one link; the next solve takes it in."""
     program.clicks[link] = clicks
     _note_change(program, link)
 
 
-@inlined
+@hot
 def _zone_of(numbers: NDArray[np.float64], value: float, clicks: float) -> int:
     """Return the zone of a link: above or below the threshold at both ends of the prices."""
     own = numbers[VALUE_WEIGHT] * value
@@ -185,7 +185,7 @@ def _zone_of(numbers: NDArray[np.float64], value: float, clicks: float) -> int:
     return BAND
 
 
-@inlined
+@hot
 def _settle_changes(program: Program) -> None:
     """Move every changed link to the zone where it belongs now."""
     sizes, numbers = program.sizes, program.numbers
@@ -297,7 +297,7 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
         _place_zones(program)
 
 
-@inlined
+@hot
 def _band_holds(program: Program, price: Price) -> bool:
     """Say whether no link outside the band can change the answer found inside it."""
     numbers = program.numbers
@@ -314,7 +314,7 @@ def _band_holds(program: Program, price: Price) -> bool:
     return abs(price.threshold - threshold) < numbers[MARGIN] - tolerance
 
 
-@inlined
+@hot
 def _guess_price(program: Program) -> float:
     """Return the price at which the two links that shared the last slot tie now.
 
@@ -333,7 +333,7 @@ def _guess_price(program: Program) -> float:
     return last
 
 
-@inlined
+@hot
 def _band_floor(program: Program, floor: float) -> float:
     """Return the clicks that are left for the band to bring."""
     left = floor - program.sizes[N_TOP]
@@ -342,7 +342,7 @@ def _band_floor(program: Program, floor: float) -> float:
     return left
 
 
-@inlined
+@hot
 def _search_band(program: Program, n_slots: int, floor: float) -> Price:
     return search_price(
         program.band_value,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.compiled import hot
 from slotwise.selection.top_page import N_CANDIDATES, TIE, Search, top_page
 
 __all__ = ["BINDING", "INFEASIBLE", "SLACK", "Price", "search_price"]
@@ -40,7 +40,7 @@ class Price(NamedTuple):
     second: float
 
 
-@inlined
+@hot
 def _price(
     status: int, value_weight: float, click_weight: float, n_slots: int, search: Search
 ) -> Price:
@@ -48,7 +48,7 @@ def _price(
     return Price(status, value_weight, click_weight, search.first[last], search.second[last])
 
 
-@inlined
+@hot
 def _fewest_clicks(
     clicks: NDArray[np.float64], n_slots: int, price: float, page_clicks: float, search: Search
 ) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotwise.errors import InvalidInput
-from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.compiled import hot
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix
 
 __all__ = ["INTEGRAL", "dependent_rounding", "draw_page"]
@@ -24,7 +24,7 @@ INTEGRAL = 1e-9
 """Probabilities this close to 0 or 1 are 0 or 1."""
 
 
-@inlined
+@hot
 def _settle_stretch(
     chances: NDArray[np.float64], start: int, end: int, held: int, held_mass: float, pick: float
 ) -> int:
@@ -42,7 +42,7 @@ def _settle_stretch(
     return holder
 
 
-@inlined
+@hot
 def round_entries(
     chances: NDArray[np.float64],
     n_entries: int,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.compiled import hot
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix
 from slotwise.selection.price_search import BINDING, Price
 from slotwise.selection.top_page import N_CANDIDATES, TIE, Search
@@ -44,7 +44,7 @@ def _sort_by_clicks(ties: NDArray[np.int64], n_ties: int, clicks: NDArray[np.flo
         _sink(ties, 0, last, clicks)
 
 
-@inlined
+@hot
 def _add(mix: Mix, link: int, chance: float) -> None:
     if chance >= 1.0:
         mix.sure[mix.sizes[N_SURE]] = link

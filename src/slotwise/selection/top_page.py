@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.compiled import hot
 
 __all__ = ["TIE", "Search", "new_search", "top_page"]
 
@@ -55,12 +55,12 @@ def new_search(n_links: int) -> Search:
     )
 
 
-@inlined
+@hot
 def _is_better(key: float, tie: float, other_key: float, other_tie: float) -> bool:
     return key > other_key or (key == other_key and tie > other_tie)
 
 
-@inlined
+@hot
 def _swap(search: Search, i: int, j: int) -> None:
     entry, first, second = search.entry, search.first, search.second
     entry[i], entry[j] = entry[j], entry[i]
@@ -68,7 +68,7 @@ def _swap(search: Search, i: int, j: int) -> None:
     second[i], second[j] = second[j], second[i]
 
 
-@inlined
+@hot
 def _worst(search: Search, n_candidates: int) -> int:
     """Return the candidate with the lowest score, of several the one that loses their tie."""
     first, second = search.first, search.second
@@ -82,7 +82,7 @@ def _worst(search: Search, n_candidates: int) -> int:
     return worst
 
 
-@inlined
+@hot
 def _narrow(
     search: Search, n_candidates: int, n_slots: int, cut: float, tolerance: float
 ) -> int:
@@ -122,7 +122,7 @@ def _narrow(
     return n_kept
 
 
-@inlined
+@hot
 def _put_page_first(search: Search, n_candidates: int, n_slots: int) -> None:
     """Move the best `n_slots` candidates to the front, the worst of them last."""
     if n_candidates - n_slots <= 10:
@@ -175,7 +175,7 @@ def _sampled_cut(
     return search.first[rank - 1]
 
 
-@inlined
+@hot
 def _first_cut(
     value: NDArray[np.float64],
     clicks: NDArray[np.float64],
