@@ -71,6 +71,16 @@ class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The base of what admin and decide calls send: an unknown field is a mistake."""
 
 
+class PinBody(Strict, frozen=True, kw_only=True):
+    """A link that must stand at a position, 1 being the first."""
+
+    link_id: Id
+    position: Annotated[int, Meta(ge=1, le=100)]
+
+
+Pins = Annotated[tuple[PinBody, ...], Meta(max_length=100)]
+
+
 class MoneyBody(Strict, frozen=True, kw_only=True):
     """An amount in micro-units: 12.50 EUR is 12500000."""
 
@@ -97,6 +107,7 @@ class PoolBody(Strict, frozen=True, kw_only=True):
     policy: PolicyBody = PolicyBody(name=default_policy().name)
     holdout: Holdout = 0.0
     fallback_order: Order = ()
+    pins: Pins = ()
 
 
 class PoolPatch(Strict, frozen=True, kw_only=True):
@@ -111,6 +122,7 @@ class PoolPatch(Strict, frozen=True, kw_only=True):
     policy: PolicyBody | UnsetType = UNSET
     holdout: Holdout | UnsetType = UNSET
     fallback_order: Order | UnsetType = UNSET
+    pins: Pins | UnsetType = UNSET
 
 
 class PoolAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +137,7 @@ class PoolAnswer(msgspec.Struct, frozen=True, kw_only=True):
     policy: PolicyBody
     holdout: float
     fallback_order: tuple[str, ...]
+    pins: tuple[PinBody, ...]
     allowed_hosts: tuple[str, ...]
     archived: bool
     n_links: int
@@ -188,18 +201,11 @@ class LinkList(msgspec.Struct, frozen=True):
     links: list[LinkAnswer]
 
 
-class PinBody(Strict, frozen=True, kw_only=True):
-    """A link that must stand at a position, 1 being the first."""
-
-    link_id: Id
-    position: Annotated[int, Meta(ge=1, le=100)]
-
-
 class DecideBody(Strict, frozen=True, kw_only=True):
     """Wishes for one page; all optional."""
 
     exclude: Annotated[tuple[Id, ...], Meta(max_length=1000)] = ()
-    pin: Annotated[tuple[PinBody, ...], Meta(max_length=100)] = ()
+    pin: Pins = ()
     slots: Slots | None = None
     decision_id: Id | None = None
 

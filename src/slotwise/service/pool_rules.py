@@ -33,6 +33,7 @@ def check_pool(pool: PoolSettings, n_active_links: int) -> None:
         raise InvalidInput.of("holdout", "a share from 0 to 1", pool.holdout)
     for link_id in pool.fallback_order:
         _check_id("fallback_order", link_id)
+    _check_pins(pool)
     _check_policy(pool, n_active_links)
 
 
@@ -41,6 +42,19 @@ def check_link(link: LinkRecord) -> None:
     _check_id("link_id", link.link_id)
     if not link.url:
         raise InvalidInput.of("url", "an address", link.url)
+
+
+def _check_pins(pool: PoolSettings) -> None:
+    positions, link_ids = set(), set()
+    for pin in pool.pins:
+        _check_id("pins", pin.link_id)
+        _check_range("pins", pin.position, 1, pool.slots)
+        if pin.position in positions:
+            raise InvalidInput.of("pins", "one link for each position", pin.position)
+        if pin.link_id in link_ids:
+            raise InvalidInput.of("pins", "different links", pin.link_id)
+        positions.add(pin.position)
+        link_ids.add(pin.link_id)
 
 
 def _check_policy(pool: PoolSettings, n_active_links: int) -> None:

@@ -65,6 +65,8 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
     archived: bool = False
     created_us: int = 0
     changed_us: int = 0
+    pins: tuple[Pin, ...] = ()
+    """Links that stand at a position of every page, unless the caller of decide says otherwise."""
 
 
 class LinkRecord(msgspec.Struct, frozen=True, kw_only=True):

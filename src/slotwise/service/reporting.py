@@ -19,7 +19,7 @@ from slotwise.service.reports import (
     PoolReport,
     Rate,
 )
-from slotwise.service.snapshot import Snapshot
+from slotwise.service.snapshot import NO_WISH, Snapshot
 from slotwise.service.stores.contract import StoreReader
 from slotwise.service.views import (
     Counters,
@@ -45,7 +45,7 @@ def report_pool(reader: StoreReader, pool: PoolSettings, snapshot: Snapshot) -> 
     counters, progress = reader.counters(pool.pool_id), reader.progress()
     published = snapshot.published
     price = published.shadow_price
-    probability = dict(zip(snapshot.link_ids, snapshot.probabilities.tolist(), strict=True))
+    probability = snapshot.shares()
     links = []
     for link in reader.links(pool.pool_id):
         counted = _both_groups(counters, link.link_id)
@@ -79,7 +79,7 @@ def report_pool(reader: StoreReader, pool: PoolSettings, snapshot: Snapshot) -> 
         published_us=published.published_us,
         folded_until_us=progress.closed_until_us,
         currency=pool.currency,
-        floor=published.floor,
+        floor=snapshot.page(NO_WISH).floor,
         shadow_price=price,
         shadow_price_micros=None if price is None else round(price * pool.max_revenue_micros),
         groups=groups,
@@ -125,9 +125,10 @@ def explain_links(pool: PoolSettings, snapshot: Snapshot) -> list[Explanation]:
     scores = rates.clicks if price is None else rates.revenue + price * rates.clicks
     n_slots = min(pool.slots, len(snapshot.link_ids))
     threshold = float(np.sort(scores)[-n_slots])
+    shares = snapshot.shares()
     explained = []
     for place, link_id in enumerate(snapshot.link_ids):
-        score, probability = float(scores[place]), float(snapshot.probabilities[place])
+        score, probability = float(scores[place]), shares[link_id]
         explained.append(
             Explanation(
                 link_id=link_id,

@@ -86,6 +86,9 @@ class Snapshot:
         self._run = run
         self._places = {link_id: place for place, link_id in enumerate(self.link_ids)}
         self._scores = self.rates.revenue + (published.shadow_price or 0.0) * self.rates.clicks
+        self._standing = tuple(
+            sorted((pin.position, pin.link_id) for pin in pool.pins if pin.link_id in self._places)
+        )
         self._pages: dict[Wish, PageMix] = {}
         self._holdout_pages: dict[Wish, PageMix] = {}
         self._rng = np.random.default_rng(published.version)
@@ -95,9 +98,15 @@ class Snapshot:
             self._pages[NO_WISH] = PageMix(
                 self.link_ids, self.probabilities, published.floor, self._scores
             )
+        self._usual_page = self._pages[NO_WISH]
+        if self._standing:
+            self._usual_page = self._solve(self._with_standing_pins(NO_WISH))
 
     def page(self, wish: Wish) -> PageMix:
         """Return the page of a wish; solved at its first use, then kept."""
+        if wish == NO_WISH:
+            return self._usual_page
+        wish = self._with_standing_pins(wish)
         page = self._pages.get(wish)
         if page is None:
             page = self._solve(wish)
@@ -106,6 +115,7 @@ class Snapshot:
 
     def holdout_page(self, wish: Wish) -> PageMix:
         """Return the page of a wish for a visitor of the holdout: uniform play."""
+        wish = self._with_standing_pins(wish)
         page = self._holdout_pages.get(wish)
         if page is None:
             rest, n_slots = self._rest(wish)
@@ -117,6 +127,28 @@ class Snapshot:
             page = PageMix(rest, chances, floor, pinned=dict(wish.pinned))
             self._keep(self._holdout_pages, wish, page)
         return page
+
+    def shares(self) -> dict[str, float]:
+        """Return the chance of each link to be on the page of a visitor without wishes."""
+        if not self._standing:
+            return dict(zip(self.link_ids, self.probabilities.tolist(), strict=True))
+        wish = self._with_standing_pins(NO_WISH)
+        rest, _ = self._rest(wish)
+        chances = self._usual_page.probabilities.tolist()
+        pinned = {link_id: 1.0 for _, link_id in wish.pinned}
+        return dict(zip(rest, chances, strict=True)) | pinned
+
+    def _with_standing_pins(self, wish: Wish) -> Wish:
+        """Add the pool's own pins, as far as the caller leaves their links and positions free."""
+        if not self._standing:
+            return wish
+        slots = self._pool.slots if wish.slots is None else wish.slots
+        pinned = dict(wish.pinned)
+        taken = {*wish.exclude, *pinned.values()}
+        for position, link_id in self._standing:
+            if position <= slots and position not in pinned and link_id not in taken:
+                pinned[position] = link_id
+        return wish._replace(pinned=tuple(sorted(pinned.items())))
 
     def _keep(self, pages: dict[Wish, PageMix], wish: Wish, page: PageMix) -> None:
         """Keep a page; the one kept longest makes room."""

@@ -105,7 +105,7 @@ def draw_pool(
         n_links=len(links) - n_retired,
         n_retired=n_retired,
         allowed_hosts=pool.allowed_hosts,
-        pins=(),
+        pins=pool.pins,
         published_us=report.published_us,
         folded_until_us=report.folded_until_us,
         floor=report.floor,

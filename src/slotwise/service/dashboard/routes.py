@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 from collections import Counter
 
 import msgspec
 
 from slotwise.service.context import ServiceContext
-from slotwise.service.dashboard.assets import CHART_LIBRARY, Asset, answer_asset, load_asset, new_asset
+from slotwise.service.dashboard.assets import (
+    CHART_LIBRARY,
+    Asset,
+    answer_asset,
+    load_asset,
+    new_asset,
+)
 from slotwise.service.dashboard.link_table import LinkRows, LinkTableQuery, select_rows
 from slotwise.service.dashboard.overview import Overview, PoolPicture, draw_pool
 from slotwise.service.exchange import Answer, Request
@@ -35,6 +42,7 @@ _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+_STYLE_MARK = re.compile(rb'getElementById\("([0-9a-f]{64})"\)')
 _GUARDED = ((b"content-security-policy", _POLICY), (b"referrer-policy", b"no-referrer"))
 _REVALIDATED = ((b"cache-control", b"no-cache"),)
 _KEPT = ((b"cache-control", b"public, max-age=31536000, immutable"),)
@@ -61,10 +69,16 @@ async def page(_context: ServiceContext, request: Request) -> Answer:
 
 @functools.cache
 def _page() -> Asset:
-    """Return the page, which names the chart library by its content: it may be kept for long."""
-    page = load_asset(PACKAGE, "index.html")
-    tag = load_asset(PACKAGE, CHART_LIBRARY).tag
-    return new_asset(page.content.replace(b"CHART_LIBRARY_TAG", tag), page.content_type)
+    """Return the page with what it must know of the chart library.
+
+    Its address names its content, so that it may be kept for long. And plotly adds the style
+    sheet of its maps, which the policy forbids and no chart here needs, unless an element has
+    the sheet's id already.
+    """
+    page, library = load_asset(PACKAGE, "index.html"), load_asset(PACKAGE, CHART_LIBRARY)
+    marks = (b'<meta id="%s">\n' % mark for mark in _STYLE_MARK.findall(library.content))
+    content = page.content.replace(b"CHART_LIBRARY_TAG", library.tag)
+    return new_asset(content.replace(b"STYLE_MARKS", b"".join(marks)), page.content_type)
 
 
 async def file(_context: ServiceContext, request: Request) -> Answer:

@@ -9,6 +9,7 @@ from msgspec import UNSET
 from slotwise.service.answers import to_time
 from slotwise.service.bodies import (
     MoneyBody,
+    PinBody,
     PolicyBody,
     PoolAnswer,
     PoolBody,
@@ -21,7 +22,7 @@ from slotwise.service.errors import UnknownPool
 from slotwise.service.exchange import Request
 from slotwise.service.operations import Operation, OperationLink
 from slotwise.service.problems import FieldError, RequestProblem
-from slotwise.service.records import PoolSettings
+from slotwise.service.records import Pin, PoolSettings
 
 __all__ = ["OPERATIONS"]
 
@@ -75,6 +76,7 @@ async def _store(context: ServiceContext, request: Request, body: PoolBody) -> P
         policy_settings=body.policy.settings,
         holdout=body.holdout,
         fallback_order=body.fallback_order,
+        pins=tuple(Pin(link_id=pin.link_id, position=pin.position) for pin in body.pins),
         allowed_hosts=body.allowed_hosts,
     )
     stored = context.service.put_pool(settings, request.caller(), context.clock_us())
@@ -109,6 +111,7 @@ def _body_of(pool: PoolSettings) -> PoolBody:
         policy=PolicyBody(name=pool.policy, settings=pool.policy_settings),
         holdout=pool.holdout,
         fallback_order=pool.fallback_order,
+        pins=tuple(PinBody(link_id=pin.link_id, position=pin.position) for pin in pool.pins),
     )
 
 
@@ -134,6 +137,7 @@ EXAMPLE = {
     "policy": {"name": "paced-kl", "settings": {}},
     "holdout": 0.05,
     "fallback_order": ["l1", "l2"],
+    "pins": [],
     "allowed_hosts": ["shop.example"],
 }
 ANSWER_EXAMPLE = {

@@ -97,9 +97,7 @@ class StoreReader(Protocol):
         """Count the events that wait for their decision or conversion."""
         ...
 
-    def activity(
-        self, pool_id: str, since_us: int, span_us: int, closed_until_us: int
-    ) -> Activity:
+    def activity(self, pool_id: str, since_us: int, span_us: int, closed_until_us: int) -> Activity:
         """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
         ...
 

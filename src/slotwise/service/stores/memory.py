@@ -209,9 +209,7 @@ class MemoryStore:
             )
             return n_clicks + n_conversions + n_adjustments
 
-    def activity(
-        self, pool_id: str, since_us: int, span_us: int, closed_until_us: int
-    ) -> Activity:
+    def activity(self, pool_id: str, since_us: int, span_us: int, closed_until_us: int) -> Activity:
         """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
         with self._lock:
             views = [

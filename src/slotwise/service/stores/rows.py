@@ -17,6 +17,7 @@ from slotwise.service.records import (
     FloorStatus,
     KeyRecord,
     LinkRecord,
+    Pin,
     PoolSettings,
     Scope,
     ShownLink,
@@ -87,6 +88,7 @@ def pool_row(pool: PoolSettings) -> Row:
         pool.archived,
         pool.created_us,
         pool.changed_us,
+        _json(pool.pins),
     )
 
 
@@ -108,6 +110,7 @@ def pool_from_row(row: Row) -> PoolSettings:
         archived=bool(row[12]),
         created_us=row[13],
         changed_us=row[14],
+        pins=msgspec.json.decode(row[15], type=tuple[Pin, ...]),
     )
 
 

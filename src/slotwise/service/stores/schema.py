@@ -42,7 +42,7 @@ __all__ = [
     "store_clock",
 ]
 
-SCHEMA_VERSION = "v0001"
+SCHEMA_VERSION = "v0002"
 """The migration that this code needs: the newest one in `slotwise.service.migrations`."""
 
 metadata = MetaData(
@@ -71,6 +71,7 @@ pools = Table(
     Column("archived", Boolean, nullable=False),
     Column("created_us", BigInteger, nullable=False),
     Column("changed_us", BigInteger, nullable=False),
+    Column("pins", Text, nullable=False, server_default="[]"),
 )
 
 links = Table(

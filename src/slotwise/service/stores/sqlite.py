@@ -236,9 +236,7 @@ class SqliteStore:
         with self._reader() as reader:
             return reader.n_quarantined()
 
-    def activity(
-        self, pool_id: str, since_us: int, span_us: int, closed_until_us: int
-    ) -> Activity:
+    def activity(self, pool_id: str, since_us: int, span_us: int, closed_until_us: int) -> Activity:
         """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
         with self._reader() as reader:
             return reader.activity(pool_id, since_us, span_us, closed_until_us)

@@ -196,9 +196,7 @@ class SqliteReader:
         """Count the events that wait for their decision or conversion."""
         return sum(self._fetch(sql)[0][0] for sql in statements.N_WAITING)
 
-    def activity(
-        self, pool_id: str, since_us: int, span_us: int, closed_until_us: int
-    ) -> Activity:
+    def activity(self, pool_id: str, since_us: int, span_us: int, closed_until_us: int) -> Activity:
         """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
         return read_activity(self._connection, pool_id, since_us, span_us, closed_until_us)
 

@@ -53,7 +53,13 @@ function timeAxis(pool) {
   return { type: "date", range: [date(pool.starts_us[0]), date(pool.starts_us.at(-1) + pool.span_us)] };
 }
 
-const spansOf = (pool, group) => pool.spans.filter((span) => span.group === group);
+// A span that has only begun, or hardly any pages, would draw noise that dwarfs the rest.
+function spansOf(pool, group) {
+  const spans = pool.spans.filter((span) => span.group === group);
+  const most = Math.max(...spans.map((span) => span.views));
+  return spans.filter((span) => span.views >= most / 5);
+}
+
 const middle = (pool, span) => date(span.start_us + pool.span_us / 2);
 
 export function drawEarning(element, pool) {

@@ -172,12 +172,18 @@ function showFloor() {
 const slider = at("#other-floor");
 let sliderOf = null;
 
+// The widest of a few steps on which the present floor lies, so that the slider can return to it.
+function stepOf(most) {
+  const lies = (step) => most / step >= 40 && Math.abs(pool.click_floor / step - Math.round(pool.click_floor / step)) < 1e-6;
+  return [0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001].find(lies) ?? "any";
+}
+
 function showCost() {
   at("#cost .verdict").textContent = words.costing(pool);
   at("#cost .slider").hidden = pool.frontier.length === 0;
   const most = pool.frontier.at(-1)?.click_floor ?? 0;
   slider.max = most;
-  slider.step = most / 200 || 1;
+  slider.step = stepOf(most);
   if (sliderOf !== pool.pool_id) {
     sliderOf = pool.pool_id;
     slider.value = Math.min(pool.click_floor, most);
