@@ -95,7 +95,7 @@ class Leaderboard:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Every policy that played somewhere, in the order of their first appearance by name."""
+        """Every policy that played somewhere, in the order of the alphabet."""
         found = {one.label for case in self.cases for one in case.standings}
         return tuple(sorted(found))
 

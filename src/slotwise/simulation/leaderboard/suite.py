@@ -59,7 +59,8 @@ class Case:
 
     def experiment(self, policies: Mapping[str, Policy], effort: Effort) -> Experiment:
         """Return the experiment in which `policies` meet this case."""
-        n_rounds = effort.n_rounds or (self.full_rounds if effort.is_full else self.n_rounds)
+        own_rounds = self.full_rounds if effort.is_full else self.n_rounds
+        n_rounds = own_rounds if effort.n_rounds is None else effort.n_rounds
         dataset = self.dataset
         return Experiment(
             environment=self.links,
@@ -67,7 +68,7 @@ class Case:
                 dataset.n_links, dataset.n_slots, dataset.click_floor, horizon=n_rounds
             ),
             policies=policies,
-            n_runs=effort.n_runs or self.n_runs,
+            n_runs=self.n_runs if effort.n_runs is None else effort.n_runs,
             seed=effort.seed,
             title=self.name,
             dataset={

@@ -1,0 +1,172 @@
+"""`slotwise leaderboard`: every policy on a suite of cases, and which one to use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from slotwise.cli._progress import progress_bar
+from slotwise.cli.simulate import stop_sentence
+from slotwise.figures.leaderboard import update_block, write_leaderboard
+from slotwise.figures.leaderboard_page import LeaderboardPage, gather_board
+from slotwise.simulation.leaderboard import (
+    QUICK_CASES,
+    Effort,
+    Leaderboard,
+    PlannedCase,
+    all_entrants,
+    build_suite,
+    pick_cases,
+    pick_entrants,
+    plan_leaderboard,
+    run_leaderboard,
+)
+
+__all__ = ["register"]
+
+QUICK_ROUNDS, QUICK_RUNS = 1_000, 3
+
+HELP = """Run all policies on a suite of small worlds and say which one to use where.
+
+Look-alikes of the paper's data, floors slack, tight and out of reach, drifting rates, late
+feedback, rounds of many page views, few and many links, tiny rates; the original files where --data
+has them. Writes a page, Markdown, JSON and a Parquet table. Ctrl-C keeps what is finished; the same
+command goes on from there.
+
+Examples:
+
+  slotwise leaderboard --quick
+
+  slotwise leaderboard --data downloads --full
+
+  slotwise leaderboard --cases few-links,drifting --policies queue-ts,con-ts --runs 10
+
+  slotwise leaderboard --from leaderboard/leaderboard.json --update docs/choosing-a-policy.md
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+
+    @app.command("leaderboard", help=HELP)
+    def leaderboard(
+        quick: Annotated[
+            bool, typer.Option("--quick", help="Three cases, few runs of few rounds.")
+        ] = False,
+        full: Annotated[
+            bool, typer.Option("--full", help="More rounds, a million of tiny rates: takes hours.")
+        ] = False,
+        cases: Annotated[
+            str | None, typer.Option("--cases", help="Only these cases, with commas between.")
+        ] = None,
+        policies: Annotated[
+            str | None, typer.Option("--policies", help="Only these, and the default.")
+        ] = None,
+        runs: Annotated[int | None, typer.Option("--runs", help="Runs of each policy.")] = None,
+        rounds: Annotated[int | None, typer.Option("--rounds", help="Rounds of a run.")] = None,
+        seed: Annotated[int, typer.Option("--seed", help="Another seed.")] = 1,
+        data: Annotated[
+            Path | None, typer.Option("--data", help="The directory with the original files.")
+        ] = None,
+        threads: Annotated[
+            int | None, typer.Option("--threads", help="Threads; one a core by default.")
+        ] = None,
+        out: Annotated[
+            Path, typer.Option("--out", help="The directory for results and pages.")
+        ] = Path("leaderboard"),
+        finished: Annotated[
+            Path | None, typer.Option("--from", help="Run nothing: write a finished JSON again.")
+        ] = None,
+        update: Annotated[
+            Path | None, typer.Option("--update", help="A Markdown page whose block to write.")
+        ] = None,
+    ) -> None:
+        if finished is not None:
+            board = Leaderboard.load(finished)
+        else:
+            suite = build_suite(data)
+            names = _listed(cases) or (QUICK_CASES if quick else ())
+            if names:
+                suite = pick_cases(suite, names)
+            labels = _listed(policies)
+            entrants = pick_entrants(labels) if labels else all_entrants()
+            if quick:
+                rounds = QUICK_ROUNDS if rounds is None else rounds
+                runs = QUICK_RUNS if runs is None else runs
+            effort = Effort(n_rounds=rounds, n_runs=runs, seed=seed, is_full=full)
+            plan = plan_leaderboard(suite, entrants, effort, out)
+            board = _run(plan, suite.notes, out / "parts", threads)
+        written = write_leaderboard(board, out)
+        board = Leaderboard.load(written.json)  # with the digits that whoever reads it has
+        if update is not None:
+            update_block(update, board)
+        _print(gather_board(board))
+        typer.echo(f"leaderboard: {written.html} and {written.markdown.name} beside it")
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _run(
+    plan: list[PlannedCase], notes: tuple[str, ...], parts: Path, threads: int | None
+) -> Leaderboard:
+    try:
+        with progress_bar("The leaderboard") as progress:
+            return run_leaderboard(plan, parts, notes=notes, n_threads=threads, progress=progress)
+    except KeyboardInterrupt:
+        sentence = stop_sentence([one.planned for one in plan], parts)
+        typer.echo(f"stopped: {sentence}", err=True)
+        raise typer.Exit(130) from None
+
+
+def _print(page: LeaderboardPage) -> None:
+    console = Console()
+    console.print(records_table(page), defaults_table(page), aims_table(page))
+    for paragraph in page.recommendation:
+        console.print(paragraph, highlight=False, markup=False)
+    for note in page.notes:
+        console.print(f"note: {note}", highlight=False, markup=False)
+
+
+def records_table(page: LeaderboardPage) -> Table:
+    """Return the policies over all cases, the best first."""
+    table = _table(f"All policies\n[not bold]{page.origin}[/]")
+    table.add_column("policy", no_wrap=True)
+    for heading in ("floors missed", "worst ratio", "average", "wins", "µs a round"):
+        table.add_column(heading, justify="right")
+    for row in page.records:
+        table.add_row(*row)
+    return table
+
+
+def defaults_table(page: LeaderboardPage) -> Table:
+    """Return the default beside the best policy of each case."""
+    table = _table(f"The default, {page.default}, case by case\n[not bold]regret / shortfall[/]")
+    for heading in ("case", "floor", "best policy"):
+        table.add_column(heading)
+    for heading in ("its numbers", "the default's", "ratio"):
+        table.add_column(heading, justify="right")
+    table.add_column("at most 1.3")
+    for row in page.defaults:
+        table.add_row(*row)
+    return table
+
+
+def aims_table(page: LeaderboardPage) -> Table:
+    """Return what was aimed for, and what was reached."""
+    table = _table("Aims\n[not bold]regret / shortfall[/]")
+    for heading in ("on", "aim", "queue-ts", "the default", "verdict", ""):
+        table.add_column(heading)
+    for aim in page.aims:
+        table.add_row(aim.case, aim.aim, aim.reference, aim.reached, aim.verdict.value, aim.why)
+    return table
+
+
+def _table(title: str) -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left", title=title)

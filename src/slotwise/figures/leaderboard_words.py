@@ -1,0 +1,116 @@
+"""What a leaderboard says in sentences, put together from its numbers and nothing else."""
+
+from __future__ import annotations
+
+from slotwise.simulation.leaderboard import (
+    ALLOWED_FACTOR,
+    CaseBoard,
+    Leaderboard,
+    Record,
+    Standing,
+    best_without_horizon,
+    records,
+)
+
+__all__ = ["floor_phrase", "origin_sentence", "recommendation"]
+
+FLOORS = {"slack": "slack", "binding": "binds", "infeasible": "out of reach"}
+
+
+def origin_sentence(board: Leaderboard) -> str:
+    """Say what made the numbers."""
+    runs = sorted({case.n_runs for case in board.cases})
+    runs_phrase = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+    made_by = f"slotwise {board.version}"
+    if board.commit:
+        made_by += f", commit {board.commit}"
+    return f"{len(board.cases)} cases, {runs_phrase} runs each, seed {board.seed}; {made_by}."
+
+
+def floor_phrase(case: CaseBoard) -> str:
+    """Say what the floor of a case asks for."""
+    return f"h = {case.click_floor:g}, {FLOORS[case.floor_status]}"
+
+
+def recommendation(board: Leaderboard) -> list[str]:
+    """Return the recommendation as paragraphs, the first of which stands alone."""
+    in_order = records(board)
+    first = best_without_horizon(board)
+    paragraphs = []
+    if first is not None:
+        paragraphs.append(_first_sentences(first, board))
+    overall = in_order[0]
+    if first is None or overall.label != first.label:
+        paragraphs.append(
+            f"Told how many rounds there will be, {overall.label} comes out before it: "
+            f"{_record_phrase(overall)}."
+        )
+    paragraphs.append(_where_others_are_better(board))
+    paragraphs.append(_who_misses_floors(in_order))
+    return [one for one in paragraphs if one]
+
+
+def _first_sentences(first: Record, board: Leaderboard) -> str:
+    text = f"Use {first.label} where nothing else is known: {_record_phrase(first)}."
+    if first.label == board.default:
+        return f"{text} It is the default."
+    default = next((one for one in records(board) if one.label == board.default), None)
+    if default is None:
+        return f"{text} The default, {board.default}, did not play."
+    return (
+        f"{text} The default is {default.label} ({_record_phrase(default)}): by the rule below, "
+        f"{first.label} should take its place."
+    )
+
+
+def _record_phrase(record: Record) -> str:
+    if record.floors_missed:
+        kept = f"it misses the floor on {', '.join(record.floors_missed)}"
+    else:
+        kept = f"it keeps every floor that can be kept, over {record.n_cases} cases"
+    return (
+        f"{kept}, and its regret is at most {record.worst_ratio:.2f} times the best policy's "
+        f"(on {record.worst_case}), {record.mean_ratio:.2f} times on average"
+    )
+
+
+def _where_others_are_better(board: Leaderboard) -> str:
+    """Say on which cases the default is not the best, and by how much."""
+    behind = []
+    for case in board.cases:
+        default = case.find(board.default)
+        if default is not None and default.rank > 1 and default.ratio >= 1.005:
+            behind.append((default.ratio, case, case.standings[0]))
+    if not behind:
+        return f"On no case is another policy better than {board.default}."
+    phrases = [
+        f"{case.name} ({best.label}, {ratio:.2f}{_doubt(case, board)})"
+        for ratio, case, best in sorted(behind, key=lambda one: -one[0])
+    ]
+    return (
+        f"{board.default} is not the best on {', '.join(phrases)}; in brackets the best policy "
+        "there and the default's ratio to it."
+    )
+
+
+def _doubt(case: CaseBoard, board: Leaderboard) -> str:
+    default: Standing | None = case.find(board.default)
+    if default is None or default.is_within is not None:
+        return ""
+    side = "below" if default.ratio <= ALLOWED_FACTOR else "above"
+    return f", not surely {side} {ALLOWED_FACTOR:g}"
+
+
+def _who_misses_floors(in_order: list[Record]) -> str:
+    always = [one.label for one in in_order if not one.floors_missed]
+    if not always:
+        return "No policy keeps the floor on every case."
+    fastest = min(
+        (one for one in in_order if one.label in always and one.microseconds is not None),
+        key=lambda one: one.microseconds or 0.0,
+        default=None,
+    )
+    text = f"Policies that keep every floor that can be kept: {', '.join(always)}."
+    if fastest is not None and len(always) > 1:
+        text += f" The fastest of them is {fastest.label}, {fastest.microseconds:.1f} µs a round."
+    return text

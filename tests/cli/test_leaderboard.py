@@ -1,0 +1,98 @@
+"""`slotwise leaderboard`, on one small case."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import slotwise.simulation.run as running
+from slotwise.cli.main import main
+from slotwise.figures.leaderboard import BLOCK_END, BLOCK_START
+from slotwise.simulation.engine import play_run
+
+TINY = ["--cases", "few-links", "--policies", "uniform", "--runs", "3", "--rounds", "60"]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("board")
+    assert main(["leaderboard", *TINY, "--out", str(folder)]) == 0
+    return folder
+
+
+def test_everything_is_written(out: Path) -> None:
+    assert sorted(path.name for path in out.iterdir()) == [
+        "leaderboard.html",
+        "leaderboard.json",
+        "leaderboard.md",
+        "leaderboard.parquet",
+        "results",
+    ]
+
+
+def test_from_a_file_nothing_is_played_and_a_page_is_updated(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("played again")
+
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr(running, "play_run", refuse)
+    page = tmp_path / "page.md"
+    page.write_text(f"{BLOCK_START}\n{BLOCK_END}\n", encoding="utf-8")
+    source = str(out / "leaderboard.json")
+    command = ["leaderboard", "--from", source, "--update", str(page), "--out", str(tmp_path)]
+    assert main(command) == 0
+    assert "| few-links |" in page.read_text(encoding="utf-8")
+    copy, original = tmp_path / "leaderboard.md", out / "leaderboard.md"
+    assert copy.read_text() == original.read_text()
+    printed = capsys.readouterr().out
+    assert "The default, paced-kl, case by case" in printed
+    assert "note: original files were not given" in printed
+
+
+def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    n_played = 0
+
+    def play_some(*arguments: object) -> object:
+        nonlocal n_played
+        n_played += 1
+        if n_played > 9:
+            raise KeyboardInterrupt
+        return play_run(*arguments)  # type: ignore[arg-type]
+
+    command = ["leaderboard", *TINY, "--threads", "1", "--out", str(tmp_path)]
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "play_run", play_some)
+        assert main(command) == 130
+    # Three policies play a first round each before their runs.
+    assert "stopped: 6 of 9 runs are kept; the same command goes on" in capsys.readouterr().err
+    assert main(command) == 0
+    assert not (tmp_path / "parts").exists()
+
+
+@pytest.mark.parametrize(("option", "name"), [("--runs", "n_runs"), ("--rounds", "horizon")])
+def test_nothing_to_play_is_refused(
+    option: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["leaderboard", "--cases", "few-links", option, "0", "--out", str(tmp_path)]
+    assert main(command) == 2
+    assert f"`{name}` must be at least 1, got 0" in capsys.readouterr().err
+
+
+def test_an_unknown_case_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["leaderboard", "--cases", "no-such", "--out", str(tmp_path)]) == 2
+    assert "no case is called 'no-such'; known are coupon-like" in capsys.readouterr().err
+
+
+def test_the_help_shows_an_example(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["leaderboard", "--help"]) == 0
+    assert "slotwise leaderboard --quick" in capsys.readouterr().out
