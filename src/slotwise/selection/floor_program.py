@@ -39,6 +39,7 @@ __all__ = [
     "PRICE",
     "STATUS",
     "Program",
+    "change_links",
     "new_program",
     "program_price",
     "program_status",
@@ -52,6 +53,10 @@ OUT, BAND, IN, TOP = range(4)
 
 N_TOP, N_IN, N_BAND, STATUS, IS_DRAWN, PAIR, PAIR_OTHER, N_CHANGED, N_DRAWN = range(9)
 VALUE_WEIGHT, LOW_PRICE, LOW_THRESHOLD, HIGH_PRICE, HIGH_THRESHOLD, MARGIN, PRICE, STEP = range(8)
+
+
+FIRST_MARGIN = 0.01
+"""How far from the threshold the first band reaches; later ones learn from the last."""
 
 
 class Program(NamedTuple):
@@ -93,6 +98,7 @@ def new_program(value: NDArray[np.float64], clicks: NDArray[np.float64]) -> Prog
         numbers=np.zeros(8),
     )
     program.sizes[PAIR] = -1
+    program.numbers[MARGIN] = FIRST_MARGIN
     set_links(program, value, clicks)
     return program
 
@@ -148,6 +154,19 @@ def _enter_zone(program: Program, link: int, zone: int) -> None:
         program.mix.tied[sizes[N_TOP]] = link
         place[link] = sizes[N_TOP]
         sizes[N_TOP] += 1
+
+
+@hot
+def change_links(
+    program: Program,
+    links: NDArray[np.int64],
+    value: NDArray[np.float64],
+    clicks: NDArray[np.float64],
+) -> None:
+    """Give some links their value and clicks."""
+    for k in range(len(links)):
+        set_value(program, links[k], value[k])
+        set_clicks(program, links[k], clicks[k])
 
 
 @hot
@@ -298,6 +317,15 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
 
 
 @hot
+def _take_all_into_band(program: Program) -> None:
+    """Search the whole pool: where rounding upsets the zones, the band is always right."""
+    program.numbers[MARGIN] = np.inf
+    _place_zones(program)
+    program.sizes[IS_DRAWN] = 0
+    program.numbers[MARGIN] = FIRST_MARGIN
+
+
+@hot
 def _band_holds(program: Program, price: Price) -> bool:
     """Say whether no link outside the band can change the answer found inside it."""
     numbers = program.numbers
@@ -379,6 +407,9 @@ def solve_program(program: Program, n_slots: int, floor: float) -> None:
     if not _band_holds(program, price):
         _draw_zones(program, n_slots, floor)
         price = _search_band(program, n_slots, floor)
+        if not _band_holds(program, price):
+            _take_all_into_band(program)
+            price = _search_band(program, n_slots, floor)
 
     for k in range(n_top):
         mix.sure[k] = mix.tied[k]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotwise.errors import InvalidInput
-from slotwise.selection.compiled import compiled, hot
+from slotwise.selection.compiled import compiled, direct, hot
 from slotwise.selection.floor_program import (
+    PRICE,
+    STATUS,
+    change_links,
     new_program,
-    program_price,
-    program_status,
-    set_clicks,
-    set_value,
     solve_program,
 )
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix, dense_probabilities
@@ -122,6 +122,12 @@ def _solve_afresh(
     return probabilities, shadow_price, price.status, page_value, page_clicks
 
 
+@cache
+def _machine_code() -> Callable[..., tuple[NDArray[np.float64], float, int, float, float]]:
+    """Return `_solve_afresh` for contiguous arrays, which need no look at their types."""
+    return direct(_solve_afresh, np.zeros(1), np.zeros(1), 1, 0.0)
+
+
 def solve(value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float) -> Solution:
     """Return the mix of links with the most value whose expected clicks keep the floor.
 
@@ -139,7 +145,7 @@ def solve(value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float) -> So
     value = check_rates("value", value)
     clicks = check_rates("clicks", clicks)
     check_page(value, clicks, n_slots)
-    found = _solve_afresh(value, clicks, n_slots, _check_floor(floor))
+    found = _machine_code()(value, clicks, n_slots, _check_floor(floor))
     return Solution(found[0], found[1], STATUSES[found[2]], found[3], found[4])
 
 
@@ -163,30 +169,31 @@ class FloorProgram:
         self._n_slots = n_slots
         self._floor = _check_floor(floor)
         self._program = new_program(value, clicks)
+        self._solve = direct(solve_program, self._program, n_slots, self._floor)
+        self._change = direct(change_links, self._program, np.zeros(1, np.int64), value, value)
 
     def change(self, links: Sequence[int], value: ArrayLike, clicks: ArrayLike) -> None:
         """Set the value and clicks of `links`, given by their places in the arrays."""
+        if not len(links):
+            return
         new_value = check_rates("value", value)
         new_clicks = check_rates("clicks", clicks)
         if not len(links) == len(new_value) == len(new_clicks):
             raise InvalidInput.of("links", f"as long as `value` ({len(new_value)})", len(links))
+        n_links = len(self._program.value)
         for link in links:
-            if not 0 <= link < len(self._program.value):
-                rule = f"places from 0 to {len(self._program.value) - 1}"
-                raise InvalidInput.of("links", rule, link)
-        for link, one_value, one_clicks in zip(links, new_value, new_clicks, strict=True):
-            set_value(self._program, link, one_value)
-            set_clicks(self._program, link, one_clicks)
+            if not 0 <= link < n_links:
+                raise InvalidInput.of("links", f"places from 0 to {n_links - 1}", link)
+        self._change(self._program, np.array(links, np.int64), new_value, new_clicks)
 
     def solve(self) -> Solution:
         """Return the best mix for the links as they are now."""
         program = self._program
-        solve_program(program, self._n_slots, self._floor)
+        self._solve(program, self._n_slots, self._floor)
         probabilities = dense_probabilities(program.mix)
+        status = int(program.sizes[STATUS])
+        price = float("inf") if status == INFEASIBLE else float(program.numbers[PRICE])
+        value = float(probabilities @ program.value)
         return Solution(
-            probabilities,
-            program_price(program),
-            STATUSES[program_status(program)],
-            float(probabilities @ program.value),
-            float(probabilities @ program.clicks),
+            probabilities, price, STATUSES[status], value, float(probabilities @ program.clicks)
         )
