@@ -11,7 +11,7 @@ from slotwise.selection.price_search import SLACK, Price
 from slotwise.selection.share_slots import share_slots
 from slotwise.selection.top_page import Search, top_page
 
-__all__ = ["take_top_links"]
+__all__ = ["share_top_page", "take_top_links"]
 
 
 @hot
@@ -29,7 +29,20 @@ def take_top_links(
     where the last page ended, which makes the next one cheap.
     """
     top_page(value, bonus, len(value), n_slots, 1.0, bonus_weight, search)
+    share_top_page(bonus, search.links, bonus_weight, n_slots, search, mix)
+
+
+@hot
+def share_top_page(
+    bonus: NDArray[np.float64],
+    links: NDArray[np.int64],
+    bonus_weight: float,
+    n_slots: int,
+    search: Search,
+    mix: Mix,
+) -> None:
+    """Fill `mix` with the page that `top_page` left in `search`; entry i is `links[i]`."""
     last = n_slots - 1
     price = Price(SLACK, 1.0, bonus_weight, search.first[last], search.second[last])
     mix.sizes[:] = 0
-    share_slots(bonus, search.links, n_slots, 0.0, price, search, mix)
+    share_slots(bonus, links, n_slots, 0.0, price, search, mix)

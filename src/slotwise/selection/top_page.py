@@ -83,9 +83,7 @@ def _worst(search: Search, n_candidates: int) -> int:
 
 
 @hot
-def _narrow(
-    search: Search, n_candidates: int, n_slots: int, cut: float, tolerance: float
-) -> int:
+def _narrow(search: Search, n_candidates: int, n_slots: int, cut: float, tolerance: float) -> int:
     """Drop candidates that are surely not on the page by halving the range of scores.
 
     Counting has no branches, so it costs far less than comparing candidates one by one.
