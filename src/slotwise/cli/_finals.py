@@ -15,7 +15,7 @@ from slotwise.simulation import Results
 
 __all__ = ["claims_table", "finals_table"]
 
-METRICS = ("regret", "violation", "shortfall", "reward", "ratio")
+METRICS: tuple[str, ...] = ("regret", "violation", "shortfall", "reward", "ratio")
 SIGNS = {Verdict.HOLDS: "[green]✓[/]", Verdict.FAILS: "[red]✗[/]", Verdict.UNKNOWN: "[yellow]?[/]"}
 
 
@@ -25,10 +25,13 @@ def finals_table(results: Results) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
     table.title = f"{setting.heading}\n[not bold]{setting.size_sentence}[/]"
     table.add_column("policy", no_wrap=True)
-    for metric in METRICS:
+    metrics = METRICS
+    if setting.floor_names:
+        metrics = ("regret", *(f"shortfall:{name}" for name in setting.floor_names), "reward")
+    for metric in metrics:
         table.add_column(metric, justify="right", no_wrap=True)
     for label in results.labels:
-        means = (float(results.final(label, metric).mean()) for metric in METRICS)
+        means = (float(results.final(label, metric).mean()) for metric in metrics)
         cells = [f"{mean:,.2f}" if abs(mean) < 100 else f"{mean:,.0f}" for mean in means]
         table.add_row(display_name(label), *cells)
     return table

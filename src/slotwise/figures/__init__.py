@@ -3,15 +3,21 @@
 from slotwise.figures.canvas import FORMATS, save_figure
 from slotwise.figures.drawing import draw_results
 from slotwise.figures.experiment import draw_experiment
+from slotwise.figures.frontier import FrontierPicture, draw_frontier
 from slotwise.figures.report import WrittenReport, write_report
+from slotwise.figures.several_floors import draw_several_floors, has_several_floors
 from slotwise.figures.sweep import draw_sweep, is_sweep
 
 __all__ = [
     "FORMATS",
+    "FrontierPicture",
     "WrittenReport",
     "draw_experiment",
+    "draw_frontier",
     "draw_results",
+    "draw_several_floors",
     "draw_sweep",
+    "has_several_floors",
     "is_sweep",
     "save_figure",
     "write_report",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from slotwise.figures.canvas import FORMATS, save_figure
 from slotwise.figures.experiment import draw_experiment
+from slotwise.figures.several_floors import draw_several_floors, has_several_floors
 from slotwise.figures.sweep import draw_sweep, is_sweep
 from slotwise.simulation.results import Results
 
@@ -18,7 +19,13 @@ def draw_results(
 ) -> list[Path]:
     """Draw `results` into `directory` as `name` with each format's ending; return the files.
 
-    Con-UCB at four scales of γ or more is drawn as a sweep, anything else as an experiment.
+    Con-UCB at four scales of γ or more is drawn as a sweep, more floors than a click floor with
+    panels for each of them, anything else as an experiment.
     """
-    figure = draw_sweep(results) if is_sweep(results) else draw_experiment(results)
+    if is_sweep(results):
+        figure = draw_sweep(results)
+    elif has_several_floors(results):
+        figure = draw_several_floors(results)
+    else:
+        figure = draw_experiment(results)
     return save_figure(figure, Path(directory), name, formats)

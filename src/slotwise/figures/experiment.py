@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -13,10 +15,10 @@ from slotwise.figures.setting import Setting
 from slotwise.figures.style import GRID, MUTED, display_name, measured, readable, strokes
 from slotwise.simulation.results import Results
 
-__all__ = ["draw_experiment"]
+__all__ = ["draw_experiment", "draw_finals"]
 
 SIZE_INCHES = (13.6, 8.3)
-COLUMNS = ("regret", "violation", "shortfall", "ratio")
+COLUMNS = {name: name for name in ("regret", "violation", "shortfall", "ratio")}
 MAX_ROWS = 11
 
 
@@ -35,19 +37,27 @@ def draw_experiment(results: Results) -> Figure:
         )
         for place, panel in enumerate(PANELS):
             draw_panel(figure.add_subplot(grid[divmod(place, 3)]), panel, results)
-        _draw_table(figure.add_subplot(grid[1, 2]), results, setting)
+        note = (
+            f"The theorem allows {readable(setting.theorem_bound)} of regret or shortfall;\n"
+            f"no policy can miss more than L·T = {readable(setting.trivial_bound)}."
+        )
+        draw_finals(figure.add_subplot(grid[1, 2]), results, COLUMNS, "means over the runs", note)
         write_frame(figure, setting, setting.full_title)
     return figure
 
 
-def _draw_table(axes: Axes, results: Results, setting: Setting) -> None:
+def draw_finals(
+    axes: Axes, results: Results, columns: Mapping[str, str], meaning: str, note: str
+) -> None:
+    """Draw a table of where every policy ended; `columns` names the metrics that it shows."""
     axes.set_axis_off()
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
     right = 1.42
-    write_heading(axes, f"After {readable(results.n_rounds)} rounds", "means over the runs")
-    places = [0.66 + (right - 0.66) * step / (len(COLUMNS) - 1) for step in range(len(COLUMNS))]
-    for name, place in zip(COLUMNS, places, strict=True):
+    write_heading(axes, f"After {readable(results.n_rounds)} rounds", meaning)
+    step = (right - 0.66) / (len(columns) - 1)
+    places = [0.66 + step * column for column in range(len(columns))]
+    for name, place in zip(columns.values(), places, strict=True):
         write(axes, (place, 0.97), name, fontsize=8, color=MUTED, ha="right", va="center")
     look = strokes(results.labels)
     labels = results.labels[:MAX_ROWS]
@@ -62,15 +72,11 @@ def _draw_table(axes: Axes, results: Results, setting: Setting) -> None:
             line.set_dash_capstyle("butt")
         name = display_name(label, longest=18)
         write(axes, (0.1, level), name, fontsize=8.5, va="center")
-        for metric, place in zip(COLUMNS, places, strict=True):
+        for metric, place in zip(columns, places, strict=True):
             mean = float(metrics.mean_interval(results.final(label, metric)).mean)
             write(axes, (place, level), measured(mean), ha="right", va="center")
     bottom = 0.97 - (len(labels) + 0.5) * height
     axes.plot([0, right], [bottom] * 2, color=GRID, linewidth=0.8, clip_on=False)
-    note = (
-        f"The theorem allows {readable(setting.theorem_bound)} of regret or shortfall;\n"
-        f"no policy can miss more than L·T = {readable(setting.trivial_bound)}."
-    )
     if len(results.labels) > MAX_ROWS:
         note = f"… and {len(results.labels) - MAX_ROWS} more policies in the file.\n{note}"
     write(axes, (0, bottom - 0.05), note, fontsize=8, color=MUTED, va="top", linespacing=1.5)

@@ -64,14 +64,15 @@ class Setting:
     @property
     def heading(self) -> str:
         """The full title with the floor: one data set may be tried with several."""
-        floor = f"h = {readable(self.config['click_floor'])}"
+        floor = self._floors_in_words or f"h = {readable(self.config['click_floor'])}"
         title = self.full_title
         return f"{title[:-1]}, {floor})" if title.endswith(")") else f"{title} ({floor})"
 
     @property
     def short_heading(self) -> str:
         """The data set's name with the floor, for sentences that name many."""
-        return f"{self.name} (h = {readable(self.config['click_floor'])})"
+        floor = self._floors_in_words or f"h = {readable(self.config['click_floor'])}"
+        return f"{self.name} ({floor})"
 
     @property
     def optimum(self) -> float:
@@ -84,8 +85,39 @@ class Setting:
         return bool(self.config["optimum"].get("status") == "infeasible")
 
     @property
+    def floor_names(self) -> tuple[str, ...]:
+        """The floors beyond a click floor alone: levels, and rates such as "cart/click"."""
+        return tuple(self.config["optimum"].get("shadow_prices", ()))
+
+    def floor_in_words(self, name: str) -> str:
+        """Return what a floor asks for: "cart 1", or "cart/click 0.2" of a rate."""
+        level = name.partition("/")[0]
+        asked = self.config["rate_floors"][level] if "/" in name else self.config["floors"][level]
+        return f"{name} {readable(asked)}"
+
+    @property
+    def _floors_in_words(self) -> str:
+        return ", ".join(map(self.floor_in_words, self.floor_names))
+
+    def _several_floors_sentence(self) -> str:
+        optimum, floors = self.config["optimum"], f"floors {self._floors_in_words}"
+        if optimum["status"] == "infeasible":
+            part = f"{100 * optimum['largest_shortfall']:.3g} %"
+            return f"{floors}, out of reach: {part} of a floor is missing where most is"
+        if optimum["status"] == "slack":
+            return f"{floors}, slack: the best page keeps them"
+        priced = [
+            f"{name} at {readable(price)}"
+            for name, price in optimum["shadow_prices"].items()
+            if price
+        ]
+        return f"{floors}, binding: {', '.join(priced)} of revenue for one more"
+
+    @property
     def floor_sentence(self) -> str:
         """The floor, and whether it costs anything or can be kept at all."""
+        if self.floor_names:
+            return self._several_floors_sentence()
         optimum = self.config["optimum"]
         floor = f"floor {readable(self.config['click_floor'])} clicks"
         status = optimum.get("status", "")

@@ -1,0 +1,69 @@
+"""The figure of an experiment with several floors: a violation and a shortfall for each."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from slotwise.figures.canvas import house_style, write_frame
+from slotwise.figures.experiment import draw_finals
+from slotwise.figures.panels import PANELS, Panel, draw_panel
+from slotwise.figures.setting import Setting
+from slotwise.simulation.results import Results
+
+__all__ = ["draw_several_floors", "has_several_floors"]
+
+PANEL_INCHES = 4.5
+HEIGHT_INCHES = 11.6
+MAX_COLUMNS = 4
+"""More floors than this would leave the table no room; the file has them all."""
+
+
+def has_several_floors(results: Results) -> bool:
+    """Return whether an experiment asks for more than clicks."""
+    return bool(Setting.of(results).floor_names)
+
+
+def draw_several_floors(results: Results) -> Figure:
+    """Draw regret and reward, then for each floor its violation and its shortfall."""
+    setting = Setting.of(results)
+    names = setting.floor_names[:MAX_COLUMNS]
+    n_columns = max(3, len(names))
+    with house_style():
+        figure = Figure(figsize=(PANEL_INCHES * n_columns, HEIGHT_INCHES))
+        grid = figure.add_gridspec(
+            3, n_columns, left=0.0404, right=0.898, top=0.88, bottom=0.064, wspace=0.56, hspace=0.46
+        )
+        for place, metric in enumerate(("regret", "reward")):
+            draw_panel(figure.add_subplot(grid[0, place]), _panel(metric), results)
+        in_two_lines = {f"shortfall:{name}": name.replace("/", "/\n") for name in names}
+        columns = {"regret": "regret", **in_two_lines}
+        meaning = "regret, and the shortfall of each floor"
+        draw_finals(figure.add_subplot(grid[0, 2]), results, columns, meaning, _note(setting))
+        for place, name in enumerate(names):
+            for row, panel in enumerate(_floor_panels(name, setting), start=1):
+                draw_panel(figure.add_subplot(grid[row, place]), panel, results)
+        write_frame(figure, setting, setting.full_title)
+    return figure
+
+
+def _panel(metric: str) -> Panel:
+    (found,) = (panel for panel in PANELS if panel.metric == metric)
+    return found
+
+
+def _floor_panels(name: str, setting: Setting) -> tuple[Panel, Panel]:
+    """Return the violation and the shortfall of one floor."""
+    asked = setting.floor_in_words(name).removeprefix(name).strip()
+    level, _, before = name.partition("/")
+    missing = f"{level} below {asked} of {before}" if before else f"{level} below {asked}"
+    return (
+        Panel(f"violation:{name}", f"Violation: {name}", f"{missing}, round by round"),
+        Panel(f"shortfall:{name}", f"Shortfall: {name}", f"{missing}, over all rounds together"),
+    )
+
+
+def _note(setting: Setting) -> str:
+    hidden = len(setting.floor_names) - MAX_COLUMNS
+    if hidden > 0:
+        return f"{hidden} more floors are in the file."
+    return "The oracle is the best mix that keeps every floor it can."
