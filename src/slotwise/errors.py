@@ -50,7 +50,7 @@ class InvalidFeedback(SlotwiseError, ValueError):
 
 
 class UnknownDecision(SlotwiseError, LookupError):
-    """Feedback for a page that this selector never chose,."""
+    """Feedback for a page that this selector never chose."""
 
 
 class UnknownName(SlotwiseError, LookupError):
