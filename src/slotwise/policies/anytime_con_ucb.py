@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies.checks import check_failure_probability
-from slotwise.policies.contract import Estimates, Floats, Links
+from slotwise.policies.contract import Estimates, Floats, Links, require_click_floor_only
 from slotwise.policies.deficit import (
     Deficit,
     DeficitPolicy,
@@ -129,6 +129,7 @@ class AnytimeConUCB(DeficitPolicy):
 
     def start(self, problem: Problem) -> AnytimeConUCBState:
         """Return the state in which every bound is what no observation allows: 1."""
+        require_click_floor_only(self.name, problem)
         unknown = np.ones(problem.n_links)
         program = new_program(unknown, unknown)
         return AnytimeConUCBState(

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.errors import InvalidInput
-from slotwise.policies.contract import Floats, Knowledge, Links
+from slotwise.policies.contract import Floats, Knowledge, Links, require_click_floor_only
 from slotwise.policies.counts import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
@@ -174,6 +174,7 @@ class PacedKL(CountingPolicy):
 
     def start(self, problem: Problem) -> PacedKLState:
         """Return a state in which every link had its one imagined view."""
+        require_click_floor_only(self.name, problem)
         state = PacedKLState(
             rule=Rule(problem.n_slots, problem.click_floor, self.exploration, self.patience),
             counts=new_counts(problem),

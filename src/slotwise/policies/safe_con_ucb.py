@@ -8,7 +8,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies.checks import check_failure_probability, check_horizon
-from slotwise.policies.contract import Estimates, Floats, Links, require_horizon
+from slotwise.policies.contract import (
+    Estimates,
+    Floats,
+    Links,
+    require_click_floor_only,
+    require_horizon,
+)
 from slotwise.policies.deficit import (
     Deficit,
     DeficitPolicy,
@@ -143,6 +149,7 @@ class SafeConUCB(DeficitPolicy):
 
     def start(self, problem: Problem) -> SafeConUCBState:
         """Return the state in which every bound is what no observation allows: 1."""
+        require_click_floor_only(self.name, problem)
         horizon = require_horizon(self.name, self.horizon, problem)
         most = np.ones(problem.n_links)
         return SafeConUCBState(
