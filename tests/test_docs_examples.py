@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-PAGES = ["docs/embed.md"]
+PAGES = ["docs/embed.md", "docs/price-of-the-floor.md", "docs/several-floors.md"]
 
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
