@@ -57,6 +57,8 @@ class StreamAnswer(msgspec.Struct):
 async def read_body(headers: Mapping[bytes, bytes], receive: Receive, max_bytes: int) -> bytes:
     """Return the whole body; never holds more than `max_bytes` of it."""
     announced = headers.get(b"content-length", b"0")
+    if announced == b"0" and b"transfer-encoding" not in headers:
+        return b""
     if announced.isdigit() and int(announced) > max_bytes:
         raise _too_large(max_bytes)
     message = await receive()

@@ -60,7 +60,10 @@ class PageMix:
         self._chances: list[float] = probabilities.tolist()
         self._pinned = dict(pinned or {})
         self._n_free = round(float(probabilities.sum()))
-        self._rank = None if scores is None else _ranks(scores)
+        self._by_score = None if scores is None else np.argsort(-scores, kind="stable")
+        self._ranks = None if self._by_score is None else np.argsort(self._by_score)
+        self._shown: list[dict[int, ShownLink]] = [{} for _ in range(self._n_free)]
+        """By position and place: pages share their links, which are made once."""
         self._mix = _arrange(probabilities, self._n_free)
         n_sure, n_open, n_tied, _ = self._mix.sizes.tolist()
         self._n_ahead = 1
@@ -68,7 +71,8 @@ class PageMix:
         self._drawn_chances = np.zeros(max(self._n_free, 1))
         self._certain = None
         if n_open == 0 and (n_tied == 0 or self._n_free == 0):
-            self._certain = self._arrange_page(self._mix.sure[:n_sure].tolist())
+            [places] = self._in_page_order(self._mix.sure[None, :n_sure])
+            self._certain = self._arrange_page(places)
 
     @property
     def probabilities(self) -> Floats:
@@ -82,22 +86,27 @@ class PageMix:
         if not self._ahead:
             pages = np.zeros((self._n_ahead, len(self._drawn_chances)), np.int64)
             draw_pages(self._mix, rng, pages, self._drawn_chances)
-            self._ahead = pages.tolist()
+            self._ahead = self._in_page_order(pages)
             self._n_ahead = min(2 * self._n_ahead, MAX_AHEAD)
         return self._arrange_page(self._ahead.pop())
 
+    def _in_page_order(self, pages: NDArray[np.int64]) -> list[list[int]]:
+        """Return the places of each page, one a row, in the order they stand on it."""
+        if self._ranks is not None and self._by_score is not None:
+            pages = self._by_score[np.sort(self._ranks[pages], axis=1)]
+        return pages.tolist()  # type: ignore[no-any-return]
+
     def _arrange_page(self, places: list[int]) -> tuple[ShownLink, ...]:
-        if self._rank is not None:
-            places.sort(key=self._rank.__getitem__)
         link_ids, chances = self._link_ids, self._chances
         if not self._pinned:
-            return tuple(
-                [
-                    ShownLink(link_ids[place], position, chances[place])
-                    for position, place in enumerate(places, start=1)
-                ]
-            )
-        page: list[ShownLink] = []
+            page = []
+            for position, (place, known) in enumerate(zip(places, self._shown, strict=False), 1):
+                shown = known.get(place)
+                if shown is None:
+                    shown = known[place] = ShownLink(link_ids[place], position, chances[place])
+                page.append(shown)
+            return tuple(page)
+        page = []
         rest, pins = iter(places), dict(self._pinned)
         for position in range(1, len(places) + len(pins) + 1):
             place = None if position in pins else next(rest, None)
@@ -108,13 +117,6 @@ class PageMix:
                 link_id = pins.pop(position if position in pins else min(pins))
                 page.append(ShownLink(link_id, position, 1.0))
         return tuple(page)
-
-
-def _ranks(scores: Floats) -> list[int]:
-    """Return the place of each link in the order of falling scores."""
-    ranks = np.empty(len(scores), np.int64)
-    ranks[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
-    return [int(rank) for rank in ranks]
 
 
 def _arrange(probabilities: Floats, n_slots: int) -> Mix:

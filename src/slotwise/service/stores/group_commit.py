@@ -41,6 +41,8 @@ class GroupCommitter:
 
     MAX_OPERATIONS = 2_000
     """Operations of one commit: bounds how long feedback waits behind others."""
+    DECISIONS_S = 0.02
+    """How long decisions wait when nobody waits for an answer: larger groups cost less."""
     RETRY_S = 0.5
     """How long to wait before a store that is away is tried again."""
 
@@ -55,6 +57,7 @@ class GroupCommitter:
         self._committing = Lock()
         self._starting = Lock()
         self._wake = Event()
+        self._is_awaited = Event()
         self._closing = Event()
         self._thread: Thread | None = None
         self.available = True
@@ -85,11 +88,13 @@ class GroupCommitter:
             raise StoreUnavailable(f"{self._max_waiting} writes wait for the store already")
         answers: Answers = Future()
         self._queue(_Waiting(operations, answers))
+        self._is_awaited.set()
         return answers
 
     def close(self) -> None:
         """Commit what waits and stop; what comes later is refused."""
         self._closing.set()
+        self._is_awaited.set()
         self._wake.set()
         with self._starting:
             thread = self._thread
@@ -137,6 +142,9 @@ class GroupCommitter:
         while not self._closing.is_set():
             self._wake.wait(None if self.available else self.RETRY_S)
             self._wake.clear()
+            if self.available:
+                self._is_awaited.wait(self.DECISIONS_S)
+            self._is_awaited.clear()
             self._closing.wait(self._commit_every_s if self.available else self.RETRY_S)
             if self.available:
                 while self._waiting and self.commit_waiting():

@@ -59,7 +59,7 @@ class _Page(msgspec.Struct, array_like=True):
     """The part of a decision that is read only as a whole, as a short JSON array."""
 
     floor: tuple[float, float, float, FloorStatus]
-    shown: list[tuple[str, int, float]]
+    shown: tuple[ShownLink, ...]
 
 
 _page_decoder = msgspec.json.Decoder(_Page)
@@ -191,7 +191,7 @@ def decision_row(decision: DecisionRecord) -> Row:
     floor = decision.floor
     page = _Page(
         floor=(floor.clicks, floor.expected, floor.attainable, floor.status),
-        shown=[(link.link_id, link.position, link.propensity) for link in decision.shown],
+        shown=decision.shown,
     )
     return (
         decision.decision_id,
@@ -229,7 +229,7 @@ def decision_from_row(row: Row) -> DecisionRecord:
         policy=row[8],
         policy_version=row[9],
         floor=FloorReport(clicks=clicks, expected=expected, attainable=attainable, status=status),
-        shown=tuple([ShownLink(*link) for link in page.shown]),
+        shown=page.shown,
         holdout=bool(row[11]),
         fallback=row[12],
         asked=row[13],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -125,7 +126,7 @@ class SqliteBatch:
         new, self._ledger.new = self._ledger.new, NewRows()
         write = self._connection.executemany
         if new.decisions:
-            write(statements.INSERT["decisions"], map(rows.decision_row, new.decisions))
+            self._write_decisions([rows.decision_row(decision) for decision in new.decisions])
         if new.clicks:
             write(statements.INSERT["clicks"], (rows.click_row(*item) for item in new.clicks))
         if new.conversions:
@@ -138,6 +139,13 @@ class SqliteBatch:
             write(statements.INSERT["refusals"], map(rows.refusal_row, new.refusals))
         for pool_id, late in new.late.items():
             self._add_counters(pool_id, late)
+
+    def _write_decisions(self, new: list[rows.Row]) -> None:
+        n_many = len(new) - len(new) % statements.ROWS_AT_ONCE
+        for start in range(0, n_many, statements.ROWS_AT_ONCE):
+            many = chain.from_iterable(new[start : start + statements.ROWS_AT_ONCE])
+            self._connection.execute(statements.INSERT_MANY_DECISIONS, tuple(many))
+        self._connection.executemany(statements.INSERT["decisions"], new[n_many:])
 
     def _add_counters(self, pool_id: str, increment: Counters) -> None:
         self._connection.executemany(

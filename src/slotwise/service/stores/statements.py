@@ -35,6 +35,7 @@ __all__ = [
     "DECISIONS_BY_ID",
     "FOLD_POSITIONS",
     "INSERT",
+    "INSERT_MANY_DECISIONS",
     "KEYS",
     "LEARNED",
     "LINKS",
@@ -46,6 +47,7 @@ __all__ = [
     "REFUSALS",
     "RESET_LINK_COUNTERS",
     "RESET_TIMES",
+    "ROWS_AT_ONCE",
     "UPDATE_CLOCK",
     "UPSERT",
 ]
@@ -62,14 +64,15 @@ def _columns(table: Table) -> list[str]:
     return [column.name for column in table.columns if column.name != "seq"]
 
 
-def _qmarks(table: Table) -> str:
+def _qmarks(table: Table, n_rows: int = 1) -> str:
     names = _columns(table)
-    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+    row = f"({', '.join('?' * len(names))})"
+    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES {', '.join([row] * n_rows)}"
 
 
-def _insert(table: Table) -> str:
+def _insert(table: Table, n_rows: int = 1) -> str:
     """Insert unless the identity is there already."""
-    return f"{_qmarks(table)} ON CONFLICT DO NOTHING"
+    return f"{_qmarks(table, n_rows)} ON CONFLICT DO NOTHING"
 
 
 def _upsert(table: Table) -> str:
@@ -143,6 +146,9 @@ _APPENDED: Iterable[Table] = (
     schema.changes,
 )
 INSERT = {table.name: _insert(table) for table in _APPENDED}
+ROWS_AT_ONCE = 50
+"""Decisions of one statement: between statements the interpreter changes threads, which costs."""
+INSERT_MANY_DECISIONS = _insert(schema.decisions, ROWS_AT_ONCE)
 _REPLACED: Iterable[Table] = (
     schema.pools,
     schema.links,
