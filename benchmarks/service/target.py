@@ -14,7 +14,7 @@ import msgspec
 from slotwise.service.context import ServiceContext
 from slotwise.service.exchange import Answer, Request
 from slotwise.service.operations import Operation
-from slotwise.service.server import BackgroundServer
+from slotwise.service.server import BackgroundServer, tune_interpreter
 from slotwise.service.settings import Settings
 
 CONSTANT: dict[int, Answer] = {}
@@ -42,7 +42,7 @@ OPERATION = Operation(
 
 def main() -> None:
     settings = msgspec.convert(json.loads(sys.argv[1]), Settings)
-    sys.setswitchinterval(0.0005)
+    tune_interpreter()
     with BackgroundServer(settings, [OPERATION]) as server:
         print(json.dumps({"url": server.url, "key": server.admin_key}), flush=True)
         sys.stdin.read()

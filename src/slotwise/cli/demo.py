@@ -88,9 +88,10 @@ def demo(
             BackgroundServer(settings) as server,
             Client(server.url, server.admin_key) as client,
         ):
-            make_pool(client)
             console.print(f"The service runs at {server.url}; stop with Ctrl-C.")
             try:
+                console.print("Compiling the policy: up to a minute, once on a machine.")
+                make_pool(client)
                 run(client, Visitors(seed), seconds, console)
             except KeyboardInterrupt:
                 console.print("stopped")

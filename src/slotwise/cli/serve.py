@@ -79,6 +79,10 @@ def announce(start: ServerStart) -> None:
     print(f"slotwise serves {start.settings.store} at {start.url}", flush=True)
     if start.admin_key:
         print(first_steps(start.url, start.admin_key), flush=True)
+        if start.compiling:
+            names = ", ".join(start.compiling)
+            print(f"Compiling {names}: up to a minute, once on a machine. Until then pages come in")
+            print("the fallback order and say so; /readyz answers 503.", flush=True)
 
 
 def first_steps(url: str, admin_key: str) -> str:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar, cast
 
 __all__ = ["after", "then"]
-
-_log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -42,9 +39,6 @@ def after(first: Future[None], second: Future[Result]) -> Future[Result]:
     both: Future[Result] = Future()
 
     def finish(_: Future[None]) -> None:
-        failure = first.exception()
-        if failure is not None:  # the pool works all the same, with its first page slower
-            _log.warning("warming up failed: %s", failure)
         second.add_done_callback(lambda done: _copy_result(done, both))
 
     first.add_done_callback(finish)

@@ -22,10 +22,10 @@ _MAX_NUMBERS = 100_000
 
 
 class _Prepared(NamedTuple):
-    """What stays the same about a link at its position while one version is published.
+    """What stays the same about a link on a page while one version is published.
 
     A click URL is `before`, the head of the page's tokens, `after_head` and the signature of
-    `tail`; `end` comes after the probability.
+    `tail`; `end` comes after it.
     """
 
     before: str
@@ -41,8 +41,8 @@ class PageWriter:
         self._service = service
         self._signer = signer
         self._click_url = _text(f"{public_base}/r/")[:-1]
-        self._prepared: dict[str, tuple[int, dict[tuple[str, int], _Prepared]]] = {}
-        """By pool, for its present version: by link and position."""
+        self._prepared: dict[str, tuple[tuple[int, int], dict[ShownLink, _Prepared]]] = {}
+        """By pool, for its present version and settings: by link, position and probability."""
         self._numbers: dict[float, str] = {}
         self._second = -1
         self._second_text = ""
@@ -53,19 +53,13 @@ class PageWriter:
         page = self._signer.page(pool_id, decision.decision_id, decision.issued_us // 1000)
         head, sign = page.head, page.sign
         prepared = self._of_version(pool_id, decision.policy_version)
-        numbers = self._numbers
         parts = []
         for shown in decision.shown:
-            known = prepared.get((shown.link_id, shown.position))
+            known = prepared.get(shown)
             if known is None:
-                known = self._prepare(pool_id, shown)
-                prepared[shown.link_id, shown.position] = known
+                known = prepared[shown] = self._prepare(pool_id, shown)
             before, after_head, tail, end = known
-            chance = shown.propensity
-            parts.append(
-                f'{before}{head}{after_head}{sign(tail)}","propensity":'
-                f"{numbers.get(chance) or self._number(chance)}{end}"
-            )
+            parts.append(f"{before}{head}{after_head}{sign(tail)}{end}")
         floor = decision.floor
         number = self._number
         # Ids, policy names and statuses are made of characters that JSON leaves alone.
@@ -81,11 +75,12 @@ class PageWriter:
             f'"links":[{",".join(parts)}]}}'
         ).encode()
 
-    def _of_version(self, pool_id: str, version: int) -> dict[tuple[str, int], _Prepared]:
-        """Return what is prepared for a version; a change of a link brings a new version."""
+    def _of_version(self, pool_id: str, version: int) -> dict[ShownLink, _Prepared]:
+        """Return what is prepared for a version of a pool that has not been changed since."""
+        present = (version, self._service.revision(pool_id))
         known = self._prepared.get(pool_id)
-        if known is None or known[0] != version:
-            known = self._prepared[pool_id] = (version, {})
+        if known is None or known[0] != present:
+            known = self._prepared[pool_id] = (present, {})
         return known[1]
 
     def _prepare(self, pool_id: str, shown: ShownLink) -> _Prepared:
@@ -96,7 +91,7 @@ class PageWriter:
             f'"url":{_text(link.url)},"click_url":{self._click_url}',
             f"{tail}.",
             tail.encode(),
-            f',"title":{_text(link.title)}}}',
+            f'","propensity":{self._number(shown.propensity)},"title":{_text(link.title)}}}',
         )
 
     def _number(self, number: float) -> str:

@@ -9,8 +9,14 @@ import msgspec
 import numpy as np
 
 from slotwise.problem import Problem
-from slotwise.service.policy_run import PolicyRun, RunState, needs_only_counts, policy_of, problem_of
-from slotwise.service.publishing import publish
+from slotwise.service.policy_run import (
+    PolicyRun,
+    RunState,
+    needs_only_counts,
+    policy_of,
+    problem_of,
+)
+from slotwise.service.publishing import publish, stand_in
 from slotwise.service.records import LinkRecord, PoolSettings
 from slotwise.service.round_feed import RoundPosition
 from slotwise.service.snapshot import Snapshot, decode_published
@@ -50,9 +56,13 @@ class PoolRuntime:
         self.fed_run: PolicyRun | None = None
         """The policy fed round by round; None for one that is rebuilt from counts."""
         self.fed_to = RoundPosition()
+        self.is_compiling = False
+        """Whether the policy is not compiled yet, so that a stand-in answers."""
+        self._stand_in: Snapshot | None = None
         self._active: tuple[str, ...] | None = None
         self._stale = True
-        self._revision = 0
+        self.revision = 0
+        """Grows whenever the settings or a link are changed."""
         self._version = 0
         self._snapshot: Snapshot | None = None
         self._stored_state = b""
@@ -99,8 +109,9 @@ class PoolRuntime:
     def set_pool(self, pool: PoolSettings) -> None:
         """Take new settings; another policy starts over with the round log."""
         before, self.pool = self.pool, pool
+        self._stand_in = None
         self._stale = True
-        self._revision += 1
+        self.revision += 1
         if (before.policy, before.policy_settings) != (pool.policy, pool.policy_settings):
             self.fed_run, self.fed_to, self._stored_state = None, RoundPosition(), b""
 
@@ -113,13 +124,20 @@ class PoolRuntime:
                 forgotten.add(link.link_id)
             self.links[link.link_id] = link
         self._active = None
+        self._stand_in = None
         self._stale = True
-        self._revision += 1
+        self.revision += 1
         if self.fed_run is not None and self.active:
             self.fed_run = self.fed_run.moved(self._problem(), self.active, frozenset(forgotten))
 
     def snapshot(self, now_us: int, rng: np.random.Generator) -> tuple[Snapshot, Learned | None]:
         """Return the version to draw from, and what to store if it is new."""
+        if self.is_compiling:
+            if self._stand_in is None:
+                self._stand_in = stand_in(
+                    self.pool, self.active, self.counters, self._version, now_us
+                )
+            return self._stand_in, None
         if self._snapshot is not None and not self._stale:
             return self._snapshot, None
         draft = self.draft()
@@ -136,12 +154,12 @@ class PoolRuntime:
             run=None if run is None else run.copy(),
             state=b"" if run is None else self._encode_state(run),
             version=self._version + 1,
-            revision=self._revision,
+            revision=self.revision,
         )
 
     def install(self, draft: Draft, snapshot: Snapshot) -> Learned | None:
         """Switch to a version and return what to store, unless the pool changed meanwhile."""
-        if (draft.version, draft.revision) != (self._version + 1, self._revision):
+        if (draft.version, draft.revision) != (self._version + 1, self.revision):
             return None
         self._version = draft.version
         self._snapshot = snapshot

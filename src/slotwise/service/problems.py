@@ -51,6 +51,7 @@ PROBLEMS: dict[str, ProblemType] = {
     "rate-limited": ProblemType(429, "Too many calls"),
     "internal": ProblemType(500, "The service failed"),
     "store-away": ProblemType(503, "The store does not answer"),
+    "compiling": ProblemType(503, "Policies are being compiled"),
     "stopping": ProblemType(503, "The service is stopping"),
 }
 """Every `type` a caller can meet; the slugs never change their meaning."""

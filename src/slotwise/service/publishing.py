@@ -10,10 +10,16 @@ import numpy as np
 from slotwise.service.estimates import estimate_rates, floor_report, link_counts, solve_page
 from slotwise.service.policy_run import PolicyRun, policy_of, problem_of
 from slotwise.service.records import FloorReport, PoolSettings
-from slotwise.service.snapshot import EMPTY_POOL, POLICY_FAILED, Published, Snapshot
+from slotwise.service.snapshot import (
+    EMPTY_POOL,
+    POLICY_COMPILING,
+    POLICY_FAILED,
+    Published,
+    Snapshot,
+)
 from slotwise.service.views import Counters
 
-__all__ = ["publish"]
+__all__ = ["publish", "stand_in"]
 
 _log = logging.getLogger(__name__)
 
@@ -39,30 +45,7 @@ def publish(
     """
     n_links = len(link_ids)
     if n_links == 0:
-        floor = FloorReport(
-            clicks=pool.click_floor,
-            expected=0.0,
-            attainable=0.0,
-            status="infeasible" if pool.click_floor > 0 else "met",
-        )
-        nothing = b""
-        return Snapshot(
-            pool,
-            Published(
-                version=version,
-                published_us=now_us,
-                pool_changed_us=pool.changed_us,
-                policy=pool.policy,
-                link_ids=(),
-                probabilities=nothing,
-                click_rates=nothing,
-                revenue_rates=nothing,
-                click_variances=nothing,
-                shadow_price=None,
-                floor=floor,
-                fallback=EMPTY_POOL,
-            ),
-        )
+        return _empty(pool, version, now_us)
     counts = link_counts(counters, link_ids, pool.max_revenue_micros)
     rates = estimate_rates(counts)
     n_slots = min(pool.slots, n_links)
@@ -93,3 +76,56 @@ def publish(
         fallback=fallback,
     )
     return Snapshot(pool, published, run)
+
+
+def stand_in(
+    pool: PoolSettings, link_ids: tuple[str, ...], counters: Counters, version: int, now_us: int
+) -> Snapshot:
+    """Return what a pool answers with while its policy is compiled: its fallback order.
+
+    It calls no compiled code itself, so it never waits for the compiler.
+    """
+    if not link_ids:
+        return _empty(pool, version, now_us)
+    rates = estimate_rates(link_counts(counters, link_ids, pool.max_revenue_micros))
+    probabilities = np.zeros(len(link_ids))
+    published = Published(
+        version=version,
+        published_us=now_us,
+        pool_changed_us=pool.changed_us,
+        policy=pool.policy,
+        link_ids=link_ids,
+        probabilities=probabilities.tobytes(),
+        click_rates=rates.clicks.tobytes(),
+        revenue_rates=rates.revenue.tobytes(),
+        click_variances=rates.click_variance.tobytes(),
+        shadow_price=None,
+        floor=floor_report(rates, probabilities, min(pool.slots, len(link_ids)), pool.click_floor),
+        fallback=POLICY_COMPILING,
+    )
+    return Snapshot(pool, published)
+
+
+def _empty(pool: PoolSettings, version: int, now_us: int) -> Snapshot:
+    """Return the version of a pool without links."""
+    floor = FloorReport(
+        clicks=pool.click_floor,
+        expected=0.0,
+        attainable=0.0,
+        status="infeasible" if pool.click_floor > 0 else "met",
+    )
+    published = Published(
+        version=version,
+        published_us=now_us,
+        pool_changed_us=pool.changed_us,
+        policy=pool.policy,
+        link_ids=(),
+        probabilities=b"",
+        click_rates=b"",
+        revenue_rates=b"",
+        click_variances=b"",
+        shadow_price=None,
+        floor=floor,
+        fallback=EMPTY_POOL,
+    )
+    return Snapshot(pool, published)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from threading import RLock
 
 import msgspec
 from msgspec.structs import replace
 
+from slotwise.policies import default_policy
 from slotwise.service.errors import Conflict, LimitReached, UnknownKey, UnknownLink, UnknownPool
 from slotwise.service.futures import after, then
 from slotwise.service.pool_rules import check_link, check_pool
@@ -17,7 +18,7 @@ from slotwise.service.records import ChangeRecord, KeyRecord, LinkRecord, PoolSe
 from slotwise.service.stores.contract import Store
 from slotwise.service.stores.group_commit import GroupCommitter
 from slotwise.service.stores.operations import SaveKey, SaveLinks, SavePool
-from slotwise.service.warm_up import warm_up
+from slotwise.service.warm_up import PolicyCompiler
 
 __all__ = ["Registry", "ServiceOptions"]
 
@@ -38,6 +39,21 @@ class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Fixes every page; for tests."""
     commit_by_hand: bool = False
     """Commit only when `commit_waiting` is called; for tests."""
+    compile_beside: bool = False
+    """Answer with the fallback order while a policy is compiled, instead of waiting for it."""
+
+
+_DEFAULT = PoolSettings(
+    pool_id="default",
+    slots=1,
+    click_floor=0.0,
+    currency="EUR",
+    max_revenue_micros=1,
+    click_window_s=1,
+    revenue_window_s=1,
+    policy=default_policy().name,
+)
+"""A pool that names no policy, to compile the one it gets."""
 
 
 class Registry:
@@ -53,8 +69,8 @@ class Registry:
         self._lock = RLock()
         self._pools = {pool.pool_id: PoolRuntime.load(store, pool) for pool in store.pools()}
         self._keys = {key.key_id: key for key in store.keys()}  # noqa: SIM118 - a store is no dict
-        self._warming = ThreadPoolExecutor(1, "slotwise-warming")
-        self._warm: set[str] = set()
+        self._compiler = PolicyCompiler(self._take_compiled)
+        self._first_compiled: list[Future[None]] = []
         self._committer = GroupCommitter(
             store,
             self._options.commit_every_ms / 1000,
@@ -75,8 +91,9 @@ class Registry:
         """Create or replace a pool; a pool that was archived runs again.
 
         Checks every rule that needs no other part of HTTP (windows, floor, policy and its
-        settings, holdout) and raises `InvalidInput` at once. Times are set here. The first
-        pool of a policy waits until the policy is compiled: seconds on a new machine.
+        settings, holdout) and raises `InvalidInput` at once. Times are set here. With a policy
+        that is not compiled yet the check may take seconds on a new machine, and unless the
+        option `compile_beside` is set the future waits for the rest of it.
         """
         with self._lock:
             runtime = self._pools.get(pool.pool_id)
@@ -111,6 +128,10 @@ class Registry:
         if link is None:
             raise UnknownLink(f"pool {pool_id!r} has no link {link_id!r}")
         return link
+
+    def revision(self, pool_id: str) -> int:
+        """Return a number that grows whenever the pool or one of its links is changed. Quick."""
+        return self._runtime(pool_id).revision
 
     def put_links(
         self,
@@ -185,13 +206,38 @@ class Registry:
         """Return who changed what, newest first, of one subject or of all. Reading."""
         return self._store.changes(subject, limit)
 
-    def warm_up(self) -> None:
-        """Compile what the policies of all pools need, so that no page view waits for it.
+    def compile_policies(self) -> None:
+        """Compile the default policy and those of all pools, beside everything else. Quick.
 
-        Seconds on a new machine, a fraction of one when it is kept on disk from before.
+        Seconds on a new machine, a fraction of one when it is kept on disk from before. The
+        service is ready when it is done.
         """
-        for pool in self.pools():
-            self._warm_up(pool)
+        with self._lock:
+            running = [one.pool for one in self._pools.values() if not one.pool.archived]
+            policies = {pool.policy: pool for pool in running}
+            policies.setdefault(_DEFAULT.policy, _DEFAULT)
+            self._first_compiled = [self._compiler.compile(pool) for pool in policies.values()]
+            for runtime in self._pools.values():
+                runtime.is_compiling = self._is_compiling(runtime.pool)
+
+    @property
+    def compiling(self) -> tuple[str, ...]:
+        """The policies that are being compiled. Quick."""
+        return self._compiler.waiting
+
+    @property
+    def first_compiled(self) -> Sequence[Future[None]]:
+        """What must be done before the service is ready. Quick."""
+        return self._first_compiled
+
+    def _is_compiling(self, pool: PoolSettings) -> bool:
+        return self._options.compile_beside and not self._compiler.is_ready(pool.policy)
+
+    def _take_compiled(self, policy: str) -> None:
+        with self._lock:
+            for runtime in self._pools.values():
+                if runtime.pool.policy == policy:
+                    runtime.is_compiling = False
 
     def _runtime(self, pool_id: str) -> PoolRuntime:
         runtime = self._pools.get(pool_id)
@@ -204,16 +250,16 @@ class Registry:
             with self._lock:
                 runtime = self._pools.get(pool.pool_id)
                 if runtime is None:
-                    self._pools[pool.pool_id] = PoolRuntime(pool)
+                    runtime = self._pools[pool.pool_id] = PoolRuntime(pool)
                 else:
                     runtime.set_pool(pool)
+                runtime.is_compiling = self._is_compiling(pool)
             return pool
 
         operation = SavePool(pool=pool, change=change)
         committed = then(self._committer.submit([operation]), take)
-        if pool.policy in self._warm:
-            return committed
-        return after(self._warming.submit(self._warm_up, pool), committed)
+        compiled = self._compiler.compile(pool)
+        return committed if self._options.compile_beside else after(compiled, committed)
 
     def _save_key(self, key: KeyRecord, change: ChangeRecord) -> Future[KeyRecord]:
         def take(_: list[object]) -> KeyRecord:
@@ -233,11 +279,6 @@ class Registry:
             if counters is not None:
                 runtime.counters = counters
         return saved
-
-    def _warm_up(self, pool: PoolSettings) -> None:
-        if pool.policy not in self._warm:
-            warm_up(pool)
-            self._warm.add(pool.policy)
 
 
 def _change(

@@ -195,7 +195,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the service can do its work."""
 
     ready: bool
-    """Snapshots are loaded: decide answers."""
+    """Snapshots are loaded and their policies compiled: decide answers with their pages."""
     store_available: bool
     """Feedback is taken."""
     n_waiting: int

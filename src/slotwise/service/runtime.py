@@ -16,7 +16,6 @@ Which calls may run on an event loop:
 from __future__ import annotations
 
 import logging
-import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -24,10 +23,12 @@ from threading import Event, RLock, Thread
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput, UnknownDecision
 from slotwise.service import reporting
 from slotwise.service.attribution import ID_RULE, is_id
+from slotwise.service.decision_ids import DecisionIds
 from slotwise.service.decision_report import report_decision, round_row
 from slotwise.service.errors import (
     Conflict,
@@ -56,7 +57,7 @@ from slotwise.service.reports import (
     PoolReport,
     RoundRow,
 )
-from slotwise.service.snapshot import NO_WISH, Snapshot
+from slotwise.service.snapshot import NO_WISH, Snapshot, Wish
 from slotwise.service.stores.activity import Activity
 from slotwise.service.stores.contract import Store
 from slotwise.service.stores.operations import (
@@ -95,11 +96,14 @@ class Service(Registry):
         self._learner: Thread | None = None
         self._closed_until_us = store.progress().closed_until_us
         self._recent: dict[str, DecisionRecord] = {}
+        self._ids = DecisionIds()
 
     def start(self, clock_us: Callable[[], int] | None = None) -> None:
         """Start the thread that learns every `fold_every_s` by a clock, the system's by default."""
         clock = clock_us or (lambda: time.time_ns() // 1000)
         if self._learner is None:
+            if self._options.compile_beside:
+                self.compile_policies()
             self._learner = Thread(
                 target=self._learn_on, args=(clock,), name="slotwise-learning", daemon=True
             )
@@ -111,7 +115,6 @@ class Service(Registry):
         if self._learner is not None:
             self._learner.join()
         self._committer.close()
-        self._warming.shutdown(wait=False, cancel_futures=True)
         self._store.close()
 
     def commit_waiting(self) -> bool:
@@ -149,16 +152,56 @@ class Service(Registry):
             known = self._known_decision(decision_id, pool_id, asked)
             if known is not None:
                 return known
+        decision = self._choose(runtime, now_us, wish, asked, decision_id)
+        if decision_id is not None:
+            self._remember(decision)
+        self._committer.append(AppendDecision(decision=decision))
+        return decision
+
+    def propose(self, pool_id: str, now_us: int, slots: int | None = None) -> DecisionRecord:
+        """Choose a page as `decide` does, which is no view before `record_view`. Quick."""
+        runtime = self._runtime(pool_id)
+        if runtime.pool.archived:
+            raise UnknownPool(f"the pool {pool_id!r} is archived")
+        wish = NO_WISH if slots is None else checked_wish(runtime, (), (), slots)
+        asked = "" if slots is None else canonical_wish((), (), slots)
+        return self._choose(runtime, now_us, wish, asked, None)
+
+    def record_view(self, proposed: DecisionRecord, now_us: int) -> None:
+        """Queue a proposed page that was seen; its windows start now. Quick.
+
+        Told again, it stays one view: the first one.
+        """
+        later_us = now_us - proposed.issued_us
+        seen = replace(
+            proposed,
+            issued_us=now_us,
+            click_closes_us=proposed.click_closes_us + later_us,
+            revenue_until_us=proposed.revenue_until_us + later_us,
+            revenue_closes_us=proposed.revenue_closes_us + later_us,
+        )
+        self._committer.append(AppendDecision(decision=seen))
+
+    def _choose(
+        self,
+        runtime: PoolRuntime,
+        now_us: int,
+        wish: Wish,
+        asked: str,
+        decision_id: str | None,
+    ) -> DecisionRecord:
+        pool = runtime.pool
         with self._lock:
             snapshot = self._present(runtime, now_us)
             holdout = pool.holdout > 0 and self._rng.random() < pool.holdout
             page = snapshot.holdout_page(wish) if holdout else snapshot.page(wish)
             shown = page.draw(self._rng)
+            new_id = decision_id or self._ids.new(now_us)
         click_closes_us = now_us + pool.click_window_s * SECOND_US
         revenue_until_us = now_us + pool.revenue_window_s * SECOND_US
-        decision = DecisionRecord(
-            decision_id=decision_id or f"{now_us:013x}{secrets.token_hex(8)}",
-            pool_id=pool_id,
+        return DecisionRecord(
+            decision_id=new_id,
+            pool_id=pool.pool_id,
             issued_us=now_us,
             click_closes_us=click_closes_us,
             revenue_until_us=revenue_until_us,
@@ -173,10 +216,6 @@ class Service(Registry):
             fallback=page.fallback,
             asked=asked,
         )
-        if decision_id is not None:
-            self._remember(decision)
-        self._committer.append(AppendDecision(decision=decision))
-        return decision
 
     def flush(self) -> Future[None]:
         """Finish when everything queued before is committed: `durability = "strict"`."""
@@ -223,6 +262,8 @@ class Service(Registry):
                     counters = self._store.counters(pool_id)
                     with self._lock:
                         runtime.counters = counters
+                if runtime.is_compiling:
+                    continue
                 n_fed = self._feed(runtime, progress.closed_until_us)
                 if n_folded or n_fed or runtime.is_stale:
                     self._publish(runtime, now_us)
@@ -280,7 +321,7 @@ class Service(Registry):
                 if snapshot is not None
             )
         return Health(
-            ready=not self._stopping.is_set(),
+            ready=not self._stopping.is_set() and all(done.done() for done in self.first_compiled),
             store_available=self._committer.available,
             n_waiting=self._committer.n_waiting,
             n_lost_decisions=self._committer.n_lost_decisions,
@@ -340,7 +381,6 @@ class Service(Registry):
         return answers.result()[0]
 
     def _learn_on(self, clock_us: Callable[[], int]) -> None:
-        self.warm_up()
         rest_s = self._options.fold_every_s
         while not self._stopping.wait(rest_s):
             started = time.perf_counter()

@@ -27,10 +27,19 @@ from slotwise.service.settings import Settings, is_loopback
 from slotwise.service.stores import open_store
 from slotwise.service.tokens import TokenSigner
 
-__all__ = ["BackgroundServer", "ServerStart", "check_start", "open_service", "serve"]
+__all__ = [
+    "BackgroundServer",
+    "ServerStart",
+    "check_start",
+    "open_service",
+    "serve",
+    "tune_interpreter",
+]
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long the writing thread may hold the interpreter while a request waits for it."""
+_COLLECT_EVERY = 50_000
+"""New objects between two looks for cycles: pages wait for their commit and make none."""
 
 
 class ServerStart:
@@ -41,11 +50,20 @@ class ServerStart:
         self.settings = settings
         self.admin_key = admin_key
         """The admin key made at the very first start, None at any other."""
+        self.compiling: tuple[str, ...] = ()
+        """Policies that are compiled before the service is ready."""
 
 
-def open_service(settings: Settings) -> Service:
+def tune_interpreter() -> None:
+    """Set up the whole process for serving."""
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    gc.set_threshold(_COLLECT_EVERY)
+
+
+def open_service(settings: Settings, compile_beside: bool = False) -> Service:
     """Open the store and the service over it; threads are not started yet."""
     options = ServiceOptions(
+        compile_beside=compile_beside,
         fold_every_s=settings.fold_every_s,
         max_links=settings.max_pool_links,
         max_pools=settings.max_pools,
@@ -141,8 +159,9 @@ class _Run:
         settings: Settings,
         operations: Iterable[Operation] = (),
         clock_us: Callable[[], int] = system_clock_us,
+        compile_beside: bool = False,
     ) -> None:
-        self.service = open_service(settings)
+        self.service = open_service(settings, compile_beside)
         try:
             signer, admin_key = _prepare(self.service, settings)
             self._socket = _bind(settings)
@@ -179,15 +198,25 @@ class _Run:
         self.context.stopping = True
         self.server.should_exit = True
 
+    async def _say_when_ready(self) -> None:
+        if self.start.compiling:
+            self.context.log.info("policies.compiling", policies=", ".join(self.start.compiling))
+        for compiled in self.service.first_compiled:
+            await asyncio.wrap_future(compiled)
+        self.context.log.info("ready", url=self.start.url)
+
     async def main(self, announce: Callable[[ServerStart], None]) -> None:
         """Serve until stopped, then commit and close."""
         self.service.start(self.context.clock_us)
         gc.collect()
         gc.freeze()
+        self.start.compiling = self.service.compiling
         self.server.announce = lambda: announce(self.start)
+        said_ready = asyncio.create_task(self._say_when_ready())
         try:
             await self.server.serve([self._socket])
         finally:
+            said_ready.cancel()
             await asyncio.to_thread(self.service.close)
 
 
@@ -202,8 +231,8 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 def serve(settings: Settings, announce: Callable[[ServerStart], None]) -> None:
     """Serve in this process until SIGTERM or SIGINT, then drain and close."""
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    run = _Run(settings)
+    tune_interpreter()
+    run = _Run(settings, compile_beside=True)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -218,8 +247,9 @@ def serve(settings: Settings, announce: Callable[[ServerStart], None]) -> None:
 class BackgroundServer:
     """A server in a thread of this process, for the demo and for tests.
 
-    Use it as a context: it is ready inside and everything is committed after. `operations` are
-    served beside the service's own.
+    Use it as a context: it listens inside and everything is committed after. `operations` are
+    served beside the service's own. A call that puts a pool waits until the pool's policy is
+    compiled, unless that is to be done beside, as `serve` does.
     """
 
     def __init__(
@@ -227,8 +257,9 @@ class BackgroundServer:
         settings: Settings,
         operations: Iterable[Operation] = (),
         clock_us: Callable[[], int] = system_clock_us,
+        compile_beside: bool = False,
     ) -> None:
-        self._run = _Run(settings, operations, clock_us)
+        self._run = _Run(settings, operations, clock_us, compile_beside)
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name="slotwise-server", daemon=True)

@@ -29,6 +29,7 @@ KEPT_LINKS = 500_000
 """Pages with wishes that a version keeps are few when they have many links each."""
 MANY_LINKS = 1_000
 POLICY_FAILED = "policy-failed"
+POLICY_COMPILING = "policy-compiling"
 EMPTY_POOL = "empty-pool"
 
 
@@ -116,6 +117,8 @@ class Snapshot:
     def holdout_page(self, wish: Wish) -> PageMix:
         """Return the page of a wish for a visitor of the holdout: uniform play."""
         wish = self._with_standing_pins(wish)
+        if self.published.fallback == POLICY_COMPILING:  # drawing is compiled, too
+            return self.page(wish)
         page = self._holdout_pages.get(wish)
         if page is None:
             rest, n_slots = self._rest(wish)

@@ -6,6 +6,12 @@ takes a fraction of a second. Either way no page view should wait for it.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Lock, Thread
+
 import numpy as np
 from msgspec.structs import replace
 
@@ -15,7 +21,9 @@ from slotwise.service.reporting import explain_links, report_frontier, share_rat
 from slotwise.service.snapshot import NO_WISH, Wish
 from slotwise.service.views import Counters, LinkCounters
 
-__all__ = ["warm_up"]
+__all__ = ["PolicyCompiler", "warm_up"]
+
+_log = logging.getLogger(__name__)
 
 _TOY_LINKS = ("a", "b", "c", "d")
 
@@ -44,3 +52,53 @@ def warm_up(pool: PoolSettings) -> None:
     explain_links(toy, snapshot)
     report_frontier(toy, snapshot)
     share_rate(1, 2, 1)
+
+
+class PolicyCompiler:
+    """Compiles policies one after the other in a thread of its own, each once in a process.
+
+    `compiled` is called in that thread with the name of each policy that is ready.
+    """
+
+    def __init__(self, compiled: Callable[[str], None]) -> None:
+        self._compiled = compiled
+        self._lock = Lock()
+        self._asked: dict[str, Future[None]] = {}
+        self._ready: set[str] = set()
+        self._queue: SimpleQueue[PoolSettings] = SimpleQueue()
+        self._thread: Thread | None = None
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The policies that were asked for and are not ready yet."""
+        with self._lock:
+            return tuple(name for name, done in self._asked.items() if not done.done())
+
+    def is_ready(self, policy: str) -> bool:
+        """Say whether a policy's pages need no compiling any more."""
+        return policy in self._ready
+
+    def compile(self, pool: PoolSettings) -> Future[None]:
+        """Compile the policy of a pool, unless that was asked for before."""
+        with self._lock:
+            done = self._asked.get(pool.policy)
+            if done is None:
+                done = self._asked[pool.policy] = Future()
+                done.set_running_or_notify_cancel()  # whoever waits for it cannot cancel it
+                self._queue.put(pool)
+                if self._thread is None:
+                    # No pool of threads: those would be waited for when the process ends.
+                    self._thread = Thread(target=self._run, name="slotwise-compiling", daemon=True)
+                    self._thread.start()
+            return done
+
+    def _run(self) -> None:
+        while True:
+            pool = self._queue.get()
+            try:
+                warm_up(pool)
+            except Exception:  # the pool works all the same, or says itself what fails
+                _log.exception("compiling policy %s failed", pool.policy)
+            self._ready.add(pool.policy)
+            self._compiled(pool.policy)
+            self._asked[pool.policy].set_result(None)

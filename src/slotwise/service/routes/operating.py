@@ -39,7 +39,9 @@ async def readyz(context: ServiceContext, request: Request) -> Ready:
     if context.stopping:
         raise refuse("stopping", "send traffic elsewhere", retry_after_s=1)
     if not health.ready:
-        raise refuse("store-away", "the pools are not loaded yet", retry_after_s=1)
+        names = ", ".join(context.service.compiling)
+        detail = f"{names}: compiled once on a machine; pages come in the fallback order till then"
+        raise refuse("compiling", detail, retry_after_s=1)
     return Ready(health.ready, health.store_available)
 
 
@@ -79,7 +81,7 @@ OPERATIONS = (
         handler=readyz,
         scope=None,
         answer=Ready,
-        problems=("stopping",),
+        problems=("stopping", "compiling"),
         answer_example={"ready": True, "store_available": True},
     ),
     Operation(

@@ -79,7 +79,10 @@ async def _store(context: ServiceContext, request: Request, body: PoolBody) -> P
         pins=tuple(Pin(link_id=pin.link_id, position=pin.position) for pin in body.pins),
         allowed_hosts=body.allowed_hosts,
     )
-    stored = context.service.put_pool(settings, request.caller(), context.clock_us())
+    # Not on the loop: the check starts the policy, and one that is new may have to be compiled.
+    stored = await asyncio.to_thread(
+        context.service.put_pool, settings, request.caller(), context.clock_us()
+    )
     return _answer(context, await asyncio.wrap_future(stored))
 
 
