@@ -105,11 +105,10 @@ class RandomTaste(Popular):
     """A policy that draws what it believes, so that each choice is certain given its draw."""
 
     choose: ClassVar[Any] = staticmethod(choose_by_random_taste)
+    samples: ClassVar[bool] = True
 
 
 class TestSampling(PolicyContract):
-    samples = True
-
     def make_policy(self, problem: Problem) -> Policy:
         return RandomTaste()
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.policies import AnytimeConUCB, ConUCB, KLConUCB, Policy, SafeConUCB
+from slotwise.policies import (
+    AnytimeConUCB,
+    ConTS,
+    ConUCB,
+    KLConUCB,
+    Policy,
+    QueueKL,
+    QueueTS,
+    SafeConUCB,
+)
 from slotwise.problem import Problem
 from slotwise.testing import PolicyContract
 
@@ -35,6 +45,38 @@ class TestAnytimeConUCBWithDeficitFeedback(PolicyContract):
         return AnytimeConUCB(failure_probability=DELTA, deficit_feedback=True)
 
 
+class TestQueueKLWithMemory(PolicyContract):
+    def make_policy(self, problem: Problem) -> Policy:
+        return QueueKL(horizon=5, failure_probability=DELTA, memory=150)
+
+
+class QueueKLWithoutHorizon(QueueKL):
+    """Queue-KL that does not take the horizon of the problem either."""
+
+    def start(self, problem: Problem) -> Any:
+        return super().start(dataclasses.replace(problem, horizon=None))
+
+
+class TestQueueKLWithoutHorizon(PolicyContract):
+    def make_policy(self, problem: Problem) -> Policy:
+        return QueueKLWithoutHorizon()
+
+
+class TestConTSWithMemory(PolicyContract):
+    def make_policy(self, problem: Problem) -> Policy:
+        return ConTS(memory=150, deficit_feedback=True)
+
+
+class TestConTSWithFittedPrior(PolicyContract):
+    def make_policy(self, problem: Problem) -> Policy:
+        return ConTS(prior="fitted")
+
+
+class TestQueueTSWithFittedPriorAndMemory(PolicyContract):
+    def make_policy(self, problem: Problem) -> Policy:
+        return QueueTS(prior="fitted", memory=150)
+
+
 class TestSafeConUCBWithDeficitFeedback(PolicyContract):
     def make_policy(self, problem: Problem) -> Policy:
         return SafeConUCB(failure_probability=DELTA, deficit_feedback=True)
@@ -49,6 +91,12 @@ class TestSafeConUCBWithDeficitFeedback(PolicyContract):
         (KLConUCB, {"horizon": 0}, r"^`horizon` must be at least 1, got 0$"),
         (SafeConUCB, {"horizon": 2.5}, r"^`horizon` must be a whole number, got 2.5$"),
         (KLConUCB, {"memory": 1}, r"^`memory` must be at least 2, got 1$"),
+        (QueueKL, {"failure_probability": 2}, r"^`failure_probability` must be in"),
+        (QueueKL, {"horizon": -1}, r"^`horizon` must be at least 1, got -1$"),
+        (QueueTS, {"memory": 0}, r"^`memory` must be at least 2, got 0$"),
+        (QueueTS, {"prior": "flat"}, r'^`prior` must be "uniform" or "fitted", got \'flat\'$'),
+        (ConTS, {"prior": ""}, r'^`prior` must be "uniform" or "fitted"'),
+        (ConTS, {"memory": 2.5}, r"^`memory` must be a whole number, got 2.5$"),
     ],
 )
 def test_bad_settings_are_named(kind: Any, settings: dict[str, Any], message: str) -> None:

@@ -1,4 +1,6 @@
-"""Play every policy and solve some programs; print all of it, to compare two ways of running.
+"""Play the policies and solve some programs; print all of it, to compare two ways of running.
+
+Anytime-Con-UCB is left out: the two ways know the gamma function to different last digits.
 
 Run as a module it prints what `transcript()` returns as JSON.
 """
@@ -10,7 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.policies import CUCB, ConUCB, Exp3M, FixedMix, LExp, Policy, Uniform
+from slotwise.policies import (
+    CUCB,
+    ConTS,
+    ConUCB,
+    Exp3M,
+    FixedMix,
+    KLConUCB,
+    LExp,
+    Policy,
+    QueueKL,
+    QueueTS,
+    SafeConUCB,
+    Uniform,
+)
 from slotwise.problem import Problem
 from slotwise.selection import FloorProgram, Solution, dense_probabilities, solve
 from slotwise.selection.compiled import is_compiled
@@ -31,6 +46,11 @@ def policies(problem: Problem) -> dict[str, Policy]:
     return {
         "con-ucb": ConUCB(),
         "con-ucb, narrow": ConUCB(gamma_scale=1 / 2000),
+        "kl-con-ucb": KLConUCB(failure_probability=0.9, memory=90),
+        "safe-con-ucb": SafeConUCB(failure_probability=0.9),
+        "queue-kl": QueueKL(failure_probability=0.9),
+        "con-ts": ConTS(),
+        "queue-ts": QueueTS(prior="fitted"),
         "lexp": LExp(),
         "lexp, theta": LExp(parameters="theta"),
         "cucb": CUCB(),

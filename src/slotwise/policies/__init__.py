@@ -9,6 +9,7 @@ from typing import Any
 
 from slotwise.errors import InvalidInput, UnknownName
 from slotwise.policies.anytime_con_ucb import AnytimeConUCB
+from slotwise.policies.con_ts import ConTS
 from slotwise.policies.con_ucb import ConUCB
 from slotwise.policies.contract import Estimates, Policy, State
 from slotwise.policies.cucb import CUCB
@@ -17,6 +18,8 @@ from slotwise.policies.fixed_mix import FixedMix
 from slotwise.policies.kl_con_ucb import KLConUCB
 from slotwise.policies.lexp import LExp
 from slotwise.policies.paced_kl import PacedKL
+from slotwise.policies.queue_kl import QueueKL
+from slotwise.policies.queue_ts import QueueTS
 from slotwise.policies.safe_con_ucb import SafeConUCB
 from slotwise.policies.uniform import Uniform
 from slotwise.selection.compiled import compiled
@@ -25,6 +28,7 @@ __all__ = [
     "CUCB",
     "POLICIES",
     "AnytimeConUCB",
+    "ConTS",
     "ConUCB",
     "Estimates",
     "Exp3M",
@@ -33,6 +37,8 @@ __all__ = [
     "LExp",
     "PacedKL",
     "Policy",
+    "QueueKL",
+    "QueueTS",
     "SafeConUCB",
     "State",
     "Uniform",
@@ -49,6 +55,9 @@ POLICIES: dict[str, type[Policy]] = {
         KLConUCB,
         AnytimeConUCB,
         SafeConUCB,
+        QueueKL,
+        ConTS,
+        QueueTS,
         PacedKL,
         LExp,
         CUCB,

@@ -113,7 +113,7 @@ class AnytimeConUCB(DeficitPolicy):
     >>> state = policy.start(Problem(n_links=4, n_slots=2, click_floor=0.5))
     >>> AnytimeConUCB.learn(state, 0, np.array([2]), np.ones(1), np.full(1, 50.0), np.zeros(1))
     >>> state.program.clicks.round(3).tolist()
-    [1.0, 1.0, 0.189, 1.0]
+    [1.0, 1.0, 0.191, 1.0]
     """
 
     failure_probability: float = 0.01

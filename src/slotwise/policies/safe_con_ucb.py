@@ -131,7 +131,7 @@ class SafeConUCB(DeficitPolicy):
     >>> state = policy.start(Problem(n_links=4, n_slots=2, click_floor=0.5))
     >>> SafeConUCB.learn(state, 0, np.array([2]), np.ones(1), np.full(1, 90.0), np.full(1, 60.0))
     >>> state.careful.clicks.round(3).tolist(), state.hopeful.clicks.round(3).tolist()
-    ([0.0, 0.0, 0.407, 0.0], [1.0, 1.0, 0.871, 1.0])
+    ([0.0, 0.0, 0.381, 0.0], [1.0, 1.0, 0.885, 1.0])
     """
 
     horizon: int | None = None

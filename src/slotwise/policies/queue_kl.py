@@ -1,0 +1,202 @@
+"""Queue-KL: a queue for the floor, optimism for everything else."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from slotwise.errors import InvalidInput
+from slotwise.policies.checks import check_failure_probability, check_horizon
+from slotwise.policies.contract import Floats, Links
+from slotwise.policies.evidence import (
+    Evidence,
+    add_views,
+    check_memory,
+    count_rounds,
+    is_time_to_look_again,
+    new_evidence,
+    weight,
+)
+from slotwise.policies.queue import (
+    QueuePolicy,
+    Queues,
+    new_queues,
+    price_levels,
+    queue_outcomes,
+)
+from slotwise.problem import Problem
+from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.confidence import confidence_width, kl_upper
+from slotwise.selection.mix import Mix, new_mix
+from slotwise.selection.top_links import take_top_links
+from slotwise.selection.top_page import Search, new_search
+
+__all__ = ["QueueKL"]
+
+GROWTH = 0.1
+"""Where the width grows with time: by how much ln t grows before all bounds are widened."""
+
+WIDTH, NEXT_WIDER = 0, 1
+
+
+class QueueKLState(NamedTuple):
+    """Evidence, upper bounds per level and link, and the queues that weigh them.
+
+    `numbers` holds the width and the round in which it grows next; `longest_time` caps the time
+    that makes it grow, zero where the width is fixed.
+    """
+
+    n_slots: int
+    longest_time: float
+    evidence: Evidence
+    queues: Queues
+    bounds: Floats
+    score: Floats
+    numbers: Floats
+    search: Search
+    mix: Mix
+
+
+@hot
+def choose(state: QueueKLState, rng: np.random.Generator) -> None:
+    """Take the links with the largest worth; exact ties share their slots."""
+    queues, bounds, score = state.queues, state.bounds, state.score
+    price_levels(queues, state.evidence.rounds[0])
+    for link in range(len(score)):
+        score[link] = queues.worth[0] * bounds[0, link]
+    for level in range(1, len(bounds)):
+        if queues.worth[level] != 0.0:
+            for link in range(len(score)):
+                score[link] += queues.worth[level] * bounds[level, link]
+    take_top_links(score, bounds[0], 0.0, state.n_slots, state.search, state.mix)
+
+
+@inlined
+def _believe(state: QueueKLState, level: int, link: int) -> None:
+    evidence = state.evidence
+    left = weight(evidence, level, link)
+    total, n_views = left * evidence.sums[level, link], left * evidence.views[level, link]
+    state.bounds[level, link] = kl_upper(total, n_views, state.numbers[WIDTH])
+
+
+@hot
+def _widen(state: QueueKLState) -> bool:
+    """Let the width grow with the rounds settled; say whether it did.
+
+    Steps in ln t, rounded up, so that what is believed follows from the rounds alone.
+    """
+    if state.longest_time == 0.0 or state.evidence.rounds[0] < state.numbers[NEXT_WIDER]:
+        return False
+    time = min(1.0 + state.evidence.rounds[0], state.longest_time)
+    log_time = GROWTH * (1.0 + math.floor(math.log(time) / GROWTH))
+    state.numbers[WIDTH] = log_time + 3.0 * math.log(max(1.0, log_time))
+    state.numbers[NEXT_WIDER] = math.exp(log_time) - 1.0
+    if time >= state.longest_time:
+        state.numbers[NEXT_WIDER] = np.inf
+    return True
+
+
+@hot
+def look_again(state: QueueKLState) -> None:
+    """Work out every bound anew."""
+    _widen(state)
+    for level in range(len(state.bounds)):
+        for link in range(len(state.score)):
+            _believe(state, level, link)
+
+
+@hot
+def learn(
+    state: QueueKLState,
+    level: int,
+    links: Links,
+    probabilities: Floats,
+    views: Floats,
+    outcomes: Floats,
+) -> None:
+    """Count, move the bounds of the links counted, and let the queues grow or shrink."""
+    evidence = state.evidence
+    count_rounds(evidence, level, views)
+    queue_outcomes(state.queues, level, views, outcomes)
+    is_worth = state.queues.rewards[level] > 0.0
+    for floor in range(len(state.queues.levels)):
+        is_worth |= state.queues.levels[floor] == level
+    for k in range(len(links)):
+        add_views(evidence, level, links[k], views[k], outcomes[k])
+        if is_worth:
+            _believe(state, level, links[k])
+    is_faded = is_time_to_look_again(evidence, level)
+    if _widen(state) or is_faded:
+        look_again(state)
+
+
+@dataclass(frozen=True)
+class QueueKL(QueuePolicy):
+    """Queue-KL: show the links with the largest optimistic worth, clicks priced by the queue.
+
+        show the L largest  V U(revenue) + Q U(clicks),   Q <- [Q + floor - clicks of the page]+
+        U(sum, n) = max { q >= m : n kl(m, q) <= B },   m = sum / n,   V = sqrt(T)
+        B = ln(4 n_levels K T / delta);  without a horizon V = sqrt(t), B = ln t + 3 ln ln t
+
+    The shortfall never exceeds Q, which stays of the order of V; `knowledge(state)["queue"]`
+    reads it. Several floors have a queue each. There is no program to solve, so a round costs
+    little. With a horizon all bounds hold with probability 1 - delta; without one B is that of
+    KL-UCB (Garivier and Cappé 2011), rounded up in steps of 0.1 in ln t, and
+    `failure_probability` is not used.
+
+    Use it where the floor must be kept from the first minutes and decisions must be the same
+    for the same past. `memory`, in rounds, lets counts fade where rates drift (and t stop at
+    the memory). It learns from pages, not from counts: the order of rounds matters to a queue.
+
+    >>> from slotwise.problem import Problem
+    >>> policy = QueueKL()
+    >>> state = policy.start(Problem(n_links=4, n_slots=2, click_floor=0.5))
+    >>> QueueKL.learn(state, 0, np.array([2, 3]), np.ones(2), np.ones(2), np.zeros(2))
+    >>> policy.knowledge(state)["queue"].tolist()          # one page without a click
+    [0.5]
+    """
+
+    horizon: int | None = None
+    failure_probability: float = 0.01
+    memory: int | None = None
+
+    name: ClassVar[str] = "queue-kl"
+    choose: ClassVar[Any] = staticmethod(choose)
+    learn: ClassVar[Any] = staticmethod(learn)
+    look_again: ClassVar[Any] = staticmethod(look_again)
+
+    def __post_init__(self) -> None:
+        check_failure_probability(self.failure_probability)
+        check_horizon(self.horizon)
+        check_memory(self, self.memory)
+
+    def start(self, problem: Problem) -> QueueKLState:
+        """Return empty queues and bounds that nothing has lowered."""
+        if any(floor.rate > 0.0 for floor in problem.active_floors):
+            advice = "bounds of two levels say little about their ratio; queue-ts takes such floors"
+            rule = "empty for queue-kl"
+            raise InvalidInput.of("rate_floors", rule, dict(problem.rate_floors), advice)
+        horizon = self.horizon if self.horizon is not None else problem.horizon
+        longest = 0.0
+        width = 0.0
+        if horizon is not None:
+            delta = self.failure_probability
+            width = confidence_width(problem.n_links, horizon, delta, problem.n_levels)
+        else:
+            longest = math.inf if self.memory is None else float(self.memory)
+        state = QueueKLState(
+            n_slots=problem.n_slots,
+            longest_time=longest,
+            evidence=new_evidence(problem, self.memory),
+            queues=new_queues(problem, horizon),
+            bounds=np.ones((problem.n_levels, problem.n_links)),
+            score=np.zeros(problem.n_links),
+            numbers=np.array([width, 0.0]),
+            search=new_search(problem.n_links),
+            mix=new_mix(problem.n_links),
+        )
+        _widen(state)
+        return state

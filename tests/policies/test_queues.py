@@ -1,0 +1,107 @@
+"""Queue policies: the twin of Queue-KL, and what the queue promises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slotwise.errors import InvalidInput
+from slotwise.policies import QueueKL, QueueTS
+from slotwise.problem import Problem
+from tests.policies.playing import Visitors, draw, learn_page, play_both
+from tests.reference.queue_policies import QueueKLTwin
+
+
+def visitors_of(n_links: int) -> Visitors:
+    rng = np.random.default_rng(3)
+    click_rate = 0.1 + 0.8 * rng.random(n_links)
+    return Visitors(click_rate, 4.0 * np.exp(-4.0 * click_rate), seed=3)
+
+
+@pytest.mark.parametrize("horizon", [None, 6])
+@pytest.mark.parametrize(("n_links", "n_slots", "floor"), [(12, 3, 2.2), (25, 4, 3.0), (4, 4, 1.0)])
+def test_queue_kl(n_links: int, n_slots: int, floor: float, horizon: int | None) -> None:
+    twin = QueueKLTwin(n_links, n_slots, floor, horizon, 0.5)
+    policy = QueueKL(horizon=horizon, failure_probability=0.5)
+    problem = Problem(n_links, n_slots, floor)
+    longest = 0.0
+    for state, ours, theirs in play_both(policy, twin, problem, visitors_of(n_links), 200):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
+        assert state.queues.lengths[0] == pytest.approx(twin.Q, abs=1e-9)
+        longest = max(longest, twin.Q)
+    assert n_links == n_slots or longest > 5.0
+
+
+@settings(max_examples=60)
+@given(
+    kind=st.sampled_from([QueueKL, QueueTS]),
+    n_links=st.integers(1, 12),
+    share=st.floats(0.0, 0.99),
+    seed=st.integers(0, 2**32 - 1),
+    horizon=st.sampled_from([None, 1, 100]),
+    data=st.data(),
+)
+def test_the_shortfall_never_exceeds_the_queue(
+    kind: Any, n_links: int, share: float, seed: int, horizon: int | None, data: st.DataObject
+) -> None:
+    n_slots = data.draw(st.integers(1, n_links))
+    problem = Problem(n_links, n_slots, share * n_slots)
+    policy = kind(horizon=horizon)
+    state: Any = policy.start(problem)
+    rng = np.random.default_rng(seed)
+    visitors = Visitors(rng.random(n_links), np.ones(n_links), seed)
+    clicks = worst = 0.0
+    for page_number in range(1, 31):
+        kind.choose(state, rng)
+        page = visitors.answer(*draw(state, n_slots, rng))
+        learn_page(policy, state, page)
+        clicks += page.clicks.sum()
+        shortfall = problem.click_floor * page_number - clicks
+        worst = max(worst, shortfall)
+        if share > 0.0:
+            queue = policy.knowledge(state)["queue"][0]
+            assert max(0.0, shortfall) <= queue + 1e-9
+            assert queue <= worst + n_slots * page_number
+
+
+def test_several_floors_have_a_queue_each() -> None:
+    problem = Problem(
+        n_links=6,
+        n_slots=2,
+        levels=("click", "cart", "purchase"),
+        floors={"click": 0.5, "cart": 0.25},
+        rate_floors={"purchase": 0.5},
+    )
+    policy = QueueTS()
+    state: Any = policy.start(problem)
+    once, shown = np.ones(2), np.array([1, 4])
+    for level, outcomes in enumerate(([0.0, 0.0], [0.0, 0.0], [0.0, 0.0])):
+        QueueTS.learn(state, level, shown, once, once, np.array(outcomes))
+    assert policy.knowledge(state)["queue"].tolist() == [0.5, 0.25, 0.0]
+    for level, outcomes in enumerate(([1.0, 1.0], [1.0, 1.0], [0.0, 0.0])):
+        QueueTS.learn(state, level, shown, once, once, np.array(outcomes))
+    # two carts and no purchase: half of them are owed
+    assert policy.knowledge(state)["queue"].tolist() == [0.0, 0.0, 1.0]
+    QueueTS.choose(state, np.random.default_rng(1))
+    # a cart is worth the less the longer purchases are owed (V = 1 after two pages: sqrt(2))
+    assert state.queues.worth.tolist() == pytest.approx([0.0, -0.5 / 2**0.5, 1 + 1 / 2**0.5])
+
+
+def test_queue_kl_refuses_floors_on_rates() -> None:
+    problem = Problem(4, 2, levels=("click", "purchase"), rate_floors={"purchase": 0.5})
+    with pytest.raises(InvalidInput, match=r"^`rate_floors` must be empty for queue-kl"):
+        QueueKL().start(problem)
+
+
+def test_a_batch_counts_as_the_pages_it_is() -> None:
+    policy = QueueKL()
+    state: Any = policy.start(Problem(n_links=4, n_slots=2, click_floor=0.5))
+    views, clicks = np.array([30.0, 10.0]), np.array([6.0, 1.0])
+    QueueKL.learn(state, 0, np.array([0, 3]), np.ones(2), views, clicks)
+    # 40 views are 20 pages of two slots, which owe 10 clicks
+    assert policy.knowledge(state)["queue"].tolist() == [3.0]
+    assert policy.knowledge(state)["rounds"].tolist() == [20.0, 0.0]
