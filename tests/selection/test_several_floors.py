@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -270,3 +275,38 @@ def test_a_broken_rule_is_named(arguments: dict[str, Any], message: str) -> None
     right = {"value": [0.1, 0.2], "demands": [[0.3, 0.4]], "n_slots": 1, "floors": [0.1]}
     with pytest.raises(InvalidInput, match=message):
         solve_floors(**{**right, **arguments})
+
+
+INTERPRETED = """
+import json, sys
+from slotwise.selection import solve_floors
+found = [solve_floors(*program) for program in json.load(sys.stdin)]
+print(json.dumps([[one.status, one.value, one.probabilities.tolist()] for one in found]))
+"""
+
+
+def test_the_same_text_runs_interpreted() -> None:
+    rng = np.random.default_rng(8)
+    programs_as_lists = []
+    for kind in RATES:
+        value, demands = make_rates(kind, 14, 2, rng)
+        for floors in FLOORS:
+            asked = make_floors(floors, demands, 3, rng)
+            programs_as_lists.append([value.tolist(), demands.tolist(), 3, asked.tolist()])
+    root = Path(__file__).resolve().parent.parent.parent
+    finished = subprocess.run(
+        [sys.executable, "-W", "error", "-c", INTERPRETED],
+        input=json.dumps(programs_as_lists),
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(root / "src")},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == 0, finished.stderr
+    for program, (status, value_found, chances) in zip(
+        programs_as_lists, json.loads(finished.stdout), strict=True
+    ):
+        compiled = solve_floors(*program)
+        assert status == compiled.status
+        assert value_found == pytest.approx(compiled.value, abs=ACCURACY)
+        assert chances == pytest.approx(compiled.probabilities.tolist(), abs=ACCURACY)
