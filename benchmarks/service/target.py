@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 
 import msgspec
 
@@ -28,22 +29,38 @@ async def constant(context: ServiceContext, request: Request) -> Answer:
     return CONSTANT[size]
 
 
-OPERATION = Operation(
-    method="POST",
-    path="/constant/{size}",
-    name="constant",
-    summary="Answer a constant",
-    handler=constant,
-    scope="decide",
-    meter="decide",
-    answer=dict,
+async def cpu_seconds(context: ServiceContext, request: Request) -> float:
+    """Say how long all threads of this process have been computing."""
+    return time.process_time()
+
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/constant/{size}",
+        name="constant",
+        summary="Answer a constant",
+        handler=constant,
+        scope="decide",
+        meter="decide",
+        answer=dict,
+    ),
+    Operation(
+        method="GET",
+        path="/cpu-seconds",
+        name="cpu_seconds",
+        summary="Say how long the process has been computing",
+        handler=cpu_seconds,
+        scope="decide",
+        answer=float,
+    ),
 )
 
 
 def main() -> None:
     settings = msgspec.convert(json.loads(sys.argv[1]), Settings)
     tune_interpreter()
-    with BackgroundServer(settings, [OPERATION]) as server:
+    with BackgroundServer(settings, OPERATIONS) as server:
         print(json.dumps({"url": server.url, "key": server.admin_key}), flush=True)
         sys.stdin.read()
 

@@ -199,7 +199,9 @@ class App:
         self, operation: Operation | None, request: Request, status: int, seconds: float
     ) -> None:
         changes = operation is not None and operation.scope == "admin" and request.method != "GET"
-        if not (changes or status >= 400 or self._context.settings.log_requests == "all"):
+        is_probe = operation is not None and operation.name == "readyz"
+        notable = changes or (status >= 400 and not is_probe)
+        if not (notable or self._context.settings.log_requests == "all"):
             return
         self._context.log.info(
             "request",

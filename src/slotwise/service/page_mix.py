@@ -109,9 +109,9 @@ class PageMix:
         page = []
         rest, pins = iter(places), dict(self._pinned)
         for position in range(1, len(places) + len(pins) + 1):
-            place = None if position in pins else next(rest, None)
-            if place is not None:
-                page.append(ShownLink(link_ids[place], position, chances[place]))
+            free = None if position in pins else next(rest, None)
+            if free is not None:
+                page.append(ShownLink(link_ids[free], position, chances[free]))
             else:
                 # On a page shorter than asked for, the last pins move up.
                 link_id = pins.pop(position if position in pins else min(pins))
