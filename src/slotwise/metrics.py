@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotwise.errors import InvalidInput
+from slotwise.selection.confidence import paper_gamma
 
 __all__ = [
-    "PAPER_GAMMA",
     "Interval",
     "first_useful_round",
     "growth_exponent",
     "mean_interval",
-    "paper_gamma",
     "ratio",
     "regret",
     "shortfall",
@@ -33,9 +32,6 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-
-PAPER_GAMMA = 72.0
-"""The factor of the paper's γ = 72 ln(8KT/δ)."""
 
 
 class Interval(NamedTuple):
@@ -89,16 +85,6 @@ def ratio(reward: ArrayLike, violation: ArrayLike) -> Floats:
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(reward, np.float64) / np.asarray(violation, np.float64)
-
-
-def paper_gamma(n_links: int, n_rounds: int, failure_probability: float) -> float:
-    """Return the paper's γ = 72 ln(8KT/δ), which sets the width of Con-UCB's bounds.
-
-    >>> round(paper_gamma(271, 50_000, 0.01))
-    1664
-    """
-    _check_sizes(n_links, 1, n_rounds, failure_probability)
-    return PAPER_GAMMA * math.log(8 * n_links * n_rounds / failure_probability)
 
 
 def theorem_bound(

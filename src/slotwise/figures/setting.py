@@ -9,6 +9,7 @@ from typing import Any
 from slotwise import metrics
 from slotwise.errors import InvalidInput
 from slotwise.figures.style import readable
+from slotwise.selection.confidence import paper_gamma
 from slotwise.simulation.results import Results
 
 __all__ = ["Setting"]
@@ -167,7 +168,7 @@ class Setting:
         """How long Con-UCB's bounds stay at 1, beside how often a link can be shown at all."""
         config = self.config
         n_links, n_slots, n_rounds = (config[key] for key in ("n_links", "n_slots", "n_rounds"))
-        showings = 2 * metrics.paper_gamma(n_links, n_rounds, config["failure_probability"])
+        showings = 2 * paper_gamma(n_links, n_rounds, config["failure_probability"])
         share = n_slots * n_rounds / n_links
         verdict = "so many bounds never leave it" if share < showings else "so most can leave it"
         return (
