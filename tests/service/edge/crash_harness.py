@@ -76,6 +76,12 @@ class Server:
                 return found.group(1)
         raise AssertionError("the first start printed no key")
 
+    def wait_until_ready(self) -> None:
+        """Wait until the policies are compiled: long on a new machine."""
+        with httpx.Client(base_url=self.url, timeout=60) as client:
+            while client.get("/readyz").status_code != 200:
+                time.sleep(0.01)
+
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()

@@ -80,6 +80,7 @@ def run(cases: int, folder: Path, *, seed: int = 1, examples: int = 100) -> dict
     server = Server(folder / "fuzz.db", "--set", "calls_per_s=1e6", "--set", "clicks_per_s=1e6")
     try:
         key = server.admin_key()
+        server.wait_until_ready()
         prepare(server.url, key)
         sent = rounds = 0
         while sent < cases:
