@@ -8,6 +8,7 @@ Ids hold no `~`, and the signature no `.`, so the parts cannot run into each oth
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ __all__ = ["ClickToken", "PageSigner", "TokenSigner"]
 
 _BLOCK = 64
 _MAX_TOKEN_CHARS = 512
+_MAX_SEALED_CHARS = 30_000
 
 
 class ClickToken(NamedTuple):
@@ -119,3 +121,26 @@ link_id='l9')
             return None
         pool_id, decision_id, issued_at_ms, position, link_id = payload.split("~")
         return ClickToken(pool_id, decision_id, int(issued_at_ms), int(position), link_id)
+
+    def seal(self, payload: bytes) -> str:
+        """Return a text that carries a payload, readable by all and made by this signer only.
+
+        >>> signer = TokenSigner({"k1": b"0" * 32})
+        >>> sealed = signer.seal(b"a page")
+        >>> signer.unseal(sealed), signer.unseal(sealed[:-1] + "x"), signer.read(sealed)
+        (b'a page', None, None)
+        """
+        signed = f"s1.{self._key_id}.{base64.urlsafe_b64encode(payload).decode()}"
+        return f"{signed}.{self._mac(signed.encode())}"
+
+    def unseal(self, sealed: str) -> bytes | None:
+        """Return the payload of a text that this signer sealed, None for any other text."""
+        signed, _, signature = sealed.rpartition(".")
+        kind, _, rest = signed.partition(".")
+        key_id, _, payload = rest.partition(".")
+        mac = self._macs.get(key_id)
+        if kind != "s1" or mac is None or len(sealed) > _MAX_SEALED_CHARS or not sealed.isascii():
+            return None
+        if not hmac.compare_digest(mac(signed.encode("ascii")), signature):
+            return None
+        return base64.urlsafe_b64decode(payload)

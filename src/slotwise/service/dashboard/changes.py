@@ -94,6 +94,10 @@ def _shown(value: object) -> str:
     match value:
         case bool():
             return "yes" if value else "no"
+        case {"link_id": link_id, "position": position}:
+            return f"{link_id} at {position}"
+        case dict():
+            return ", ".join(f"{name} {_shown(one)}" for name, one in value.items()) or "none"
         case list():
             return ", ".join(map(_shown, value)) or "none"
         case None | "":

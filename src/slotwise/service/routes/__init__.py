@@ -16,6 +16,7 @@ from slotwise.service.routes import (
     redirect,
     reports,
 )
+from slotwise.service.snippet import routes as snippet
 
 __all__ = ["OPERATIONS", "PAGE_OPERATIONS"]
 
@@ -32,5 +33,5 @@ OPERATIONS: tuple[Operation, ...] = (
     *operating.OPERATIONS,
 )
 
-PAGE_OPERATIONS: tuple[Operation, ...] = (*dashboard.OPERATIONS,)
+PAGE_OPERATIONS: tuple[Operation, ...] = (*dashboard.OPERATIONS, *snippet.OPERATIONS)
 """What browsers load and ask for the service's own pages: no part of the described interface."""

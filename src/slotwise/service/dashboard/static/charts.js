@@ -24,7 +24,7 @@ async function draw(element, words, traces, layout, config = {}) {
     paper_bgcolor: "transparent",
     plot_bgcolor: "transparent",
     font: { color: ink, family: "system-ui, sans-serif", size: 12 },
-    legend: { orientation: "h", y: 1.15, x: 0 },
+    legend: { orientation: "h", yanchor: "bottom", y: 1.02, x: 0 },
     hovermode: "x unified",
     hoverlabel: { bgcolor: colour("card"), font: { color: colour("ink") } },
     dragmode: false,
@@ -50,7 +50,7 @@ function changeLines(pool) {
 }
 
 function timeAxis(pool) {
-  return { type: "date", range: [date(pool.starts_us[0]), date(pool.starts_us.at(-1) + pool.span_us)] };
+  return { type: "date", nticks: 5, tickangle: 0, range: [date(pool.starts_us[0]), date(pool.starts_us.at(-1) + pool.span_us)] };
 }
 
 // A span that has only begun, or hardly any pages, would draw noise that dwarfs the rest.
@@ -106,7 +106,7 @@ export function drawCost(element, pool, floor, gives) {
   const points = first && first.click_floor > 0 ? [{ ...first, click_floor: 0 }, ...pool.frontier] : pool.frontier;
   const traces = [
     {
-      name: "best possible", x: points.map((point) => point.click_floor), y: points.map((point) => scaled(point.revenue_micros)),
+      name: "best", x: points.map((point) => point.click_floor), y: points.map((point) => scaled(point.revenue_micros)),
       mode: "lines", line: { color: colour("main"), width: 2 },
     },
     { name: "now", x: [present[0]], y: [scaled(present[1])], mode: "markers", marker: { size: 11, color: colour("click") } },
@@ -140,7 +140,6 @@ export function drawHealth(element, pool) {
     yaxis: { domain: [0.7, 1] },
     yaxis2: { domain: [0.36, 0.64], rangemode: "tozero" },
     yaxis3: { domain: [0, 0.3], rangemode: "tozero" },
-    legend: { orientation: "h", y: 1.12, x: 0 },
   };
   const total = (name) => count([...sums.values()].reduce((sum, one) => sum + one[name], 0));
   const words = `Since ${time(pool.starts_us[0])}: ${total("views")} views, ${total("clicks")} clicks and ${total("sales")} sales, by the hour of the view.`;

@@ -180,7 +180,9 @@ function stepOf(most) {
 
 function showCost() {
   at("#cost .verdict").textContent = words.costing(pool);
-  at("#cost .slider").hidden = pool.frontier.length === 0;
+  const drawable = pool.frontier.length > 0 && words.isKnown(pool);
+  at("#cost .slider").hidden = at("#cost-chart").hidden = !drawable;
+  if (!drawable) return;
   const most = pool.frontier.at(-1)?.click_floor ?? 0;
   slider.max = most;
   slider.step = stepOf(most);
@@ -192,11 +194,6 @@ function showCost() {
 }
 
 function showOtherFloor() {
-  if (pool.frontier.length === 0) {
-    at("#cost-chart").hidden = true;
-    return;
-  }
-  at("#cost-chart").hidden = false;
   const floor = Math.min(Number(slider.value), pool.frontier.at(-1).click_floor);
   const gives = words.revenueAt(pool.frontier, floor);
   const text = words.otherFloor(pool, floor);

@@ -75,9 +75,12 @@ export function keeping(pool) {
   ];
 }
 
+export const isKnown = (pool) => pool.groups.some((group) => group.click_views > 0);
+
 export function costing(pool) {
   const price = pool.shadow_price_micros;
   if (pool.frontier.length === 0) return "The pool has no links, so there is nothing to choose from.";
+  if (!isKnown(pool)) return "Not known yet: no view has settled.";
   if (price === null) return "No page reaches the floor, so its cost cannot be told: pages bring all the clicks they can.";
   if (price === 0) return "Nothing at present: the pages that earn most keep the floor by themselves.";
   return `One more click per 100 views costs about ${money(price, pool.currency)} on those 100 views.`;

@@ -1,0 +1,139 @@
+"""A real Chromium against a real server; every page is watched for what it must not do."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+from slotwise.service.server import BackgroundServer
+from slotwise.service.settings import Settings
+from tests.browser.simulated_day import POOL, DayClock, links, play_day
+
+USER_AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/140.0 Safari/537.36"
+PICTURES = Path(".cache/screenshots")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert chromium, "these tests need Chromium; install it (as root: apt-get install chromium)"
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def clock() -> DayClock:
+    return DayClock()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, clock: DayClock) -> Iterator[BackgroundServer]:
+    store: Path = tmp_path_factory.mktemp("store") / "slotwise.db"
+    settings = Settings(
+        port=0, store=f"sqlite:///{store}", seed=1, calls_per_s=1e6, fold_every_s=3600
+    )
+    with BackgroundServer(settings, clock_us=clock) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def admin(server: BackgroundServer) -> Iterator[httpx.Client]:
+    headers = {"authorization": f"Bearer {server.admin_key}"}
+    with httpx.Client(base_url=server.url, headers=headers, timeout=120) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def day(server: BackgroundServer, admin: httpx.Client, clock: DayClock) -> str:
+    """Return a pool that has had a day of visitors."""
+    admin.put("/v1/pools/day", json=POOL).raise_for_status()
+    admin.post("/v1/pools/day/links:batch", json={"links": links(8)}).raise_for_status()
+    play_day(server, admin, clock, "day")
+    return "day"
+
+
+class Watched:
+    """Opens pages that ask nobody but the server and report no error."""
+
+    def __init__(self, browser: Browser, server: BackgroundServer) -> None:
+        self._browser = browser
+        self._server = server
+        self._opened: list[Page] = []
+        self.errors: list[str] = []
+        self.allowed_errors: tuple[str, ...] = ()
+
+    def page(self, *, width: int = 1280, dark: bool = False) -> Page:
+        context = self._browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if dark else "light",
+            user_agent=USER_AGENT,
+            locale="en-GB",
+            timezone_id="UTC",
+        )
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("pageerror", lambda error: self.errors.append(f"error: {error}"))
+        page.on("console", self._hear)
+        page.on("request", lambda request: self._check(request.url))
+        self._opened.append(page)
+        return page
+
+    def _hear(self, said: ConsoleMessage) -> None:
+        if said.type in ("error", "warning"):
+            self.errors.append(said.text)
+
+    def _check(self, url: str) -> None:
+        if not url.startswith((self._server.url, "data:", "blob:")):
+            self.errors.append(f"asked another address: {url}")
+
+    def open(self, pool_id: str, *, width: int = 1280, dark: bool = False) -> Page:
+        page = self.page(width=width, dark=dark)
+        page.goto(f"{self._server.url}/?pool={pool_id}")
+        page.wait_for_function("document.querySelector('#freshness').textContent !== ''")
+        return page
+
+    def close(self) -> None:
+        for page in self._opened:
+            page.context.close()
+        wrong = [
+            error for error in self.errors if not any(one in error for one in self.allowed_errors)
+        ]
+        assert not wrong, wrong
+
+
+@pytest.fixture
+def watched(browser: Browser, server: BackgroundServer) -> Iterator[Watched]:
+    watched = Watched(browser, server)
+    yield watched
+    watched.close()
+
+
+@pytest.fixture(scope="session")
+def keep_picture() -> Callable[[Page, str], None]:
+    """Write a picture of the whole page, for people to look at."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+
+    def keep(page: Page, name: str) -> None:
+        page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
+
+    return keep

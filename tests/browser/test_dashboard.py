@@ -1,0 +1,300 @@
+"""The dashboard in a real browser: a day of a pool, panel by panel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from slotwise.service.server import BackgroundServer
+from tests.browser.conftest import Watched
+from tests.browser.simulated_day import POOL, links
+
+KeepPicture = Callable[[Page, str], None]
+HOSTILE = [
+    "<img src=x onerror=\"document.title='hacked'\">",
+    "</td></table><script>document.title='hacked'</script>",
+    "=HYPERLINK(1)\u202e evil",
+    "&lt;b&gt; \"quoted\" 'name'",
+]
+
+
+def wait_for_charts(page: Page) -> None:
+    for chart in ("earning", "floor", "cost", "health"):
+        expect(page.locator(f"#{chart}-chart .main-svg").first).to_be_visible()
+    expect(page.locator("tr[data-link] .spark .main-svg").first).to_be_visible()
+
+
+def names(page: Page) -> list[str]:
+    return page.locator("td.name b").all_text_contents()
+
+
+def assert_accessible(page: Page) -> None:
+    found = Axe().run(page).response["violations"]
+    assert not [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found]
+
+
+@pytest.fixture
+def opened(watched: Watched, day: str) -> Page:
+    page = watched.open(day)
+    wait_for_charts(page)
+    return page
+
+
+def test_every_panel_tells_the_day_in_words(
+    opened: Page, admin: httpx.Client, day: str, keep_picture: KeepPicture
+) -> None:
+    stats = admin.get(f"/v1/pools/{day}/stats").json()
+    groups = {group["group"]: group for group in stats["groups"]}
+    for name in ("policy", "holdout"):
+        per_thousand = groups[name]["revenue_per_view_micros"]["mean"] / 1000
+        expect(opened.locator("#earning .tiles")).to_contain_text(f"€{per_thousand:,.2f}")
+    expect(opened.locator("#earning .verdict")).to_contain_text("against random pages")
+    expect(opened.locator("#earning .tiles")).to_contain_text("settled or not")
+    expect(opened.locator("#floor .badge")).to_have_text(stats["floor"]["status"])
+    expect(opened.locator("#floor .words")).to_contain_text("the floor is 0.50")
+    price = stats["shadow_price_micros"] / 1e6
+    expect(opened.locator("#cost .verdict")).to_contain_text(
+        f"One more click per 100 views costs about €{price:.2f}"
+    )
+    expect(opened.locator("#links-found")).to_have_text("8 links")
+    expect(opened.locator("#health .facts")).to_contain_text("99 of 100 within")
+    expect(opened.locator("#change-list")).to_contain_text("click floor 0.45 → 0.5")
+    expect(opened.locator("#change-list")).to_contain_text("added 8 links")
+    expect(opened.locator("#start")).to_be_hidden()
+    assert opened.evaluate("document.documentElement.scrollWidth") <= 1280
+    keep_picture(opened, "day")
+    assert_accessible(opened)
+
+
+def test_a_change_of_settings_is_drawn_on_the_charts(opened: Page) -> None:
+    lines = opened.locator("#floor-chart .shapelayer path")
+    assert lines.count() >= 1
+
+
+def test_the_slider_tells_what_another_floor_gives(
+    opened: Page, admin: httpx.Client, day: str
+) -> None:
+    slider, gives = opened.locator("#other-floor"), opened.locator("#other-floor-gives")
+    expect(gives).to_contain_text("A floor of 0.50 clicks a view would give about")
+    expect(gives).to_contain_text("by present estimates")
+    most_revenue = admin.get(f"/v1/pools/{day}/frontier").json()["points"][0]["revenue_micros"]
+    slider.focus()
+    slider.press("Home")
+    expect(gives).to_contain_text("A floor of 0.00 clicks a view would give about")
+    expect(gives).to_contain_text(f"€{most_revenue / 1000:,.2f} per 1,000 views")
+    expect(gives).to_contain_text("more than the present floor")
+    slider.press("End")
+    expect(gives).to_contain_text("less than the present floor")
+
+
+def test_links_are_sorted_found_and_paged(opened: Page) -> None:
+    header = opened.get_by_role("columnheader", name="Clicks a view")
+    header.get_by_role("button").click()
+    expect(header).to_have_attribute("aria-sort", "descending")
+    expect(opened.locator("td.name b").first).to_have_text("Offer 0")
+    header.get_by_role("button").click()
+    expect(header).to_have_attribute("aria-sort", "ascending")
+    expect(opened.locator("td.name b").last).to_have_text("Offer 0")
+    opened.locator("#find").fill("offer 3")
+    expect(opened.locator("#links-found")).to_have_text("1 of 8 links")
+    assert names(opened) == ["Offer 3"]
+    opened.locator("#find").fill("")
+    expect(opened.locator("#links-found")).to_have_text("8 links")
+    opened.locator("#role").select_option("retired")
+    expect(opened.locator("#links-found")).to_have_text("0 of 8 links")
+
+
+def test_a_link_is_retired_pinned_and_brought_back(
+    opened: Page, watched: Watched, server: BackgroundServer, admin: httpx.Client, day: str
+) -> None:
+    watched.allowed_errors = ("401",)
+    row = opened.locator('tr[data-link="l7"]')
+    dialog = opened.locator("#ask")
+    row.get_by_role("button", name="Retire Offer 7").click()
+    opened.locator("#ask-key").fill("sw_ak_wrong")
+    dialog.get_by_role("button", name="Retire").click()
+    expect(opened.locator("#ask-answer")).to_have_text("the key is wrong or revoked")
+    opened.locator("#ask-key").fill(server.admin_key)
+    dialog.get_by_role("button", name="Retire").click()
+    expect(row.locator(".badge")).to_have_text("retired")
+    assert admin.get(f"/v1/pools/{day}/links/l7").json()["retired"]
+
+    row.get_by_role("button", name="Bring back Offer 7").click()
+    expect(opened.locator("#ask-key")).to_be_hidden()
+    dialog.get_by_role("button", name="Bring back").click()
+    expect(row.get_by_role("button", name="Pin Offer 7")).to_be_visible()
+
+    row.get_by_role("button", name="Pin Offer 7").click()
+    opened.locator("#ask-position").fill("2")
+    dialog.get_by_role("button", name="Pin").click()
+    expect(row).to_contain_text("pinned at position 2")
+    expect(row.locator("td[data-label='On pages']")).to_have_text("100%")
+    shown = admin.post(f"/v1/pools/{day}/decide").json()["links"]
+    assert shown[1]["link_id"] == "l7"
+
+    row.get_by_role("button", name="Unpin Offer 7").click()
+    dialog.get_by_role("button", name="Unpin").click()
+    expect(row).not_to_contain_text("pinned at position")
+    stored = opened.evaluate(
+        "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
+    )
+    assert "sw_ak" not in stored
+
+
+def test_the_page_updates_by_itself(
+    opened: Page, admin: httpx.Client, day: str, watched: Watched
+) -> None:
+    title = "Just renamed"
+    admin.patch(f"/v1/pools/{day}/links/l6", json={"title": title}).raise_for_status()
+    expect(opened.locator('tr[data-link="l6"] b')).to_have_text(title)
+
+
+def test_an_empty_pool_shows_the_snippet_and_ticks_what_arrives(
+    watched: Watched,
+    server: BackgroundServer,
+    admin: httpx.Client,
+    keep_picture: KeepPicture,
+) -> None:
+    admin.put("/v1/pools/empty", json=POOL).raise_for_status()
+    page = watched.open("empty")
+    expect(page.locator("#snippet")).to_contain_text('<ul data-slotwise-pool="empty"')
+    expect(page.locator("#snippet")).to_contain_text(f"{server.url}/slotwise.js")
+    expect(page.locator("#checklist .done")).to_have_count(0)
+    expect(page.locator("#floor .words")).to_have_text("The pool has no links.")
+    keep_picture(page, "empty")
+    assert_accessible(page)
+    admin.post("/v1/pools/empty/links:batch", json={"links": links(4)}).raise_for_status()
+    decision = admin.post("/v1/pools/empty/decide").json()
+    expect(page.locator("#first-view")).to_have_class("done")
+    named = {"decision_id": decision["decision_id"], "link_id": decision["links"][0]["link_id"]}
+    admin.post("/v1/events", json={"type": "click", **named}).raise_for_status()
+    expect(page.locator("#first-click")).to_have_class("done")
+    sale = {"conversion_id": "first", "revenue_micros": 1_000_000, "currency": "EUR"}
+    admin.post("/v1/events", json={"type": "conversion", **named, **sale}).raise_for_status()
+    expect(page.locator("#start")).to_be_hidden()
+
+
+def test_an_infeasible_floor_says_what_to_do(
+    watched: Watched, admin: httpx.Client, day: str, keep_picture: KeepPicture
+) -> None:
+    before = admin.get(f"/v1/pools/{day}").json()["click_floor"]
+    admin.patch(f"/v1/pools/{day}", json={"click_floor": 2.5}).raise_for_status()
+    try:
+        page = watched.open(day)
+        wait_for_charts(page)
+        expect(page.locator("#floor .badge")).to_have_text("infeasible")
+        expect(page.locator("#floor .advice")).to_contain_text(
+            re.compile(r"Lower the floor to 0\.\d")
+        )
+        expect(page.locator("#cost .verdict")).to_contain_text("No page reaches the floor")
+        keep_picture(page, "infeasible")
+    finally:
+        admin.patch(f"/v1/pools/{day}", json={"click_floor": before}).raise_for_status()
+
+
+def test_hostile_names_are_text(
+    watched: Watched, admin: httpx.Client, keep_picture: KeepPicture
+) -> None:
+    admin.put("/v1/pools/hostile", json=POOL).raise_for_status()
+    hostile = [
+        {"link_id": f"h{n}", "url": "https://shop.example/?q='%22onload=", "title": title}
+        for n, title in enumerate(HOSTILE)
+    ]
+    admin.post("/v1/pools/hostile/links:batch", json={"links": hostile}).raise_for_status()
+    page = watched.open("hostile")
+    expect(page.locator("td.name b")).to_have_count(len(HOSTILE))
+    assert sorted(names(page)) == sorted(HOSTILE)
+    assert page.locator("#links img, #links script, #links a, #changes img").count() == 0
+    assert page.title() == "hostile · slotwise"
+    keep_picture(page, "hostile")
+
+
+def test_a_store_that_goes_away_is_told_and_comes_back(
+    watched: Watched, server: BackgroundServer, day: str, keep_picture: KeepPicture
+) -> None:
+    watched.allowed_errors = ("503",)
+    page = watched.open(day)
+    store = server.context.service._store
+    with pytest.MonkeyPatch.context() as patch:
+        from slotwise.service.errors import StoreUnavailable
+
+        def away(*arguments: object) -> None:
+            raise StoreUnavailable("the store is away: the disk is gone")
+
+        patch.setattr(store, "reading", away)
+        expect(page.locator("#trouble")).to_contain_text("The store does not answer")
+        expect(page.locator("#trouble")).to_contain_text("The figures below are those of")
+        expect(page.locator("#figures")).to_be_visible()
+        keep_picture(page, "store-away")
+    expect(page.locator("#trouble")).to_be_hidden()
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_it_fits_a_phone(watched: Watched, day: str, keep_picture: KeepPicture, dark: bool) -> None:
+    page = watched.open(day, width=320, dark=dark)
+    wait_for_charts(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    keep_picture(page, "phone-dark" if dark else "phone")
+    assert_accessible(page)
+
+
+def test_it_is_dark_where_people_want_it_dark(
+    watched: Watched, day: str, keep_picture: KeepPicture
+) -> None:
+    page = watched.open(day, dark=True)
+    wait_for_charts(page)
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert all(int(part) < 64 for part in re.findall(r"\d+", background))
+    keep_picture(page, "dark")
+    assert_accessible(page)
+
+
+def test_the_keyboard_reaches_everything(opened: Page) -> None:
+    reached = set()
+    for _ in range(60):
+        opened.keyboard.press("Tab")
+        reached.add(
+            opened.evaluate("document.activeElement.id || document.activeElement.textContent")
+        )
+    assert {"pool", "other-floor", "find", "role", "Clicks a view", "Retire", "Pin"} <= reached
+    assert "change-list" in reached
+
+
+def test_ten_thousand_links_stay_usable(watched: Watched, admin: httpx.Client) -> None:
+    admin.put("/v1/pools/big", json=POOL | {"policy": {"name": "uniform"}}).raise_for_status()
+    many = links(10_000)
+    for start in range(0, len(many), 1000):
+        batch = {"links": many[start : start + 1000]}
+        admin.post("/v1/pools/big/links:batch", json=batch).raise_for_status()
+    page = watched.open("big")
+    expect(page.locator("#links-found")).to_have_text("10,000 links")
+    assert page.locator("tr[data-link]").count() == 20
+    page.locator("#find").fill("offer 9999")
+    expect(page.locator("#links-found")).to_have_text("1 of 10,000 links")
+    page.locator("#find").fill("")
+    page.get_by_role("button", name="Later").click()
+    expect(page.locator("#page-number")).to_have_text("21 to 40")
+
+
+def test_without_loopback_the_page_asks_for_a_read_key(
+    watched: Watched, server: BackgroundServer, admin: httpx.Client, day: str
+) -> None:
+    watched.allowed_errors = ("401",)
+    key = admin.post("/v1/keys", json={"scopes": ["read"]}).json()["key"]
+    page = watched.page()
+    page.set_extra_http_headers({"x-forwarded-for": "203.0.113.9"})
+    page.goto(f"{server.url}/?pool={day}")
+    expect(page.locator("#read-key-form")).to_be_visible()
+    expect(page.locator("#figures")).to_be_hidden()
+    page.locator("#read-key").fill("sw_rk_wrong")
+    page.get_by_role("button", name="Show the figures").click()
+    expect(page.locator("#read-key-answer")).to_have_text("the key is wrong or revoked")
+    page.locator("#read-key").fill(key)
+    page.get_by_role("button", name="Show the figures").click()
+    expect(page.locator("#figures")).to_be_visible()
+    assert_accessible(page)

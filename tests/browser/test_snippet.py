@@ -1,0 +1,229 @@
+"""The script on a shop's page, in a real browser, from another origin than the service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from slotwise.service.server import BackgroundServer
+from tests.browser.conftest import USER_AGENT
+from tests.browser.simulated_day import POOL
+
+PAGE = """<!doctype html><html lang="en"><title>Shop</title>
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; script-src {service}; connect-src {service}">
+<body><div>{above}</div>
+<ul data-slotwise-pool="{pool}" data-slotwise-slots="3" data-slotwise-key="{key}">
+<li class="tile"><a class="name" href="/own">Our own link</a></li></ul>
+<script src="{service}/slotwise.js"></script>"""
+
+
+class Shop:
+    """A shop on its own port; `html` is its page, every other address a product."""
+
+    def __init__(self) -> None:
+        shop = self
+        self.html = ""
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = shop.html if self.path == "/" else "<title>Product</title>"
+                self.send_response(200)
+                self.send_header("content-type", "text/html; charset=utf-8")
+                self.end_headers()
+                self.wfile.write(body.encode())
+
+            def log_message(self, format: str, *arguments: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.host = f"127.0.0.1:{self._server.server_port}"
+        self._thread = Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Shop]:
+    shop = Shop()
+    yield shop
+    shop.close()
+
+
+class Visit:
+    """One visitor's tab on the shop's page, and what the script sent."""
+
+    def __init__(self, page: Page, shop: Shop, pool_id: str) -> None:
+        self.page = page
+        self.shop = shop
+        self.pool_id = pool_id
+        self.views: list[str] = []
+        page.set_default_timeout(10_000)
+        page.on("request", self._note)
+        page.clock.install(time=0)
+        page.clock.pause_at(1000)
+
+    def _note(self, request: Any) -> None:
+        if "/v/s1." in request.url:
+            self.views.append(request.url)
+
+    def load(self) -> None:
+        self.page.goto(f"http://{self.shop.host}/")
+
+    def stay_until_seen(self) -> None:
+        """Let time pass; the browser tells the script what is in sight when it draws a frame."""
+        for _ in range(100):
+            self.page.clock.run_for(200)
+            if self.views:
+                return
+
+    @property
+    def anchors(self) -> Any:
+        return self.page.locator("ul a")
+
+
+@pytest.fixture
+def visit(
+    browser: Browser,
+    server: BackgroundServer,
+    admin: httpx.Client,
+    shop: Shop,
+    request: pytest.FixtureRequest,
+) -> Iterator[Visit]:
+    """Return a visit to a page whose list stands at the top; `above` pushes it down."""
+    pool_id = f"shop-{abs(hash(request.node.name)) % 10**8}"
+    settings = POOL | {"allowed_hosts": [shop.host], "holdout": 0.0}
+    settings["policy"] = {"name": "uniform", "settings": {}}
+    admin.put(f"/v1/pools/{pool_id}", json=settings).raise_for_status()
+    offered = [
+        {"link_id": f"l{n}", "url": f"http://{shop.host}/product/{n}", "title": f"<b>Offer {n}"}
+        for n in range(5)
+    ]
+    admin.post(f"/v1/pools/{pool_id}/links:batch", json={"links": offered}).raise_for_status()
+    key = admin.post("/v1/keys", json={"scopes": ["decide"]}).json()["key"]
+    above = "<br>" * getattr(request, "param", 0)
+    shop.html = PAGE.format(service=server.url, pool=pool_id, key=key, above=above)
+    context = browser.new_context(user_agent=USER_AGENT, viewport={"width": 800, "height": 600})
+    yield Visit(context.new_page(), shop, pool_id)
+    context.close()
+
+
+def rounds(admin: httpx.Client, pool_id: str) -> list[dict[str, Any]]:
+    lines = admin.get(f"/v1/pools/{pool_id}/export").text.splitlines()
+    return [httpx.Response(200, text=line).json() for line in lines]
+
+
+def views_of(server: BackgroundServer, admin: httpx.Client, pool_id: str) -> int:
+    server.context.service.flush().result()
+    return len(rounds(admin, pool_id))
+
+
+def test_the_list_is_filled_with_chosen_links_as_text(visit: Visit) -> None:
+    visit.load()
+    expect(visit.anchors).to_have_count(3)
+    for text in visit.anchors.all_text_contents():
+        assert text.startswith("<b>Offer ")
+    expect(visit.page.locator("ul li.tile a.name")).to_have_count(3)
+    assert visit.page.evaluate("document.cookie") == ""
+
+
+def test_a_view_counts_once_after_a_second_in_sight(
+    visit: Visit, server: BackgroundServer, admin: httpx.Client
+) -> None:
+    visit.load()
+    expect(visit.anchors).to_have_count(3)
+    visit.page.clock.run_for(900)
+    assert views_of(server, admin, visit.pool_id) == 0
+    with visit.page.expect_response("**/v/s1.*") as sent:
+        visit.stay_until_seen()
+    assert sent.value.status == 204
+    assert views_of(server, admin, visit.pool_id) == 1
+    visit.page.clock.run_for(60_000)
+    assert len(visit.views) == 1
+    again = httpx.post(visit.views[0], headers={"user-agent": USER_AGENT})
+    assert again.status_code == 204
+    assert views_of(server, admin, visit.pool_id) == 1
+
+
+@pytest.mark.parametrize("visit", [80], indirect=True)
+def test_a_list_below_the_fold_counts_when_it_is_scrolled_to(
+    visit: Visit, server: BackgroundServer, admin: httpx.Client
+) -> None:
+    visit.load()
+    expect(visit.anchors).to_have_count(3)
+    visit.page.clock.run_for(5_000)
+    assert views_of(server, admin, visit.pool_id) == 0
+    visit.page.locator("ul").scroll_into_view_if_needed()
+    with visit.page.expect_response("**/v/s1.*"):
+        visit.stay_until_seen()
+    assert views_of(server, admin, visit.pool_id) == 1
+
+
+def test_a_quick_click_counts_one_view_and_one_click(
+    visit: Visit, server: BackgroundServer, admin: httpx.Client
+) -> None:
+    visit.load()
+    expect(visit.anchors).to_have_count(3)
+    decision_id = visit.page.locator("ul").get_attribute("data-slotwise-decision")
+    with visit.page.expect_response("**/v/s1.*"):
+        visit.anchors.first.click()
+    visit.page.wait_for_url("**/product/*")
+    assert views_of(server, admin, visit.pool_id) == 1
+    report = admin.get(f"/v1/decisions/{decision_id}").json()
+    assert len(report["clicked"]) == 1
+    assert [event["type"] for event in report["received"]] == ["click"]
+    visit.page.go_back()
+    assert views_of(server, admin, visit.pool_id) == 1
+
+
+def test_a_dead_service_leaves_the_pages_own_links(visit: Visit) -> None:
+    visit.page.route("**/page?*", lambda route: route.abort())
+    visit.load()
+    expect(visit.anchors).to_have_text("Our own link")
+    expect(visit.page.locator("ul")).to_be_visible()
+
+
+def test_a_slow_service_is_waited_for_150_ms(visit: Visit) -> None:
+    held: list[Route] = []
+    visit.page.route("**/page?*", lambda route: held.append(route))
+    with visit.page.expect_request("**/page?*"):
+        visit.load()
+    expect(visit.page.locator("ul")).to_be_hidden()
+    visit.page.clock.run_for(140)
+    expect(visit.page.locator("ul")).to_be_hidden()
+    visit.page.clock.run_for(20)
+    expect(visit.page.locator("ul")).to_be_visible()
+    expect(visit.anchors).to_have_text("Our own link")
+
+
+@pytest.mark.parametrize(
+    "answer", ['{"links": [{"click_url": "javascript:alert(1)"}]}', "{", "[]", '{"links": []}']
+)
+def test_an_odd_answer_leaves_the_pages_own_links(visit: Visit, answer: str) -> None:
+    headers = {"access-control-allow-origin": "*"}
+    visit.page.route("**/page?*", lambda route: route.fulfill(body=answer, headers=headers))
+    with visit.page.expect_response("**/page?*"):
+        visit.load()
+    expect(visit.page.locator("ul")).to_be_visible()
+    expect(visit.anchors).to_have_text("Our own link")
+
+
+def test_a_page_of_another_host_gets_nothing(
+    visit: Visit, server: BackgroundServer, admin: httpx.Client
+) -> None:
+    visit.shop.html = visit.shop.html.replace(visit.pool_id, "elsewhere")
+    settings = POOL | {"policy": {"name": "uniform", "settings": {}}}
+    admin.put("/v1/pools/elsewhere", json=settings).raise_for_status()
+    visit.load()
+    expect(visit.page.locator("ul")).to_be_visible()
+    expect(visit.anchors).to_have_text("Our own link")
