@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies import Policy, make_policy
+from slotwise.policies.sampling import average_probabilities
 from slotwise.problem import Problem
-from slotwise.selection.mix import dense_probabilities
 from slotwise.service.attribution import attribute
 from slotwise.service.estimates import LinkCounts
 from slotwise.service.records import PoolSettings
@@ -21,9 +21,6 @@ __all__ = ["PolicyRun", "RunState", "needs_only_counts", "policy_of", "problem_o
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
-
-SAME_DRAWS = 4
-"""A policy that answers the same this many times in a row does not draw at all."""
 
 
 def policy_of(pool: PoolSettings) -> Policy:
@@ -136,21 +133,12 @@ class PolicyRun:
         )
 
     def probabilities(self, rng: np.random.Generator, n_draws: int) -> Floats:
-        """Return the average page over many draws, or the page itself if it is always the same.
+        """Return the average page over many draws; one is enough for a policy that does not sample.
 
         The average is what is rounded and logged, so the logged propensity is exact also for a
         policy whose every page is certain given its draw.
         """
-        first = self._draw(rng)
-        total = first.copy()
-        all_same = True
-        for done in range(1, n_draws):
-            drawn = self._draw(rng)
-            total += drawn
-            all_same = all_same and bool(np.array_equal(drawn, first))
-            if all_same and done + 1 >= SAME_DRAWS:
-                return first
-        return (total / n_draws).clip(0.0, 1.0)
+        return average_probabilities(self.policy, self._state, rng, n_draws)
 
     def knowledge(self) -> dict[str, tuple[tuple[int, ...], bytes]]:
         """Return what is known as plain bytes."""
@@ -174,7 +162,3 @@ class PolicyRun:
             for name, (shape, stored) in arrays.items()
         }
         return cls(policy, problem, link_ids, policy.restore(problem, knowledge))
-
-    def _draw(self, rng: np.random.Generator) -> Floats:
-        type(self.policy).choose(self._state, rng)
-        return dense_probabilities(self._state.mix)

@@ -7,9 +7,9 @@ takes a fraction of a second. Either way no page view should wait for it.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from queue import SimpleQueue
 from threading import Lock, Thread
 
 import numpy as np
@@ -65,7 +65,7 @@ class PolicyCompiler:
         self._lock = Lock()
         self._asked: dict[str, Future[None]] = {}
         self._ready: set[str] = set()
-        self._queue: SimpleQueue[PoolSettings] = SimpleQueue()
+        self._queue: deque[PoolSettings] = deque()
         self._thread: Thread | None = None
 
     @property
@@ -85,7 +85,7 @@ class PolicyCompiler:
             if done is None:
                 done = self._asked[pool.policy] = Future()
                 done.set_running_or_notify_cancel()  # whoever waits for it cannot cancel it
-                self._queue.put(pool)
+                self._queue.append(pool)
                 if self._thread is None:
                     # No pool of threads: those would be waited for when the process ends.
                     self._thread = Thread(target=self._run, name="slotwise-compiling", daemon=True)
@@ -94,7 +94,11 @@ class PolicyCompiler:
 
     def _run(self) -> None:
         while True:
-            pool = self._queue.get()
+            with self._lock:
+                if not self._queue:
+                    self._thread = None
+                    return
+                pool = self._queue.popleft()
             try:
                 warm_up(pool)
             except Exception:  # the pool works all the same, or says itself what fails

@@ -33,6 +33,7 @@ def learn(state: SamplingState, *_: object) -> None:
 @dataclass(frozen=True)
 class SamplingPolicy(Policy):
     name: ClassVar[str] = "sampling"
+    samples: ClassVar[bool] = True
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
 

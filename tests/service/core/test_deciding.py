@@ -250,7 +250,7 @@ def test_decide_answers_from_its_snapshot_while_the_store_is_away(
     page = service.decide("home", FAR + 1)
     assert (len(page.shown), page.policy_version) == (2, version)
     with pytest.raises(StoreUnavailable):
-        service.submit_events([click("l1", page.decision_id)], FAR + 2).result(10)
+        service.submit_events([click("l1", page.decision_id)], FAR + 2).result(600)
     with pytest.raises(StoreUnavailable):
         service.learn(FAR + 3)
     assert not service.health().store_available
@@ -259,5 +259,5 @@ def test_decide_answers_from_its_snapshot_while_the_store_is_away(
     while not service.health().store_available:
         service.commit_waiting()
     assert service.decision(page.decision_id).decision.shown == page.shown
-    outcome = service.submit_events([conversion(decision_id=page.decision_id)], FAR + 5).result(10)
+    outcome = service.submit_events([conversion(decision_id=page.decision_id)], FAR + 5).result(600)
     assert outcome[0].outcome in ("accepted", "rejected")

@@ -180,13 +180,13 @@ def test_the_thread_commits_by_itself_and_finds_the_store_again(store: FlakyStor
     committer = GroupCommitter(store, 0.0, max_waiting=10)
     committer.RETRY_S = 0.001
     committer.append(shown("d1"))
-    assert committer.submit([clicked("d1")]).result(10) == [Outcome(outcome="accepted")]
+    assert committer.submit([clicked("d1")]).result(600) == [Outcome(outcome="accepted")]
     store.is_away = True
     with pytest.raises(StoreUnavailable):
-        committer.submit([clicked("d1")]).result(10)
+        committer.submit([clicked("d1")]).result(600)
     committer.append(shown("d2"))
     store.is_away = False
     while not committer.available:
         came_back.wait(0.001)
-    assert committer.submit([clicked("d2")]).result(10) == [Outcome(outcome="accepted")]
+    assert committer.submit([clicked("d2")]).result(600) == [Outcome(outcome="accepted")]
     committer.close()

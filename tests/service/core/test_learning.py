@@ -221,7 +221,7 @@ def send_all(service: Service, sender: list[list[Event]]) -> list[str]:
     return [
         outcome.outcome
         for batch in sender
-        for outcome in service.submit_events(batch, seconds(60)).result(60)
+        for outcome in service.submit_events(batch, seconds(60)).result(600)
     ]
 
 

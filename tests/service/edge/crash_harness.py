@@ -78,7 +78,7 @@ class Server:
 
     def wait_until_ready(self) -> None:
         """Wait until the policies are compiled: long on a new machine."""
-        with httpx.Client(base_url=self.url, timeout=60) as client:
+        with httpx.Client(base_url=self.url, timeout=600) as client:
             while client.get("/readyz").status_code != 200:
                 time.sleep(0.01)
 
@@ -96,10 +96,15 @@ class Server:
         return code
 
 
+def client_of(url: str, key: str) -> httpx.Client:
+    """Return a client that is patient with a slow machine."""
+    return httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=600)
+
+
 def send(url: str, key: str, seed: str, acknowledged: Acknowledged) -> None:
     """Decide and report until the server is gone."""
     rng = random.Random(seed)
-    with httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}) as client:
+    with client_of(url, key) as client:
         try:
             for number in range(1_000_000):
                 page = client.post("/v1/pools/home/decide").json()
@@ -142,7 +147,7 @@ def _feedback(rng: random.Random, page: Event, name: str) -> list[Event]:
 
 def check(url: str, key: str, acknowledged: Acknowledged) -> None:
     """Fail unless everything acknowledged is stored, once."""
-    with httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}) as client:
+    with client_of(url, key) as client:
         events = [event for event, _ in acknowledged.events]
         for start in range(0, len(events), 500):
             part = events[start : start + 500]
@@ -174,7 +179,7 @@ def run(cycles: int, folder: Path, seed: int = 0) -> dict[str, float]:
     rng = random.Random(seed)
     server = Server(store)
     key = server.admin_key()
-    with httpx.Client(base_url=server.url, headers={"authorization": f"Bearer {key}"}) as client:
+    with client_of(server.url, key) as client:
         client.put("/v1/pools/home", json=POOL).raise_for_status()
         links = [{"link_id": f"l{n}", "url": f"https://shop.example/{n}"} for n in range(5)]
         client.post("/v1/pools/home/links:batch", json={"links": links}).raise_for_status()

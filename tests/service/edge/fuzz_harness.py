@@ -20,9 +20,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import httpx
-
-from tests.service.edge.crash_harness import POOL, Server
+from tests.service.edge.crash_harness import POOL, Server, client_of
 
 CONFIG = """
 [checks.positive_data_acceptance]
@@ -40,7 +38,7 @@ MAX_MEMORY_MB = 1500
 
 def prepare(url: str, key: str) -> None:
     """Make what the examples of the description name."""
-    with httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}) as client:
+    with client_of(url, key) as client:
         client.put("/v1/pools/home", json=POOL).raise_for_status()
         links = [{"link_id": f"l{n}", "url": f"https://shop.example/{n}"} for n in range(1, 10)]
         client.post("/v1/pools/home/links:batch", json={"links": links}).raise_for_status()

@@ -50,7 +50,7 @@ def test_what_is_not_http_is_a_problem_too(server: BackgroundServer) -> None:
         b"\x16\x03\x01\r\n\r\n",
         b"GET / HTTP/9\r\n\r\n",
     ):
-        with socket.create_connection((address.host, address.port or 80), timeout=10) as line:
+        with socket.create_connection((address.host, address.port or 80), timeout=600) as line:
             line.sendall(sent)
             answer = b"".join(iter(lambda: line.recv(65536), b""))
         head, _, body = answer.partition(b"\r\n\r\n")
