@@ -108,3 +108,10 @@ def test_with_a_memory_the_order_of_rounds_matters() -> None:
     assert KLConUCB().learns_from_counts
     assert not KLConUCB(memory=1000).learns_from_counts
     assert KLConUCB().learns_from_counts
+
+
+@pytest.mark.parametrize("kind", [KLConUCB, AnytimeConUCB, SafeConUCB, ConTS])
+def test_floors_that_would_be_ignored_are_refused(kind: Any) -> None:
+    problem = Problem(4, 2, horizon=9, levels=("click", "cart", "buy"), floors={"cart": 0.5})
+    with pytest.raises(InvalidInput, match=r"^`floors` must be on 'click' only for "):
+        kind().start(problem)

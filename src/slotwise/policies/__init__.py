@@ -21,6 +21,7 @@ from slotwise.policies.paced_kl import PacedKL
 from slotwise.policies.queue_kl import QueueKL
 from slotwise.policies.queue_ts import QueueTS
 from slotwise.policies.safe_con_ucb import SafeConUCB
+from slotwise.policies.sampling import average_probabilities
 from slotwise.policies.uniform import Uniform
 from slotwise.selection.compiled import compiled
 
@@ -42,6 +43,7 @@ __all__ = [
     "SafeConUCB",
     "State",
     "Uniform",
+    "average_probabilities",
     "compiled",
     "default_policy",
     "make_policy",

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies.checks import check_prior
-from slotwise.policies.contract import Floats, Links
+from slotwise.policies.contract import Floats, Links, require_click_floor_only
 from slotwise.policies.deficit import (
     Deficit,
     DeficitPolicy,
@@ -218,6 +218,7 @@ class ConTS(DeficitPolicy):
 
     def start(self, problem: Problem) -> ConTSState:
         """Return posteriors that are the prior."""
+        require_click_floor_only(self.name, problem)
         unknown = np.full(problem.n_links, 0.5)
         return ConTSState(
             n_slots=problem.n_slots,
