@@ -29,9 +29,9 @@ async def constant(context: ServiceContext, request: Request) -> Answer:
     return CONSTANT[size]
 
 
-async def cpu_seconds(context: ServiceContext, request: Request) -> float:
+async def cpu_seconds(context: ServiceContext, request: Request) -> Answer:
     """Say how long all threads of this process have been computing."""
-    return time.process_time()
+    return Answer(str(time.process_time()).encode())
 
 
 OPERATIONS = (
