@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+CYCLES ?= 1000
+CASES ?= 100000
 
 BIN := .venv/bin
 INSTALLED := .venv/installed-by-make
@@ -43,11 +45,11 @@ bench: $(INSTALLED) ## measure speed: ratios within one run
 bench-service: $(INSTALLED) ## measure the decision service: ratios within one run
 	$(BIN)/python -m benchmarks.service
 
-crash-test: $(INSTALLED) ## kill -9 the service 1,000 times and look for what is lost
-	$(BIN)/python -m tests.service.edge.crash_harness --cycles 1000
+crash-test: $(INSTALLED) ## kill -9 the service 1,000 times (CYCLES=) and look for what is lost
+	$(BIN)/python -m tests.service.edge.crash_harness --cycles $(CYCLES)
 
-fuzz: $(INSTALLED) ## send the service 100,000 generated requests
-	$(BIN)/python -m tests.service.edge.fuzz_harness --cases 100000
+fuzz: $(INSTALLED) ## send the service 100,000 generated requests (CASES=)
+	$(BIN)/python -m tests.service.edge.fuzz_harness --cases $(CASES)
 
 paper: $(INSTALLED) ## reproduce the paper into paper/
 	$(BIN)/slotwise reproduce --out paper

@@ -95,9 +95,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--examples", type=int, default=100, help="of an operation, each round")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="slotwise-fuzz-") as folder:
-        print(json.dumps(run(arguments.cases, Path(folder), seed=arguments.seed)))
+        result = run(
+            arguments.cases, Path(folder), seed=arguments.seed, examples=arguments.examples
+        )
+        print(json.dumps(result))
 
 
 if __name__ == "__main__":
