@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+import webbrowser
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from slotwise.client import Client, Page, click_event, conversion_event
+from slotwise.service.context import system_clock_us
+from slotwise.service.keys import new_key
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
+from slotwise.service.snippet.demo_shop import PRODUCTS, SHOP_POOL, shop_operations
 
 __all__ = ["Visitors", "register"]
 
@@ -77,6 +81,7 @@ class Visitors:
 def demo(
     seconds: Annotated[float, typer.Option(help="How long to run")] = 60.0,
     seed: Annotated[int, typer.Option(help="Seed of visitors and pages")] = 0,
+    open_shop: Annotated[bool, typer.Option("--open/--no-open", help="Open the demo shop")] = True,
 ) -> None:
     """Watch the service learn."""
     console = Console()
@@ -84,14 +89,21 @@ def demo(
         settings = Settings(
             port=0, store=f"sqlite:///{Path(folder) / 'demo.db'}", fold_every_s=0.25, seed=seed
         )
+        decide_key = new_key(["decide"], label="demo shop", now_us=system_clock_us())
         with (
-            BackgroundServer(settings) as server,
+            BackgroundServer(settings, shop_operations(decide_key.secret)) as server,
             Client(server.url, server.admin_key) as client,
         ):
+            service = server.context.service
+            service.put_key(decide_key.record, "demo", system_clock_us()).result()
             console.print(f"The service runs at {server.url}; stop with Ctrl-C.")
+            console.print(f"A shop that uses it: {server.url}/shop, how it does: {server.url}/")
             try:
                 console.print("Compiling the policy: up to a minute, once on a machine.")
                 make_pool(client)
+                make_shop(client, server.url)
+                if open_shop and console.is_terminal:
+                    webbrowser.open(f"{server.url}/shop")
                 run(client, Visitors(seed), seconds, console)
             except KeyboardInterrupt:
                 console.print("stopped")
@@ -111,6 +123,21 @@ def make_pool(client: Client) -> None:
     )
     links = range(len(CLICK_RATES))
     client.put_links(POOL, {f"link-{link}": f"https://shop.example/{link}" for link in links})
+
+
+def make_shop(client: Client, url: str) -> None:
+    """Make the pool of the demo shop: its visitors take their time, so do its windows."""
+    client.put_pool(
+        SHOP_POOL,
+        slots=N_SLOTS,
+        click_floor=0.3,
+        max_revenue={"amount_micros": 50_000_000, "currency": "EUR"},
+        click_window_s=30,
+        revenue_window_s=60,
+        allowed_hosts=[url.removeprefix("http://")],
+    )
+    for product, (title, _) in PRODUCTS.items():
+        client.put_link(SHOP_POOL, product, url=f"{url}/shop/products/{product}", title=title)
 
 
 def run(client: Client, visitors: Visitors, seconds: float, console: Console) -> None:

@@ -109,8 +109,10 @@ _LATE_SALES = f"SELECT COUNT(*) {_SOLD} AND s.received_us > d.revenue_until_us"
 _SALE_DELAYS = f"""
     SELECT s.received_us - d.issued_us {_SOLD} ORDER BY s.received_us DESC LIMIT :n_rows
 """
+# A shown link is an array or an object, depending on the version that stored it.
 _PENDING = """
-    SELECT json_extract(shown.value, '$[0]'), COUNT(*)
+    SELECT COALESCE(json_extract(shown.value, '$.link_id'), json_extract(shown.value, '$[0]')),
+           COUNT(*)
     FROM decisions AS d, json_each(d.page, '$[1]') AS shown
     WHERE d.pool_id = :pool_id AND d.click_closes_us > :closed_until_us
     GROUP BY 1

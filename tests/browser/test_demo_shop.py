@@ -1,0 +1,56 @@
+"""The demo shop in a real browser: seen, clicked, bought, and on the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from slotwise.cli.demo import make_shop
+from slotwise.client import Client
+from slotwise.service.context import system_clock_us
+from slotwise.service.keys import new_key
+from slotwise.service.server import BackgroundServer
+from slotwise.service.settings import Settings
+from slotwise.service.snippet.demo_shop import SHOP_POOL, shop_operations
+from tests.browser.conftest import PICTURES, USER_AGENT
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[BackgroundServer]:
+    key = new_key(["decide"], label="shop", now_us=system_clock_us())
+    settings = Settings(port=0, store=f"sqlite:///{tmp_path / 'shop.db'}", seed=3)
+    with (
+        BackgroundServer(settings, shop_operations(key.secret)) as server,
+        Client(server.url, server.admin_key) as client,
+    ):
+        server.context.service.put_key(key.record, "test", system_clock_us()).result()
+        make_shop(client, server.url)
+        yield server
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(user_agent=USER_AGENT, viewport={"width": 900, "height": 700})
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    yield page
+    context.close()
+
+
+def test_a_purchase_reaches_the_dashboard(shop: BackgroundServer, page: Page) -> None:
+    page.goto(f"{shop.url}/shop")
+    expect(page.locator("a[data-slotwise-link]")).to_have_count(3)
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / "shop.png")
+    page.locator("a[data-slotwise-link]").first.click()
+    page.get_by_role("button", name="Buy").click()
+    expect(page.locator("#bought")).to_have_text("Bought. The sale was reported.")
+    page.goto(f"{shop.url}/?pool={SHOP_POOL}")
+    expect(page.locator("#freshness")).not_to_be_empty()
+    expect(page.locator("#start")).to_be_hidden()
+    report = shop.context.service.activity(SHOP_POOL, 0, 3_600_000_000)
+    [span] = report.spans
+    assert (span.views, span.clicks, span.sales) == (1, 1, 1)
