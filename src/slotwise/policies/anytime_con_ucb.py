@@ -130,7 +130,6 @@ class AnytimeConUCB(DeficitPolicy):
     def start(self, problem: Problem) -> AnytimeConUCBState:
         """Return the state in which every bound is what no observation allows: 1."""
         require_click_floor_only(self.name, problem)
-        require_click_floor_only(self.name, problem)
         unknown = np.ones(problem.n_links)
         program = new_program(unknown, unknown)
         return AnytimeConUCBState(

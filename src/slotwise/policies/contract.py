@@ -140,9 +140,9 @@ def require_click_floor_only(policy_name: str, problem: Problem) -> None:
     For policies that would silently ignore what they are asked for.
 
     >>> problem = Problem(9, 3, levels=("click", "cart", "buy"), floors={"cart": 0.5})
-    >>> require_click_floor_only("queue-ts", problem)
+    >>> require_click_floor_only("con-ts", problem)
     Traceback (most recent call last):
-    slotwise.errors.InvalidInput: `floors` must be on 'click' only for queue-ts, got 'cart'; ...
+    slotwise.errors.InvalidInput: `floors` must be on 'click' only for con-ts, got 'cart'; ...
     """
     for floor in problem.active_floors:
         if floor.level != 0:

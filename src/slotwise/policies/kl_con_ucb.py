@@ -148,7 +148,6 @@ class KLConUCB(DeficitPolicy):
     def start(self, problem: Problem) -> KLConUCBState:
         """Return the state in which every bound is what no observation allows: 1."""
         require_click_floor_only(self.name, problem)
-        require_click_floor_only(self.name, problem)
         horizon = require_horizon(self.name, self.horizon, problem)
         unknown = np.ones(problem.n_links)
         program = new_program(unknown, unknown)

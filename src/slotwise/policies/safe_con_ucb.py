@@ -150,7 +150,6 @@ class SafeConUCB(DeficitPolicy):
     def start(self, problem: Problem) -> SafeConUCBState:
         """Return the state in which every bound is what no observation allows: 1."""
         require_click_floor_only(self.name, problem)
-        require_click_floor_only(self.name, problem)
         horizon = require_horizon(self.name, self.horizon, problem)
         most = np.ones(problem.n_links)
         return SafeConUCBState(
