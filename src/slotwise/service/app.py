@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import time
@@ -11,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
+import msgspec.inspect
 
 from slotwise.errors import InvalidInput, UnknownDecision, UnknownName
 from slotwise.service.context import ServiceContext
@@ -44,6 +46,7 @@ _encode = msgspec.json.Encoder().encode
 _JSON = re.compile(rb"\s*application/(?:[\w.-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
 _REQUEST_ID = re.compile(rb"(?!sw_)[A-Za-z0-9._:-]{1,64}")
 _ANSWERS = (Answer, StreamAnswer)
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 _ARGUMENT = re.compile(r"`(\w+)`")
 _POINTERS = {
     "max_revenue_micros": "/max_revenue/amount_micros",
@@ -250,6 +253,20 @@ async def _send_stream(answer: StreamAnswer, request: Request, send: Send) -> No
     await send({"type": "http.response.body", "body": b""})
 
 
+@functools.cache
+def _whole_numbers(query: type[msgspec.Struct]) -> frozenset[str]:
+    """Return the fields that are whole numbers: a query has them as text, as it has everything."""
+    described = msgspec.inspect.type_info(query)
+    assert isinstance(described, msgspec.inspect.StructType)
+    names = set()
+    for field in described.fields:
+        is_union = isinstance(field.type, msgspec.inspect.UnionType)
+        kinds = field.type.types if is_union else (field.type,)
+        if any(isinstance(kind, msgspec.inspect.IntType) for kind in kinds):
+            names.add(field.encode_name)
+    return frozenset(names)
+
+
 def _read_query(operation: Operation, query_string: bytes) -> msgspec.Struct:
     pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True)
     values = dict(pairs)
@@ -259,8 +276,13 @@ def _read_query(operation: Operation, query_string: bytes) -> msgspec.Struct:
         detail = f"`{repeated[:80]}` must be given once"
         errors = [FieldError(detail, parameter=repeated[:80])]
         raise RequestProblem("validation", detail, errors=errors)
+    whole = _whole_numbers(operation.query)
+    typed = {
+        name: int(text) if name in whole and _WHOLE.fullmatch(text) else text
+        for name, text in pairs
+    }
     try:
-        return msgspec.convert(values, operation.query, strict=False)
+        return msgspec.convert(typed, operation.query)
     except msgspec.ValidationError as error:
         broken = field_error(str(error))
         parameter = broken.pointer.removeprefix("/")

@@ -203,7 +203,7 @@ class _Run:
             self.context.log.info("policies.compiling", policies=", ".join(self.start.compiling))
         for compiled in self.service.first_compiled:
             await asyncio.wrap_future(compiled)
-        self.context.log.info("ready", url=self.start.url)
+        self.context.log.info("ready")
 
     async def main(self, announce: Callable[[ServerStart], None]) -> None:
         """Serve until stopped, then commit and close."""

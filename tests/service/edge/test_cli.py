@@ -56,7 +56,7 @@ def test_the_key_is_printed_at_the_first_start_only(tmp_path: Path) -> None:
     assert first.stop() == 0
     second = Server(tmp_path / "twice.db")
     headers = {"authorization": f"Bearer {key}"}
-    assert httpx.get(f"{second.url}/v1/keys", headers=headers).status_code == 200
+    assert httpx.get(f"{second.url}/v1/keys", headers=headers, timeout=600).status_code == 200
     second.process.terminate()
     assert second.process.stdout is not None
     assert second.process.stdout.read() == ""

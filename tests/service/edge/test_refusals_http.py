@@ -19,7 +19,7 @@ JSON = {"content-type": "application/json"}
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/v1", "/v1/", "/v1/pool", "/v1/pools/", "/v1/pools/a/b/c", "//v1/pools", "/r/", "/r"],
+    ["/v1", "/v1/", "/v1/pool", "/v1/pools/", "/v1/pools/a/b/c", "//v1/pools", "/r/", "/r"],
 )
 def test_an_address_that_is_not_there(admin: httpx.Client, path: str) -> None:
     assert problem_of(admin.get(path))["type"] == "unknown-route"
