@@ -128,13 +128,14 @@ def test_how_often_windows_are_folded_does_not_matter(open_service: OpenService)
     assert recount(reader, "home", reader.progress())[0] == whole
 
 
-@pytest.mark.parametrize("policy", ["lexp", "exp3-m"])
+@pytest.mark.parametrize("policy", ["lexp", "exp3-m", "paced-kl", "queue-ts"])
 def test_a_policy_fed_by_rounds_knows_the_same_after_restarts_and_replays(
     open_service: OpenService, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learning, "MAX_FED_ROUNDS", 37)
     service = open_service()
-    service.put_pool(pool(policy=policy, holdout=0.2), "t", T0).result()
+    changed = pool(policy=policy, policy_settings=settings_of(policy), holdout=0.2)
+    service.put_pool(changed, "t", T0).result()
     service.put_links("home", [link(item) for item in LINKS], "t", T0).result()
     visit(service, random.Random(3), 60)
     for day in range(3):
