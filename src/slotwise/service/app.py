@@ -260,9 +260,9 @@ def _whole_numbers(query: type[msgspec.Struct]) -> frozenset[str]:
     assert isinstance(described, msgspec.inspect.StructType)
     names = set()
     for field in described.fields:
-        is_union = isinstance(field.type, msgspec.inspect.UnionType)
-        kinds = field.type.types if is_union else (field.type,)
-        if any(isinstance(kind, msgspec.inspect.IntType) for kind in kinds):
+        kind = field.type
+        kinds = kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
+        if any(isinstance(one, msgspec.inspect.IntType) for one in kinds):
             names.add(field.encode_name)
     return frozenset(names)
 
