@@ -69,8 +69,8 @@ def _record_phrase(record: Record) -> str:
     else:
         kept = f"it keeps every floor that can be kept, over {record.n_cases} cases"
     return (
-        f"{kept}, and its regret is at most {record.worst_ratio:.2f} times the best policy's "
-        f"(on {record.worst_case}), {record.mean_ratio:.2f} times on average"
+        f"{kept}, and its ratio to the best policy of a case is at most "
+        f"{record.worst_ratio:.2f} (on {record.worst_case}), {record.mean_ratio:.2f} on average"
     )
 
 

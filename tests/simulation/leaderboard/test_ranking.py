@@ -57,6 +57,13 @@ def test_regrets_below_what_runs_can_tell_are_equal() -> None:
     assert [one.ratio for one in case.standings] == [1.0, 1.0]
 
 
+def test_the_best_is_within_itself_whatever_its_spread() -> None:
+    case = make_case(
+        "case", {"best": Fared(40.0, -2_000.0, 900.0), "x": Fared(45.0, -2_000.0, 900.0)}
+    )
+    assert [one.is_within for one in case.standings] == [True, None]
+
+
 def test_the_oracle_is_shown_and_not_ranked() -> None:
     case = make_case("case", {"good": Fared(900.0, 0.0)})
     assert [one.label for one in case.standings] == ["good"]

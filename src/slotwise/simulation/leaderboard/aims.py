@@ -100,7 +100,7 @@ def _is_low_enough(aim: _Aim, default: Standing, reference: Standing | None) -> 
 def _max_shortfall(aim: _Aim, case: CaseBoard) -> float:
     if aim.max_shortfall is not None:
         return aim.max_shortfall
-    return 0.001 * case.click_floor * case.n_rounds
+    return 0.001 * case.click_floor * aim.n_rounds
 
 
 def _asked(aim: _Aim, case: CaseBoard | None) -> str:

@@ -103,7 +103,7 @@ class Leaderboard:
         """Write it as JSON."""
         path.parent.mkdir(parents=True, exist_ok=True)
         content = {"format": FORMAT, **dataclasses.asdict(self)}
-        text = json.dumps(_rounded(content), indent=1, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(_rounded(content), ensure_ascii=False, allow_nan=False)
         path.write_text(text + "\n", encoding="utf-8")
 
     @classmethod

@@ -79,7 +79,7 @@ def rank_case(
             loss=float(losses[label].mean()),
             ratio=max(float(losses[label].mean()), resolution)
             / max(float(best.mean()), resolution),
-            is_within=is_within(losses[label], best, resolution),
+            is_within=place == 1 or is_within(losses[label], best, resolution),
             measures=measures_of(results, label, seconds.get(label, ())),
         )
         for place, label in enumerate(ranked, start=1)
@@ -92,7 +92,7 @@ def is_within(losses: Floats, best: Floats, resolution: float) -> bool | None:
     """Say whether losses are at most the allowed factor of the best, None where runs cannot tell.
 
     In a run all policies meet the same visitors, so the interval is that of the difference run
-    by run. The best one is within itself.
+    by run.
 
     >>> is_within(np.array([12.0, 12.5]), np.array([10.0, 10.1]), resolution=1.0)
     True
