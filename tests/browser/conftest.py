@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
@@ -29,6 +29,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.browser)
+
+
+# A page asks every four seconds, and a busy machine takes its time to draw.
+expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="session")
@@ -91,7 +95,7 @@ class Watched:
             timezone_id="UTC",
         )
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)
         page.on("pageerror", lambda error: self.errors.append(f"error: {error}"))
         page.on("console", self._hear)
         page.on("request", lambda request: self._check(request.url))
@@ -109,7 +113,7 @@ class Watched:
     def open(self, pool_id: str, *, width: int = 1280, dark: bool = False) -> Page:
         page = self.page(width=width, dark=dark)
         page.goto(f"{self._server.url}/?pool={pool_id}")
-        page.wait_for_function("document.querySelector('#freshness').textContent !== ''")
+        expect(page.locator("#freshness")).not_to_be_empty()
         return page
 
     def close(self) -> None:

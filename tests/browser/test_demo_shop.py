@@ -35,7 +35,7 @@ def shop(tmp_path: Path) -> Iterator[BackgroundServer]:
 def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(user_agent=USER_AGENT, viewport={"width": 900, "height": 700})
     page = context.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(30_000)
     yield page
     context.close()
 

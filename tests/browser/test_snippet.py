@@ -68,7 +68,7 @@ class Visit:
         self.shop = shop
         self.pool_id = pool_id
         self.views: list[str] = []
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)
         page.on("request", self._note)
         page.clock.install(time=0)
         page.clock.pause_at(1000)

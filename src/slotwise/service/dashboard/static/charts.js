@@ -2,13 +2,19 @@
 
 import { count, perThousand, rate, time } from "./words.js";
 
-const library = new Promise((resolve, reject) => {
-  const script = document.createElement("script");
-  script.src = document.querySelector("meta[name=chart-library]").content;
-  script.onload = () => resolve(globalThis.Plotly);
-  script.onerror = () => reject(new Error("the chart library did not load"));
-  document.head.append(script);
-});
+let library = null;
+
+// The library is large: it is read only after the words and the table have been painted.
+async function loadLibrary() {
+  await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted)));
+  return new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = document.querySelector("meta[name=chart-library]").content;
+    script.onload = () => resolve(globalThis.Plotly);
+    script.onerror = () => reject(new Error("the chart library did not load"));
+    document.head.append(script);
+  });
+}
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const date = (us) => new Date(us / 1000);
@@ -35,6 +41,7 @@ async function draw(element, words, traces, layout, config = {}) {
   const fingerprint = JSON.stringify([traces, whole]);
   if (drawn.get(element) === fingerprint) return;
   drawn.set(element, fingerprint);
+  library ??= loadLibrary();
   const plotly = await library;
   await plotly.react(element, traces, whole, { displayModeBar: false, responsive: true, ...config });
 }
