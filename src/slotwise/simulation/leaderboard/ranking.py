@@ -94,7 +94,7 @@ def is_within(losses: Floats, best: Floats, resolution: float) -> bool | None:
     In a run all policies meet the same visitors, so the interval is that of the difference run
     by run.
 
-    >>> is_within(np.array([12.0, 12.5]), np.array([10.0, 10.1]), resolution=1.0)
+    >>> is_within(np.array([12.0, 12.1, 12.0]), np.array([10.0, 10.1, 10.1]), resolution=1.0)
     True
     >>> is_within(np.array([12.0, 15.5]), np.array([10.0, 10.1]), resolution=1.0) is None
     True
