@@ -19,6 +19,7 @@ from slotwise.service.tokens import TokenSigner
 __all__ = ["PageWriter"]
 
 _MAX_NUMBERS = 100_000
+_MAX_PREPARED = 20_000
 
 
 class _Prepared(NamedTuple):
@@ -57,6 +58,8 @@ class PageWriter:
         for shown in decision.shown:
             known = prepared.get(shown)
             if known is None:
+                if len(prepared) >= _MAX_PREPARED:
+                    prepared.clear()
                 known = prepared[shown] = self._prepare(pool_id, shown)
             before, after_head, tail, end = known
             parts.append(f"{before}{head}{after_head}{sign(tail)}{end}")
