@@ -175,9 +175,12 @@ def test_a_quick_click_counts_one_view_and_one_click(
     visit.load()
     expect(visit.anchors).to_have_count(3)
     decision_id = visit.page.locator("ul").get_attribute("data-slotwise-decision")
-    with visit.page.expect_response("**/v/s1.*"):
+    with visit.page.expect_request("**/v/s1.*"):
         visit.anchors.first.click()
     visit.page.wait_for_url("**/product/*")
+    for _ in range(1000):  # the page has left: nobody tells it when its view is counted
+        if views_of(server, admin, visit.pool_id):
+            break
     assert views_of(server, admin, visit.pool_id) == 1
     report = admin.get(f"/v1/decisions/{decision_id}").json()
     assert len(report["clicked"]) == 1

@@ -14,6 +14,8 @@ LINKS = ("spring-sale", "new-in", "gift-cards", "outlet", "blog")
 N_SLOTS = 2
 
 COUNTING = [name for name, kind in POLICIES.items() if kind.learns_from_counts]
+STEADY = [name for name, kind in POLICIES.items() if not kind.samples]
+"""Policies whose chances follow from what they know; the others draw them anew for each page."""
 NEEDING_PAGES = [name for name, kind in POLICIES.items() if not kind.learns_from_counts]
 
 

@@ -13,7 +13,7 @@ from slotwise import ConUCB, Selector
 from slotwise.errors import InvalidInput
 from slotwise.policies import POLICIES, Estimates
 from slotwise.rounds import Link
-from tests.selector.selectors import LINKS, everything, new_selector, play
+from tests.selector.selectors import LINKS, STEADY, everything, new_selector, play
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +80,7 @@ def test_pinned_links_are_on_the_page_and_excluded_ones_are_not(policy: str) -> 
         assert latest.chances == tuple(page.probabilities[link] for link in page.shown)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", STEADY)
 def test_a_restriction_holds_for_one_page(policy: str) -> None:
     selector = new_selector(policy)
     play(selector, 20)

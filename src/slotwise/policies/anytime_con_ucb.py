@@ -23,7 +23,7 @@ from slotwise.policies.evidence import (
     new_evidence,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.compiled import hot
 from slotwise.selection.confidence import anytime_upper, confidence_width
 from slotwise.selection.floor_program import (
     Program,
@@ -54,7 +54,7 @@ def choose(state: AnytimeConUCBState, rng: np.random.Generator) -> None:
     solve_program(state.program, state.n_slots, clicks_wanted(state.deficit))
 
 
-@inlined
+@hot
 def _believe(state: AnytimeConUCBState, level: int, link: int) -> None:
     evidence, program = state.evidence, state.program
     upper = anytime_upper(evidence.sums[level, link], evidence.views[level, link], state.width)

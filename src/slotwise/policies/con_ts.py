@@ -42,7 +42,7 @@ from slotwise.policies.sampling import (
     worth_of_first_draws,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.compiled import hot
 from slotwise.selection.floor_program import (
     Program,
     new_program,
@@ -79,7 +79,7 @@ class ConTSState(NamedTuple):
     mix: Mix
 
 
-@inlined
+@hot
 def _follow_means(state: ConTSState) -> None:
     """Give the average program the means of the links that changed."""
     posterior, program = state.posterior, state.average
@@ -95,7 +95,7 @@ def _follow_means(state: ConTSState) -> None:
         set_value(program, link, passed)
 
 
-@inlined
+@hot
 def _weigh_levels(state: ConTSState, value_weight: float, click_weight: float) -> None:
     """Write what a unit of each level is worth at these weights."""
     worth = state.level_worth

@@ -34,7 +34,7 @@ from slotwise.policies.deficit import (
     with_deficit,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.compiled import hot
 from slotwise.selection.confidence import paper_gamma, paper_upper
 from slotwise.selection.floor_program import (
     Program,
@@ -65,13 +65,13 @@ class ConUCBState(NamedTuple):
     mix: Mix
 
 
-@inlined
+@hot
 def choose_for_clicks(state: ConUCBState, rng: np.random.Generator) -> None:
     """Solve the floor program on the bounds; out of reach, take the most clicked links."""
     solve_program(state.program, state.rule.n_slots, clicks_wanted(state.deficit))
 
 
-@inlined
+@hot
 def learn_for_clicks(
     state: ConUCBState,
     level: int,

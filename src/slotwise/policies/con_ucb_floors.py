@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from slotwise.policies.contract import Floats, Links
 from slotwise.policies.counts import Counts, new_counts
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.compiled import hot
 from slotwise.selection.confidence import paper_lower, paper_upper
 from slotwise.selection.mix import Mix
 from slotwise.selection.several_floors import (
@@ -82,7 +82,7 @@ def new_floors_state(problem: Problem, gamma: float) -> ConUCBFloorsState:
     return state
 
 
-@inlined
+@hot
 def _believe(state: ConUCBFloorsState, link: int) -> None:
     """Give the program what the bounds of a link say of its value and of each floor."""
     rows, upper, simplex = state.rows, state.upper, state.program.simplex

@@ -20,7 +20,7 @@ import numpy as np
 
 from slotwise.policies.contract import Floats, Knowledge, Policy, State
 from slotwise.problem import Problem, whole_number
-from slotwise.selection.compiled import inlined
+from slotwise.selection.compiled import hot
 
 __all__ = [
     "Evidence",
@@ -68,7 +68,7 @@ def new_evidence(problem: Problem, memory: int | None = None) -> Evidence:
     )
 
 
-@inlined
+@hot
 def count_rounds(evidence: Evidence, level: int, views: Floats) -> None:
     """Let the rounds of a level go on by the page views that settle now."""
     total = 0.0
@@ -77,7 +77,7 @@ def count_rounds(evidence: Evidence, level: int, views: Floats) -> None:
     evidence.rounds[level] += total / evidence.n_slots
 
 
-@inlined
+@hot
 def add_views(evidence: Evidence, level: int, link: int, n_views: float, outcome: float) -> None:
     """Add settled views of one link to what is left of the older ones."""
     if evidence.log_kept < 0.0:
@@ -90,7 +90,7 @@ def add_views(evidence: Evidence, level: int, link: int, n_views: float, outcome
     evidence.sums[level, link] += outcome
 
 
-@inlined
+@hot
 def weight(evidence: Evidence, level: int, link: int) -> float:
     """Return what the counts of a link are worth as of the last look at all links."""
     if evidence.log_kept == 0.0:
@@ -99,7 +99,7 @@ def weight(evidence: Evidence, level: int, link: int) -> float:
     return math.exp(evidence.log_kept * max(0.0, age))
 
 
-@inlined
+@hot
 def is_time_to_look_again(evidence: Evidence, level: int) -> bool:
     """Say whether counts have faded enough to look at all links again, and note that it is."""
     if evidence.rounds[level] < evidence.looked[level] + evidence.look_every:

@@ -32,7 +32,7 @@ from slotwise.policies.evidence import (
     weight,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.compiled import hot
 from slotwise.selection.confidence import confidence_width, kl_upper
 from slotwise.selection.floor_program import (
     Program,
@@ -63,7 +63,7 @@ def choose(state: KLConUCBState, rng: np.random.Generator) -> None:
     solve_program(state.program, state.n_slots, clicks_wanted(state.deficit))
 
 
-@inlined
+@hot
 def _believe(state: KLConUCBState, level: int, link: int) -> None:
     evidence, program = state.evidence, state.program
     left = weight(evidence, level, link)

@@ -27,7 +27,7 @@ import numpy as np
 from slotwise.policies.contract import Floats
 from slotwise.policies.posterior import Posterior
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.compiled import hot
 
 __all__ = ["PoolPrior", "fit_prior", "new_pool_prior", "take_in_link"]
 
@@ -58,13 +58,13 @@ def new_pool_prior(problem: Problem, prior: str) -> PoolPrior:
     )
 
 
-@inlined
+@hot
 def _put(pool: PoolPrior, kind: int, level: int, link: int, part: float) -> None:
     pool.totals[kind, level] += part - pool.parts[kind, level, link]
     pool.parts[kind, level, link] = part
 
 
-@inlined
+@hot
 def take_in_link(pool: PoolPrior, level: int, link: int, trials: float, hits: float) -> None:
     """Let a link count for what is known of it now; with less than two trials, for nothing."""
     weight = rate = noise = 0.0
@@ -78,7 +78,7 @@ def take_in_link(pool: PoolPrior, level: int, link: int, trials: float, hits: fl
     _put(pool, NOISE, level, link, weight * noise)
 
 
-@inlined
+@hot
 def _rounded(number: float) -> float:
     return math.exp(STEP * math.floor(math.log(number) / STEP + 0.5))
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from slotwise.policies.contract import Floats, Links
 from slotwise.policies.evidence import Evidence, weight
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.compiled import hot
 
 __all__ = [
     "Posterior",
@@ -108,7 +108,7 @@ def new_posterior(problem: Problem) -> Posterior:
     )
 
 
-@inlined
+@hot
 def note_change(posterior: Posterior, link: int) -> None:
     """Remember that a link's posterior is to be worked out before the next page."""
     if not posterior.is_changed[link]:
@@ -117,7 +117,7 @@ def note_change(posterior: Posterior, link: int) -> None:
         posterior.sizes[N_CHANGED] += 1
 
 
-@inlined
+@hot
 def trials_and_hits(evidence: Evidence, level: int, link: int) -> tuple[float, float]:
     """Return how often a link was tried at a level and what it brought, faded to the last look.
 
@@ -134,7 +134,7 @@ def trials_and_hits(evidence: Evidence, level: int, link: int) -> tuple[float, f
     return max(trials, hits), hits
 
 
-@inlined
+@hot
 def set_posterior(posterior: Posterior, level: int, link: int, a: float, b: float) -> None:
     """Set a posterior to Beta(a, b), with its cap and the envelope beyond it."""
     posterior.hits[level, link] = a
@@ -200,7 +200,7 @@ def start_draw(posterior: Posterior, rng: np.random.Generator) -> None:
             is_above[level, link] = True
 
 
-@inlined
+@hot
 def _draw_level(posterior: Posterior, link: int, rng: np.random.Generator) -> None:
     """Draw the next level of a link, given that it is not above its cap unless it is (step 4)."""
     level = posterior.n_settled[link]
@@ -213,7 +213,7 @@ def _draw_level(posterior: Posterior, link: int, rng: np.random.Generator) -> No
     posterior.n_settled[link] = level + 1
 
 
-@inlined
+@hot
 def _add_drawn(posterior: Posterior, link: int) -> None:
     """Put a link whose levels are all drawn among the candidates."""
     entry = posterior.sizes[N_DRAWN]
@@ -237,7 +237,7 @@ def draw_links(posterior: Posterior, least: float, rng: np.random.Generator) -> 
     return posterior.sizes[N_DRAWN]
 
 
-@inlined
+@hot
 def _most_worth(posterior: Posterior, link: int, level_worth: Floats) -> float:
     worth = 0.0
     for level in range(len(level_worth) - 1, -1, -1):

@@ -26,7 +26,7 @@ import numpy as np
 from slotwise.policies.contract import Floats, Knowledge, Links
 from slotwise.policies.evidence import EvidencePolicy
 from slotwise.problem import Problem
-from slotwise.selection.compiled import inlined
+from slotwise.selection.compiled import hot
 
 __all__ = ["QueuePolicy", "Queues", "new_queues", "price_levels", "queue_outcomes"]
 
@@ -63,7 +63,7 @@ def new_queues(problem: Problem, horizon: int | None) -> Queues:
     )
 
 
-@inlined
+@hot
 def queue_outcomes(queues: Queues, level: int, views: Floats, outcomes: Floats) -> None:
     """Let the queues of a level grow by what its page views owe and shrink by what came."""
     if len(queues.lengths) == 0:
@@ -82,7 +82,7 @@ def queue_outcomes(queues: Queues, level: int, views: Floats, outcomes: Floats) 
             queues.lengths[floor] += queues.rates[floor] * brought
 
 
-@inlined
+@hot
 def price_levels(queues: Queues, rounds: float) -> None:
     """Work out what a unit of each level is worth: its reward and the queues it shortens."""
     root = queues.root_horizon if queues.root_horizon > 0.0 else math.sqrt(max(1.0, rounds))

@@ -28,7 +28,7 @@ from slotwise.policies.queue import (
     queue_outcomes,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.compiled import hot
 from slotwise.selection.confidence import confidence_width, kl_upper
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.top_links import take_top_links
@@ -74,7 +74,7 @@ def choose(state: QueueKLState, rng: np.random.Generator) -> None:
     take_top_links(score, bounds[0], 0.0, state.n_slots, state.search, state.mix)
 
 
-@inlined
+@hot
 def _believe(state: QueueKLState, level: int, link: int) -> None:
     evidence = state.evidence
     left = weight(evidence, level, link)

@@ -29,7 +29,7 @@ from slotwise.policies.evidence import (
     new_evidence,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.compiled import hot
 from slotwise.selection.confidence import confidence_width, kl_lower, kl_upper
 from slotwise.selection.floor_program import (
     Program,
@@ -69,7 +69,7 @@ def choose(state: SafeConUCBState, rng: np.random.Generator) -> None:
         copy_mix(state.careful.mix, state.mix)
 
 
-@inlined
+@hot
 def _believe(state: SafeConUCBState, level: int, link: int) -> None:
     total, n_views = state.evidence.sums[level, link], state.evidence.views[level, link]
     upper = kl_upper(total, n_views, state.width)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numba
 
-__all__ = ["compiled", "direct", "hot", "hot_loop", "inlined", "is_compiled"]
+__all__ = ["compiled", "direct", "hot", "hot_loop", "is_compiled"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -36,15 +36,6 @@ def hot(function: Function) -> Function:
 
     For functions that run every round on states of many arrays: counting costs about 10 ns an
     array and call, several times the arithmetic. Such a function must not create arrays.
-    """
-    return _jit(function, cache=True, _nrt=False)
-
-
-def inlined(function: Function) -> Function:
-    """Compile like `hot` a small step, and put its machine code where it is called.
-
-    Passing a tuple of arrays to a function means writing every array's seven words to the
-    stack; for a step of a few instructions that is most of the cost.
     """
     return _jit(function, cache=True, _nrt=False)
 

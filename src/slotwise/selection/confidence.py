@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from slotwise.selection.compiled import hot, inlined
+from slotwise.selection.compiled import hot
 
 __all__ = [
     "anytime_lower",
@@ -55,7 +55,7 @@ def confidence_width(
     return math.log(4 * n_levels * n_links * horizon / failure_probability)
 
 
-@inlined
+@hot
 def paper_upper(total: float, n_views: float, gamma: float) -> float:
     """Return the upper bound of Con-UCB (the paper's equation for a-hat and g-hat).
 
@@ -73,7 +73,7 @@ def paper_upper(total: float, n_views: float, gamma: float) -> float:
     return min(1.0, mean + 2.0 * (math.sqrt(gamma * mean / n) + gamma / n))
 
 
-@inlined
+@hot
 def paper_lower(total: float, n_views: float, gamma: float) -> float:
     """Return the lower bound of Con-UCB's lemma: max(0, mean - 2 R(mean, n + 1)).
 
@@ -100,7 +100,7 @@ def cucb_bonus(round_number: float) -> float:
     return np.sqrt(1.5 * math.log(round_number))
 
 
-@inlined
+@hot
 def _rate_at(mean: float, level: float) -> float:
     """Return the rate q above `mean` at which kl(mean, q) = level; mean in (0, 1).
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import inlined
+from slotwise.selection.compiled import hot
 
 __all__ = [
     "N_OPEN",
@@ -55,7 +55,7 @@ def new_mix(n_links: int) -> Mix:
     )
 
 
-@inlined
+@hot
 def copy_mix(source: Mix, target: Mix) -> None:
     """Let `target` say what `source` says."""
     for k in range(source.sizes[N_SURE]):
