@@ -79,12 +79,12 @@ def test_deficit_feedback() -> None:
     assert twin.wanted() > 2.0
 
 
-@pytest.mark.parametrize(("n_links", "n_slots", "floor"), [(12, 3, 2.2), (30, 4, 3.0), (4, 4, 1.0)])
+@pytest.mark.parametrize(("n_links", "n_slots", "floor"), [(12, 3, 2.2), (30, 4, 3.2), (4, 4, 1.0)])
 def test_anytime_con_ucb(n_links: int, n_slots: int, floor: float) -> None:
     twin = AnytimeConUCBTwin(n_links, n_slots, floor, math.log(8 * n_links / DELTA))
     policy = AnytimeConUCB(failure_probability=DELTA)
     seen = check(policy, twin, Problem(n_links, n_slots, floor))
-    assert n_links == 4 or seen["binding"] >= 15, seen
+    assert n_links == 4 or seen["binding"] >= 30, seen
 
 
 @pytest.mark.parametrize(("n_links", "n_slots", "floor"), [(12, 3, 1.0), (30, 4, 1.2), (4, 4, 1.0)])
