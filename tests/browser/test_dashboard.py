@@ -19,14 +19,19 @@ HOSTILE = [
     "<img src=x onerror=\"document.title='hacked'\">",
     "</td></table><script>document.title='hacked'</script>",
     "=HYPERLINK(1)\u202e evil",
+    "Aperfectlyreasonablenamewithoutanyspaceinit" * 4,
     "&lt;b&gt; \"quoted\" 'name'",
 ]
 
 
 def wait_for_charts(page: Page) -> None:
-    for chart in ("earning", "floor", "cost", "health"):
-        expect(page.locator(f"#{chart}-chart .main-svg").first).to_be_visible()
-    expect(page.locator("tr[data-link] .spark .main-svg").first).to_be_visible()
+    """Look at every chart: none is drawn before it is in sight."""
+    charts = page.locator(".chart:visible, .spark:visible")
+    expect(charts.first).to_be_visible()
+    for chart in charts.all():
+        chart.scroll_into_view_if_needed()
+        expect(chart.locator(".main-svg").first).to_be_visible()
+    page.evaluate("scrollTo(0, 0)")
 
 
 def names(page: Page) -> list[str]:

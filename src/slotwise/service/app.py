@@ -38,7 +38,7 @@ from slotwise.service.problems import (
 )
 from slotwise.service.records import KeyRecord
 from slotwise.service.router import Router
-from slotwise.service.routes import OPERATIONS, PAGE_OPERATIONS
+from slotwise.service.routes import OPERATIONS
 
 __all__ = ["App"]
 
@@ -66,7 +66,7 @@ class App:
 
     def __init__(self, context: ServiceContext, operations: Iterable[Operation] = ()) -> None:
         self._context = context
-        all_operations = [*OPERATIONS, *PAGE_OPERATIONS, *operations]
+        all_operations = [*OPERATIONS, *operations]
         self._router = Router(all_operations)
         self._decoders = {
             operation.name: msgspec.json.Decoder(operation.body)

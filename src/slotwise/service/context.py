@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slotwise.service.dashboard.kept_reports import KeptReports
+from slotwise.service.dashboard.outcomes import OutcomesSinceStart
 from slotwise.service.dashboard.overview import PoolPicture
 from slotwise.service.limits import RateLimit
 from slotwise.service.logs import ServiceLog
@@ -43,6 +44,7 @@ class ServiceContext:
         self.public_base = self.public_base or settings.public_base
         self.metrics = ServiceMetrics(self.service.health)
         self.page_writer = PageWriter(self.service, self.signer, self.public_base)
+        self.outcomes = OutcomesSinceStart(self.clock_us())
         self.pictures: KeptReports[PoolPicture] = KeptReports(keep_s=2.0)
         rates: dict[Meter, float] = {
             "decide": settings.decide_per_s,

@@ -18,7 +18,7 @@ __all__ = ["openapi_document"]
 
 _REFERENCE = "#/components/schemas/{name}"
 _PATH_VALUE = re.compile(r"\{(\w+)\}")
-_TOKEN = {"type": "string", "minLength": 1, "maxLength": 512, "pattern": "^[^/]+$"}
+_TOKEN = {"type": "string", "minLength": 1, "maxLength": 4096, "pattern": "^[^/]+$"}
 
 
 def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
@@ -68,6 +68,9 @@ def _operation(operation: Operation, schema_of: Mapping[str, Any]) -> dict[str, 
     if operation.scope:
         described["security"] = [{"key": []}]
         described["description"] = f"Needs a key with scope `{operation.scope}`."
+        if operation.open_on_loopback:
+            described["security"].append({})
+            described["description"] += " On the machine itself it needs none."
     if parameters := [*_path_parameters(operation), *_query_parameters(operation)]:
         described["parameters"] = parameters
     if operation.body is not None:
@@ -87,13 +90,14 @@ def _operation(operation: Operation, schema_of: Mapping[str, Any]) -> dict[str, 
 
 def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
     identifier = {"type": "string", "pattern": ID_PATTERN, "minLength": 1, "maxLength": 64}
+
+    def schema(name: str) -> dict[str, Any]:
+        if name in operation.path_choices:
+            return {"type": "string", "enum": list(operation.path_choices[name])}
+        return _TOKEN if name == "token" else identifier
+
     return [
-        {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "schema": _TOKEN if name == "token" else identifier,
-        }
+        {"name": name, "in": "path", "required": True, "schema": schema(name)}
         for name in _PATH_VALUE.findall(operation.path)
     ]
 
@@ -116,7 +120,7 @@ def _success(operation: Operation, schema_of: Mapping[str, Any]) -> dict[str, An
         answer["headers"] = {"Location": location}
     content: dict[str, Any] = {}
     for content_type in operation.content_types:
-        content[content_type] = {}
+        content[content_type] = {"schema": {"type": "string"}} if _is_text(content_type) else {}
         if content_type in ("application/json", "application/jsonl"):
             schema = {"type": "object"} if operation.answer is dict else None
             schema = schema or schema_of[str(operation.answer)]
@@ -135,6 +139,10 @@ def _success(operation: Operation, schema_of: Mapping[str, Any]) -> dict[str, An
             for link in operation.links
         }
     return answer
+
+
+def _is_text(content_type: str) -> bool:
+    return content_type.startswith("text/")
 
 
 def _problem_answers(operation: Operation, schema_of: Mapping[str, Any]) -> dict[str, Any]:

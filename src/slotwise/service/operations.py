@@ -54,6 +54,8 @@ class Operation:
     body: Any = None
     body_optional: bool = False
     query: type[msgspec.Struct] | None = None
+    path_choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The values of a path's names where there are only a few; others are answered 404."""
     answer: Any = None
     status: int = 200
     content_types: tuple[str, ...] = ("application/json",)

@@ -243,6 +243,12 @@ class Service(Registry):
             closed_until_us = reader.progress().closed_until_us
             return report_decision(view, reader.refusals(decision_id), closed_until_us)
 
+    def pool_of_decision(self, decision_id: str) -> str | None:
+        """Return the pool of a stored decision. Reading."""
+        with self._store.reading() as reader:
+            found = reader.decision(decision_id)
+            return None if found is None else found.pool_id
+
     # What was learned
 
     def learn(self, now_us: int) -> None:

@@ -59,6 +59,9 @@ def random_rows(seed: int) -> list[Operation]:
                         currency="EUR",
                     )
                     operations.append(RecordEvent(event=refund, received_us=received + 5))
+        if rng.random() < 0.1:
+            stray = ClickEvent(decision_id=made.decision_id, link_id="never-shown")
+            operations.append(RecordEvent(event=stray, received_us=seconds(after_s)))
     return sorted(operations, key=time_of)
 
 
@@ -89,6 +92,26 @@ def test_sql_sums_as_one_would_by_hand(tmp_path: Path, seed: int, since_s: int) 
     assert found[0].late_clicks
     assert found[0].invalid_clicks
     assert found[0].pending_views
+    assert found[0].refused
+    n_shown = sum(span.views for span in found[0].link_spans)
+    assert n_shown == 2 * sum(span.views for span in found[0].spans)
+
+
+def test_of_many_pages_only_some_are_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The estimate of a link's views is right within the length of the step."""
+    monkeypatch.setattr("slotwise.service.stores.activity.MAX_PAGES", 100)
+    store = SqliteStore(tmp_path / "store.db")
+    pages = [decision(f"d{n}", issued_us=seconds(n)) for n in range(950)]
+    fill(store, [AppendDecision(decision=made) for made in pages])
+    activity = store.activity("home", seconds(0), 10 * HOUR_US, T0)
+    store.close()
+    views = {span.link_id: span.views for span in activity.link_spans}
+    assert views.keys() == {"l1", "l2"}
+    assert all(abs(total - 950) <= 10 for total in views.values())
+    assert all(abs(total - 950) <= 10 for total in activity.pending_views.values())
+    assert sum(span.views for span in activity.spans) == 950
 
 
 def test_a_page_and_its_feedback_stand_in_the_hour_of_the_page() -> None:

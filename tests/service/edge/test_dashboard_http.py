@@ -7,7 +7,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from slotwise.service.dashboard.changes import describe_changes
+from slotwise.service.dashboard.changes import describe_changes, floor_steps
 from slotwise.service.dashboard.kept_reports import KeptReports
 from slotwise.service.exchange import Request
 from slotwise.service.local_visitors import is_visitor_of_this_machine
@@ -109,7 +109,7 @@ def test_an_overview_tells_what_came(visitor: httpx.Client, admin: httpx.Client,
     admin.post("/v1/events", json={"type": "click", **named})
     # A change of settings has the report made anew at once.
     admin.patch(f"/v1/pools/{pool}", json={"click_floor": 0.25})
-    overview = visitor.get(f"/dashboard/pools/{pool}").json()
+    overview = visitor.get(f"/dashboard/pools/{pool}").json()["overview"]
     assert (overview["has_view"], overview["has_click"], overview["has_sale"]) == (
         True,
         True,
@@ -118,6 +118,42 @@ def test_an_overview_tells_what_came(visitor: httpx.Client, admin: httpx.Client,
     assert sum(span["views"] for span in overview["spans"]) == 1
     assert overview["changes"][0]["what"] == "changed the pool: click floor 0.2 → 0.25"
     assert overview["changes"][0]["is_setting"]
+
+
+def test_odd_feedback_is_counted_for_its_pool(
+    visitor: httpx.Client, admin: httpx.Client, make_pool: Callable[..., str]
+) -> None:
+    pools = [make_pool(5), make_pool(5)]
+    for n_times, pool in enumerate(pools, start=2):
+        page = admin.post(f"/v1/pools/{pool}/decide").json()
+        named = {"decision_id": page["decision_id"], "link_id": page["links"][0]["link_id"]}
+        click = {"type": "click", **named}
+        stray = click | {"link_id": "never-shown"}
+        for event in (*[click] * n_times, *[stray] * 3):
+            admin.post("/v1/events", json=event).raise_for_status()
+        follow = page["links"][1]["click_url"]
+        browser = {"user-agent": "Mozilla/5.0"}
+        for _ in range(2):
+            assert visitor.get(follow, headers=browser).status_code == 302
+    before = visitor.get(f"/dashboard/pools/{pools[0]}").json()["overview"]["refused_since_start"]
+    admin.post("/v1/events:batch", json={"events": [{"type": "gift"}, 7]}).raise_for_status()
+    for n_times, pool in enumerate(pools, start=2):
+        # A change of settings has the report made anew at once.
+        admin.patch(f"/v1/pools/{pool}", json={"click_floor": 0.25})
+        overview = visitor.get(f"/dashboard/pools/{pool}").json()["overview"]
+        assert overview["duplicates"] == (n_times - 1) + 1
+        assert overview["refused"] == 1  # the same stray click, however often
+        assert overview["refused_since_start"] == before + 2
+
+
+def test_rows_come_from_the_report_that_is_shown(
+    visitor: httpx.Client, make_pool: Callable[..., str]
+) -> None:
+    pool = make_pool(5)
+    figures = visitor.get(f"/dashboard/pools/{pool}", params={"limit": 2}).json()
+    assert len(figures["links"]["rows"]) == 2
+    rows = visitor.get(f"/dashboard/pools/{pool}/links", params={"limit": 2}).json()
+    assert rows == figures["links"]
 
 
 def test_a_report_is_kept_until_it_is_old_or_things_change() -> None:
@@ -135,7 +171,11 @@ def test_a_report_is_kept_until_it_is_old_or_things_change() -> None:
     assert kept.get("home", 1, make) == 0.0
     assert kept.get("home", 2, make) == 10.0
     now[0] = 30.0
+    assert kept.latest("home", 2, make) == 10.0
     assert kept.get("home", 2, make) == 30.0
+    assert kept.latest("home", 3, make) == 30.5
+    now[0] = 300.0
+    assert kept.latest("home", 3, make) == 300.0
 
 
 def test_links_changed_together_share_a_line() -> None:
@@ -148,5 +188,24 @@ def test_links_changed_together_share_a_line() -> None:
         change(300, "link.create", "homeland/x"),
         change(400, "link.retire", "home/l1"),
     ]
-    lines = describe_changes("home", changes, 10)
+    lines = describe_changes("home", changes, {"k2": "night shift"}, 10)
     assert [line.what for line in lines] == ["retired link l1", "added link x", "added 100 links"]
+    assert [line.changed_by for line in lines] == ["k1", "night shift", "k1"]
+
+
+def test_the_floors_of_the_past_are_known_from_the_changes() -> None:
+    def change(us: int, before: float, after: float) -> ChangeRecord:
+        fields = [f'{{"click_floor": {floor}}}' for floor in (before, after)]
+        return ChangeRecord(
+            changed_us=us,
+            changed_by="k1",
+            action="pool.change",
+            subject="home",
+            before=fields[0],
+            after=fields[1],
+        )
+
+    changes = [change(10, 0.1, 0.2), change(20, 0.2, 0.2), change(30, 0.2, 0.5)]
+    steps = floor_steps("home", changes, 0.5, since_us=15)
+    assert [(step.from_us, step.click_floor) for step in steps] == [(15, 0.2), (30, 0.5)]
+    assert [step.click_floor for step in floor_steps("home", [], 0.3, 15)] == [0.3]

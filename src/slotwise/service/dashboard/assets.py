@@ -6,14 +6,14 @@ import functools
 import gzip
 import hashlib
 import importlib.util
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
 
 from slotwise.errors import MissingData
 from slotwise.service.exchange import Answer, Request
 
-__all__ = ["CHART_LIBRARY", "Asset", "answer_asset", "load_asset", "new_asset"]
+__all__ = ["CHART_LIBRARY", "Asset", "answer_asset", "load_asset"]
 
 CHART_LIBRARY = "plotly.min.js"
 _TYPES = {
@@ -24,13 +24,22 @@ _TYPES = {
 }
 
 
-class Asset(NamedTuple):
-    """A file and its compressed form."""
+@dataclass(frozen=True)
+class Asset:
+    """A file, named by its content."""
 
     content: bytes
-    compressed: bytes
     content_type: bytes
-    tag: bytes
+
+    @functools.cached_property
+    def compressed(self) -> bytes:
+        """The content as browsers like to get it."""
+        return gzip.compress(self.content, 6, mtime=0)
+
+    @functools.cached_property
+    def tag(self) -> bytes:
+        """A name that changes with the content."""
+        return hashlib.sha256(self.content).hexdigest()[:32].encode()
 
 
 @functools.cache
@@ -40,13 +49,7 @@ def load_asset(package: str, name: str) -> Asset:
         content = _chart_library().read_bytes()
     else:
         content = resources.files(package).joinpath("static", name).read_bytes()
-    return new_asset(content, _TYPES[Path(name).suffix])
-
-
-def new_asset(content: bytes, content_type: bytes) -> Asset:
-    """Compress and name a content."""
-    digest = hashlib.sha256(content).hexdigest()[:32].encode()
-    return Asset(content, gzip.compress(content, 6, mtime=0), content_type, digest)
+    return Asset(content, _TYPES[Path(name).suffix])
 
 
 def _chart_library() -> Path:

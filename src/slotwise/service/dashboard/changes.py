@@ -9,7 +9,7 @@ import msgspec
 
 from slotwise.service.records import SECOND_US, ChangeRecord
 
-__all__ = ["ChangeLine", "describe_changes"]
+__all__ = ["ChangeLine", "FloorStep", "describe_changes", "floor_steps"]
 
 _SILENT = {"changed_us", "created_us", "counted_from_us", "place", "pool_id", "link_id"}
 _VERBS = {"create": "added", "change": "changed", "retire": "retired", "archive": "archived"}
@@ -22,13 +22,40 @@ class ChangeLine(msgspec.Struct, frozen=True, kw_only=True):
 
     changed_us: int
     changed_by: str
+    """The label of the key, or its id where it has none."""
     what: str
     is_setting: bool
-    """Whether it changed the pool itself: those are drawn on the charts."""
+    """Whether it changed a setting of the pool: those are drawn on the charts."""
 
 
-def describe_changes(pool_id: str, changes: Iterable[ChangeRecord], limit: int) -> list[ChangeLine]:
-    """Return the changes of a pool and its links, newest first.
+class FloorStep(msgspec.Struct, frozen=True, kw_only=True):
+    """The click floor from a time on."""
+
+    from_us: int
+    click_floor: float
+
+
+def floor_steps(
+    pool_id: str, changes: Iterable[ChangeRecord], click_floor: float, since_us: int
+) -> tuple[FloorStep, ...]:
+    """Return the floors of a pool since a time, oldest first; `click_floor` is the present one."""
+    steps: list[FloorStep] = []
+    present = click_floor
+    for change in sorted(changes, key=lambda one: one.changed_us, reverse=True):
+        if change.subject != pool_id or not change.before or change.changed_us <= since_us:
+            continue
+        before = _fields(change.before).get("click_floor", present)
+        if before != present:
+            steps.append(FloorStep(from_us=change.changed_us, click_floor=present))
+            present = before
+    steps.append(FloorStep(from_us=since_us, click_floor=present))
+    return tuple(reversed(steps))
+
+
+def describe_changes(
+    pool_id: str, changes: Iterable[ChangeRecord], names: Mapping[str, str], limit: int
+) -> list[ChangeLine]:
+    """Return the changes of a pool and its links, newest first; `names` are the labels of keys.
 
     Links that one key changed in the same way within a minute share a line.
     """
@@ -52,10 +79,10 @@ def describe_changes(pool_id: str, changes: Iterable[ChangeRecord], limit: int) 
             groups[-1].append(change)
         else:
             groups.append([change])
-    return [_line(pool_id, group) for group in groups[:limit]]
+    return [_line(pool_id, group, names) for group in groups[:limit]]
 
 
-def _line(pool_id: str, group: list[ChangeRecord]) -> ChangeLine:
+def _line(pool_id: str, group: list[ChangeRecord], names: Mapping[str, str]) -> ChangeLine:
     first = group[0]
     kind, _, action = first.action.partition(".")
     verb = _VERBS.get(action, action)
@@ -66,9 +93,9 @@ def _line(pool_id: str, group: list[ChangeRecord]) -> ChangeLine:
         what = f"{verb} {name}{_differences(first)}"
     return ChangeLine(
         changed_us=first.changed_us,
-        changed_by=first.changed_by,
+        changed_by=names.get(first.changed_by) or first.changed_by,
         what=what if len(what) <= _MAX_CHARS else what[:_MAX_CHARS] + "…",
-        is_setting=kind == "pool",
+        is_setting=kind == "pool" and action != "create",
     )
 
 

@@ -12,6 +12,8 @@ __all__ = ["KeptReports"]
 Report = TypeVar("Report")
 
 MAX_KEPT = 64
+MAX_OLD_S = 60.0
+"""How long after its time the latest report is still shown from another side."""
 
 
 class _Kept(NamedTuple):
@@ -32,6 +34,16 @@ class KeptReports(Generic[Report]):
         self._lock = Lock()
         self._making: dict[str, Lock] = {}
         self._kept: dict[str, _Kept] = {}
+
+    def latest(self, name: str, state: Hashable, make: Callable[[], Report]) -> Report:
+        """Return the report called `name` as it was made last, unless `state` changed since.
+
+        For whoever looks at a report from another side and must not wait for a new one.
+        """
+        kept = self._kept.get(name)
+        if kept is not None and kept.state == state and self._clock_s() < kept.until_s + MAX_OLD_S:
+            return kept.report  # type: ignore[return-value]
+        return self.get(name, state, make)
 
     def get(self, name: str, state: Hashable, make: Callable[[], Report]) -> Report:
         """Return the report called `name`: made anew when `state` changed or it is too old."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
@@ -10,17 +11,9 @@ from msgspec import Meta
 
 from slotwise.service.records import LinkRecord, PoolSettings
 from slotwise.service.reports import Explanation, LinkReport, PoolReport, Rate
-from slotwise.service.stores.activity import Activity
+from slotwise.service.stores.activity import Activity, LinkSpan
 
-__all__ = [
-    "LinkRow",
-    "LinkRows",
-    "LinkTableQuery",
-    "Role",
-    "SortColumn",
-    "link_rows",
-    "select_rows",
-]
+__all__ = ["LinkRow", "LinkRows", "LinkTable", "LinkTableQuery", "Role", "SortColumn"]
 
 Role = Literal["earner", "click carrier", "exploring", "resting", "retired"]
 SortColumn = Literal["name", "role", "share", "settled", "pending", "clicks", "revenue"]
@@ -45,8 +38,9 @@ class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
     click_rate: Rate
     revenue_per_view_micros: Rate
     why: str
+    views_by_span: tuple[int, ...]
+    """The latest spans of time, oldest first; estimated where there are many pages."""
     clicks_by_span: tuple[int, ...]
-    """The latest spans of time, oldest first."""
 
 
 class LinkTableQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,41 +63,88 @@ class LinkRows(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[LinkRow, ...]
 
 
-def link_rows(
-    pool: PoolSettings,
-    links: Iterable[LinkRecord],
-    report: PoolReport,
-    explained: Iterable[Explanation],
-    activity: Activity,
-    starts_us: tuple[int, ...],
-) -> list[LinkRow]:
-    """Return a row for each link; `starts_us` are the spans of time to draw."""
-    url_of = {link.link_id: link.url for link in links}
-    explanation_of = {item.link_id: item for item in explained}
-    clicks: dict[str, dict[int, int]] = {}
-    for span in activity.link_spans:
-        clicks.setdefault(span.link_id, {})[span.start_us] = span.clicks
-    rows = []
-    for link in report.links:
-        explanation = explanation_of.get(link.link_id)
-        role = _role(link, explanation)
-        in_span = clicks.get(link.link_id, {})
-        rows.append(
-            LinkRow(
-                link_id=link.link_id,
-                title=link.title,
-                url=url_of.get(link.link_id, ""),
-                role=role,
-                share=link.probability,
-                settled_views=link.click_views,
-                pending_views=activity.pending_views.get(link.link_id, 0),
-                click_rate=link.click_rate,
-                revenue_per_view_micros=link.revenue_per_view_micros,
-                why=_why(pool, role, explanation),
-                clicks_by_span=tuple(in_span.get(start_us, 0) for start_us in starts_us),
-            )
+class LinkTable:
+    """The links of a pool; a row is made when somebody looks at it.
+
+    `starts_us` are the spans of time to draw.
+    """
+
+    def __init__(
+        self,
+        pool: PoolSettings,
+        links: Iterable[LinkRecord],
+        report: PoolReport,
+        explained: Iterable[Explanation],
+        activity: Activity,
+        starts_us: tuple[int, ...],
+    ) -> None:
+        self._pool = pool
+        self._url_of = {link.link_id: link.url for link in links}
+        self._explanation_of = {item.link_id: item for item in explained}
+        self._links = [(link, _role(link, self._why_of(link))) for link in report.links]
+        self._pending_views = activity.pending_views
+        self._starts_us = starts_us
+        self._spans_of: dict[str, list[LinkSpan]] = defaultdict(list)
+        for span in activity.link_spans:
+            self._spans_of[span.link_id].append(span)
+
+    def select(self, asked: LinkTableQuery) -> LinkRows:
+        """Return the rows that hold a text and play a role, sorted; ties stay in order."""
+        wanted = asked.text.casefold()
+        found = [
+            (link, role)
+            for link, role in self._links
+            if asked.role in ("", role) and (not wanted or wanted in self._searched(link))
+        ]
+        down = asked.order == "down"
+        found.sort(key=lambda one: self._sort_key(one[0], one[1], asked.sort), reverse=down)
+        shown = found[asked.offset : asked.offset + asked.limit]
+        return LinkRows(
+            n_links=len(self._links),
+            n_found=len(found),
+            rows=tuple(self._row(link, role) for link, role in shown),
         )
-    return rows
+
+    def _why_of(self, link: LinkReport) -> Explanation | None:
+        return self._explanation_of.get(link.link_id)
+
+    def _searched(self, link: LinkReport) -> str:
+        return f"{link.link_id}\n{link.title}\n{self._url_of.get(link.link_id, '')}".casefold()
+
+    def _sort_key(self, link: LinkReport, role: Role, column: SortColumn) -> float | str:
+        match column:
+            case "name":
+                return (link.title or link.link_id).casefold()
+            case "role":
+                return role
+            case "share":
+                return link.probability
+            case "settled":
+                return link.click_views
+            case "pending":
+                return self._pending_views.get(link.link_id, 0)
+            case "clicks":
+                return link.click_rate.mean
+            case "revenue":
+                return link.revenue_per_view_micros.mean
+
+    def _row(self, link: LinkReport, role: Role) -> LinkRow:
+        in_span = {span.start_us: span for span in self._spans_of.get(link.link_id, ())}
+        spans = [in_span.get(start_us) for start_us in self._starts_us]
+        return LinkRow(
+            link_id=link.link_id,
+            title=link.title,
+            url=self._url_of.get(link.link_id, ""),
+            role=role,
+            share=link.probability,
+            settled_views=link.click_views,
+            pending_views=self._pending_views.get(link.link_id, 0),
+            click_rate=link.click_rate,
+            revenue_per_view_micros=link.revenue_per_view_micros,
+            why=_why(self._pool, role, self._why_of(link)),
+            views_by_span=tuple(span.views if span else 0 for span in spans),
+            clicks_by_span=tuple(span.clicks if span else 0 for span in spans),
+        )
 
 
 def _role(link: LinkReport, explanation: Explanation | None) -> Role:
@@ -143,38 +184,3 @@ def _why(pool: PoolSettings, role: Role, explanation: Explanation | None) -> str
     if role == "resting":
         return f"{known}. A place on the page takes {needed}."
     return f"{known}. It earns its place: a place takes {needed}."
-
-
-def _sort_key(row: LinkRow, column: SortColumn) -> float | str:
-    match column:
-        case "name":
-            return (row.title or row.link_id).casefold()
-        case "role":
-            return row.role
-        case "share":
-            return row.share
-        case "settled":
-            return row.settled_views
-        case "pending":
-            return row.pending_views
-        case "clicks":
-            return row.click_rate.mean
-        case "revenue":
-            return row.revenue_per_view_micros.mean
-
-
-def select_rows(rows: list[LinkRow], asked: LinkTableQuery) -> LinkRows:
-    """Return the rows that hold a text and play a role, sorted; ties stay in order."""
-    wanted = asked.text.casefold()
-    found = [
-        row
-        for row in rows
-        if asked.role in ("", row.role)
-        and wanted in f"{row.link_id}\n{row.title}\n{row.url}".casefold()
-    ]
-    found.sort(key=lambda row: _sort_key(row, asked.sort), reverse=asked.order == "down")
-    return LinkRows(
-        n_links=len(rows),
-        n_found=len(found),
-        rows=tuple(found[asked.offset : asked.offset + asked.limit]),
-    )

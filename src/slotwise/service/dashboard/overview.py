@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import msgspec
 
-from slotwise.service.dashboard.changes import ChangeLine, describe_changes
+from slotwise.service.dashboard.changes import (
+    ChangeLine,
+    FloorStep,
+    describe_changes,
+    floor_steps,
+)
 from slotwise.service.dashboard.delays import Delays, describe_delays
-from slotwise.service.dashboard.link_table import LinkRow, link_rows
+from slotwise.service.dashboard.link_table import LinkTable
+from slotwise.service.dashboard.outcomes import OutcomesSinceStart
 from slotwise.service.records import SECOND_US, FloorReport, Pin
 from slotwise.service.reports import FrontierPoint, GroupReport, PoolReport, Rate
 from slotwise.service.runtime import Service
@@ -44,6 +50,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     published_us: int
     folded_until_us: int
     floor: FloorReport
+    floor_steps: tuple[FloorStep, ...]
     expected_revenue_micros: int
     """Of a page of the present version, by the present estimates."""
     shadow_price_micros: int | None
@@ -58,9 +65,14 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     late_clicks: int
     late_sales: int
     invalid_clicks: int
+    refused: int
     n_quarantined: int
-    received: dict[str, int]
-    """Events by outcome, of all pools, since the service started."""
+    """Of all pools: whose page is unknown has no pool."""
+    duplicates: int
+    """Clicks and sales that came again since `started_us`: they leave no row."""
+    refused_since_start: int
+    """Of all pools."""
+    started_us: int
     store_available: bool
     changes: tuple[ChangeLine, ...]
     has_view: bool
@@ -69,26 +81,31 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolPicture(NamedTuple):
-    """The overview and the rows of the link table, made together."""
+    """The overview and the table of links, made together."""
 
     overview: Overview
-    rows: list[LinkRow]
+    table: LinkTable
 
 
 def draw_pool(
-    service: Service, pool_id: str, now_us: int, received: Mapping[str, int]
+    service: Service, pool_id: str, now_us: int, outcomes: OutcomesSinceStart
 ) -> PoolPicture:
     """Read all that the page shows of a pool. Reading: belongs in a worker thread."""
     pool = service.pool(pool_id)
-    report = service.stats(pool_id)
-    explained = service.explain(pool_id)
     since_us = max(now_us - LONGEST_US, pool.created_us)
     span_us = _span_us(now_us - since_us)
     starts_us = tuple(range(since_us // span_us * span_us, now_us + 1, span_us))
-    activity = service.activity(pool_id, starts_us[0], span_us)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        # Half of the time is spent inside the store, which leaves the interpreter to others.
+        summed_up = beside.submit(service.activity, pool_id, starts_us[0], span_us)
+        report = service.stats(pool_id)
+        explained = service.explain(pool_id)
+        activity = summed_up.result()
     changes = [*service.changes(pool_id, MAX_CHANGES), *service.changes("", 1000)]
+    all_keys = service.keys()
+    names = {key.key_id: key.label for key in all_keys}
     links = service.links(pool_id)
-    rows = link_rows(pool, links, report, explained, activity, starts_us)
+    table = LinkTable(pool, links, report, explained, activity, starts_us)
     revenue = sum(item.probability * item.revenue_rate for item in explained)
     n_retired = sum(link.retired for link in links)
     overview = Overview(
@@ -109,6 +126,7 @@ def draw_pool(
         published_us=report.published_us,
         folded_until_us=report.folded_until_us,
         floor=report.floor,
+        floor_steps=floor_steps(pool_id, changes, pool.click_floor, starts_us[0]),
         expected_revenue_micros=round(revenue * pool.max_revenue_micros),
         shadow_price_micros=report.shadow_price_micros,
         groups=report.groups,
@@ -122,13 +140,16 @@ def draw_pool(
         late_clicks=activity.late_clicks,
         late_sales=activity.late_sales,
         invalid_clicks=activity.invalid_clicks,
+        refused=activity.refused,
         n_quarantined=report.n_quarantined,
-        received=dict(received),
+        duplicates=outcomes.duplicates(pool_id, service.pool_of_decision),
+        refused_since_start=outcomes.refused,
+        started_us=outcomes.started_us,
         store_available=service.health().store_available,
-        changes=tuple(describe_changes(pool_id, changes, MAX_CHANGES)),
+        changes=tuple(describe_changes(pool_id, changes, names, MAX_CHANGES)),
         **_firsts(report, activity),
     )
-    return PoolPicture(overview, rows)
+    return PoolPicture(overview, table)
 
 
 def _span_us(length_us: int) -> int:

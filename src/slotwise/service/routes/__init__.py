@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from slotwise.service.dashboard import routes as dashboard
 from slotwise.service.operations import Operation
 from slotwise.service.routes import (
+    dashboard,
     decide,
     decisions,
     events,
@@ -12,18 +12,19 @@ from slotwise.service.routes import (
     keys,
     links,
     operating,
+    page,
     pools,
     redirect,
     reports,
 )
-from slotwise.service.snippet import routes as snippet
 
-__all__ = ["OPERATIONS", "PAGE_OPERATIONS"]
+__all__ = ["OPERATIONS"]
 
 OPERATIONS: tuple[Operation, ...] = (
     *pools.OPERATIONS,
     *links.OPERATIONS,
     *decide.OPERATIONS,
+    *page.OPERATIONS,
     *events.OPERATIONS,
     *redirect.OPERATIONS,
     *decisions.OPERATIONS,
@@ -31,7 +32,5 @@ OPERATIONS: tuple[Operation, ...] = (
     *export.OPERATIONS,
     *keys.OPERATIONS,
     *operating.OPERATIONS,
+    *dashboard.OPERATIONS,
 )
-
-PAGE_OPERATIONS: tuple[Operation, ...] = (*dashboard.OPERATIONS, *snippet.OPERATIONS)
-"""What browsers load and ask for the service's own pages: no part of the described interface."""

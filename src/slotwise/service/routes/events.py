@@ -41,6 +41,7 @@ async def record_events(context: ServiceContext, request: Request) -> BatchOutco
             broken = field_error(str(error), within=f"/events/{index}")
             outcomes.append(ItemOutcome("rejected", "malformed", broken.detail, broken.pointer))
             context.metrics.events["malformed", "rejected"] += 1
+            context.outcomes.note_unreadable()
     submitted = iter(await _submit(context, events) if events else ())
     return BatchOutcomes(
         [
@@ -65,6 +66,8 @@ async def _submit(context: ServiceContext, events: Sequence[Event]) -> list[Outc
     counts = context.metrics.events
     for event, outcome in zip(events, outcomes, strict=True):
         counts[event.kind, outcome.outcome] += 1
+        if outcome.outcome != "accepted":
+            context.outcomes.note(event, outcome)
     return outcomes
 
 

@@ -71,6 +71,8 @@ async def _record(context: ServiceContext, token: ClickToken, invalid: str) -> s
     except TimeoutError:
         return "unconfirmed"
     context.metrics.events["click", outcome.outcome] += 1
+    if outcome.outcome == "duplicate" and not invalid:
+        context.outcomes.note(click, outcome)
     return "invalid" if invalid else outcome.outcome
 
 

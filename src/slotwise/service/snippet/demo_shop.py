@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from slotwise.service.context import ServiceContext
-from slotwise.service.dashboard.assets import answer_asset, load_asset, new_asset
+from slotwise.service.dashboard.assets import Asset, answer_asset, load_asset
 from slotwise.service.exchange import Answer, Request
 from slotwise.service.operations import Handler, Operation
 from slotwise.service.problems import RequestProblem
@@ -106,4 +106,4 @@ def _filled(name: str, request: Request, **values: str) -> Answer:
     content = page.content
     for mark, value in values.items():
         content = content.replace(b"{%s}" % mark.encode(), value.encode())
-    return answer_asset(new_asset(content, page.content_type), request, _GUARDED)
+    return answer_asset(Asset(content, page.content_type), request, _GUARDED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock
@@ -217,7 +217,8 @@ class MemoryStore:
                 for decision in self._decisions.values()
                 if decision.pool_id == pool_id
             ]
-        return activity_of(views, since_us, span_us, closed_until_us)
+            n_refusals = Counter(item.decision_id for item in self._refusals.values())
+        return activity_of(views, n_refusals, since_us, span_us, closed_until_us)
 
     def _view_of(self, decision: DecisionRecord) -> View:
         conversion_ids = self._conversions_of.get(decision.decision_id, [])

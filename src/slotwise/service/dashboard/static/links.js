@@ -1,7 +1,7 @@
 // The table of links. Names and addresses come from others: they enter the page as text only.
 
 import { drawSpark } from "./charts.js";
-import { count, perThousand, rate, share } from "./words.js";
+import { count, lately, perThousand, rate, share } from "./words.js";
 
 const PAGE = 20;
 const COLUMNS = [
@@ -47,11 +47,7 @@ export function listen(refresh) {
     }
     row.append(heading);
   }
-  let typing;
-  find.addEventListener("input", () => {
-    clearTimeout(typing);
-    typing = setTimeout(() => { startOver(); refresh(); }, 150);
-  });
+  find.addEventListener("input", () => { startOver(); refresh(); });
   role.addEventListener("change", () => { startOver(); refresh(); });
   for (const [id, step] of [["earlier", -PAGE], ["later", PAGE]]) {
     document.getElementById(id).addEventListener("click", () => {
@@ -98,7 +94,24 @@ function actions(link, pool, act) {
   return wrapper;
 }
 
-function buildRow(link, pool, act) {
+function buildSpark() {
+  const made = element("div", "");
+  const chart = element("div", "", "spark");
+  chart.setAttribute("role", "img");
+  made.append(chart, element("small", ""));
+  return made;
+}
+
+function showSpark(spark, link, pool) {
+  const [views, clicks] = [link.views_by_span, link.clicks_by_span].map((spans) => spans.reduce((sum, n) => sum + n, 0));
+  const words = `${count(views)} views, ${count(clicks)} clicks`;
+  const [chart, below] = spark.children;
+  below.textContent = words;
+  chart.hidden = views === 0;
+  if (views > 0) drawSpark(chart, link.views_by_span, link.clicks_by_span, `Over the last ${lately(pool)}: ${words}`);
+}
+
+function buildRow(link, pool, act, spark) {
   const row = document.createElement("tr");
   row.setAttribute("role", "row");
   row.dataset.link = link.link_id;
@@ -112,9 +125,6 @@ function buildRow(link, pool, act) {
   const clicks = link.click_rate;
   const revenue = link.revenue_per_view_micros;
   const unknown = link.settled_views === 0;
-  const spark = element("div", "", "spark");
-  spark.setAttribute("role", "img");
-  spark.setAttribute("aria-label", "clicks lately");
   row.append(
     cell("Link", "name", name, below),
     cell("Role", "", roles),
@@ -127,7 +137,6 @@ function buildRow(link, pool, act) {
     cell("Why", "why", element("small", link.why)),
     cell("Actions", "", actions(link, pool, act)),
   );
-  drawSpark(spark, link.clicks_by_span).catch(() => spark.replaceChildren(element("small", "no chart")));
   return row;
 }
 
@@ -138,10 +147,12 @@ export function show(table, pool, act) {
   const focused = document.activeElement?.closest?.("tr[data-link]");
   const focus = focused && [focused.dataset.link, document.activeElement.dataset.action];
   const rows = table.rows.map((link) => {
-    const fingerprint = JSON.stringify([link, pool.pins, pool.currency]);
+    const fingerprint = JSON.stringify([link, pool.pool_id, pool.pins, pool.currency]);
     const before = shown.get(link.link_id);
-    const row = before?.fingerprint === fingerprint ? before.row : buildRow(link, pool, act);
-    return { link_id: link.link_id, fingerprint, row };
+    const spark = before?.spark ?? buildSpark();
+    const row = before?.fingerprint === fingerprint ? before.row : buildRow(link, pool, act, spark);
+    showSpark(spark, link, pool);
+    return { link_id: link.link_id, fingerprint, row, spark };
   });
   shown.clear();
   for (const one of rows) shown.set(one.link_id, one);

@@ -1,7 +1,15 @@
 // Numbers and times in words: every figure of the page is made here.
 
 const language = navigator.language;
-const numbers = (options) => new Intl.NumberFormat(language, options);
+const made = new Map();
+
+// Making a format takes far longer than using it.
+function numbers(options) {
+  const name = JSON.stringify(options);
+  if (!made.has(name)) made.set(name, new Intl.NumberFormat(language, options));
+  return made.get(name);
+}
+
 const whole = numbers({ maximumFractionDigits: 0 });
 const shares = numbers({ style: "percent", maximumFractionDigits: 1 });
 const signedShares = numbers({ style: "percent", maximumFractionDigits: 1, signDisplay: "exceptZero" });
@@ -37,9 +45,13 @@ export function duration(seconds) {
   return `${numbers({ maximumFractionDigits: 1 }).format(n)} second${n === 1 ? "" : "s"}`;
 }
 
+export const group = (pool, name) => pool.groups.find((one) => one.group === name);
+
+export const lately = (pool) => duration((pool.now_us - pool.starts_us[0]) / 1e6);
+
 export function earning(pool) {
   const { lift, currency } = pool;
-  const [policy, holdout] = ["policy", "holdout"].map((name) => pool.groups.find((one) => one.group === name));
+  const [policy, holdout] = ["policy", "holdout"].map((name) => group(pool, name));
   const settled = policy?.revenue_views ? policy.revenue_per_view_micros : null;
   if (!settled) return "Nothing has settled yet: the first sales count when their window closes.";
   const earned = `A thousand views earn ${perThousand(settled.mean, currency)}`;
@@ -72,6 +84,36 @@ export function keeping(pool) {
     `No page of these links reaches the floor: the most is about ${rate(attainable)} clicks, ${floor}.`,
     `Lower the floor to ${rate(Math.floor(attainable * 100) / 100)} or less, add links that people click more, ` +
       "or show more links on a page. Until then pages bring as many clicks as they can.",
+  ];
+}
+
+export function health(pool) {
+  if (pool.spans.length === 0) return "No page was shown lately.";
+  const odd = pool.refused + pool.late_clicks + pool.late_sales + pool.n_quarantined;
+  return odd ? "Some feedback does not count; see below." : "All feedback that came in counts.";
+}
+
+function delays(found, window_s, what) {
+  if (found.n_events === 0) return `no ${what} lately`;
+  const said = `half within ${duration(found.median_s)}, 99 of 100 within ${duration(found.late_s)}`;
+  if (found.suggested_window_s === null) return `${said}; too few to suggest a window (now ${duration(window_s)})`;
+  const fits = found.suggested_window_s === window_s;
+  return `${said}; a window of ${duration(found.suggested_window_s)} would catch those (now ${duration(window_s)}${fits ? ", which fits" : ""})`;
+}
+
+const things = (n, name) => `${count(n)} ${name}${n === 1 ? "" : "s"}`;
+
+export function healthFacts(pool) {
+  const start = time(pool.started_us);
+  return [
+    ["Clicks come", delays(pool.click_delays, pool.click_window_s, "clicks")],
+    ["Sales come", delays(pool.sale_delays, pool.revenue_window_s, "sales")],
+    ["Late", `${things(pool.late_clicks, "click")} and ${things(pool.late_sales, "sale")} came after their window: reported, not learned`],
+    ["Invalid", `${things(pool.invalid_clicks, "click")} by crawlers and prefetching, not counted`],
+    ["Refused", `${things(pool.refused, "event")} broke a rule; ask /v1/decisions/{id} which. ` +
+      `Of all pools since ${start}: ${count(pool.refused_since_start)}, unreadable ones too`],
+    ["Duplicates", `${things(pool.duplicates, "event")} came again since ${start}: counted once`],
+    ["Quarantined", `${things(pool.n_quarantined, "event")} of all pools ${pool.n_quarantined === 1 ? "waits" : "wait"} for a page that nobody knows yet`],
   ];
 }
 

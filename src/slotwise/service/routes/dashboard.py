@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
-from collections import Counter
+from collections.abc import Callable, Hashable
 
 import msgspec
 
@@ -15,9 +15,8 @@ from slotwise.service.dashboard.assets import (
     Asset,
     answer_asset,
     load_asset,
-    new_asset,
 )
-from slotwise.service.dashboard.link_table import LinkRows, LinkTableQuery, select_rows
+from slotwise.service.dashboard.link_table import LinkRows, LinkTableQuery
 from slotwise.service.dashboard.overview import Overview, PoolPicture, draw_pool
 from slotwise.service.exchange import Answer, Request
 from slotwise.service.operations import Operation
@@ -29,8 +28,12 @@ PACKAGE = "slotwise.service.dashboard"
 FILES = (
     "dashboard.css",
     "dashboard.js",
+    "changing.js",
     "charts.js",
+    "drawing.js",
     "links.js",
+    "panels.js",
+    "service.js",
     "words.js",
     "icon.svg",
     CHART_LIBRARY,
@@ -61,10 +64,23 @@ class PoolNames(msgspec.Struct, frozen=True, kw_only=True):
     pools: tuple[PoolName, ...]
 
 
+class PoolFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything the page shows of a pool."""
+
+    overview: Overview
+    links: LinkRows
+
+
 async def page(_context: ServiceContext, request: Request) -> Answer:
     """Answer the page; it holds no figures, so everybody may load it."""
     asset = await asyncio.to_thread(_page)
+    # The page will ask for the library next; compressing it takes a moment, once.
+    asyncio.get_running_loop().run_in_executor(None, _compressed_library)
     return answer_asset(asset, request, _GUARDED + _REVALIDATED)
+
+
+def _compressed_library() -> bytes:
+    return load_asset(PACKAGE, CHART_LIBRARY).compressed
 
 
 @functools.cache
@@ -78,7 +94,7 @@ def _page() -> Asset:
     page, library = load_asset(PACKAGE, "index.html"), load_asset(PACKAGE, CHART_LIBRARY)
     marks = (b'<meta id="%s">\n' % mark for mark in _STYLE_MARK.findall(library.content))
     content = page.content.replace(b"CHART_LIBRARY_TAG", library.tag)
-    return new_asset(content.replace(b"STYLE_MARKS", b"".join(marks)), page.content_type)
+    return Asset(content.replace(b"STYLE_MARKS", b"".join(marks)), page.content_type)
 
 
 async def file(_context: ServiceContext, request: Request) -> Answer:
@@ -86,8 +102,12 @@ async def file(_context: ServiceContext, request: Request) -> Answer:
     name = request.path_values["name"]
     if name not in FILES:
         raise RequestProblem("unknown-route", "the page has no such file")
-    asset = await asyncio.to_thread(load_asset, PACKAGE, name)
-    return answer_asset(asset, request, _KEPT if name == CHART_LIBRARY else _REVALIDATED)
+    headers = _KEPT if name == CHART_LIBRARY else _REVALIDATED
+
+    def load() -> Answer:
+        return answer_asset(load_asset(PACKAGE, name), request, headers)
+
+    return await asyncio.to_thread(load)
 
 
 async def pools(context: ServiceContext, _request: Request) -> PoolNames:
@@ -100,31 +120,35 @@ async def pools(context: ServiceContext, _request: Request) -> PoolNames:
     )
 
 
-async def overview(context: ServiceContext, request: Request) -> Overview:
+async def figures(context: ServiceContext, request: Request) -> PoolFigures:
     """Return how a pool is doing."""
-    return (await asyncio.to_thread(_picture, context, request)).overview
+
+    def make() -> PoolFigures:
+        picture = context.pictures.get(*_wanted(context, request))
+        return PoolFigures(overview=picture.overview, links=picture.table.select(request.query))
+
+    return await asyncio.to_thread(make)
 
 
 async def links(context: ServiceContext, request: Request) -> LinkRows:
-    """Return some rows of the link table."""
+    """Return other rows of the table that the page shows already."""
 
-    def select() -> LinkRows:
-        return select_rows(_picture(context, request).rows, request.query)
+    def make() -> LinkRows:
+        return context.pictures.latest(*_wanted(context, request)).table.select(request.query)
 
-    return await asyncio.to_thread(select)
+    return await asyncio.to_thread(make)
 
 
-def _picture(context: ServiceContext, request: Request) -> PoolPicture:
+def _wanted(
+    context: ServiceContext, request: Request
+) -> tuple[str, Hashable, Callable[[], PoolPicture]]:
+    """Return the name of the pool's picture, the state it must show and how it is made."""
     service = context.service
     pool_id = request.path_values["pool_id"]
     links_changed_us = max((link.changed_us for link in service.links(pool_id)), default=0)
     state = (service.pool(pool_id).changed_us, links_changed_us)
-    received: Counter[str] = Counter()
-    for (_, outcome), n_events in list(context.metrics.events.items()):
-        received[outcome] += n_events
-    return context.pictures.get(
-        pool_id, state, lambda: draw_pool(service, pool_id, context.clock_us(), received)
-    )
+    now_us = context.clock_us()
+    return pool_id, state, lambda: draw_pool(service, pool_id, now_us, context.outcomes)
 
 
 OPERATIONS = (
@@ -144,7 +168,9 @@ OPERATIONS = (
         summary="Load a file of the dashboard",
         handler=file,
         scope=None,
-        content_types=("text/javascript", "text/css"),
+        path_choices={"name": FILES},
+        content_types=("text/javascript", "text/css", "image/svg+xml"),
+        problems=("unknown-route",),
     ),
     Operation(
         method="GET",
@@ -159,19 +185,20 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/dashboard/pools/{pool_id}",
-        name="dashboard_overview",
-        summary="Read all figures of a pool but its links",
-        handler=overview,
+        name="dashboard_figures",
+        summary="Read all that the dashboard shows of a pool",
+        handler=figures,
         scope="read",
         open_on_loopback=True,
-        answer=Overview,
+        query=LinkTableQuery,
+        answer=PoolFigures,
         problems=("unknown-pool",),
     ),
     Operation(
         method="GET",
         path="/dashboard/pools/{pool_id}/links",
         name="dashboard_links",
-        summary="Read some rows of the table of links",
+        summary="Read some rows of the dashboard's table of links",
         handler=links,
         scope="read",
         open_on_loopback=True,

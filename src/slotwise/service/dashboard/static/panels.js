@@ -1,0 +1,145 @@
+// The panels but for the links: figures into words, tiles, facts and charts.
+
+import * as charts from "./charts.js";
+import * as words from "./words.js";
+
+const at = (selector) => document.querySelector(selector);
+let pool = null;
+
+export function show(overview) {
+  pool = overview;
+  document.title = `${pool.pool_id} · slotwise`;
+  at("#freshness").textContent = `As of ${words.clock(pool.now_us)}`;
+  showStart();
+  showEarning();
+  showFloor();
+  showCost();
+  showHealth();
+  showChanges();
+}
+
+function showStart() {
+  at("#start").hidden = pool.has_view && pool.has_click && pool.has_sale;
+  const lines = [
+    `<ul data-slotwise-pool="${pool.pool_id}" data-slotwise-slots="${pool.slots}" data-slotwise-key="sw_dk_...">`,
+    '  <li><a href="https://...">A link for when the service is away</a></li>',
+    "</ul>",
+    `<script async src="${location.origin}/slotwise.js"></` + "script>",
+  ];
+  at("#snippet").textContent = lines.join("\n");
+  for (const [name, done, waiting] of [
+    ["view", "The first page was seen.", "Waiting for the first view."],
+    ["click", "The first click came in.", "Waiting for the first click."],
+    ["sale", "The first sale came in.", "Waiting for the first sale: your shop's server sends it to /v1/events."],
+  ]) {
+    const item = at(`#first-${name}`);
+    const came = pool[`has_${name}`];
+    item.classList.toggle("done", came);
+    item.querySelector(".words").textContent = came ? done : waiting;
+  }
+}
+
+function element(tag, text) {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  return made;
+}
+
+function tile(figure, below) {
+  const made = document.createElement("div");
+  made.append(element("b", figure), element("span", below));
+  return made;
+}
+
+function showEarning() {
+  at("#earning .verdict").textContent = words.earning(pool);
+  const tiles = [];
+  for (const [name, label] of [["policy", "chosen pages"], ["holdout", "random pages"]]) {
+    const one = words.group(pool, name);
+    if (!one?.revenue_views) continue;
+    const money = one.revenue_per_view_micros;
+    const range = `${words.perThousand(money.low, pool.currency)} to ${words.perThousand(money.high, pool.currency)}`;
+    tiles.push(tile(words.perThousand(money.mean, pool.currency), `per 1,000 views, ${label}, settled (${range}; ${words.count(one.revenue_views)} views)`));
+  }
+  if (pool.lift) {
+    tiles.push(tile(words.signedShare(pool.lift.mean), `lift: chosen against random pages, settled (${words.signedShare(pool.lift.low)} to ${words.signedShare(pool.lift.high)})`));
+  }
+  const sum = (name) => pool.spans.reduce((total, span) => total + span[name], 0);
+  tiles.push(tile(words.money(sum("revenue_micros"), pool.currency), `reported for the views of the last ${words.lately(pool)}: ${words.count(sum("sales"))} sales, settled or not`));
+  at("#earning .tiles").replaceChildren(...tiles);
+  const window = words.duration(Math.max(pool.click_window_s, pool.revenue_window_s));
+  at("#earning .note").textContent =
+    `A view settles ${window} after it was shown: until then clicks and sales may still come in. ` +
+    `Settled up to ${pool.folded_until_us ? words.time(pool.folded_until_us) : "now: nothing"}. ` +
+    "The chart shows what was reported so far, so its newest points still grow.";
+  charts.drawEarning(at("#earning-chart"), pool);
+}
+
+function showFloor() {
+  const [now, advice] = words.keeping(pool);
+  const badge = at("#floor .badge");
+  badge.textContent = pool.floor.status;
+  badge.className = `badge ${pool.floor.status}`;
+  badge.hidden = pool.n_links === 0 || pool.click_floor === 0;
+  at("#floor .words").textContent = now;
+  at("#floor .advice").textContent = advice;
+  charts.drawFloor(at("#floor-chart"), pool);
+}
+
+const slider = at("#other-floor");
+let sliderOf = null;
+
+// The widest of a few steps on which the present floor lies, so that the slider can return to it.
+function stepOf(most) {
+  const lies = (step) => most / step >= 40 && Math.abs(pool.click_floor / step - Math.round(pool.click_floor / step)) < 1e-6;
+  return [0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001].find(lies) ?? "any";
+}
+
+function showCost() {
+  at("#cost .verdict").textContent = words.costing(pool);
+  const drawable = pool.frontier.length > 0 && words.isKnown(pool);
+  at("#cost .slider").hidden = at("#cost-chart").hidden = !drawable;
+  if (!drawable) return;
+  const most = pool.frontier.at(-1)?.click_floor ?? 0;
+  slider.max = most;
+  slider.step = stepOf(most);
+  if (sliderOf !== pool.pool_id) {
+    sliderOf = pool.pool_id;
+    slider.value = Math.min(pool.click_floor, most);
+  }
+  showOtherFloor();
+}
+
+function showOtherFloor() {
+  const floor = Math.min(Number(slider.value), pool.frontier.at(-1).click_floor);
+  const gives = words.revenueAt(pool.frontier, floor);
+  const text = words.otherFloor(pool, floor);
+  at("#other-floor-gives").textContent = text;
+  slider.setAttribute("aria-valuetext", text);
+  charts.drawCost(at("#cost-chart"), pool, floor, gives);
+}
+
+const fact = (term, text) => [element("dt", term), element("dd", text)];
+
+function showHealth() {
+  at("#health .verdict").textContent = words.health(pool);
+  charts.drawHealth(at("#health-chart"), pool);
+  at("#health .facts").replaceChildren(...words.healthFacts(pool).flatMap(([term, text]) => fact(term, text)));
+}
+
+function showChanges() {
+  const marks = new Map(charts.markedChanges(pool).map((change, i) => [change, String(i + 1)]));
+  const lines = pool.changes.map((change) => {
+    const item = element("li", "");
+    if (marks.has(change)) {
+      const mark = element("span", marks.get(change));
+      mark.className = "mark";
+      item.append(mark, " ");
+    }
+    item.append(change.what, element("small", `${words.time(change.changed_us)}, by ${change.changed_by || "the service"}`));
+    return item;
+  });
+  at("#change-list").replaceChildren(...lines);
+}
+
+slider.addEventListener("input", showOtherFloor);
