@@ -42,7 +42,7 @@ def test_the_printed_commands_work_when_pasted(tmp_path: Path) -> None:
 
 
 def test_the_documentation_shows_the_same_commands() -> None:
-    page = Path("docs/service.md").read_text()
+    page = Path("docs/start.md").read_text()
     steps = first_steps("http://127.0.0.1:8460", "sw_ak_...")
     for body in re.findall(r"-d '(.*?)'", steps, re.DOTALL):
         assert json.loads(body) in [

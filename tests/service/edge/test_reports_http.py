@@ -20,7 +20,6 @@ from slotwise.service.answers import answer_type
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.metrics import METRICS
 from slotwise.service.reports import DecisionReport, FrontierReport, PoolReport, RoundRow
-from slotwise.service.routes import OPERATIONS
 from slotwise.service.server import BackgroundServer
 from tests.service.edge.conftest import problem_of
 from tests.service.edge.test_decide_http import teach
@@ -180,21 +179,12 @@ def test_metrics_count_what_happened(admin: httpx.Client, pool: str) -> None:
     assert after["slotwise_pool_version", frozenset({pool})] >= 1
 
 
-def test_every_metric_is_exposed_and_documented(admin: httpx.Client, taught: str) -> None:
+def test_every_metric_is_exposed(admin: httpx.Client, taught: str) -> None:
     page = admin.post(f"/v1/pools/{taught}/decide").json()
     admin.get(page["links"][0]["click_url"])
     text = admin.get("/metrics").text
     exposed = set(re.findall(r"^# HELP (\w+)", text, re.MULTILINE))
     assert exposed == set(METRICS)
-    documented = Path("docs/service.md").read_text()
-    for name in METRICS:
-        assert f"`{name}`" in documented, name
-
-
-def test_every_operation_is_documented() -> None:
-    documented = Path("docs/service.md").read_text()
-    for operation in OPERATIONS:
-        assert f"`{operation.method} {operation.path}`" in documented, operation.name
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])

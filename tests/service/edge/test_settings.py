@@ -57,13 +57,11 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
         load_settings(tmp_path / "none.toml", {}, {})
 
 
-def test_every_setting_has_a_note_and_stands_in_the_documentation() -> None:
+def test_every_setting_has_a_note() -> None:
     notes = setting_notes()
     assert list(notes) == list(Settings.__struct_fields__)
-    page = Path("docs/service.md").read_text()
     for name, note in notes.items():
         assert note, name
-        assert f"`{name}`" in page, name
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,143 @@
+"""The benchmarks in pictures, from the table that `python -m benchmarks` wrote into the page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from slotwise.errors import InvalidInput
+from slotwise.figures.canvas import house_style
+from slotwise.figures.style import INK, MUTED, readable
+
+__all__ = ["MeasuredRow", "draw_alternatives", "draw_targets", "measured_rows", "measured_with"]
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+START, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+MET, MISSED = "#0072b2", "#d55e00"
+NUMBER = re.compile(r"[\d,]+(?:\.\d+)?")
+PAGE_VIEW = "a page view"
+TICKS = (0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0)
+
+
+class MeasuredRow(NamedTuple):
+    """One row of the page's table, as it stands there."""
+
+    name: str
+    measured: str
+    target: str
+    reached: str
+    verdict: str
+
+    @property
+    def better_than_target(self) -> float:
+        """How many times better than its target the row is; below 1 it misses it."""
+        reached, target = _number(self.reached), _number(self.target)
+        return reached / target if self.target.startswith("at least") else target / reached
+
+
+def measured_rows(text: str) -> list[MeasuredRow]:
+    r"""Return the rows of the table between the page's two marks.
+
+    >>> page = START + "\n| a | b | c | d |  |\n| --- | --- | --- | --- | --- |\n" + END
+    >>> measured_rows(page)
+    Traceback (most recent call last):
+    slotwise.errors.InvalidInput: `page` must be one with measured rows between its marks, got ...
+    """
+    inside = text.partition(START)[2].partition(END)[0]
+    lines = [line for line in inside.splitlines() if line.startswith("|")]
+    rows = [
+        MeasuredRow(*(part.strip() for part in line.strip("|").split("|"))) for line in lines[2:]
+    ]
+    if not rows:
+        rule = "one with measured rows between its marks"
+        raise InvalidInput.of("page", rule, text[:40])
+    return rows
+
+
+def measured_with(text: str) -> str:
+    """Return the sentence of the page that says what the numbers were measured with."""
+    found = re.search(r"^Measured with .*$", text, re.MULTILINE)
+    return found[0] if found else ""
+
+
+def draw_targets(path: Path = PAGE) -> Figure:
+    """Draw how many times better or worse than its target each benchmark is."""
+    text = path.read_text(encoding="utf-8")
+    rows = [row for row in measured_rows(text) if row.verdict in ("met", "missed")]
+    with house_style():
+        figure, axes = _bars_figure(
+            "Targets: what is met, and by how much", measured_with(text), len(rows)
+        )
+        for place, row in enumerate(rows):
+            factor = row.better_than_target
+            colour = MET if row.verdict == "met" else MISSED
+            axes.plot([1.0, factor], [place, place], color=colour, linewidth=5, zorder=2)
+            at = 1.06 * factor if factor >= 1 else factor / 1.06
+            axes.text(
+                at,
+                place,
+                row.reached,
+                va="center",
+                ha="left" if factor >= 1 else "right",
+                fontsize=8,
+                color=INK,
+                parse_math=False,
+            )
+        axes.set_xscale("log")
+        factors = [row.better_than_target for row in rows]
+        axes.set_xlim(min(factors) / 3.2, max(factors) * 2.6)
+        _name_rows(axes, [row.name for row in rows])
+        axes.axvline(1.0, color=MUTED, linewidth=1.0, zorder=3)
+        axes.set_xticks([tick for tick in TICKS if min(factors) / 2 <= tick <= 2 * max(factors)])
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
+        axes.xaxis.set_minor_formatter(FuncFormatter(lambda _value, _: ""))
+        axes.set_xlabel("times better than the target; left of 1 it is missed", loc="right")
+    return figure
+
+
+def draw_alternatives(path: Path = PAGE) -> Figure:
+    """Draw what a page view costs with slotwise and with other packages."""
+    text = path.read_text(encoding="utf-8")
+    rows = [row for row in measured_rows(text) if row.measured.endswith(PAGE_VIEW)]
+    with house_style():
+        figure, axes = _bars_figure(
+            "A page view of 15 of 271 links, in microseconds", measured_with(text), len(rows)
+        )
+        for place, row in enumerate(rows):
+            colour = MET if row.name.startswith("slotwise") else MUTED
+            axes.barh(place, _number(row.measured), height=0.55, color=colour, zorder=2)
+            said = f" {row.measured.removesuffix(PAGE_VIEW).strip()}"
+            axes.text(_number(row.measured), place, said, va="center", fontsize=8.5, color=INK)
+        _name_rows(axes, [row.name for row in rows])
+        axes.set_xlim(0, 1.14 * max(_number(row.measured) for row in rows))
+        axes.set_xlabel("µs a page view, select and update", loc="right")
+    return figure
+
+
+def _bars_figure(title: str, subtitle: str, n_rows: int) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(10.2, 0.3 * n_rows + 1.6))
+    height = figure.get_size_inches()[1]
+    axes = figure.add_axes((0.33, 0.55 / height, 0.63, 1 - 1.4 / height))
+    figure.text(0.015, 1 - 0.18 / height, title, fontsize=14, fontweight="bold", va="top")
+    figure.text(0.015, 1 - 0.5 / height, subtitle, fontsize=8.5, color=MUTED, va="top")
+    return figure, axes
+
+
+def _name_rows(axes: Axes, names: list[str]) -> None:
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_yticks(range(len(names)), names)
+    axes.tick_params(axis="y", labelsize=8.5, labelcolor=INK)
+    axes.grid(visible=True, axis="x")
+    axes.grid(visible=False, axis="y")
+
+
+def _number(text: str) -> float:
+    found = NUMBER.search(text)
+    if found is None:
+        raise InvalidInput.of("row", "one with a number in it", text)
+    return float(found[0].replace(",", ""))

@@ -1,0 +1,138 @@
+"""Every command of the program with every option, read from the program itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import typer
+
+from manual.markdown import code, fence, table
+from slotwise.cli.main import build_app
+from slotwise.errors import UnknownName
+
+__all__ = ["CommandPage", "commands", "commands_reference", "parse_command_line"]
+
+
+class CommandPage(NamedTuple):
+    """A command as one types it, and typer's own description of it."""
+
+    words: tuple[str, ...]
+    command: Any
+
+    @property
+    def name(self) -> str:
+        """The whole command, such as "slotwise keys make"."""
+        return " ".join(("slotwise", *self.words))
+
+    @property
+    def options(self) -> list[Any]:
+        """What the command takes, but for --help, which all of them take."""
+        return [parameter for parameter in self.command.params if not parameter.hidden]
+
+
+def program() -> Any:
+    """Return the whole program as typer's group of commands."""
+    return typer.main.get_command(build_app([]))
+
+
+def commands() -> list[CommandPage]:
+    """Return every command that does something, those of groups too, by name."""
+    return sorted(_walk((), program()), key=lambda page: page.words)
+
+
+def _walk(words: tuple[str, ...], command: Any) -> Iterator[CommandPage]:
+    if not words or hasattr(command, "commands"):
+        for name, inner in command.commands.items():
+            yield from _walk((*words, name), inner)
+    else:
+        yield CommandPage(words, command)
+
+
+def commands_reference() -> str:
+    """Return a section for each command: what it does, examples, arguments and options."""
+    group_help = {
+        name: command.help
+        for name, command in program().commands.items()
+        if hasattr(command, "commands")
+    }
+    parts = []
+    for page in commands():
+        parts.append(f"## `{page.name}`")
+        parts.append(_words_and_examples(page.command.help or ""))
+        group = group_help.pop(page.words[0], None)
+        if group is not None:
+            parts.append(_words_and_examples(group))
+        if page.options:
+            rows = [_row(parameter) for parameter in page.options]
+            parts.append(table(["argument or option", "unless given", "meaning"], rows))
+        else:
+            parts.append("It takes nothing but `--help`.")
+    return "\n\n".join(parts)
+
+
+def _words_and_examples(text: str) -> str:
+    """Return a help text as Markdown: its words, then its examples as a block of code."""
+    words, _, examples = text.partition("Examples:")
+    lines = [line.strip() for line in examples.splitlines() if line.strip()]
+    shown = words.strip()
+    return f"{shown}\n\n{fence(chr(10).join(lines), 'sh')}" if lines else shown
+
+
+def _row(parameter: Any) -> list[str]:
+    return [_spelling(parameter), _default(parameter), _meaning(parameter)]
+
+
+def _spelling(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        name = (parameter.metavar or parameter.name.upper()).strip("[]")
+        more = " ..." if parameter.nargs == -1 else ""
+        return code(f"{name}{more}" if parameter.required else f"[{name}]{more}")
+    return ", ".join(code(name) for name in (*parameter.opts, *parameter.secondary_opts))
+
+
+def _default(parameter: Any) -> str:
+    if parameter.required:
+        return "must be given"
+    if getattr(parameter, "is_flag", False) and not parameter.secondary_opts:
+        return "off"
+    if parameter.default is None:
+        # Some help texts end in the default: "Port; 0 takes a free one [8460]".
+        said = re.search(r"\[([^\]]+)\]$", parameter.help or "")
+        return said[1] if said else "none"
+    if getattr(parameter, "is_flag", False):
+        return code(parameter.opts[0] if parameter.default else parameter.secondary_opts[0])
+    return code(str(parameter.default))
+
+
+def _meaning(parameter: Any) -> str:
+    parts = [re.sub(r" \[[^\]]+\]$", "", parameter.help or "")]
+    if getattr(parameter, "multiple", False):
+        parts.append("may be given several times")
+    if parameter.envvar:
+        parts.append(f"also the variable `{parameter.envvar}`")
+    return "; ".join(part.rstrip(".") for part in parts if part)
+
+
+def parse_command_line(words: list[str]) -> None:
+    """Parse what follows `slotwise` as the program itself would, and run nothing.
+
+    Raises what typer raises on a command, an argument or an option that does not exist. Options
+    of the program itself are only looked up: parsing them would carry them out, and one of them
+    writes into the home directory.
+    """
+    command, name, context = program(), "slotwise", None
+    if words and words[0].startswith("-"):
+        known = {spelling for option in command.params for spelling in option.opts} | {"--help"}
+        if unknown := set(words) - known:
+            raise UnknownName(f"slotwise has no options {', '.join(sorted(unknown))}")
+        return
+    while hasattr(command, "commands"):
+        # A group takes no words of its own; what follows names a command of it.
+        context = command.make_context(name, [], parent=context, resilient_parsing=True)
+        if not words:
+            raise UnknownName(f"{name} is a group; say which of its commands")
+        context.resilient_parsing = False
+        name, command, words = command.resolve_command(context, words)
+    command.make_context(name, list(words), parent=context)

@@ -1,0 +1,42 @@
+"""Markdown in small pieces: cells, tables and fenced code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+__all__ = ["cell", "code", "fence", "table"]
+
+
+def cell(text: str) -> str:
+    r"""Return text that stands in one cell of a table.
+
+    >>> cell("svg|png\nor both")
+    'svg\\|png or both'
+    """
+    return " ".join(text.split()).replace("|", r"\|")
+
+
+def code(text: str) -> str:
+    """Return text as code within a line; nothing for nothing.
+
+    >>> code("n_slots"), code("")
+    ('`n_slots`', '')
+    """
+    return f"`{text}`" if text else ""
+
+
+def fence(text: str, language: str = "") -> str:
+    """Return text as a block of code."""
+    return f"```{language}\n{text.strip()}\n```"
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table; every row has a cell for each heading.
+
+    >>> print(table(["name", "meaning"], [["`port`", "where to listen"]]))
+    | name | meaning |
+    | --- | --- |
+    | `port` | where to listen |
+    """
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(map(cell, line)) + " |" for line in lines)

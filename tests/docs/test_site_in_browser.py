@@ -1,0 +1,138 @@
+"""The manual in real Chromium: it asks nobody, can be searched and fits a phone, light and dark."""
+
+from __future__ import annotations
+
+import http.server
+import shutil
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.docs.built_site import build_site
+
+pytestmark = pytest.mark.browser
+
+PICTURES = Path(".cache/screenshots/manual")
+PLACES = (
+    "index",
+    "start",
+    "web-team",
+    "postback",
+    "choosing-a-policy",
+    "benchmarks",
+    "mathematics/con-ucb",
+    "mathematics/queues",
+    "reference/commands",
+    "reference/routes",
+    "reference/problems",
+    "reference/python/policies",
+)
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return where the built site is served, on this machine."""
+    folder = tmp_path_factory.mktemp("manual") / "site"
+    build_site(folder)
+    handler = partial(QuietHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert chromium, "these tests need Chromium; install it (as root: apt-get install chromium)"
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+class Reader:
+    """Opens pages and remembers whom they asked and what went wrong."""
+
+    def __init__(self, browser: Browser, address: str, *, width: int, dark: bool) -> None:
+        scheme = "dark" if dark else "light"
+        self._context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
+        )
+        self._address = address
+        self._name = f"{scheme}-{width}"
+        self.page: Page = self._context.new_page()
+        self.asked: list[str] = []
+        self.errors: list[str] = []
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on(
+            "console", lambda said: self.errors.append(said.text) if said.type == "error" else None
+        )
+
+    def open(self, place: str) -> Page:
+        self.page.goto(f"{self._address}/{place}.html")
+        expect(self.page.locator("h1").first).to_be_visible()
+        return self.page
+
+    def keep_picture(self, place: str) -> None:
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=PICTURES / f"{place.replace('/', '-')}-{self._name}.png")
+
+    def close(self) -> None:
+        self._context.close()
+        assert not [url for url in self.asked if not url.startswith(self._address)]
+        assert not self.errors
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pages_fit_and_ask_nobody_else(
+    browser: Browser, address: str, width: int, dark: bool
+) -> None:
+    reader = Reader(browser, address, width=width, dark=dark)
+    for place in PLACES:
+        page = reader.open(place)
+        reader.keep_picture(place)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, f"{place} is {wide} pixels wide"
+    reader.close()
+
+
+def test_search_finds_a_setting(browser: Browser, address: str) -> None:
+    reader = Reader(browser, address, width=1280, dark=False)
+    page = reader.open("index")
+    page.locator("label.md-search__icon, input.md-search__input").first.click()
+    page.locator("input.md-search__input").fill("fold_every_s")
+    expect(page.locator(".md-search-result__item").first).to_contain_text("Settings")
+    reader.close()
+
+
+def test_formulas_have_a_size(browser: Browser, address: str) -> None:
+    reader = Reader(browser, address, width=1280, dark=False)
+    page = reader.open("mathematics/con-ucb")
+    box = page.locator(".formula math").first.bounding_box()
+    assert box is not None
+    assert box["width"] > 200
+    assert box["height"] > 25
+    reader.close()
+
+
+def test_figures_follow_the_colours_of_the_page(browser: Browser, address: str) -> None:
+    for dark, shown, hidden in ((False, "light", "dark"), (True, "dark", "light")):
+        reader = Reader(browser, address, width=1280, dark=dark)
+        page = reader.open("index")
+        expect(page.locator(f'img[src*="frontier-{shown}"]')).to_be_visible()
+        expect(page.locator(f'img[src*="frontier-{hidden}"]')).to_be_hidden()
+        reader.close()
