@@ -11,7 +11,7 @@ from slotwise.service.openapi import openapi_document
 from slotwise.service.operations import Operation
 from slotwise.service.routes import OPERATIONS
 
-__all__ = ["routes_reference"]
+__all__ = ["meaning_of", "routes_reference"]
 
 SECTIONS = (
     ("Pools", "/v1/pools"),
@@ -66,8 +66,11 @@ def _section(operation: Operation, document: Mapping[str, Any]) -> str:
     ]
     query = [one for one in described.get("parameters", ()) if one["in"] == "query"]
     if query:
-        rows = [[code(one["name"]), _type(one["schema"], document)] for one in query]
-        parts.append(table(["in the address", "type"], rows))
+        rows = [
+            [code(one["name"]), _type(one["schema"], document), meaning_of(one["schema"], document)]
+            for one in query
+        ]
+        parts.append(table(["in the address", "type", "meaning"], rows))
     body = described.get("requestBody", {}).get("content", {}).get("application/json")
     if body:
         parts.append(_body(body["schema"], document))
@@ -105,12 +108,19 @@ def _body(schema: Mapping[str, Any], document: Mapping[str, Any]) -> str:
                 code(name),
                 _type(field, document),
                 "must be given" if name in required else _json(field.get("default")),
-                _resolved(field, document).get("description", ""),
+                meaning_of(field, document),
             ]
             for name, field in each.get("properties", {}).items()
         ]
         parts.append(table(["field", "type", "unless given", "meaning"], rows))
     return "\n\n".join(parts)
+
+
+def meaning_of(schema: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    """Return what a value is for; one that may be left out says it in the type it has else."""
+    found = _resolved(schema, document)
+    options = [found, *(_resolved(one, document) for one in found.get("anyOf", ()))]
+    return next((one["description"] for one in options if "description" in one), "")
 
 
 def _json(default: object) -> str:

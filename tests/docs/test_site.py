@@ -20,10 +20,12 @@ import slotwise
 from manual.figures import FIGURES
 from manual.make_targets import make_targets
 from manual.public_names import NOT_PUBLIC, PUBLIC_MODULES
+from manual.routes import meaning_of
 from slotwise.cli.main import build_app, command_names
 from slotwise.environments.datasets import DATASETS
 from slotwise.policies import POLICIES
 from slotwise.service.metrics import METRICS
+from slotwise.service.openapi import openapi_document
 from slotwise.service.problems import PROBLEMS
 from slotwise.service.routes import OPERATIONS
 from slotwise.service.settings import Settings, setting_notes
@@ -172,6 +174,20 @@ def test_every_field_of_a_body_is_described(site: Site) -> None:
         for shape in shapes:
             assert not missing(getattr(shape, "__struct_fields__", ()), page), operation.name
         assert not missing(getattr(operation.query, "__struct_fields__", ()), page)
+
+
+def test_every_field_of_a_body_has_a_meaning() -> None:
+    document = openapi_document(OPERATIONS)
+    silent = [
+        f"{body.__name__}.{name}"
+        for operation in OPERATIONS
+        for body in get_args(operation.body) or (operation.body,)
+        for name in getattr(body, "__struct_fields__", ())
+        if not meaning_of(
+            document["components"]["schemas"][body.__name__]["properties"][name], document
+        )
+    ]
+    assert not silent
 
 
 def test_every_problem_is_described(site: Site) -> None:

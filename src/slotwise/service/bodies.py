@@ -54,16 +54,39 @@ __all__ = [
 ]
 
 Id = Annotated[str, Meta(pattern=ID_PATTERN, min_length=1, max_length=64)]
+DecisionId = Annotated[Id, Meta(description="The page, as `decide` named it")]
+LinkId = Annotated[Id, Meta(description="The link, by its id in the pool")]
+ConversionId = Annotated[Id, Meta(description="Your own, for ever this sale's: an order's number")]
 Host = Annotated[str, Meta(pattern=HOST_PATTERN, max_length=255, description="host or host:port")]
 Currency = Annotated[str, Meta(pattern=r"^[A-Z]{3}$(?!\n)", description="ISO 4217")]
-Url = Annotated[str, Meta(pattern="^https?://", max_length=MAX_URL_CHARS)]
-Title = Annotated[str, Meta(max_length=200)]
-Slots = Annotated[int, Meta(ge=1, le=100)]
+Url = Annotated[
+    str,
+    Meta(
+        pattern="^https?://",
+        max_length=MAX_URL_CHARS,
+        description="Where the link leads, on one of the pool's hosts",
+    ),
+]
+Title = Annotated[str, Meta(max_length=200, description="What a page calls the link")]
+Reset = Annotated[bool, Meta(description="Forget what is known of the link")]
+Slots = Annotated[int, Meta(ge=1, le=100, description="How many links a page has")]
 ClickFloor = Annotated[float, Meta(ge=0, lt=100, description="Expected clicks a page view")]
-WindowSeconds = Annotated[int, Meta(ge=1, le=7_776_000, description="From the decision on")]
+WindowSeconds = Annotated[int, Meta(ge=1, le=7_776_000)]
+ClickWindow = Annotated[
+    WindowSeconds, Meta(description="How long after the page view a click counts")
+]
+RevenueWindow = Annotated[
+    WindowSeconds, Meta(description="How long after the page view a sale counts")
+]
 Holdout = Annotated[float, Meta(ge=0, le=1, description="Share of uniformly random pages")]
-Hosts = Annotated[tuple[Host, ...], Meta(min_length=1, max_length=100)]
-Order = Annotated[tuple[Id, ...], Meta(max_length=10_000)]
+Hosts = Annotated[
+    tuple[Host, ...],
+    Meta(min_length=1, max_length=100, description="Where links may lead and the script may run"),
+]
+Order = Annotated[
+    tuple[Id, ...],
+    Meta(max_length=10_000, description="What to show, in order, while there is nothing better"),
+]
 ClientTime = Annotated[str, Meta(max_length=64, description="Annotation only")]
 
 
@@ -74,18 +97,27 @@ class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class PinBody(Strict, frozen=True, kw_only=True):
     """A link that must stand at a position, 1 being the first."""
 
-    link_id: Id
-    position: Annotated[int, Meta(ge=1, le=100)]
+    link_id: LinkId
+    position: Annotated[int, Meta(ge=1, le=100, description="1 is the first place")]
 
 
-Pins = Annotated[tuple[PinBody, ...], Meta(max_length=100)]
+Pins = Annotated[
+    tuple[PinBody, ...], Meta(max_length=100, description="Links at a position of their own")
+]
 
 
 class MoneyBody(Strict, frozen=True, kw_only=True):
     """An amount in micro-units: 12.50 EUR is 12500000."""
 
-    amount_micros: Annotated[int, Meta(ge=1, le=1_000_000_000_000_000)]
+    amount_micros: Annotated[
+        int, Meta(ge=1, le=1_000_000_000_000_000, description="Millionths of the currency")
+    ]
     currency: Currency
+
+
+MaxRevenue = Annotated[
+    MoneyBody, Meta(description="The most that one click can bring; more is clipped")
+]
 
 
 class PolicyBody(Strict, frozen=True, kw_only=True):
@@ -99,11 +131,11 @@ class PoolBody(Strict, frozen=True, kw_only=True):
     """How a pool is run."""
 
     slots: Slots
-    max_revenue: MoneyBody
+    max_revenue: MaxRevenue
     allowed_hosts: Hosts
     click_floor: ClickFloor = 0.0
-    click_window_s: WindowSeconds = 1800
-    revenue_window_s: WindowSeconds = 86400
+    click_window_s: ClickWindow = 1800
+    revenue_window_s: RevenueWindow = 86400
     policy: PolicyBody = PolicyBody(name=default_policy().name)
     holdout: Holdout = 0.0
     fallback_order: Order = ()
@@ -114,11 +146,11 @@ class PoolPatch(Strict, frozen=True, kw_only=True):
     """The fields of a pool to change; the others stay."""
 
     slots: Slots | UnsetType = UNSET
-    max_revenue: MoneyBody | UnsetType = UNSET
+    max_revenue: MaxRevenue | UnsetType = UNSET
     allowed_hosts: Hosts | UnsetType = UNSET
     click_floor: ClickFloor | UnsetType = UNSET
-    click_window_s: WindowSeconds | UnsetType = UNSET
-    revenue_window_s: WindowSeconds | UnsetType = UNSET
+    click_window_s: ClickWindow | UnsetType = UNSET
+    revenue_window_s: RevenueWindow | UnsetType = UNSET
     policy: PolicyBody | UnsetType = UNSET
     holdout: Holdout | UnsetType = UNSET
     fallback_order: Order | UnsetType = UNSET
@@ -156,7 +188,7 @@ class LinkBody(Strict, frozen=True, kw_only=True):
 
     url: Url
     title: Title = ""
-    reset_statistics: bool = False
+    reset_statistics: Reset = False
 
 
 class LinkPatch(Strict, frozen=True, kw_only=True):
@@ -164,14 +196,16 @@ class LinkPatch(Strict, frozen=True, kw_only=True):
 
     url: Url | UnsetType = UNSET
     title: Title | UnsetType = UNSET
-    retired: bool | UnsetType = UNSET
-    reset_statistics: bool = False
+    retired: (
+        Annotated[bool, Meta(description="Shown no more; still followed and counted")] | UnsetType
+    ) = UNSET
+    reset_statistics: Reset = False
 
 
 class LinkItem(Strict, frozen=True, kw_only=True):
     """One link of a batch."""
 
-    link_id: Id
+    link_id: LinkId
     url: Url
     title: Title = ""
 
@@ -179,8 +213,11 @@ class LinkItem(Strict, frozen=True, kw_only=True):
 class LinkBatchBody(Strict, frozen=True, kw_only=True):
     """Links to add or replace, all or none."""
 
-    links: Annotated[tuple[LinkItem, ...], Meta(min_length=1)]
-    reset_statistics: bool = False
+    links: Annotated[
+        tuple[LinkItem, ...],
+        Meta(min_length=1, description="Links to add, or to put in their place"),
+    ]
+    reset_statistics: Reset = False
 
 
 class LinkAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,10 +241,14 @@ class LinkList(msgspec.Struct, frozen=True):
 class DecideBody(Strict, frozen=True, kw_only=True):
     """Wishes for one page; all optional."""
 
-    exclude: Annotated[tuple[Id, ...], Meta(max_length=1000)] = ()
+    exclude: Annotated[
+        tuple[Id, ...], Meta(max_length=1000, description="Links that must not be on this page")
+    ] = ()
     pin: Pins = ()
     slots: Slots | None = None
-    decision_id: Id | None = None
+    decision_id: (
+        Annotated[Id, Meta(description="An id of your own, so that asking again is safe")] | None
+    ) = None
 
 
 class FloorAnswer(msgspec.Struct, frozen=True):
@@ -248,8 +289,8 @@ class DecideAnswer(msgspec.Struct, frozen=True):
 class ClickBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="click"):
     """A link of a page was clicked."""
 
-    decision_id: Id
-    link_id: Id
+    decision_id: DecisionId
+    link_id: LinkId
     client_time: ClientTime | None = None
 
     def event(self) -> Event:
@@ -262,10 +303,10 @@ class ClickBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
 class ConversionBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="conversion"):
     """A click brought revenue."""
 
-    conversion_id: Id
-    decision_id: Id
-    link_id: Id
-    revenue_micros: int
+    conversion_id: ConversionId
+    decision_id: DecisionId
+    link_id: LinkId
+    revenue_micros: Annotated[int, Meta(description="What it brought, in millionths")]
     currency: Currency
     client_time: ClientTime | None = None
 
@@ -284,9 +325,9 @@ class ConversionBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"
 class AdjustmentBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="adjustment"):
     """Revenue of a conversion was taken back."""
 
-    adjustment_id: Id
-    conversion_id: Id
-    refund_micros: int
+    adjustment_id: Annotated[Id, Meta(description="Your own, for ever this refund's")]
+    conversion_id: ConversionId
+    refund_micros: Annotated[int, Meta(description="What was taken back, in millionths")]
     currency: Currency
     client_time: ClientTime | None = None
 
@@ -307,7 +348,9 @@ EventBody = ClickBody | ConversionBody | AdjustmentBody
 class BatchBody(msgspec.Struct, frozen=True):
     """Events, each judged by itself."""
 
-    events: Annotated[tuple[msgspec.Raw, ...], Meta(min_length=1)]
+    events: Annotated[
+        tuple[msgspec.Raw, ...], Meta(min_length=1, description="Clicks, conversions and refunds")
+    ]
 
 
 class ItemOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -329,9 +372,14 @@ class KeyBody(Strict, frozen=True, kw_only=True):
     """What a new key may do."""
 
     scopes: Annotated[
-        tuple[Scope, ...], Meta(min_length=1, extra_json_schema={"uniqueItems": True})
+        tuple[Scope, ...],
+        Meta(
+            min_length=1,
+            description="What the key may do",
+            extra_json_schema={"uniqueItems": True},
+        ),
     ]
-    label: Annotated[str, Meta(max_length=200)] = ""
+    label: Annotated[str, Meta(max_length=200, description="Whose key it is")] = ""
 
 
 class KeyAnswer(msgspec.Struct, frozen=True, kw_only=True):
