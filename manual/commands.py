@@ -59,11 +59,12 @@ def commands_reference() -> str:
     }
     parts = []
     for page in commands():
-        parts.append(f"## `{page.name}`")
-        parts.append(_words_and_examples(page.command.help or ""))
         group = group_help.pop(page.words[0], None)
         if group is not None:
+            parts.append(f"## `slotwise {page.words[0]}`")
             parts.append(_words_and_examples(group))
+        parts.append(f"## `{page.name}`")
+        parts.append(_words_and_examples(page.command.help or ""))
         if page.options:
             rows = [_row(parameter) for parameter in page.options]
             parts.append(table(["argument or option", "unless given", "meaning"], rows))
@@ -103,7 +104,7 @@ def _default(parameter: Any) -> str:
         return said[1] if said else "none"
     if getattr(parameter, "is_flag", False):
         return code(parameter.opts[0] if parameter.default else parameter.secondary_opts[0])
-    return code(str(parameter.default))
+    return code(str(parameter.default)) or "empty"
 
 
 def _meaning(parameter: Any) -> str:
