@@ -5,6 +5,7 @@ Run it as `python -m mkdocs`, from the root of the project, so that this package
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -14,7 +15,30 @@ from manual.figures import FIGURES, draw_themed
 from manual.generated import with_generated
 from manual.mathml import with_mathml
 
-__all__ = ["on_files", "on_page_content", "on_page_markdown"]
+__all__ = ["on_config", "on_files", "on_page_content", "on_page_markdown", "with_decisions"]
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """List the decisions by their files: writing one is all that a new decision needs."""
+    config.nav = with_decisions(config.nav or [], Path(config.docs_dir))
+    return config
+
+
+def with_decisions(nav: list[Any], docs: Path) -> list[Any]:
+    """Return the navigation with every decision below its heading "Decisions"."""
+    filled: list[Any] = []
+    for entry in nav:
+        if not isinstance(entry, dict):
+            filled.append(entry)
+            continue
+        [(title, inside)] = entry.items()
+        if title == "Decisions":
+            files = sorted(path.name for path in (docs / "decisions").glob("[0-9]*.md"))
+            inside = ["decisions/README.md", *(f"decisions/{name}" for name in files)]
+        elif isinstance(inside, list):
+            inside = with_decisions(inside, docs)
+        filled.append({title: inside})
+    return filled
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
