@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import getitem
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,8 +63,9 @@ class PageMix:
         self._n_free = round(float(probabilities.sum()))
         self._by_score = None if scores is None else np.argsort(-scores, kind="stable")
         self._ranks = None if self._by_score is None else np.argsort(self._by_score)
-        self._shown: list[dict[int, ShownLink]] = [{} for _ in range(self._n_free)]
-        """By position and place: pages share their links, which are made once."""
+        self._shown = [
+            _LinksAt(position, link_ids, self._chances) for position in range(1, self._n_free + 1)
+        ]
         self._mix = _arrange(probabilities, self._n_free)
         n_sure, n_open, n_tied, _ = self._mix.sizes.tolist()
         self._n_ahead = 1
@@ -97,15 +99,9 @@ class PageMix:
         return pages.tolist()  # type: ignore[no-any-return]
 
     def _arrange_page(self, places: list[int]) -> tuple[ShownLink, ...]:
-        link_ids, chances = self._link_ids, self._chances
         if not self._pinned:
-            page = []
-            for position, (place, known) in enumerate(zip(places, self._shown, strict=False), 1):
-                shown = known.get(place)
-                if shown is None:
-                    shown = known[place] = ShownLink(link_ids[place], position, chances[place])
-                page.append(shown)
-            return tuple(page)
+            return tuple(map(getitem, self._shown, places))
+        link_ids, chances = self._link_ids, self._chances
         page = []
         rest, pins = iter(places), dict(self._pinned)
         for position in range(1, len(places) + len(pins) + 1):
@@ -117,6 +113,20 @@ class PageMix:
                 link_id = pins.pop(position if position in pins else min(pins))
                 page.append(ShownLink(link_id, position, 1.0))
         return tuple(page)
+
+
+class _LinksAt(dict[int, ShownLink]):
+    """The links at one position of a page, by place: made once, at their first showing."""
+
+    def __init__(self, position: int, link_ids: Sequence[str], chances: Sequence[float]) -> None:
+        self._position = position
+        self._link_ids = link_ids
+        self._chances = chances
+
+    def __missing__(self, place: int) -> ShownLink:
+        shown = ShownLink(self._link_ids[place], self._position, self._chances[place])
+        self[place] = shown
+        return shown
 
 
 def _arrange(probabilities: Floats, n_slots: int) -> Mix:

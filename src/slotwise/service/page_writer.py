@@ -12,18 +12,26 @@ from typing import NamedTuple
 
 import msgspec
 
-from slotwise.service.records import DecisionRecord, ShownLink
+from slotwise.service.records import DecisionRecord, LinkRecord, ShownLink
 from slotwise.service.runtime import Service
 from slotwise.service.tokens import TokenSigner
 
 __all__ = ["PageWriter"]
 
 _MAX_NUMBERS = 100_000
-_MAX_PREPARED = 20_000
+_MAX_PLACED = 20_000
 
 
-class _Prepared(NamedTuple):
-    """What stays the same about a link on a page while one version is published.
+class _LinkText(NamedTuple):
+    """What is written about a link wherever it stands: before its position, after it, last."""
+
+    start: str
+    middle: str
+    end: str
+
+
+class _PlacedText(msgspec.Struct, frozen=True, gc=False):
+    """What stays the same about a link at a position of the page.
 
     A click URL is `before`, the head of the page's tokens, `after_head` and the signature of
     `tail`; `end` comes after it.
@@ -33,6 +41,18 @@ class _Prepared(NamedTuple):
     after_head: str
     tail: bytes
     end: str
+    shown: ShownLink
+    """Kept alive, so that its `id` stays its own."""
+
+
+class _VersionTexts:
+    """The texts of one version of a pool that has not been changed since."""
+
+    def __init__(self, version: int, revision: int) -> None:
+        self.made_for = (version, revision)
+        self.links: dict[str, _LinkText] = {}
+        self.placed: dict[int, _PlacedText] = {}
+        """By `id` of the shown link: the pages of a version share theirs."""
 
 
 class PageWriter:
@@ -42,8 +62,7 @@ class PageWriter:
         self._service = service
         self._signer = signer
         self._click_url = _text(f"{public_base}/r/")[:-1]
-        self._prepared: dict[str, tuple[tuple[int, int], dict[ShownLink, _Prepared]]] = {}
-        """By pool, for its present version and settings: by link, position and probability."""
+        self._texts: dict[str, _VersionTexts] = {}
         self._numbers: dict[float, str] = {}
         self._second = -1
         self._second_text = ""
@@ -52,17 +71,17 @@ class PageWriter:
         """Return the answer's JSON."""
         pool_id = decision.pool_id
         page = self._signer.page(pool_id, decision.decision_id, decision.issued_us // 1000)
-        head, sign = page.head, page.sign
-        prepared = self._of_version(pool_id, decision.policy_version)
-        parts = []
-        for shown in decision.shown:
-            known = prepared.get(shown)
-            if known is None:
-                if len(prepared) >= _MAX_PREPARED:
-                    prepared.clear()
-                known = prepared[shown] = self._prepare(pool_id, shown)
-            before, after_head, tail, end = known
-            parts.append(f"{before}{head}{after_head}{sign(tail)}{end}")
+        texts = self._texts_of(pool_id, decision.policy_version)
+        placed = texts.placed.get
+        links = [
+            placed(id(shown)) or self._place(texts, pool_id, shown) for shown in decision.shown
+        ]
+        signatures = page.sign([link.tail for link in links])
+        head = page.head
+        parts = [
+            f"{link.before}{head}{link.after_head}{signature}{link.end}"
+            for link, signature in zip(links, signatures, strict=True)
+        ]
         floor = decision.floor
         number = self._number
         # Ids, policy names and statuses are made of characters that JSON leaves alone.
@@ -78,23 +97,36 @@ class PageWriter:
             f'"links":[{",".join(parts)}]}}'
         ).encode()
 
-    def _of_version(self, pool_id: str, version: int) -> dict[ShownLink, _Prepared]:
-        """Return what is prepared for a version of a pool that has not been changed since."""
-        present = (version, self._service.revision(pool_id))
-        known = self._prepared.get(pool_id)
-        if known is None or known[0] != present:
-            known = self._prepared[pool_id] = (present, {})
-        return known[1]
+    def _texts_of(self, pool_id: str, version: int) -> _VersionTexts:
+        revision = self._service.revision(pool_id)
+        texts = self._texts.get(pool_id)
+        if texts is None or texts.made_for != (version, revision):
+            texts = self._texts[pool_id] = _VersionTexts(version, revision)
+        return texts
 
-    def _prepare(self, pool_id: str, shown: ShownLink) -> _Prepared:
-        link = self._service.link(pool_id, shown.link_id)
-        tail = f"{shown.position}~{shown.link_id}"
-        return _Prepared(
-            f'{{"link_id":"{shown.link_id}","position":{shown.position},'
-            f'"url":{_text(link.url)},"click_url":{self._click_url}',
+    def _place(self, texts: _VersionTexts, pool_id: str, shown: ShownLink) -> _PlacedText:
+        """Write a link at its position; keep the text while there are not too many."""
+        link_id, position = shown.link_id, shown.position
+        link = texts.links.get(link_id)
+        if link is None:
+            link = texts.links[link_id] = self._describe(self._service.link(pool_id, link_id))
+        tail = f"{position}~{link_id}"
+        text = _PlacedText(
+            f"{link.start}{position}{link.middle}",
             f"{tail}.",
             tail.encode(),
-            f'","propensity":{self._number(shown.propensity)},"title":{_text(link.title)}}}',
+            f'","propensity":{self._number(shown.propensity)}{link.end}',
+            shown,
+        )
+        if len(texts.placed) < _MAX_PLACED:
+            texts.placed[id(shown)] = text
+        return text
+
+    def _describe(self, link: LinkRecord) -> _LinkText:
+        return _LinkText(
+            f'{{"link_id":"{link.link_id}","position":',
+            f',"url":{_text(link.url)},"click_url":{self._click_url}',
+            f',"title":{_text(link.title)}}}',
         )
 
     def _number(self, number: float) -> str:

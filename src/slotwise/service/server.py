@@ -12,16 +12,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 
-import msgspec
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from slotwise.errors import InvalidConfig, SlotwiseError
 from slotwise.service.app import App
 from slotwise.service.context import ServiceContext, system_clock_us
+from slotwise.service.http_protocol import HttpProtocol
 from slotwise.service.keys import click_secret, click_secrets, new_key
 from slotwise.service.operations import Operation
-from slotwise.service.problems import RequestProblem
 from slotwise.service.runtime import Service, ServiceOptions
 from slotwise.service.settings import Settings, is_loopback
 from slotwise.service.stores import open_store
@@ -118,20 +116,6 @@ def _bind(settings: Settings) -> socket.socket:
         ) from None
 
 
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's reading of HTTP, with a problem answer for what cannot be read."""
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer before there is a request to answer."""
-        body = msgspec.json.encode(RequestProblem("invalid-http", msg).answer(""))
-        head = (
-            b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\n"
-            b"connection: close\r\ncontent-length: %d\r\n\r\n"
-        )
-        self.transport.write(head % len(body) + body)
-        self.transport.close()
-
-
 class _Server(uvicorn.Server):
     """A uvicorn server that leaves signals alone and says when it listens."""
 
@@ -181,7 +165,7 @@ class _Run:
         config = uvicorn.Config(
             App(self.context, operations),
             loop="none",
-            http=_Protocol,
+            http=HttpProtocol,
             ws="none",
             lifespan="on",
             log_config=None,

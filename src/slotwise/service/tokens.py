@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from slotwise.errors import InvalidInput
@@ -64,12 +64,16 @@ class PageSigner:
         self._new_inner = started.copy
         self._new_outer = mac.outer.copy
 
-    def sign(self, tail: bytes) -> str:
-        """Return the signature of a token with this tail."""
-        inner, outer = self._new_inner(), self._new_outer()
-        inner.update(tail)
-        outer.update(inner.digest())
-        return outer.hexdigest()
+    def sign(self, tails: Iterable[bytes]) -> list[str]:
+        """Return the signatures of the tokens with these tails."""
+        new_inner, new_outer = self._new_inner, self._new_outer
+        signatures = []
+        for tail in tails:
+            inner, outer = new_inner(), new_outer()
+            inner.update(tail)
+            outer.update(inner.digest())
+            signatures.append(outer.hexdigest())
+        return signatures
 
 
 class TokenSigner:
@@ -105,7 +109,8 @@ link_id='l9')
         """Return the token that says `click`."""
         page = self.page(click.pool_id, click.decision_id, click.issued_at_ms)
         tail = f"{click.position}~{click.link_id}"
-        return f"{page.head}{tail}.{page.sign(tail.encode())}"
+        [signature] = page.sign([tail.encode()])
+        return f"{page.head}{tail}.{signature}"
 
     def read(self, token: str) -> ClickToken | None:
         """Return what an authentic token says, None for any other text."""

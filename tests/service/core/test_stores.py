@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import sqlite3
 from pathlib import Path
@@ -13,7 +14,7 @@ from sqlalchemy.pool import NullPool
 from slotwise.errors import UnsupportedState
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.migrations import migration_scripts, present_version
-from slotwise.service.records import ChangeRecord
+from slotwise.service.records import ChangeRecord, DecisionRecord
 from slotwise.service.stores.contract import Store
 from slotwise.service.stores.memory import MemoryStore
 from slotwise.service.stores.operations import AppendDecision, SavePool
@@ -54,6 +55,33 @@ def test_commits_are_forced_to_disk(path: Path) -> None:
     assert store._writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert store._writer.execute("PRAGMA synchronous").fetchone() == (2,)
     store.close()
+
+
+@pytest.mark.parametrize("n_decisions", [1, 7, 600])
+def test_decisions_are_stored_in_order_however_many(path: Path, n_decisions: int) -> None:
+    store = SqliteStore(path)
+    store.commit([SavePool(pool=pool(), change=CREATED)])
+    names = [f"d{number}" for number in range(n_decisions)]
+    store.commit([AppendDecision(decision=decision(name)) for name in names])
+    stored = [
+        view.decision.decision_id
+        for views in store.all_views("home", 0, None, 100)
+        for view in views
+    ]
+    assert stored == names
+
+
+def test_a_commit_leaves_no_record_to_the_garbage_collector(path: Path) -> None:
+    store = SqliteStore(path)
+    store.commit([SavePool(pool=pool(), change=CREATED)])
+    names = {f"fleeting-{number}" for number in range(50)}
+    gc.disable()
+    try:
+        store.commit([AppendDecision(decision=decision(name)) for name in names])
+        records = [one for one in gc.get_objects() if isinstance(one, DecisionRecord)]
+    finally:
+        gc.enable()
+    assert not [one for one in records if one.decision_id in names]
 
 
 def test_a_reader_sees_one_moment_while_others_commit(path: Path) -> None:

@@ -48,7 +48,17 @@ class SqliteBatch:
         self._ledger = Ledger(progress.closed_until_us, progress.latest_us, self)
 
     def apply(self, operations: Sequence[Operation]) -> list[object]:
-        """Apply the operations in order and return their answers."""
+        """Apply the operations in order and return their answers; only once.
+
+        Batch and ledger know each other: left so, every record of the batch would stay in
+        memory until the garbage collector stops the service to look for it.
+        """
+        try:
+            return self._apply_all(operations)
+        finally:
+            del self._ledger
+
+    def _apply_all(self, operations: Sequence[Operation]) -> list[object]:
         self._load([item.event for item in operations if isinstance(item, RecordEvent)])
         answers = [self._apply(operation) for operation in operations]
         if operations:
@@ -141,11 +151,12 @@ class SqliteBatch:
             self._add_counters(pool_id, late)
 
     def _write_decisions(self, new: list[rows.Row]) -> None:
-        n_many = len(new) - len(new) % statements.ROWS_AT_ONCE
-        for start in range(0, n_many, statements.ROWS_AT_ONCE):
-            many = chain.from_iterable(new[start : start + statements.ROWS_AT_ONCE])
-            self._connection.execute(statements.INSERT_MANY_DECISIONS, tuple(many))
-        self._connection.executemany(statements.INSERT["decisions"], new[n_many:])
+        start = 0
+        for n_rows, statement in statements.INSERT_MANY_DECISIONS.items():
+            while len(new) - start >= n_rows:
+                many = chain.from_iterable(new[start : start + n_rows])
+                self._connection.execute(statement, tuple(many))
+                start += n_rows
 
     def _add_counters(self, pool_id: str, increment: Counters) -> None:
         self._connection.executemany(

@@ -47,7 +47,6 @@ __all__ = [
     "REFUSALS",
     "RESET_LINK_COUNTERS",
     "RESET_TIMES",
-    "ROWS_AT_ONCE",
     "UPDATE_CLOCK",
     "UPSERT",
 ]
@@ -146,9 +145,10 @@ _APPENDED: Iterable[Table] = (
     schema.changes,
 )
 INSERT = {table.name: _insert(table) for table in _APPENDED}
-ROWS_AT_ONCE = 50
-"""Decisions of one statement: between statements the interpreter changes threads, which costs."""
-INSERT_MANY_DECISIONS = _insert(schema.decisions, ROWS_AT_ONCE)
+INSERT_MANY_DECISIONS = {
+    n_rows: _insert(schema.decisions, n_rows) for n_rows in (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)
+}
+"""By their number, falling: after each statement the interpreter changes threads, which costs."""
 _REPLACED: Iterable[Table] = (
     schema.pools,
     schema.links,
