@@ -92,11 +92,11 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     position: int
 
 
-class ShownLink(msgspec.Struct, frozen=True, gc=False):
+class ShownLink(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One link of a page, with the probability that it was to be on the page.
 
-    The one record that is made ten times a decision: it may be built by position, and the
-    garbage collector need not know it.
+    The one record that is made ten times a decision: it may be built by position, is stored as
+    a short array, and the garbage collector need not know it.
     """
 
     link_id: str

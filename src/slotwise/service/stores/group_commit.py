@@ -41,7 +41,7 @@ class GroupCommitter:
 
     MAX_OPERATIONS = 2_000
     """Operations of one commit: bounds how long feedback waits behind others."""
-    DECISIONS_S = 0.02
+    DECISIONS_S = 0.05
     """How long decisions wait when nobody waits for an answer: larger groups cost less."""
     RETRY_S = 0.5
     """How long to wait before a store that is away is tried again."""
@@ -146,13 +146,12 @@ class GroupCommitter:
                 self._is_awaited.wait(self.DECISIONS_S)
             self._is_awaited.clear()
             self._closing.wait(self._commit_every_s if self.available else self.RETRY_S)
-            if self.available:
-                while self._waiting and self.commit_waiting():
-                    pass
-            else:
-                self.commit_waiting()
-                if self.available:
-                    self._wake.set()
+            self.commit_waiting()
+            if self.available and self._waiting:
+                # Decisions that came meanwhile wait for company again, unless there are many.
+                self._wake.set()
+                if len(self._waiting) >= self.MAX_OPERATIONS:
+                    self._is_awaited.set()
 
     def _next_group(self) -> list[_Waiting]:
         group: list[_Waiting] = []

@@ -44,6 +44,7 @@ _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA cache_size = -32768",
+    "PRAGMA temp_store = MEMORY",  # else every large statement makes and removes a file
 )
 
 

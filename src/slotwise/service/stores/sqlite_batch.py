@@ -42,10 +42,8 @@ class SqliteBatch:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._reader = SqliteReader(connection)
-        progress = self._reader.progress()
-        self._n_resets = progress.n_resets
-        self._folded = progress.folded
-        self._ledger = Ledger(progress.closed_until_us, progress.latest_us, self)
+        closed_until_us, latest_us, self._n_resets = self._reader.clock()
+        self._ledger = Ledger(closed_until_us, latest_us, self)
 
     def apply(self, operations: Sequence[Operation]) -> list[object]:
         """Apply the operations in order and return their answers; only once.
@@ -151,12 +149,18 @@ class SqliteBatch:
             self._add_counters(pool_id, late)
 
     def _write_decisions(self, new: list[rows.Row]) -> None:
-        start = 0
-        for n_rows, statement in statements.INSERT_MANY_DECISIONS.items():
-            while len(new) - start >= n_rows:
-                many = chain.from_iterable(new[start : start + n_rows])
-                self._connection.execute(statement, tuple(many))
-                start += n_rows
+        """Write in few statements: after each the interpreter changes threads, which costs.
+
+        A statement has room for a fixed number of rows. Where there are fewer the last one is
+        said again, which does nothing: it is there already.
+        """
+        most = max(statements.INSERT_MANY_DECISIONS)
+        for start in range(0, len(new), most):
+            many = new[start : start + most]
+            n_rows = next(n for n in statements.INSERT_MANY_DECISIONS if n >= len(many))
+            many += many[-1:] * (n_rows - len(many))
+            statement = statements.INSERT_MANY_DECISIONS[n_rows]
+            self._connection.execute(statement, tuple(chain.from_iterable(many)))
 
     def _add_counters(self, pool_id: str, increment: Counters) -> None:
         self._connection.executemany(
@@ -198,10 +202,9 @@ class SqliteBatch:
 
     def _apply_fold(self, operation: ApplyFold) -> bool:
         key = (operation.pool_id, operation.level)
-        position = self._folded.get(key, FOLD_START)
+        position = self._reader.fold_positions().get(key, FOLD_START)
         if (position, self._n_resets) != (operation.after, operation.n_resets):
             return False
-        self._folded[key] = operation.until
         row = (*key, operation.until.closes_us, operation.until.decision_id)
         self._connection.execute(statements.UPSERT["fold_positions"], row)
         self._add_counters(operation.pool_id, operation.increment)

@@ -78,17 +78,27 @@ class SqliteReader:
         found = self._fetch(statements.CHANGES, subject=subject, n_rows=limit)
         return [rows.change_from_row(row) for row in found]
 
+    def clock(self) -> tuple[int, int, int]:
+        """Return `closed_until_us`, `latest_us` and `n_resets`."""
+        [row] = self._fetch(statements.CLOCK)
+        closed_until_us, latest_us, n_resets = row
+        return closed_until_us, latest_us, n_resets
+
+    def fold_positions(self) -> dict[tuple[str, Level], FoldPosition]:
+        """Return how far each pool is folded, by pool and level."""
+        return {
+            (pool_id, level): FoldPosition(closes_us=closes_us, decision_id=decision_id)
+            for pool_id, level, closes_us, decision_id in self._fetch(statements.FOLD_POSITIONS)
+        }
+
     def progress(self) -> Progress:
         """Return how far windows are closed and folded."""
-        closed_until_us, latest_us, n_resets = self._fetch(statements.CLOCK)[0]
+        closed_until_us, latest_us, n_resets = self.clock()
         return Progress(
             closed_until_us=closed_until_us,
             latest_us=latest_us,
             n_resets=n_resets,
-            folded={
-                (pool_id, level): FoldPosition(closes_us=closes_us, decision_id=decision_id)
-                for pool_id, level, closes_us, decision_id in self._fetch(statements.FOLD_POSITIONS)
-            },
+            folded=self.fold_positions(),
         )
 
     def counters(self, pool_id: str) -> Counters:

@@ -146,9 +146,10 @@ _APPENDED: Iterable[Table] = (
 )
 INSERT = {table.name: _insert(table) for table in _APPENDED}
 INSERT_MANY_DECISIONS = {
-    n_rows: _insert(schema.decisions, n_rows) for n_rows in (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)
+    n_rows: _insert(schema.decisions, n_rows)
+    for n_rows in (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 }
-"""By their number, falling: after each statement the interpreter changes threads, which costs."""
+"""By the number of rows, rising."""
 _REPLACED: Iterable[Table] = (
     schema.pools,
     schema.links,
