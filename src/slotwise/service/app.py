@@ -262,9 +262,14 @@ def _whole_numbers(query: type[msgspec.Struct]) -> frozenset[str]:
     for field in described.fields:
         kind = field.type
         kinds = kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
-        if any(isinstance(one, msgspec.inspect.IntType) for one in kinds):
+        if any(isinstance(_bare(one), msgspec.inspect.IntType) for one in kinds):
             names.add(field.encode_name)
     return frozenset(names)
+
+
+def _bare(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
+    """Return a type without its description."""
+    return _bare(kind.type) if isinstance(kind, msgspec.inspect.Metadata) else kind
 
 
 def _read_query(operation: Operation, query_string: bytes) -> msgspec.Struct:
