@@ -16,6 +16,7 @@ from slotwise.errors import InvalidInput
 __all__ = ["TWO_LEVELS", "Floor", "Problem", "is_finite_number", "whole_number"]
 
 TWO_LEVELS = ("click", "revenue")
+"""The levels of the paper, and of a problem that names none."""
 
 
 def whole_number(name: str, value: Any, at_least: int) -> int:

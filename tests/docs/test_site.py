@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from typing import Any, get_args
 
+import griffe
 import pytest
 import typer
 
@@ -39,7 +40,7 @@ from tests.docs.built_site import (
     foreign,
     missing,
 )
-from tests.docs.pages import ROOT
+from tests.docs.pages import PAGES, ROOT, read_page
 
 PYTHON_PAGES = {
     "slotwise.environments.datasets": "datasets",
@@ -76,6 +77,13 @@ def test_nothing_is_loaded_from_another_host(site: Site) -> None:
 
 def test_links_within_the_site_lead_somewhere(site: Site) -> None:
     assert not broken_links(site.pages, site.files)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "/" not in page])
+def test_links_of_the_projects_own_files_lead_somewhere(page: str) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", read_page(page))
+    assert links
+    assert not [link for link in links if not foreign([link]) and not (ROOT / link).exists()]
 
 
 def test_search_has_every_page(site: Site) -> None:
@@ -129,6 +137,12 @@ COMMANDS = typer_commands()
 
 def test_every_file_of_a_command_is_a_command() -> None:
     assert {name.split()[1] for name in COMMANDS} == set(command_names())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_at_work_on_a_page(name: str) -> None:
+    guides = [page for page in PAGES if page.startswith("docs/") and "/reference/" not in page]
+    assert any(name in read_page(page) for page in guides), "only the reference knows it"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -252,6 +266,20 @@ def test_every_public_name_is_described(site: Site, module: str) -> None:
     anchors = site.pages[f"reference/python/{page}.html"].anchors
     names = importlib.import_module(module).__all__
     assert not [name for name in names if f"{module}.{name}" not in anchors]
+
+
+@pytest.fixture(scope="module")
+def sources() -> griffe.ModulesCollection:
+    loader = griffe.GriffeLoader(search_paths=[ROOT / "src"])
+    loader.load("slotwise")
+    loader.resolve_aliases(implicit=True)
+    return loader.modules_collection
+
+
+@pytest.mark.parametrize("module", PUBLIC_MODULES)
+def test_every_public_name_has_words(module: str, sources: griffe.ModulesCollection) -> None:
+    names = importlib.import_module(module).__all__
+    assert not [name for name in names if not sources[f"{module}.{name}"].has_docstring]
 
 
 def test_every_module_is_public_or_says_why_not() -> None:

@@ -19,6 +19,8 @@ from slotwise.figures.style import INK, MUTED, RC
 __all__ = ["FORMATS", "house_style", "save_figure", "write_frame"]
 
 FORMATS = ("svg", "png")
+"""The kinds of files that a figure can be written to."""
+
 PNG_DOTS_PER_INCH = 160
 
 

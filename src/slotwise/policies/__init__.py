@@ -68,6 +68,7 @@ POLICIES: dict[str, type[Policy]] = {
         FixedMix,
     )
 }
+"""Every policy by its name, in the order in which commands list them."""
 
 
 def default_policy() -> Policy:

@@ -95,6 +95,7 @@ _ENTRIES: tuple[LookAlike | Loader, ...] = (
 )
 
 DATASETS: Mapping[str, LookAlike | Loader] = MappingProxyType({one.name: one for one in _ENTRIES})
+"""Every data set by its name: those drawn from a recipe, and loaders of files."""
 
 
 def load_dataset(name: str, directory: str | Path | None = None, **options: object) -> Dataset:

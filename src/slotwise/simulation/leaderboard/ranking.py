@@ -20,6 +20,8 @@ ORACLE = "oracle"
 """The label of the best fixed mix, which plays beside the policies and is not ranked."""
 
 ALLOWED_FACTOR = 1.3
+"""How many times the best policy's regret the default may have on a case."""
+
 LEAST_ALLOWED, ALLOWED_SHARE = 50.0, 0.001
 RESOLUTION_SHARE = 0.001
 
@@ -33,6 +35,7 @@ RULE = (
     "interval of the best fixed mix's own regret, which is luck, or 0.1 % of its revenue if that "
     "is more. A shortfall below the allowed one counts as that."
 )
+"""How the policies of a case are ordered, in words; pages print it."""
 
 
 class CaseRanking(NamedTuple):

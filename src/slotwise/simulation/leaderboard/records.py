@@ -14,6 +14,7 @@ RECOMMENDATION_RULE = (
     "then by the largest of their ratios over all cases. The recommendation is the first that "
     "needs no horizon."
 )
+"""How one policy is recommended over all cases, in words; pages print it."""
 
 
 class Record(NamedTuple):
