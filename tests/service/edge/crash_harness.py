@@ -20,11 +20,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from slotwise.cli._progress import progress_bar
 
 POOL = {
     "slots": 2,
@@ -173,8 +176,13 @@ def check(url: str, key: str, acknowledged: Acknowledged) -> None:
                 assert len(same) == 1, (event, received)
 
 
-def run(cycles: int, folder: Path, seed: int = 0) -> dict[str, float]:
-    """Run the cycles and return what they did; an assertion fails if anything is lost."""
+def run(
+    cycles: int, folder: Path, seed: int = 0, tell: Callable[[float], None] = lambda _: None
+) -> dict[str, float]:
+    """Run the cycles and return what they did; an assertion fails if anything is lost.
+
+    `tell` is told the share done.
+    """
     store = folder / "crash.db"
     rng = random.Random(seed)
     server = Server(store)
@@ -205,6 +213,7 @@ def run(cycles: int, folder: Path, seed: int = 0) -> dict[str, float]:
         n_unanswered += acknowledged.n_unanswered
         server = Server(store)
         check(server.url, key, acknowledged)
+        tell((cycle + 1) / cycles)
     assert server.stop() == 0
     verify = [sys.executable, "-m", "slotwise.cli.main", "verify", "--store", f"sqlite:///{store}"]
     verified = subprocess.run(verify, capture_output=True, text=True, check=False)
@@ -224,7 +233,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="slotwise-crash-") as folder:
-        print(json.dumps(run(arguments.cycles, Path(folder), arguments.seed)))
+        with progress_bar("kill and look") as tell:
+            result = run(arguments.cycles, Path(folder), arguments.seed, tell)
+        print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -17,9 +17,11 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from slotwise.cli._progress import progress_bar
 from tests.service.edge.crash_harness import POOL, Server, client_of
 
 CONFIG = """
@@ -73,8 +75,15 @@ def memory_mb(pid: int) -> float | None:
     return int(peak) / 1024
 
 
-def run(cases: int, folder: Path, *, seed: int = 1, examples: int = 100) -> dict[str, Any]:
-    """Send at least `cases` requests and return what was sent."""
+def run(
+    cases: int,
+    folder: Path,
+    *,
+    seed: int = 1,
+    examples: int = 100,
+    tell: Callable[[float], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Send at least `cases` requests and return what was sent; `tell` is told the share done."""
     server = Server(folder / "fuzz.db", "--set", "calls_per_s=1e6", "--set", "clicks_per_s=1e6")
     try:
         key = server.admin_key()
@@ -84,6 +93,7 @@ def run(cases: int, folder: Path, *, seed: int = 1, examples: int = 100) -> dict
         while sent < cases:
             sent += fuzz(server.url, key, folder, seed=seed + rounds, examples=examples)
             rounds += 1
+            tell(min(1.0, sent / cases))
         memory = memory_mb(server.process.pid)
         assert memory is None or memory < MAX_MEMORY_MB, f"{memory} MB"
     finally:
@@ -98,9 +108,14 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=100, help="of an operation, each round")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="slotwise-fuzz-") as folder:
-        result = run(
-            arguments.cases, Path(folder), seed=arguments.seed, examples=arguments.examples
-        )
+        with progress_bar("ask and look") as tell:
+            result = run(
+                arguments.cases,
+                Path(folder),
+                seed=arguments.seed,
+                examples=arguments.examples,
+                tell=tell,
+            )
         print(json.dumps(result))
 
 
