@@ -112,9 +112,12 @@ class Watched:
 
     def open(self, pool_id: str, *, width: int = 1280, dark: bool = False) -> Page:
         page = self.page(width=width, dark=dark)
+        self.load(page, pool_id)
+        return page
+
+    def load(self, page: Page, pool_id: str) -> None:
         page.goto(f"{self._server.url}/?pool={pool_id}")
         expect(page.locator("#freshness")).not_to_be_empty()
-        return page
 
     def close(self) -> None:
         for page in self._opened:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Request, expect
 
 from slotwise.service.server import BackgroundServer
 from tests.browser.conftest import Watched
@@ -138,7 +138,7 @@ def test_a_link_is_retired_pinned_and_brought_back(
     opened.locator("#ask-position").fill("2")
     dialog.get_by_role("button", name="Pin").click()
     expect(row).to_contain_text("pinned at position 2")
-    expect(row.locator("td[data-label='On pages']")).to_have_text("100%")
+    expect(row.locator("td[data-label='Share of views']")).to_contain_text("now 100%")
     shown = admin.post(f"/v1/pools/{day}/decide").json()["links"]
     assert shown[1]["link_id"] == "l7"
 
@@ -198,6 +198,7 @@ def test_an_infeasible_floor_says_what_to_do(
         )
         expect(page.locator("#cost .verdict")).to_contain_text("No page reaches the floor")
         keep_picture(page, "infeasible")
+        assert_accessible(page)
     finally:
         admin.patch(f"/v1/pools/{day}", json={"click_floor": before}).raise_for_status()
 
@@ -217,6 +218,7 @@ def test_hostile_names_are_text(
     assert page.locator("#links img, #links script, #links a, #changes img").count() == 0
     assert page.title() == "hostile · slotwise"
     keep_picture(page, "hostile")
+    assert_accessible(page)
 
 
 def test_a_store_that_goes_away_is_told_and_comes_back(
@@ -236,6 +238,7 @@ def test_a_store_that_goes_away_is_told_and_comes_back(
         expect(page.locator("#trouble")).to_contain_text("The figures below are those of")
         expect(page.locator("#figures")).to_be_visible()
         keep_picture(page, "store-away")
+        assert_accessible(page)
     expect(page.locator("#trouble")).to_be_hidden()
 
 
@@ -270,7 +273,122 @@ def test_the_keyboard_reaches_everything(opened: Page) -> None:
     assert "change-list" in reached
 
 
-def test_ten_thousand_links_stay_usable(watched: Watched, admin: httpx.Client) -> None:
+def test_whatever_has_the_focus_shows_it(opened: Page) -> None:
+    look = """() => {
+      const focused = document.activeElement;
+      return [focused.outerHTML.slice(0, 80), getComputedStyle(focused).outlineStyle];
+    }"""
+    n_focused = 0
+    while True:
+        opened.keyboard.press("Tab")
+        element, outline = opened.evaluate(look)
+        if element.startswith("<body"):  # past the last one
+            break
+        assert (element, outline) == (element, "solid")
+        n_focused += 1
+    assert n_focused >= 25
+
+
+def test_the_keyboard_sorts_finds_slides_and_pins(opened: Page, keep_picture: KeepPicture) -> None:
+    heading = opened.locator("th[data-column=name]")
+    heading.get_by_role("button").focus()
+    opened.keyboard.press("Enter")
+    expect(heading).to_have_attribute("aria-sort", "ascending")
+    opened.keyboard.press("Space")
+    expect(heading).to_have_attribute("aria-sort", "descending")
+    opened.locator("#find").focus()
+    opened.keyboard.type("offer 3")
+    expect(opened.locator("#links-found")).to_have_text("1 of 8 links")
+    opened.locator("#other-floor").focus()
+    before = opened.locator("#other-floor-gives").text_content()
+    opened.keyboard.press("ArrowLeft")
+    expect(opened.locator("#other-floor-gives")).not_to_have_text(before or "")
+    pin = opened.get_by_role("button", name="Pin Offer 3")
+    pin.focus()
+    opened.keyboard.press("Enter")
+    dialog = opened.locator("#ask")
+    expect(dialog).to_be_visible()
+    assert dialog.evaluate("(dialog) => dialog.contains(document.activeElement)")
+    keep_picture(opened, "dialog")
+    assert_accessible(opened)
+    opened.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    assert pin.evaluate("(button) => button === document.activeElement")
+
+
+def test_a_chart_library_that_does_not_load_is_asked_for_again(watched: Watched, day: str) -> None:
+    watched.allowed_errors = ("net::ERR_FAILED", "was preloaded")
+    page = watched.page()
+    page.route("**/plotly.min.js*", lambda route: route.abort())
+    watched.load(page, day)
+    failed = page.locator("#earning-chart.failed")
+    expect(failed).to_have_text(
+        "The chart cannot be drawn: the chart library did not load. It is tried again."
+    )
+    page.unroute("**/plotly.min.js*")
+    expect(page.locator("#earning-chart .main-svg").first).to_be_visible()
+    expect(failed).to_have_count(0)
+
+
+def test_the_page_outlives_a_service_that_restarts(watched: Watched, day: str) -> None:
+    watched.allowed_errors = ("net::ERR_FAILED",)
+    page = watched.open(day)
+    page.route("**/dashboard/pools**", lambda route: route.abort())
+    expect(page.locator("#trouble")).to_contain_text("The service does not answer.")
+    expect(page.locator("#figures")).to_be_visible()
+    page.unroute("**/dashboard/pools**")
+    expect(page.locator("#trouble")).to_be_hidden()
+
+
+FIGURES = re.compile(r"/dashboard/pools/day\?")
+
+
+def test_calls_without_an_answer_do_not_pile_up(watched: Watched, day: str) -> None:
+    watched.allowed_errors = ("net::ERR",)
+    page = watched.page()
+    page.clock.install()
+    watched.load(page, day)
+    waiting: set[Request] = set()
+    most: list[int] = []
+
+    def asked(request: Request) -> None:
+        if FIGURES.search(request.url):
+            waiting.add(request)
+            most.append(len(waiting))
+
+    page.on("request", asked)
+    page.on("requestfailed", lambda request: waiting.discard(request))
+    page.route(FIGURES, lambda route: None)
+    for _ in range(20):
+        page.clock.run_for(35_000)
+    expect(page.locator("#trouble")).to_contain_text("The service does not answer.")
+    assert len(most) >= 10
+    assert max(most) <= 2  # the one given up may be told of after the next one was sent
+
+
+def test_a_page_out_of_sight_asks_for_nothing_until_it_is_seen_again(
+    watched: Watched, day: str
+) -> None:
+    page = watched.page()
+    page.clock.install()
+    watched.load(page, day)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    hide = "Object.defineProperty(document, 'hidden', { value: %s, configurable: true })"
+    page.evaluate(hide % "true")
+    page.clock.run_for(5_000)
+    asked.clear()
+    page.clock.fast_forward("08:00:00")
+    assert not asked
+    page.evaluate(hide % "false")
+    with page.expect_response(FIGURES):
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    assert sum(bool(FIGURES.search(url)) for url in asked) == 1
+
+
+def test_ten_thousand_links_stay_usable(
+    watched: Watched, admin: httpx.Client, keep_picture: KeepPicture
+) -> None:
     admin.put("/v1/pools/big", json=POOL | {"policy": {"name": "uniform"}}).raise_for_status()
     many = links(10_000)
     for start in range(0, len(many), 1000):
@@ -279,6 +397,8 @@ def test_ten_thousand_links_stay_usable(watched: Watched, admin: httpx.Client) -
     page = watched.open("big")
     expect(page.locator("#links-found")).to_have_text("10,000 links")
     assert page.locator("tr[data-link]").count() == 20
+    keep_picture(page, "ten-thousand-links")
+    assert_accessible(page)
     page.locator("#find").fill("offer 9999")
     expect(page.locator("#links-found")).to_have_text("1 of 10,000 links")
     page.locator("#find").fill("")

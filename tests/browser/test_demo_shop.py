@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from slotwise.cli.demo import make_shop
@@ -48,6 +49,7 @@ def test_a_purchase_reaches_the_dashboard(shop: BackgroundServer, page: Page) ->
     expect(page.locator("a[data-slotwise-link]")).to_have_count(3)
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=PICTURES / "shop.png")
+    assert not Axe().run(page).response["violations"]
     page.locator("a[data-slotwise-link]").first.click()
     page.get_by_role("button", name="Buy").click()
     expect(page.locator("#bought")).to_have_text("Bought. The sale was reported.")

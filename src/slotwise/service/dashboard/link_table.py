@@ -32,7 +32,9 @@ class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     role: Role
     share: float
-    """The chance that a page has the link."""
+    """The chance that a page of the present version has the link."""
+    share_lately: float | None
+    """The part of the latest views that had it; None without views."""
     settled_views: int
     pending_views: int
     click_rate: Rate
@@ -81,9 +83,10 @@ class LinkTable:
         self._pool = pool
         self._url_of = {link.link_id: link.url for link in links}
         self._explanation_of = {item.link_id: item for item in explained}
-        self._links = [(link, _role(link, self._why_of(link))) for link in report.links]
+        self._links = [(link, _role(link, self._explanation(link))) for link in report.links]
         self._pending_views = activity.pending_views
         self._starts_us = starts_us
+        self._n_pages = sum(span.views for span in activity.spans)
         self._spans_of: dict[str, list[LinkSpan]] = defaultdict(list)
         for span in activity.link_spans:
             self._spans_of[span.link_id].append(span)
@@ -105,7 +108,7 @@ class LinkTable:
             rows=tuple(self._row(link, role) for link, role in shown),
         )
 
-    def _why_of(self, link: LinkReport) -> Explanation | None:
+    def _explanation(self, link: LinkReport) -> Explanation | None:
         return self._explanation_of.get(link.link_id)
 
     def _searched(self, link: LinkReport) -> str:
@@ -118,7 +121,8 @@ class LinkTable:
             case "role":
                 return role
             case "share":
-                return link.probability
+                lately = self._share_lately(link.link_id)
+                return link.probability if lately is None else lately
             case "settled":
                 return link.click_views
             case "pending":
@@ -127,6 +131,12 @@ class LinkTable:
                 return link.click_rate.mean
             case "revenue":
                 return link.revenue_per_view_micros.mean
+
+    def _share_lately(self, link_id: str) -> float | None:
+        if not self._n_pages:
+            return None
+        n_views = sum(span.views for span in self._spans_of.get(link_id, ()))
+        return min(n_views / self._n_pages, 1.0)
 
     def _row(self, link: LinkReport, role: Role) -> LinkRow:
         in_span = {span.start_us: span for span in self._spans_of.get(link.link_id, ())}
@@ -137,11 +147,12 @@ class LinkTable:
             url=self._url_of.get(link.link_id, ""),
             role=role,
             share=link.probability,
+            share_lately=self._share_lately(link.link_id),
             settled_views=link.click_views,
             pending_views=self._pending_views.get(link.link_id, 0),
             click_rate=link.click_rate,
             revenue_per_view_micros=link.revenue_per_view_micros,
-            why=_why(self._pool, role, self._why_of(link)),
+            why=_why(self._pool, link, role, self._explanation(link)),
             views_by_span=tuple(span.views if span else 0 for span in spans),
             clicks_by_span=tuple(span.clicks if span else 0 for span in spans),
         )
@@ -152,7 +163,9 @@ def _role(link: LinkReport, explanation: Explanation | None) -> Role:
         return "retired"
     if link.click_views < MIN_VIEWS or explanation is None:
         return "exploring"
-    if link.probability < SHOWN:
+    # A policy may keep the floor by turns: the present version need not show every link that
+    # belongs to the best mix of pages.
+    if link.probability < SHOWN and explanation.score < explanation.threshold:
         return "resting"
     price = explanation.shadow_price
     if price is None or price * explanation.click_rate > explanation.revenue_rate:
@@ -160,27 +173,36 @@ def _role(link: LinkReport, explanation: Explanation | None) -> Role:
     return "earner"
 
 
-def _why(pool: PoolSettings, role: Role, explanation: Explanation | None) -> str:
-    """Say in one or two sentences why a link is shown as often as it is."""
+def _why(pool: PoolSettings, link: LinkReport, role: Role, explanation: Explanation | None) -> str:
+    """Say in two or three short sentences why a link is shown as often as it is."""
     if role == "retired":
         return "It is retired: shown no more, still counted."
-    if explanation is None:
-        return "It is new: the next version of the page decides about it."
+    if explanation is None or link.click_views == 0:
+        return "Nothing is known of it yet: it is shown to learn."
+    if role == "exploring":
+        return f"It has fewer than {MIN_VIEWS} settled views: it is shown to learn more."
 
     def money(share: float) -> str:
-        return f"{share * pool.max_revenue_micros / 1e6:,.4f} {pool.currency}"
+        amount = share * pool.max_revenue_micros / 1e6
+        return f"{amount:,.2f}" if amount >= 0.1 else f"{amount:,.2g}"
 
     price = explanation.shadow_price
     if price is None:
-        worth, needed = f"{explanation.click_rate:.3f} clicks", f"{explanation.threshold:.3f}"
-        known = f"No page reaches the floor, so clicks alone count: about {worth} a view"
+        known = (
+            f"No page reaches the floor, so clicks alone count: about {explanation.click_rate:.3f} "
+            f"a view. A place takes {explanation.threshold:.3f}."
+        )
     else:
-        known = f"A view brings about {money(explanation.revenue_rate)}"
+        known = f"A view is worth {money(explanation.score)} {pool.currency}"
         if price > 0:
-            known += f", and its clicks are worth {money(price * explanation.click_rate)} more"
-        needed = money(explanation.threshold)
-    if role == "exploring":
-        return f"It is tried to learn more about it. {known}."
+            revenue, clicks = explanation.revenue_rate, price * explanation.click_rate
+            known += f": {money(revenue)} as revenue, {money(clicks)} as clicks for the floor"
+        known += f". A place takes {money(explanation.threshold)}."
+    earns = explanation.score >= explanation.threshold
+    if earns and link.probability < SHOWN:
+        return f"{known} It has a place by turns, and rests at the moment."
+    if earns:
+        return f"{known} It earns its place."
     if role == "resting":
-        return f"{known}. A place on the page takes {needed}."
-    return f"{known}. It earns its place: a place takes {needed}."
+        return known
+    return f"{known} It has a place by turns, or to learn more."

@@ -149,6 +149,6 @@ export function drawSpark(element, views, clicks, words) {
     const layout = {
       margin: { l: 0, r: 0, t: 2, b: 2 }, xaxis: hidden, yaxis: hidden, yaxis2: { ...hidden, overlaying: "y" }, bargap: 0.1, showlegend: false,
     };
-    return { traces, layout, options: { staticPlot: true, responsive: false } };
+    return { traces, layout, options: { staticPlot: true } };
   });
 }

@@ -1,7 +1,7 @@
 // The page: asks for figures every few seconds, one call at a time, and shows what comes.
 
 import * as changing from "./changing.js";
-import { fetchLibraryEarly } from "./drawing.js";
+import { fetchLibraryEarly, readLibrary } from "./drawing.js";
 import * as links from "./links.js";
 import * as panels from "./panels.js";
 import { call, keys, poolAddress } from "./service.js";
@@ -28,17 +28,19 @@ async function refresh() {
   clearTimeout(timer);
   asking.abort();
   const mine = (asking = new AbortController());
+  const patience = setTimeout(() => mine.abort(new Error("no answer")), PATIENCE_MS);
   try {
-    await renew(AbortSignal.any([mine.signal, AbortSignal.timeout(PATIENCE_MS)]));
+    await renew(mine.signal);
   } catch (error) {
-    if (mine.signal.aborted) return;
+    if (asking !== mine) return; // a later call has taken over
     if (error.status === 401 || error.status === 403) {
       askForKey(error);
       return;
     }
     explain(error);
+  } finally {
+    clearTimeout(patience);
   }
-  if (mine.signal.aborted) return;
   timer = setTimeout(() => document.hidden || refresh(), EVERY_MS);
 }
 
@@ -50,6 +52,7 @@ async function renew(signal) {
     namesOfPools(signal),
     guess === null ? null : figuresOf(guess).catch((error) => { if (error.status !== 404) throw error; }),
   ]);
+  signal.throwIfAborted();
   choosePool(pools);
   at("#read-key-form").hidden = true;
   at("#no-pools").hidden = pools.length > 0;
@@ -59,10 +62,12 @@ async function renew(signal) {
     return;
   }
   const figures = chosen === guess && guessed ? guessed : await figuresOf(chosen);
+  signal.throwIfAborted();
   pool = figures.overview;
   panels.show(pool);
   // Somebody who has sorted meanwhile gets those rows by another call.
   if (query === String(links.query())) showRows(figures.links);
+  readLibrary();
   tell(pool.store_available ? "" : "The store does not answer: pages are still filled, but clicks and sales are refused until it is back.");
 }
 

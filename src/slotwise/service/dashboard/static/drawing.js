@@ -2,6 +2,7 @@
 // A chart that cannot be drawn says so and is tried again with the next figures.
 
 const wishes = new Map();
+const figures = new WeakMap();
 const drawn = new WeakMap();
 const inSight = new WeakSet();
 let library = null;
@@ -17,6 +18,9 @@ export function fetchLibraryEarly() {
 }
 
 const libraryAddress = () => document.querySelector("meta[name=chart-library]").content;
+
+// A pool without a view has no chart to draw, but is about to.
+export const readLibrary = () => breathe().then(loadLibrary).catch(() => {});
 
 function loadLibrary() {
   library ??= new Promise((resolve, reject) => {
@@ -51,9 +55,17 @@ const watcher = new IntersectionObserver((entries) => {
 export function drawWhenSeen(element, words, figure) {
   element.setAttribute("aria-label", words);
   wishes.set(element, figure);
+  figures.set(element, figure);
   watcher.observe(element);
+  measurer.observe(element);
   drawWishes();
 }
+
+// A chart is as large as its element, which grows and shrinks with the window and the words.
+const measurer = new ResizeObserver((entries) => {
+  for (const { target } of entries) if (drawn.has(target)) wishes.set(target, figures.get(target));
+  drawWishes();
+});
 
 const breathe = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
 
@@ -87,7 +99,7 @@ function nextWish() {
 }
 
 async function draw(element, { traces, layout, options }) {
-  const whole = wholeLayout(layout);
+  const whole = { ...wholeLayout(layout), width: element.clientWidth, height: element.clientHeight };
   const fingerprint = JSON.stringify([traces, whole]);
   if (drawn.get(element) === fingerprint) return;
   const plotly = await loadLibrary();
@@ -95,7 +107,7 @@ async function draw(element, { traces, layout, options }) {
     element.classList.remove("failed");
     element.replaceChildren();
   }
-  await plotly.react(element, traces, whole, { displayModeBar: false, responsive: true, ...options });
+  await plotly.react(element, traces, whole, { displayModeBar: false, ...options });
   drawn.set(element, fingerprint);
 }
 

@@ -5,7 +5,7 @@ import { count, lately, perThousand, rate, share } from "./words.js";
 
 const PAGE = 20;
 const COLUMNS = [
-  ["name", "Link"], ["role", "Role"], ["share", "On pages"], ["settled", "Settled views"], ["pending", "Pending"],
+  ["name", "Link"], ["role", "Role"], ["share", "Share of views"], ["settled", "Settled views"], ["pending", "Pending"],
   ["clicks", "Clicks a view"], ["revenue", "Per 1,000 views"], [null, "Lately"], [null, "Why"], [null, "Actions"],
 ];
 const NUMBERS = new Set(["share", "settled", "pending", "clicks", "revenue"]);
@@ -128,7 +128,7 @@ function buildRow(link, pool, act, spark) {
   row.append(
     cell("Link", "name", name, below),
     cell("Role", "", roles),
-    cell("On pages", "number", share(link.share)),
+    cell("Share of views", "number", share(link.share_lately ?? link.share), ...(link.share_lately === null ? [] : [element("small", `now ${share(link.share)}`)])),
     cell("Settled views", "number", count(link.settled_views)),
     cell("Pending", "number", count(link.pending_views)),
     cell("Clicks a view", "number", unknown ? "not known yet" : withRange(rate(clicks.mean), rate(clicks.low), rate(clicks.high))),

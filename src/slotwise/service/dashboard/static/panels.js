@@ -51,6 +51,12 @@ function tile(figure, below) {
   return made;
 }
 
+// Without pages there is nothing to draw over time.
+function hasPages(chart) {
+  at(chart).hidden = pool.spans.length === 0;
+  return !at(chart).hidden;
+}
+
 function showEarning() {
   at("#earning .verdict").textContent = words.earning(pool);
   const tiles = [];
@@ -65,14 +71,15 @@ function showEarning() {
     tiles.push(tile(words.signedShare(pool.lift.mean), `lift: chosen against random pages, settled (${words.signedShare(pool.lift.low)} to ${words.signedShare(pool.lift.high)})`));
   }
   const sum = (name) => pool.spans.reduce((total, span) => total + span[name], 0);
-  tiles.push(tile(words.money(sum("revenue_micros"), pool.currency), `reported for the views of the last ${words.lately(pool)}: ${words.count(sum("sales"))} sales, settled or not`));
+  if (pool.has_view) tiles.push(tile(words.money(sum("revenue_micros"), pool.currency), `reported for the views of the last ${words.lately(pool)}: ${words.count(sum("sales"))} sales, settled or not`));
   at("#earning .tiles").replaceChildren(...tiles);
   const window = words.duration(Math.max(pool.click_window_s, pool.revenue_window_s));
+  at("#earning .note").hidden = !pool.has_view;
   at("#earning .note").textContent =
     `A view settles ${window} after it was shown: until then clicks and sales may still come in. ` +
     `Settled up to ${pool.folded_until_us ? words.time(pool.folded_until_us) : "now: nothing"}. ` +
     "The chart shows what was reported so far, so its newest points still grow.";
-  charts.drawEarning(at("#earning-chart"), pool);
+  if (hasPages("#earning-chart")) charts.drawEarning(at("#earning-chart"), pool);
 }
 
 function showFloor() {
@@ -83,7 +90,9 @@ function showFloor() {
   badge.hidden = pool.n_links === 0 || pool.click_floor === 0;
   at("#floor .words").textContent = now;
   at("#floor .advice").textContent = advice;
-  charts.drawFloor(at("#floor-chart"), pool);
+  at("#floor .note").hidden = pool.spans.length === 0;
+  at("#floor .note").textContent = `The newest points still grow: clicks count for ${words.duration(pool.click_window_s)}.`;
+  if (hasPages("#floor-chart")) charts.drawFloor(at("#floor-chart"), pool);
 }
 
 const slider = at("#other-floor");
@@ -123,7 +132,8 @@ const fact = (term, text) => [element("dt", term), element("dd", text)];
 
 function showHealth() {
   at("#health .verdict").textContent = words.health(pool);
-  charts.drawHealth(at("#health-chart"), pool);
+  at("#health .facts").hidden = !pool.has_view;
+  if (hasPages("#health-chart")) charts.drawHealth(at("#health-chart"), pool);
   at("#health .facts").replaceChildren(...words.healthFacts(pool).flatMap(([term, text]) => fact(term, text)));
 }
 

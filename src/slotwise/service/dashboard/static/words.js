@@ -66,25 +66,41 @@ export function earning(pool) {
   return `Too early to say. ${compared}, ${range}.`;
 }
 
+// Clicks a view of chosen pages whose clicks are all in, since the floor was last changed.
+function clicksLately(pool) {
+  const since_us = pool.floor_steps.at(-1).from_us;
+  const closed_us = pool.now_us - pool.click_window_s * 1e6;
+  const spans = pool.spans.filter((span) => span.group === "policy" && span.start_us >= since_us && span.start_us + pool.span_us <= closed_us);
+  const sum = (name) => spans.reduce((total, span) => total + span[name], 0);
+  const views = sum("views");
+  if (views < 100) return null;
+  const mean = sum("clicks") / views;
+  const half = 1.96 * Math.sqrt(Math.max(sum("clicks_squared") / views - mean ** 2, 0) / views);
+  return { mean, low: Math.max(mean - half, 0), high: mean + half, seconds: (pool.now_us - spans[0].start_us) / 1e6 };
+}
+
 export function keeping(pool) {
   const { status, clicks, expected, attainable } = pool.floor;
   const floor = `the floor is ${rate(clicks)}`;
   if (pool.n_links === 0) return ["The pool has no links.", "Add links, then pages can be filled."];
   if (clicks === 0) return ["There is no floor: revenue alone decides.", "Set click_floor to promise clicks."];
-  if (status === "met") {
-    return [`A page brings about ${rate(expected)} clicks; ${floor}.`, "Nothing to do."];
-  }
-  if (status === "learning") {
+  if (status === "infeasible") {
     return [
-      `A page is thought to bring ${rate(expected)} clicks; ${floor}, and it is not sure yet.`,
-      "Nothing to do but wait: each settled view makes the estimate surer.",
+      `No page of these links reaches the floor: the most is about ${rate(attainable)} clicks, ${floor}.`,
+      `Lower the floor to ${rate(Math.floor(attainable * 100) / 100)} or less, add links that people click more, ` +
+        "or show more links on a page. Until then pages bring as many clicks as they can.",
     ];
   }
-  return [
-    `No page of these links reaches the floor: the most is about ${rate(attainable)} clicks, ${floor}.`,
-    `Lower the floor to ${rate(Math.floor(attainable * 100) / 100)} or less, add links that people click more, ` +
-      "or show more links on a page. Until then pages bring as many clicks as they can.",
-  ];
+  const found = clicksLately(pool);
+  const brought = found
+    ? `Over the last ${duration(found.seconds)} pages brought ${rate(found.mean)} clicks a view (${rate(found.low)} to ${rate(found.high)}); ${floor}.`
+    : `Too few views have settled to tell; ${floor}, and a page is thought to bring ${rate(expected)} clicks.`;
+  if (status === "met") return [brought, "Nothing to do."];
+  if (found && found.high < clicks) {
+    return [brought, "Below the floor so far, which is being made up for. Should it stay below, lower the floor or add links that people click more."];
+  }
+  if (found) return [brought, "Kept as far as can be told, but not surely yet. Nothing to do: each settled view makes it surer."];
+  return [brought, "Nothing to do but wait: each settled view makes the estimate surer."];
 }
 
 export function health(pool) {
