@@ -15,7 +15,14 @@ from manual.figures import FIGURES, draw_themed
 from manual.generated import with_generated
 from manual.mathml import with_mathml
 
-__all__ = ["on_config", "on_files", "on_page_content", "on_page_markdown", "with_decisions"]
+__all__ = [
+    "on_config",
+    "on_files",
+    "on_page_content",
+    "on_page_markdown",
+    "on_post_page",
+    "with_decisions",
+]
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -57,3 +64,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def on_page_content(html: str, **_: Any) -> str:
     """Turn a page's formulas into MathML."""
     return with_mathml(html)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Name the search for those who hear the page: the theme's dialog has no name."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
