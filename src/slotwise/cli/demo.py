@@ -1,4 +1,4 @@
-"""`slotwise demo`: watch the service learn from simulated visitors."""
+"""`slotwise demo`: a shop, simulated visitors and a service that learns from them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import tempfile
 import time
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -22,26 +22,50 @@ from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from slotwise.service.snippet.demo_shop import PRODUCTS, SHOP_POOL, shop_operations
 
-__all__ = ["Visitors", "register"]
+__all__ = ["Visitors", "make_shop", "register"]
 
-HELP = """Start the service with a pool of links and simulated visitors, and watch it learn.
+HELP = """Open a small shop with simulated visitors and watch the service learn what to show them.
 
-Nothing is kept: the store is a temporary file. Stop it with Ctrl-C.
+Nothing is kept: the store is a temporary file. It runs until Ctrl-C.
 
 Examples:
 
   slotwise demo
 
-  slotwise demo --seconds 20 --seed 7
+  slotwise demo --seconds 60 --seed 7
 """
-POOL = "demo"
-MAX_REVENUE_MICROS = 20_000_000
-CLICK_FLOOR = 0.5
+MAX_REVENUE_MICROS = 50_000_000
+CLICK_FLOOR = 0.4
+CLICK_WINDOW_S, REVENUE_WINDOW_S = 2, 3
+POLICY = "con-ts"
+"""It plays mixes of pages, which suits a minute in which feedback is always some views late."""
 N_SLOTS = 3
-VIEWS_AT_ONCE = 40
-# Three kinds of links: much clicked and poor, rarely clicked and rich, and neither.
-CLICK_RATES = (0.30, 0.26, 0.22, 0.12, 0.10, 0.08, 0.06, 0.05, 0.04, 0.02)
-REVENUE_PER_CLICK = (0.02, 0.05, 0.10, 0.55, 0.15, 0.80, 0.10, 0.60, 0.05, 0.30)
+HOLDOUT = 0.2
+VIEWS_AT_ONCE = 30
+COMPILE_S = 300.0
+"""How long making the pool may take: its policy is compiled once on a machine."""
+PAUSE_S = 0.2
+"""Between two groups of visitors: the shop must answer people in time as well."""
+
+
+class Taste(NamedTuple):
+    """How often visitors click a product, and how often such a click becomes a sale."""
+
+    clicks: float
+    sales: float
+
+
+# What is clicked most earns least: without the floor the shop would show the dear three only.
+TASTES = {
+    "kettle": Taste(0.06, 0.35),
+    "teapot": Taste(0.10, 0.30),
+    "cups": Taste(0.08, 0.10),
+    "tray": Taste(0.05, 0.25),
+    "strainer": Taste(0.26, 0.08),
+    "assam": Taste(0.22, 0.10),
+    "sencha": Taste(0.18, 0.06),
+    "honey": Taste(0.30, 0.03),
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -60,18 +84,18 @@ class Visitors:
         """Return what a visitor of the page does."""
         events: list[dict[str, Any]] = []
         for shown in page.links:
-            link = int(shown.link_id.removeprefix("link-"))
-            if self._rng.random() >= CLICK_RATES[link]:
+            taste = TASTES[shown.link_id]
+            if self._rng.random() >= taste.clicks:
                 continue
             events.append(click_event(page.decision_id, shown.link_id))
-            if self._rng.random() < REVENUE_PER_CLICK[link]:
+            if self._rng.random() < taste.sales:
                 self._n_orders += 1
                 events.append(
                     conversion_event(
                         page.decision_id,
                         shown.link_id,
-                        conversion_id=f"order-{self._n_orders}",
-                        revenue_micros=MAX_REVENUE_MICROS,
+                        conversion_id=f"simulated-{self._n_orders}",
+                        revenue_micros=PRODUCTS[shown.link_id].price_micros,
                         currency="EUR",
                     )
                 )
@@ -79,7 +103,9 @@ class Visitors:
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(help="How long to run")] = 60.0,
+    seconds: Annotated[
+        float | None, typer.Option(help="How long to run; until Ctrl-C without it")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of visitors and pages")] = 0,
     open_shop: Annotated[bool, typer.Option("--open/--no-open", help="Open the demo shop")] = True,
 ) -> None:
@@ -87,109 +113,122 @@ def demo(
     console = Console()
     with tempfile.TemporaryDirectory(prefix="slotwise-demo-") as folder:
         settings = Settings(
-            port=0, store=f"sqlite:///{Path(folder) / 'demo.db'}", fold_every_s=0.25, seed=seed
+            port=0, store=f"sqlite:///{Path(folder) / 'demo.db'}", fold_every_s=0.5, seed=seed
         )
         decide_key = new_key(["decide"], label="demo shop", now_us=system_clock_us())
         with (
             BackgroundServer(settings, shop_operations(decide_key.secret)) as server,
-            Client(server.url, server.admin_key) as client,
+            Client(server.url, server.admin_key, timeout_s=COMPILE_S) as client,
         ):
             service = server.context.service
             service.put_key(decide_key.record, "demo", system_clock_us()).result()
-            console.print(f"The service runs at {server.url}; stop with Ctrl-C.")
-            console.print(f"A shop that uses it: {server.url}/shop, how it does: {server.url}/")
             try:
                 console.print("Compiling the policy: up to a minute, once on a machine.")
-                make_pool(client)
                 make_shop(client, server.url)
+                introduce(console, server.url, server.admin_key)
                 if open_shop and console.is_terminal:
                     webbrowser.open(f"{server.url}/shop")
                 run(client, Visitors(seed), seconds, console)
             except KeyboardInterrupt:
-                console.print("stopped")
+                console.print("Stopped. Nothing is kept.")
 
 
-def make_pool(client: Client) -> None:
-    """Make the pool with windows of seconds, so that it learns while somebody looks."""
-    client.put_pool(
-        POOL,
-        slots=N_SLOTS,
-        click_floor=CLICK_FLOOR,
-        max_revenue={"amount_micros": MAX_REVENUE_MICROS, "currency": "EUR"},
-        click_window_s=1,
-        revenue_window_s=1,
-        holdout=0.1,
-        allowed_hosts=["shop.example"],
+def introduce(console: Console, url: str, admin_key: str) -> None:
+    """Say what is to be seen, and where."""
+    lines = (
+        "",
+        f"  the shop       {url}/shop",
+        f"  the dashboard  {url}/",
+        f"  admin key      {admin_key}  (to pin and retire links)",
+        "",
+        f"The shop shows {N_SLOTS} of {len(PRODUCTS)} products. Simulated visitors click and buy",
+        "at the rates under *true*, which the service does not know: it learns them.",
+        f"It earns as much as it can while a page brings {CLICK_FLOOR} clicks on average, the",
+        f"floor. You may click and buy as well; clicks count for {CLICK_WINDOW_S} seconds here,",
+        "later ones are reported as late. Stop with Ctrl-C.",
+        "",
     )
-    links = range(len(CLICK_RATES))
-    client.put_links(POOL, {f"link-{link}": f"https://shop.example/{link}" for link in links})
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
 def make_shop(client: Client, url: str) -> None:
-    """Make the pool of the demo shop: its visitors take their time, so do its windows."""
+    """Make the shop's pool, with windows of seconds: it learns while somebody looks."""
     client.put_pool(
         SHOP_POOL,
         slots=N_SLOTS,
-        click_floor=0.3,
-        max_revenue={"amount_micros": 50_000_000, "currency": "EUR"},
-        click_window_s=30,
-        revenue_window_s=60,
+        click_floor=CLICK_FLOOR,
+        max_revenue={"amount_micros": MAX_REVENUE_MICROS, "currency": "EUR"},
+        click_window_s=CLICK_WINDOW_S,
+        revenue_window_s=REVENUE_WINDOW_S,
+        policy={"name": POLICY},
+        holdout=HOLDOUT,
         allowed_hosts=[url.removeprefix("http://")],
     )
-    for product, (title, _) in PRODUCTS.items():
-        client.put_link(SHOP_POOL, product, url=f"{url}/shop/products/{product}", title=title)
+    for name, product in PRODUCTS.items():
+        client.put_link(
+            SHOP_POOL, name, url=f"{url}/shop/products/{name}", title=product.title_and_price
+        )
 
 
-def run(client: Client, visitors: Visitors, seconds: float, console: Console) -> None:
+def run(client: Client, visitors: Visitors, seconds: float | None, console: Console) -> None:
     """Send visitors and redraw the table until the time is over."""
     began = time.monotonic()
-    n_views, drawn = 0, 0.0
+    n_views, drawn = 0, -1.0
     with Live(console=console, auto_refresh=False) as live:
-        while (elapsed := time.monotonic() - began) < seconds:
+        while seconds is None or time.monotonic() - began < seconds:
             events = []
             for _ in range(VIEWS_AT_ONCE):
-                events += visitors.react(client.decide(POOL))
+                events += visitors.react(client.decide(SHOP_POOL))
             if events:
                 client.batch(events)
             n_views += VIEWS_AT_ONCE
-            if elapsed - drawn >= 0.5:
+            elapsed = time.monotonic() - began
+            if elapsed - drawn >= 1.0:
                 drawn = elapsed
-                live.update(picture(client.stats(POOL), n_views, elapsed), refresh=True)
+                live.update(picture(client.stats(SHOP_POOL), n_views, elapsed), refresh=True)
+            time.sleep(PAUSE_S)
 
 
 def picture(stats: dict[str, Any], n_views: int, elapsed: float) -> Group:
-    """Return the table of links and the line below it."""
+    """Return the table of links and the lines below it."""
     table = Table(title=f"{n_views:,} page views in {elapsed:.0f} s")
-    for heading in ("link", "clicks a view", "true", "revenue a click", "true", "on the page"):
-        table.add_column(heading, justify="left" if heading == "link" else "right")
-    for place, link in enumerate(stats["links"]):
+    for heading in ("product", "clicks a view", "true", "EUR a click", "true", "shown now"):
+        table.add_column(heading, justify="left" if heading == "product" else "right")
+    for link in stats["links"]:
         clicks, views = link["clicks"], link["click_views"]
-        rate = clicks / views if views else 0.0
-        revenue = link["revenue_micros"] / clicks / 1e6 if clicks else 0.0
+        taste, product = TASTES[link["link_id"]], PRODUCTS[link["link_id"]]
         chance = link["probability"]
         table.add_row(
-            link["link_id"],
-            f"{rate:.3f}",
-            f"{CLICK_RATES[place]:.2f}",
-            f"{revenue:.2f}",
-            f"{REVENUE_PER_CLICK[place] * MAX_REVENUE_MICROS / 1e6:.2f}",
+            product.title,
+            f"{clicks / views:.3f}" if views else "?",
+            f"{taste.clicks:.2f}",
+            f"{link['revenue_micros'] / clicks / 1e6:.2f}" if clicks else "?",
+            f"{taste.sales * product.price_micros / 1e6:.2f}",
             f"{chance:4.0%} " + "█" * round(10 * chance) + "░" * (10 - round(10 * chance)),
         )
     return Group(table, Text(summary(stats)))
 
 
 def summary(stats: dict[str, Any]) -> str:
-    """Say in two lines how the floor and the revenue stand."""
-    floor, lift = stats["floor"], stats["lift"]
+    """Say in a few lines how the floor and the revenue stand."""
     groups = {group["group"]: group for group in stats["groups"]}
-    earned = [
-        f"{name} {groups[name]['revenue_per_view_micros']['mean'] / 1e6:.2f} EUR a view"
-        for name in ("policy", "holdout")
-        if name in groups and groups[name]["revenue_views"]
-    ]
-    gain = f", {lift['mean']:+.0%} over random pages" if lift else ""
+    chosen = groups.get("policy")
+    if chosen is None or not chosen["revenue_views"]:
+        return f"The first views settle after {REVENUE_WINDOW_S} seconds; till then all are tried."
+    per_view = {
+        name: group["revenue_per_view_micros"]["mean"] / 1e6 for name, group in groups.items()
+    }
+    clicks, floor = chosen["clicks_per_view"]["mean"], stats["floor"]["clicks"]
+    kept = f"Floor: {clicks:.2f} clicks a view so far, {floor:.2f} are promised."
+    earned = f"Revenue: {per_view['policy']:.2f} EUR a view on chosen pages"
+    if "holdout" in per_view:
+        earned += f", {per_view['holdout']:.2f} on random ones"
+    if lift := stats["lift"]:
+        earned += f": {lift['mean']:+.0%} ({lift['low']:+.0%} to {lift['high']:+.0%})"
+        earned += "" if lift["low"] > 0 else ", too early to say"
+    if not stats["shadow_price_micros"]:
+        return f"{kept}\n{earned}"
+    price = stats["shadow_price_micros"] / 1e6
     return (
-        f"floor {floor['clicks']:.2f} clicks a view: {floor['status']}, "
-        f"{floor['expected']:.2f} expected; one more click costs "
-        f"{stats['shadow_price_micros'] / 1e6:.2f} EUR\n{'; '.join(earned)}{gain}"
+        f"{kept}\n{earned}\nPrice of the floor: one more click per 100 views costs {price:.2f} EUR."
     )

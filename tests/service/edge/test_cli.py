@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from slotwise.cli.demo import summary
 from slotwise.cli.main import main
 from slotwise.cli.serve import first_steps
 from slotwise.service.server import BackgroundServer
 from tests.service.edge.crash_harness import Server
+
+
+@pytest.fixture(autouse=True)
+def logs_stay_as_they_were() -> Iterator[None]:
+    """Take back what `serve` sets up: it logs to a stream that ends with its test."""
+    loggers = [logging.getLogger(name) for name in ("slotwise.service", "uvicorn.error")]
+    before = [(one.handlers, one.level, one.propagate) for one in loggers]
+    yield
+    for one, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        one.handlers, one.propagate = handlers, propagate
+        one.setLevel(level)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
@@ -140,7 +155,28 @@ def test_keys_are_made_listed_and_revoked(
 def test_the_demo_shows_what_it_learns(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--seconds", "1", "--seed", "1"]) == 0
     printed = capsys.readouterr().out
-    assert "The service runs at http://127.0.0.1:" in printed
+    assert re.search(r"^  the shop +http://127\.0\.0\.1:\d+/shop$", printed, re.MULTILINE)
+    assert re.search(r"^  the dashboard +http://127\.0\.0\.1:\d+/$", printed, re.MULTILINE)
     assert "page views in" in printed
-    assert "link-9" in printed
-    assert "floor 0.50 clicks a view" in printed
+    assert "Copper kettle" in printed
+
+
+def test_the_demo_says_what_was_earned_and_kept() -> None:
+    def group(name: str, micros: int) -> dict[str, Any]:
+        rates = {"revenue_per_view_micros": {"mean": micros}, "clicks_per_view": {"mean": 0.52}}
+        return {"group": name, "revenue_views": 100, **rates}
+
+    stats: dict[str, Any] = {
+        "groups": [group("policy", 1_500_000), group("holdout", 1_000_000)],
+        "floor": {"clicks": 0.5},
+        "lift": {"mean": 0.5, "low": 0.1, "high": 0.9},
+        "shadow_price_micros": 2_000_000,
+    }
+    assert summary(stats).splitlines() == [
+        "Floor: 0.52 clicks a view so far, 0.50 are promised.",
+        "Revenue: 1.50 EUR a view on chosen pages, 1.00 on random ones: +50% (+10% to +90%)",
+        "Price of the floor: one more click per 100 views costs 2.00 EUR.",
+    ]
+    unsure = {"mean": 0.5, "low": -0.1, "high": 0.9}
+    assert "(-10% to +90%), too early to say" in summary(stats | {"lift": unsure})
+    assert "settle after 3 seconds" in summary(stats | {"groups": []})

@@ -191,6 +191,8 @@ def test_links_changed_together_share_a_line() -> None:
     lines = describe_changes("home", changes, {"k2": "night shift"}, 10)
     assert [line.what for line in lines] == ["retired link l1", "added link x", "added 100 links"]
     assert [line.changed_by for line in lines] == ["k1", "night shift", "k1"]
+    cut = describe_changes("home", changes, {}, 10, read_since_us=5)
+    assert cut[-1].what == "added 100 or more links"
 
 
 def test_the_floors_of_the_past_are_known_from_the_changes() -> None:

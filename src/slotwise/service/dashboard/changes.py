@@ -53,11 +53,16 @@ def floor_steps(
 
 
 def describe_changes(
-    pool_id: str, changes: Iterable[ChangeRecord], names: Mapping[str, str], limit: int
+    pool_id: str,
+    changes: Iterable[ChangeRecord],
+    names: Mapping[str, str],
+    limit: int,
+    read_since_us: int = -1,
 ) -> list[ChangeLine]:
     """Return the changes of a pool and its links, newest first; `names` are the labels of keys.
 
-    Links that one key changed in the same way within a minute share a line.
+    Links that one key changed in the same way within a minute share a line. Changes of links
+    up to `read_since_us` were not all read: a line that reaches there says so.
     """
     seen = set()
     groups: list[list[ChangeRecord]] = []
@@ -79,15 +84,18 @@ def describe_changes(
             groups[-1].append(change)
         else:
             groups.append([change])
-    return [_line(pool_id, group, names) for group in groups[:limit]]
+    return [_line(pool_id, group, names, read_since_us) for group in groups[:limit]]
 
 
-def _line(pool_id: str, group: list[ChangeRecord], names: Mapping[str, str]) -> ChangeLine:
+def _line(
+    pool_id: str, group: list[ChangeRecord], names: Mapping[str, str], read_since_us: int
+) -> ChangeLine:
     first = group[0]
     kind, _, action = first.action.partition(".")
     verb = _VERBS.get(action, action)
     if len(group) > 1:
-        what = f"{verb} {len(group):,} links"
+        more = " or more" if group[-1].changed_us <= read_since_us else ""
+        what = f"{verb} {len(group):,}{more} links"
     else:
         name = "the pool" if kind == "pool" else f"link {first.subject.removeprefix(pool_id + '/')}"
         what = f"{verb} {name}{_differences(first)}"

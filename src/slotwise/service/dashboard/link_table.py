@@ -165,12 +165,17 @@ def _role(link: LinkReport, explanation: Explanation | None) -> Role:
         return "exploring"
     # A policy may keep the floor by turns: the present version need not show every link that
     # belongs to the best mix of pages.
-    if link.probability < SHOWN and explanation.score < explanation.threshold:
+    if link.probability < SHOWN and not _earns_a_place(explanation):
         return "resting"
     price = explanation.shadow_price
     if price is None or price * explanation.click_rate > explanation.revenue_rate:
         return "click carrier"
     return "earner"
+
+
+def _earns_a_place(explanation: Explanation) -> bool:
+    """Tell whether a link is worth a place; links that share one are worth the same."""
+    return explanation.score >= explanation.threshold * (1 - 1e-6)
 
 
 def _why(pool: PoolSettings, link: LinkReport, role: Role, explanation: Explanation | None) -> str:
@@ -198,7 +203,7 @@ def _why(pool: PoolSettings, link: LinkReport, role: Role, explanation: Explanat
             revenue, clicks = explanation.revenue_rate, price * explanation.click_rate
             known += f": {money(revenue)} as revenue, {money(clicks)} as clicks for the floor"
         known += f". A place takes {money(explanation.threshold)}."
-    earns = explanation.score >= explanation.threshold
+    earns = _earns_a_place(explanation)
     if earns and link.probability < SHOWN:
         return f"{known} It has a place by turns, and rests at the moment."
     if earns:

@@ -28,6 +28,7 @@ SPANS_US = tuple(seconds * SECOND_US for seconds in (10, 60, 300, 900, 3600))
 MAX_SPANS = 50
 MAX_FRONTIER_POINTS = 200
 MAX_CHANGES = 50
+MAX_CHANGES_READ = 1_000
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +102,9 @@ def draw_pool(
         report = service.stats(pool_id)
         explained = service.explain(pool_id)
         activity = summed_up.result()
-    changes = [*service.changes(pool_id, MAX_CHANGES), *service.changes("", 1000)]
+    latest = service.changes("", MAX_CHANGES_READ)
+    changes = [*service.changes(pool_id, MAX_CHANGES), *latest]
+    read_since_us = latest[-1].changed_us if len(latest) == MAX_CHANGES_READ else -1
     all_keys = service.keys()
     names = {key.key_id: key.label for key in all_keys}
     links = service.links(pool_id)
@@ -146,7 +149,7 @@ def draw_pool(
         refused_since_start=outcomes.refused,
         started_us=outcomes.started_us,
         store_available=service.health().store_available,
-        changes=tuple(describe_changes(pool_id, changes, names, MAX_CHANGES)),
+        changes=tuple(describe_changes(pool_id, changes, names, MAX_CHANGES, read_since_us)),
         **_firsts(report, activity),
     )
     return PoolPicture(overview, table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -14,20 +14,33 @@ from slotwise.service.operations import Handler, Operation
 from slotwise.service.problems import RequestProblem
 from slotwise.service.records import ConversionEvent
 
-__all__ = ["PRODUCTS", "SHOP_POOL", "shop_operations"]
+__all__ = ["PRODUCTS", "SHOP_POOL", "Product", "shop_operations"]
 
 SHOP_POOL = "shop"
 PACKAGE = "slotwise.service.snippet"
-# Title and price in micro-units.
-PRODUCTS: dict[str, tuple[str, int]] = {
-    "kettle": ("Copper kettle", 39_000_000),
-    "teapot": ("Teapot for two", 24_000_000),
-    "cups": ("Six plain cups", 18_000_000),
-    "tray": ("Oak tray", 29_000_000),
-    "strainer": ("Tea strainer", 6_000_000),
-    "assam": ("Assam, 250 g", 9_000_000),
-    "sencha": ("Sencha, 100 g", 12_000_000),
-    "honey": ("Linden honey", 8_000_000),
+
+
+class Product(NamedTuple):
+    """Something the shop sells."""
+
+    title: str
+    price_micros: int
+
+    @property
+    def title_and_price(self) -> str:
+        """What a link to it says."""
+        return f"{self.title}, {self.price_micros // 1_000_000} €"
+
+
+PRODUCTS = {
+    "kettle": Product("Copper kettle", 39_000_000),
+    "teapot": Product("Teapot for two", 24_000_000),
+    "cups": Product("Six plain cups", 18_000_000),
+    "tray": Product("Oak tray", 29_000_000),
+    "strainer": Product("Tea strainer", 6_000_000),
+    "assam": Product("Assam, 250 g", 9_000_000),
+    "sencha": Product("Sencha, 100 g", 12_000_000),
+    "honey": Product("Linden honey", 8_000_000),
 }
 _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -55,10 +68,9 @@ def shop_operations(decide_key: str) -> tuple[Operation, ...]:
         name = request.path_values["product"]
         if name not in PRODUCTS:
             raise RequestProblem("unknown-route", "the shop has no such product")
-        title, price = PRODUCTS[name]
-        return _filled(
-            "product.html", request, PRODUCT=name, TITLE=title, PRICE=f"{price / 1e6:.2f}"
-        )
+        found = PRODUCTS[name]
+        price = f"{found.price_micros / 1e6:.2f}"
+        return _filled("product.html", request, PRODUCT=name, TITLE=found.title, PRICE=price)
 
     async def file(_context: ServiceContext, request: Request) -> Answer:
         name = request.path_values["name"]
@@ -75,7 +87,7 @@ def shop_operations(decide_key: str) -> tuple[Operation, ...]:
             conversion_id=bought.order_id,
             decision_id=bought.decision_id,
             link_id=bought.product,
-            revenue_micros=PRODUCTS[bought.product][1],
+            revenue_micros=PRODUCTS[bought.product].price_micros,
             currency="EUR",
         )
         context.service.submit_events([sale], context.clock_us())

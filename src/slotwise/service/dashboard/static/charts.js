@@ -96,7 +96,7 @@ export function drawCost(element, pool, floor, gives) {
       { ...marker, name: "now", x: [present[0]], y: [scaled(present[1])], marker: { size: 11, color: ink("click") } },
     ];
     if (gives !== null) {
-      traces.push({ ...marker, name: "with the floor below", x: [floor], y: [scaled(gives)], marker: { size: 11, symbol: "diamond", color: ink("sale") } });
+      traces.push({ ...marker, name: "at the slider", x: [floor], y: [scaled(gives)], marker: { size: 11, symbol: "diamond", color: ink("sale") } });
     }
     const layout = {
       xaxis: { title: { text: "clicks a view" }, rangemode: "tozero" },

@@ -4,6 +4,7 @@ import { drawSpark } from "./charts.js";
 import { count, lately, perThousand, rate, share } from "./words.js";
 
 const PAGE = 20;
+const MAX_COUNTED = 5000; // of more pages the service looks into a sample
 const COLUMNS = [
   ["name", "Link"], ["role", "Role"], ["share", "Share of views"], ["settled", "Settled views"], ["pending", "Pending"],
   ["clicks", "Clicks a view"], ["revenue", "Per 1,000 views"], [null, "Lately"], [null, "Why"], [null, "Actions"],
@@ -104,7 +105,8 @@ function buildSpark() {
 
 function showSpark(spark, link, pool) {
   const [views, clicks] = [link.views_by_span, link.clicks_by_span].map((spans) => spans.reduce((sum, n) => sum + n, 0));
-  const words = `${count(views)} views, ${count(clicks)} clicks`;
+  const nPages = pool.spans.reduce((sum, span) => sum + span.views, 0);
+  const words = `${nPages > MAX_COUNTED ? "about " : ""}${count(views)} views, ${count(clicks)} clicks`;
   const [chart, below] = spark.children;
   below.textContent = words;
   chart.hidden = views === 0;

@@ -94,7 +94,7 @@ export function keeping(pool) {
   const found = clicksLately(pool);
   const brought = found
     ? `Over the last ${duration(found.seconds)} pages brought ${rate(found.mean)} clicks a view (${rate(found.low)} to ${rate(found.high)}); ${floor}.`
-    : `Too few views have settled to tell; ${floor}, and a page is thought to bring ${rate(expected)} clicks.`;
+    : `A page is thought to bring ${rate(expected)} clicks; ${floor}. Few views have settled yet.`;
   if (status === "met") return [brought, "Nothing to do."];
   if (found && found.high < clicks) {
     return [brought, "Below the floor so far, which is being made up for. Should it stay below, lower the floor or add links that people click more."];
@@ -105,8 +105,11 @@ export function keeping(pool) {
 
 export function health(pool) {
   if (pool.spans.length === 0) return "No page was shown lately.";
-  const odd = pool.refused + pool.late_clicks + pool.late_sales + pool.n_quarantined;
-  return odd ? "Some feedback does not count; see below." : "All feedback that came in counts.";
+  const odd = pool.refused + pool.late_clicks + pool.late_sales;
+  const counted = pool.spans.reduce((sum, span) => sum + span.clicks + span.sales, 0);
+  if (counted + odd === 0) return "Pages are shown; no click and no sale has come yet.";
+  if (odd === 0) return "All clicks and sales of the latest pages count.";
+  return `${share(counted / (counted + odd))} of the clicks and sales of the latest pages count; see below for the others.`;
 }
 
 function delays(found, window_s, what) {

@@ -7,6 +7,11 @@ document.addEventListener("click", (event) => {
   sessionStorage.setItem(`led-to-${anchor.dataset.slotwiseLink}`, decision);
 }, true);
 
+document.addEventListener("slotwise", (event) => {
+  const how = event.detail.holdout ? "at random, as one page in five is, to compare with" : "by what it has learned so far";
+  document.querySelector("#chosen").textContent = `slotwise chose these three ${how}.`;
+});
+
 const buy = document.querySelector("#buy");
 buy?.addEventListener("click", async () => {
   const { product } = buy.dataset;
