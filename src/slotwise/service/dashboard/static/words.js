@@ -94,7 +94,7 @@ export function keeping(pool) {
   const found = clicksLately(pool);
   const brought = found
     ? `Over the last ${duration(found.seconds)} pages brought ${rate(found.mean)} clicks a view (${rate(found.low)} to ${rate(found.high)}); ${floor}.`
-    : `A page is thought to bring ${rate(expected)} clicks; ${floor}. Few views have settled yet.`;
+    : `A page is thought to bring ${rate(expected)} clicks; ${floor}. Few views have settled since it was set.`;
   if (status === "met") return [brought, "Nothing to do."];
   if (found && found.high < clicks) {
     return [brought, "Below the floor so far, which is being made up for. Should it stay below, lower the floor or add links that people click more."];
