@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 from slotwise import BernoulliLinks, PacedKL, Problem, Selector, default_policy, simulate
 from slotwise.errors import InvalidInput
-from slotwise.policies.paced_kl import GRID, OWED, QUEUE
+from slotwise.policies.paced_kl import OWED, QUEUE, click_price
 from slotwise.selection import dense_probabilities, draw_page
 
 
@@ -29,35 +29,46 @@ def bound(total: float, n_views: float, width: float) -> float:
     return float(brentq(excess, mean + 1e-15, 1 - 1e-12, xtol=1e-14))
 
 
+def power_below(number: float, grid: float) -> float:
+    """Find the largest power of `grid` up to a number, step by step."""
+    power = 1.0
+    while power > number * (1 + 1e-12):
+        power /= grid
+    while power * grid <= number * (1 + 1e-12):
+        power *= grid
+    return power
+
+
 class Twin:
     """The displayed formula, link by link, with nothing kept between rounds but counts."""
 
     def __init__(self, problem: Problem, exploration: float, patience: float) -> None:
         self.problem, self.exploration, self.patience = problem, exploration, patience
-        self.views = np.zeros(problem.n_links)
-        self.clicks = np.zeros(problem.n_links)
-        self.revenue = np.zeros(problem.n_links)
+        self.views = np.zeros((2, problem.n_links))
+        self.sums = np.zeros((2, problem.n_links))
         self.queue = self.owed = 0.0
         self.n_rounds = 0
 
     def scores(self) -> np.ndarray:
         n_links, n_slots = self.problem.n_links, self.problem.n_slots
-        steps = math.floor(math.log(self.n_rounds + 1) / math.log(GRID) + 1e-9)
-        share = GRID**steps * n_slots / n_links
-        price = self.queue / (self.patience * math.sqrt(self.n_rounds + 1))
-        scores = []
-        for i in range(n_links):
-            n = self.views[i] + 1
-            width = self.exploration * max(0.0, math.log(share / n))
-            value = bound(self.revenue[i] + 0.25, n, width)
-            clicks = bound(self.clicks[i] + 0.5, n, width)
-            scores.append(value + price * clicks)
-        return np.array(scores)
+        share = power_below(self.n_rounds + 1, 1.02) * n_slots / n_links
+        promised = self.problem.click_floor * (self.n_rounds + 1)
+        price = self.queue / (self.patience * math.sqrt(promised))
+        return np.array(
+            [self.bound(1, i, share) + price * self.bound(0, i, share) for i in range(n_links)]
+        )
 
-    def learn(self, shown: np.ndarray, clicks: np.ndarray, revenue: np.ndarray) -> None:
-        self.views[shown] += 1
-        self.clicks[shown] += clicks
-        self.revenue[shown] += revenue
+    def bound(self, level: int, link: int, share: float) -> float:
+        prior = (0.5, 0.25)[level]
+        average = (self.sums[level].sum() + prior) / (self.views[level].sum() + 1)
+        imagined = min(prior, power_below(4 * average, 1.25))
+        n_shown, n_told = self.views[0, link] + 1, self.views[level, link] + 1
+        width = self.exploration * max(0.0, math.log(share / n_shown)) * n_told / n_shown
+        return bound(self.sums[level, link] + imagined, n_told, width)
+
+    def learn_clicks(self, shown: np.ndarray, clicks: np.ndarray) -> None:
+        self.views[0, shown] += 1
+        self.sums[0, shown] += clicks
         missing = self.problem.click_floor - clicks.sum()
         self.n_rounds += 1
         self.owed += missing
@@ -65,15 +76,21 @@ class Twin:
         growth = min(0.5, 0.5 / self.n_rounds) * reserve
         self.queue = max(0.0, self.queue + missing + growth)
 
+    def learn_revenue(self, shown: np.ndarray, revenue: np.ndarray) -> None:
+        self.views[1, shown] += 1
+        self.sums[1, shown] += revenue
 
-def test_equals_its_formula_round_by_round() -> None:
+
+@pytest.mark.parametrize("delay", [0, 40])
+def test_equals_its_formula_round_by_round(delay: int) -> None:
     problem = Problem(n_links=23, n_slots=4, click_floor=1.3)
     rng = np.random.default_rng(5)
     click_rate, revenue_per_click = rng.beta(1, 2, 23), rng.beta(1, 2, 23)
     policy = PacedKL()
     state = policy.start(problem)
     twin = Twin(problem, policy.exploration, policy.patience)
-    shown, chances, ones = np.zeros(4, np.int64), np.zeros(4), np.ones(4)
+    chances, ones = np.zeros(4), np.ones(4)
+    untold: list[tuple[np.ndarray, np.ndarray]] = []
     for _ in range(500):
         PacedKL.choose(state, rng)
         probabilities = dense_probabilities(state.mix)
@@ -81,13 +98,23 @@ def test_equals_its_formula_round_by_round() -> None:
         threshold = np.sort(scores)[-4]
         assert np.all(probabilities[scores > threshold + 1e-9] == 1.0)
         assert np.all(probabilities[scores < threshold - 1e-9] == 0.0)
+        shown = np.zeros(4, np.int64)
         draw_page(state.mix, rng, shown, chances)
         clicks = (rng.random(4) < click_rate[shown]).astype(float)
-        revenue = clicks * (rng.random(4) < revenue_per_click[shown])
         PacedKL.learn(state, 0, shown, chances, ones, clicks)
-        PacedKL.learn(state, 1, shown, chances, ones, revenue)
-        twin.learn(shown, clicks, revenue)
+        twin.learn_clicks(shown, clicks)
+        untold.append((shown, clicks * (rng.random(4) < revenue_per_click[shown])))
+        if len(untold) > delay:
+            told, revenue = untold.pop(0)
+            PacedKL.learn(state, 1, told, chances, ones, revenue)
+            twin.learn_revenue(told, revenue)
         assert state.numbers[QUEUE] == pytest.approx(twin.queue, abs=1e-9)
+
+
+def test_a_promise_of_no_click_has_no_price() -> None:
+    state = PacedKL().start(Problem(n_links=9, n_slots=4, click_floor=0.0))
+    PacedKL.choose(state, np.random.default_rng(1))
+    assert click_price(state) == 0.0
 
 
 @given(
