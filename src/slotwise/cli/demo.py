@@ -37,8 +37,6 @@ Examples:
 MAX_REVENUE_MICROS = 50_000_000
 CLICK_FLOOR = 0.4
 CLICK_WINDOW_S, REVENUE_WINDOW_S = 2, 3
-POLICY = "con-ts"
-"""It plays mixes of pages, which suits a minute in which feedback is always some views late."""
 N_SLOTS = 3
 HOLDOUT = 0.2
 VIEWS_AT_ONCE = 30
@@ -160,7 +158,6 @@ def make_shop(client: Client, url: str) -> None:
         max_revenue={"amount_micros": MAX_REVENUE_MICROS, "currency": "EUR"},
         click_window_s=CLICK_WINDOW_S,
         revenue_window_s=REVENUE_WINDOW_S,
-        policy={"name": POLICY},
         holdout=HOLDOUT,
         allowed_hosts=[url.removeprefix("http://")],
     )

@@ -20,6 +20,7 @@ from slotwise.policies.lexp import LExp
 from slotwise.policies.paced_kl import PacedKL
 from slotwise.policies.queue_kl import QueueKL
 from slotwise.policies.queue_ts import QueueTS
+from slotwise.policies.rounds_ahead import average_ahead, expect_views
 from slotwise.policies.safe_con_ucb import SafeConUCB
 from slotwise.policies.sampling import average_probabilities
 from slotwise.policies.uniform import Uniform
@@ -43,9 +44,11 @@ __all__ = [
     "SafeConUCB",
     "State",
     "Uniform",
+    "average_ahead",
     "average_probabilities",
     "compiled",
     "default_policy",
+    "expect_views",
     "make_policy",
     "policy_settings",
 ]

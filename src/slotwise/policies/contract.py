@@ -88,6 +88,9 @@ class Policy:
     """Whether counts per link, without the pages they came from, are enough to learn."""
     keeps_floor: ClassVar[bool] = True
     """Whether the policy tries to keep the click floor at all."""
+    moves_each_round: ClassVar[bool] = False
+    """Whether its pages are meant to follow each other, as with a queue that moves the price of
+    clicks every round: then one page is no plan for many views, but `average_ahead` is."""
     samples: ClassVar[bool] = False
     """Whether `choose` draws what the policy believes; its page is certain only given the draw."""
 

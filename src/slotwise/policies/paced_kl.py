@@ -205,6 +205,7 @@ class PacedKL(CountingPolicy):
     name: ClassVar[str] = "paced-kl"
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
+    moves_each_round: ClassVar[bool] = True
     ordered_knowledge: ClassVar[frozenset[str]] = frozenset({"queue"})
 
     def __post_init__(self) -> None:

@@ -104,6 +104,7 @@ class QueuePolicy(EvidencePolicy):
     """
 
     learns_from_counts: ClassVar[bool] = False
+    moves_each_round: ClassVar[bool] = True
 
     def knowledge(self, state: Any) -> Knowledge:
         """Return the evidence and the queues."""

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies import Policy, make_policy
+from slotwise.policies.rounds_ahead import average_ahead, expect_views
 from slotwise.policies.sampling import average_probabilities
 from slotwise.problem import Problem
 from slotwise.service.attribution import attribute
-from slotwise.service.estimates import LinkCounts
+from slotwise.service.estimates import LinkCounts, LinkRates
 from slotwise.service.records import PoolSettings
 from slotwise.service.views import CLICKS, Level, View
 
@@ -132,12 +133,21 @@ class PolicyRun:
             np.array(outcomes),
         )
 
-    def probabilities(self, rng: np.random.Generator, n_draws: int) -> Floats:
-        """Return the average page over many draws; one is enough for a policy that does not sample.
+    def expect_views(self, views: Floats, rates: LinkRates) -> None:
+        """Take in what views that are still open are expected to bring, where that steers pages."""
+        if self.policy.moves_each_round:
+            expect_views(self.policy, self._state, views, _by_level(rates))
 
-        The average is what is rounded and logged, so the logged propensity is exact also for a
-        policy whose every page is certain given its draw.
+    def probabilities(self, rng: np.random.Generator, n_draws: int, rates: LinkRates) -> Floats:
+        """Return the average page over many draws, or over rounds ahead where pages follow others.
+
+        One draw is enough for a policy that does not sample. The average is what is rounded and
+        logged, so the logged propensity is exact also for a policy whose every page is certain
+        given its draw.
         """
+        if self.policy.moves_each_round:
+            by_level = _by_level(rates)
+            return average_ahead(self.policy, self.problem, self._state, by_level, rng, n_draws)
         return average_probabilities(self.policy, self._state, rng, n_draws)
 
     def knowledge(self) -> dict[str, tuple[tuple[int, ...], bytes]]:
@@ -162,3 +172,7 @@ class PolicyRun:
             for name, (shape, stored) in arrays.items()
         }
         return cls(policy, problem, link_ids, policy.restore(problem, knowledge))
+
+
+def _by_level(rates: LinkRates) -> Floats:
+    return np.stack([rates.clicks, rates.revenue])

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from slotwise.problem import Problem
+from slotwise.service.open_pages import OpenPages
 from slotwise.service.policy_run import (
     PolicyRun,
     RunState,
@@ -35,12 +37,22 @@ class Draft(NamedTuple):
     counters: Counters
     run: PolicyRun | None
     state: bytes
+    open_views: NDArray[np.float64]
     version: int
     revision: int
 
     def publish(self, now_us: int, rng: np.random.Generator) -> Snapshot:
         """Let the policy choose the probabilities of the version."""
-        return publish(self.pool, self.link_ids, self.counters, self.run, self.version, now_us, rng)
+        return publish(
+            self.pool,
+            self.link_ids,
+            self.counters,
+            self.run,
+            self.version,
+            now_us,
+            rng,
+            self.open_views,
+        )
 
 
 class PoolRuntime:
@@ -66,6 +78,7 @@ class PoolRuntime:
         self._version = 0
         self._snapshot: Snapshot | None = None
         self._stored_state = b""
+        self._open_pages = OpenPages()
 
     @classmethod
     def load(cls, store: Store, pool: PoolSettings) -> PoolRuntime:
@@ -140,22 +153,31 @@ class PoolRuntime:
             return self._stand_in, None
         if self._snapshot is not None and not self._stale:
             return self._snapshot, None
-        draft = self.draft()
+        draft = self.draft(now_us)
         snapshot = draft.publish(now_us, rng)
         return snapshot, self.install(draft, snapshot)
 
-    def draft(self) -> Draft:
+    def draft(self, now_us: int) -> Draft:
         """Return all that the next version is made of, to be worked on without a lock."""
         run = self.round_run()
+        self._count_pages(now_us)
         return Draft(
             pool=self.pool,
             link_ids=self.active,
             counters=self.counters,
             run=None if run is None else run.copy(),
             state=b"" if run is None else self._encode_state(run),
+            open_views=self._open_pages.views(self.active, self.pool, now_us),
             version=self._version + 1,
             revision=self.revision,
         )
+
+    def _count_pages(self, now_us: int) -> None:
+        """Note which pages have been shown since this was last called."""
+        if self._snapshot is not None and self._snapshot.n_pages:
+            shares = self._snapshot.shares()
+            self._open_pages.add(self._snapshot.n_pages, shares, now_us)
+            self._snapshot.n_pages = 0
 
     def install(self, draft: Draft, snapshot: Snapshot) -> Learned | None:
         """Switch to a version and return what to store, unless the pool changed meanwhile."""

@@ -6,6 +6,7 @@ import logging
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotwise.service.estimates import estimate_rates, floor_report, link_counts, solve_page
 from slotwise.service.policy_run import PolicyRun, policy_of, problem_of
@@ -23,6 +24,8 @@ __all__ = ["publish", "stand_in"]
 
 _log = logging.getLogger(__name__)
 
+Floats = NDArray[np.float64]
+
 MAX_DRAWS = 256
 MIN_DRAWS = 64
 DRAWN_LINKS = 2_000_000
@@ -37,10 +40,12 @@ def publish(
     version: int,
     now_us: int,
     rng: np.random.Generator,
+    open_views: Floats | None = None,
 ) -> Snapshot:
     """Return the version that the policy wants now.
 
-    `fed_run` is the policy fed round by round, None for a policy that is rebuilt from counts.
+    `fed_run` is the policy fed round by round, None for a policy that is rebuilt from counts;
+    it is taught what `open_views`, by level and link, are expected to bring.
     A policy that fails is replaced by the pool's fallback order, and the version says why.
     """
     n_links = len(link_ids)
@@ -56,7 +61,9 @@ def publish(
             problem = problem_of(n_links, pool.slots, pool.click_floor)
             run = PolicyRun.from_counts(policy_of(pool), problem, link_ids, counts)
         n_draws = min(MAX_DRAWS, max(MIN_DRAWS, DRAWN_LINKS // n_links))
-        probabilities = run.probabilities(rng, n_draws)
+        if open_views is not None:
+            run.expect_views(open_views, rates)
+        probabilities = run.probabilities(rng, n_draws, rates)
     except Exception:
         _log.exception("policy %s of pool %s failed", pool.policy, pool.pool_id)
         fallback = POLICY_FAILED

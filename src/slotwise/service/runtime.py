@@ -196,6 +196,7 @@ class Service(Registry):
             holdout = pool.holdout > 0 and self._rng.random() < pool.holdout
             page = snapshot.holdout_page(wish) if holdout else snapshot.page(wish)
             shown = page.draw(self._rng)
+            snapshot.n_pages += 1
             new_id = decision_id or self._ids.new(now_us)
         click_closes_us = now_us + pool.click_window_s * SECOND_US
         revenue_until_us = now_us + pool.revenue_window_s * SECOND_US
@@ -351,7 +352,7 @@ class Service(Registry):
     def _publish(self, runtime: PoolRuntime, now_us: int) -> None:
         """Make the next version beside the decisions, and switch to it between two of them."""
         with self._lock:
-            draft = runtime.draft()
+            draft = runtime.draft(now_us)
         snapshot = draft.publish(now_us, self._learning_rng)
         with self._lock:
             learned = runtime.install(draft, snapshot)

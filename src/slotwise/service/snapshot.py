@@ -83,6 +83,8 @@ class Snapshot:
             np.frombuffer(published.revenue_rates),
             np.frombuffer(published.click_variances),
         )
+        self.n_pages = 0
+        """Pages decided from this version and not yet noted as open."""
         self._pool = pool
         self._run = run
         self._places = {link_id: place for place, link_id in enumerate(self.link_ids)}
@@ -200,12 +202,13 @@ class Snapshot:
     def _probabilities_of(
         self, rest: Sequence[str], places: NDArray[np.int64], n_slots: int, click_floor: float
     ) -> Floats:
+        rates = LinkRates(*(column[places] for column in self.rates))
         if self._run is not None:
             problem = problem_of(len(rest), n_slots, click_floor)
             with suppress(InvalidInput):  # a mix that is given link by link fits no other page
                 run = self._run.moved(problem, rest)
-                return run.probabilities(self._rng, 16 if len(rest) > MANY_LINKS else 64)
-        rates = LinkRates(*(column[places] for column in self.rates))
+                n_draws = 16 if len(rest) > MANY_LINKS else 64
+                return run.probabilities(self._rng, n_draws, rates)
         return solve_page(rates, n_slots, click_floor).probabilities
 
     def _floor_report(self, wish: Wish, places: NDArray[np.int64], chances: Floats) -> FloorReport:

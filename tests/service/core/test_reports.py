@@ -214,7 +214,8 @@ def test_a_floor_is_met_only_when_the_clicks_are_known() -> None:
 
 def test_a_sampling_policy_publishes_the_average_page_over_its_draws() -> None:
     run = PolicyRun.started(SamplingPolicy(), problem_of(4, 1, 0.0), ["a", "b", "c", "d"])
-    published = run.probabilities(np.random.default_rng(3), 4_000)
+    unknown = LinkRates(np.zeros(4), np.zeros(4), np.zeros(4))
+    published = run.probabilities(np.random.default_rng(3), 4_000, unknown)
     assert published.sum() == pytest.approx(1.0)
     # Link i is the page with probability (i + 1) / 10; five standard errors.
     expected = np.arange(1, 5) / 10

@@ -27,6 +27,10 @@ EXPECTED_SCOPES: dict[str, Scope | None] = {
     "list_links": "read",
     "put_links": "admin",
     "decide": "decide",
+    "snippet": None,
+    "propose_page": "decide",
+    "allow_page": None,
+    "record_view": None,
     "record_event": "track",
     "record_events": "track",
     "follow_click": None,
@@ -43,7 +47,14 @@ EXPECTED_SCOPES: dict[str, Scope | None] = {
     "readyz": None,
     "metrics": "read",
     "openapi": None,
+    "dashboard": None,
+    "dashboard_file": None,
+    "dashboard_pools": "read",
+    "dashboard_figures": "read",
+    "dashboard_links": "read",
 }
+FROM_ELSEWHERE = {"x-forwarded-for": "203.0.113.9"}
+"""A request that was passed on: a person at this machine may look at the dashboard."""
 
 
 def test_every_operation_is_in_the_table() -> None:
@@ -75,7 +86,7 @@ def test_a_key_opens_exactly_the_operations_of_its_scope(
 def test_without_a_key_only_public_operations_answer(
     visitor: httpx.Client, operation: Operation
 ) -> None:
-    answer = visitor.request(operation.method, path_of(operation))
+    answer = visitor.request(operation.method, path_of(operation), headers=FROM_ELSEWHERE)
     if EXPECTED_SCOPES[operation.name] is None:
         assert answer.status_code not in (401, 403)
     else:
