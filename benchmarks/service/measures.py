@@ -190,7 +190,7 @@ def events_against_single_commits(target: Target, pool_id: str, folder: Path) ->
         for start in range(0, len(clicks), 100)
     ]
     began = time.perf_counter()
-    result = target.load(batches, once=True, seconds=60, connections=8)
+    result = target.load(batches, once=True, seconds=60, connections=32)
     assert result.n_answers == len(batches)
     batched_per_s = len(clicks) / (result.n_answers / result.per_s)
     single_per_s = _single_commits_per_s(clicks[:1000], folder / "single.db")

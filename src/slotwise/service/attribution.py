@@ -96,6 +96,13 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True):
     """Late conversions less late adjustments, not clipped: reported, not learned."""
 
 
+_IDS: dict[type[Event], tuple[str, ...]] = {
+    ClickEvent: ("decision_id", "link_id"),
+    ConversionEvent: ("decision_id", "link_id", "conversion_id"),
+    AdjustmentEvent: ("conversion_id", "adjustment_id"),
+}
+
+
 def is_id(value: str) -> bool:
     """Say whether a text may be the id of a pool, link, decision, conversion or adjustment."""
     return _ID.fullmatch(value) is not None
@@ -131,9 +138,9 @@ def parse_event(item: object) -> Event | Outcome:
 
 def check_event(event: Event) -> Outcome | None:
     """Return the outcome that rejects an event whatever its decision, or None."""
-    for name in ("decision_id", "link_id", "conversion_id", "adjustment_id"):
-        value = getattr(event, name, None)
-        if value is not None and not is_id(value):
+    for name in _IDS[type(event)]:
+        value = getattr(event, name)
+        if _ID.fullmatch(value) is None:
             return rejected(name, "invalid-id", ID_RULE, value)
     if event.client_time is not None and len(event.client_time) > _MAX_CLIENT_TIME:
         rule = f"at most {_MAX_CLIENT_TIME} characters"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from slotwise.service.attribution import ACCEPTED
 from slotwise.service.bodies import BatchBody, BatchOutcomes, EventBody, ItemOutcome
 from slotwise.service.context import ServiceContext
 from slotwise.service.exchange import Request
@@ -17,6 +18,7 @@ from slotwise.service.records import Event, Outcome
 
 __all__ = ["OPERATIONS"]
 
+_ACCEPTED = ItemOutcome("accepted")
 _decode_event = msgspec.json.Decoder(EventBody).decode
 
 
@@ -24,7 +26,7 @@ async def record_event(context: ServiceContext, request: Request) -> ItemOutcome
     """Record one event."""
     body: EventBody = request.body
     [outcome] = await _submit(context, [body.event()])
-    return _item(outcome, "")
+    return _item(outcome)
 
 
 async def record_events(context: ServiceContext, request: Request) -> BatchOutcomes:
@@ -45,7 +47,7 @@ async def record_events(context: ServiceContext, request: Request) -> BatchOutco
     submitted = iter(await _submit(context, events) if events else ())
     return BatchOutcomes(
         [
-            _item(next(submitted), f"/events/{index}") if outcome is None else outcome
+            _item(next(submitted), "/events/", index) if outcome is None else outcome
             for index, outcome in enumerate(outcomes)
         ]
     )
@@ -71,8 +73,10 @@ async def _submit(context: ServiceContext, events: Sequence[Event]) -> list[Outc
     return outcomes
 
 
-def _item(outcome: Outcome, within: str) -> ItemOutcome:
-    pointer = f"{within}/{outcome.field}" if outcome.field else ""
+def _item(outcome: Outcome, within: str = "", index: int | str = "") -> ItemOutcome:
+    if outcome is ACCEPTED:
+        return _ACCEPTED
+    pointer = f"{within}{index}/{outcome.field}" if outcome.field else ""
     return ItemOutcome(outcome.outcome, outcome.reason, outcome.detail, pointer)
 
 

@@ -41,7 +41,7 @@ class GroupCommitter:
 
     MAX_OPERATIONS = 2_000
     """Operations of one commit: bounds how long feedback waits behind others."""
-    DECISIONS_S = 0.05
+    DECISIONS_S = 0.02
     """How long decisions wait when nobody waits for an answer: larger groups cost less."""
     RETRY_S = 0.5
     """How long to wait before a store that is away is tried again."""

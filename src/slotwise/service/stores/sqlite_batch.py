@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, starmap
 
 from msgspec.structs import replace
 
@@ -75,12 +75,12 @@ class SqliteBatch:
                 self._ledger.close_windows(until_us)
             case SavePool(pool=pool, change=change):
                 self._connection.execute(statements.UPSERT["pools"], rows.pool_row(pool))
-                self._connection.execute(statements.INSERT["changes"], rows.change_row(change))
+                self._connection.execute(statements.INSERT_CHANGE, rows.change_row(change))
             case SaveLinks():
                 return self._save_links(operation)
             case SaveKey(key=key, change=change):
                 self._connection.execute(statements.UPSERT["keys"], rows.key_row(key))
-                self._connection.execute(statements.INSERT["changes"], rows.change_row(change))
+                self._connection.execute(statements.INSERT_CHANGE, rows.change_row(change))
             case ApplyFold():
                 return self._apply_fold(operation)
             case SaveLearned(learned=learned):
@@ -132,35 +132,27 @@ class SqliteBatch:
 
     def _write_new_rows(self) -> None:
         new, self._ledger.new = self._ledger.new, NewRows()
-        write = self._connection.executemany
-        if new.decisions:
-            self._write_decisions([rows.decision_row(decision) for decision in new.decisions])
-        if new.clicks:
-            write(statements.INSERT["clicks"], (rows.click_row(*item) for item in new.clicks))
-        if new.conversions:
-            conversions = (rows.conversion_row(*item) for item in new.conversions)
-            write(statements.INSERT["conversions"], conversions)
-        if new.adjustments:
-            adjustments = (rows.adjustment_row(*item) for item in new.adjustments)
-            write(statements.INSERT["adjustments"], adjustments)
-        if new.refusals:
-            write(statements.INSERT["refusals"], map(rows.refusal_row, new.refusals))
+        self._write("decisions", map(rows.decision_row, new.decisions))
+        self._write("clicks", starmap(rows.click_row, new.clicks))
+        self._write("conversions", starmap(rows.conversion_row, new.conversions))
+        self._write("adjustments", starmap(rows.adjustment_row, new.adjustments))
+        self._write("refusals", map(rows.refusal_row, new.refusals))
         for pool_id, late in new.late.items():
             self._add_counters(pool_id, late)
 
-    def _write_decisions(self, new: list[rows.Row]) -> None:
+    def _write(self, table: str, new: Iterable[rows.Row]) -> None:
         """Write in few statements: after each the interpreter changes threads, which costs.
 
         A statement has room for a fixed number of rows. Where there are fewer the last one is
         said again, which does nothing: it is there already.
         """
-        most = max(statements.INSERT_MANY_DECISIONS)
-        for start in range(0, len(new), most):
-            many = new[start : start + most]
-            n_rows = next(n for n in statements.INSERT_MANY_DECISIONS if n >= len(many))
+        by_size = statements.INSERT_MANY[table]
+        rest = list(new)
+        while rest:
+            many, rest = rest[: max(by_size)], rest[max(by_size) :]
+            n_rows = next(n for n in by_size if n >= len(many))
             many += many[-1:] * (n_rows - len(many))
-            statement = statements.INSERT_MANY_DECISIONS[n_rows]
-            self._connection.execute(statement, tuple(chain.from_iterable(many)))
+            self._connection.execute(by_size[n_rows], tuple(chain.from_iterable(many)))
 
     def _add_counters(self, pool_id: str, increment: Counters) -> None:
         self._connection.executemany(
@@ -196,7 +188,7 @@ class SqliteBatch:
                 )
         self._n_resets += bool(operation.reset)
         self._connection.executemany(
-            statements.INSERT["changes"], map(rows.change_row, operation.changes)
+            statements.INSERT_CHANGE, map(rows.change_row, operation.changes)
         )
         return saved
 

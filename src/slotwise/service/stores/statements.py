@@ -34,8 +34,8 @@ __all__ = [
     "CONVERSIONS_OF",
     "DECISIONS_BY_ID",
     "FOLD_POSITIONS",
-    "INSERT",
-    "INSERT_MANY_DECISIONS",
+    "INSERT_CHANGE",
+    "INSERT_MANY",
     "KEYS",
     "LEARNED",
     "LINKS",
@@ -136,20 +136,17 @@ def _closed(closes: str) -> str:
     )
 
 
-_APPENDED: Iterable[Table] = (
+_RAW: Iterable[Table] = (
     schema.decisions,
     schema.clicks,
     schema.conversions,
     schema.adjustments,
     schema.refusals,
-    schema.changes,
 )
-INSERT = {table.name: _insert(table) for table in _APPENDED}
-INSERT_MANY_DECISIONS = {
-    n_rows: _insert(schema.decisions, n_rows)
-    for n_rows in (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-}
-"""By the number of rows, rising."""
+_SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+INSERT_MANY = {table.name: {n: _insert(table, n) for n in _SIZES} for table in _RAW}
+"""By table and number of rows, rising. A row that is there already is left as it is."""
+INSERT_CHANGE = _insert(schema.changes)
 _REPLACED: Iterable[Table] = (
     schema.pools,
     schema.links,
