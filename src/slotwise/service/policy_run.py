@@ -134,8 +134,11 @@ class PolicyRun:
         )
 
     def expect_views(self, views: Floats, rates: LinkRates) -> None:
-        """Take in what views that are still open are expected to bring, where that steers pages."""
-        if self.policy.moves_each_round:
+        """Take in what views that are still open are expected to bring, where that steers pages.
+
+        Before anything has settled nothing can be expected.
+        """
+        if self.policy.moves_each_round and self._has_learned():
             expect_views(self.policy, self._state, views, _by_level(rates))
 
     def probabilities(self, rng: np.random.Generator, n_draws: int, rates: LinkRates) -> Floats:
@@ -145,10 +148,13 @@ class PolicyRun:
         logged, so the logged propensity is exact also for a policy whose every page is certain
         given its draw.
         """
-        if self.policy.moves_each_round:
+        if self.policy.moves_each_round and self._has_learned():
             by_level = _by_level(rates)
             return average_ahead(self.policy, self.problem, self._state, by_level, rng, n_draws)
         return average_probabilities(self.policy, self._state, rng, n_draws)
+
+    def _has_learned(self) -> bool:
+        return any(array.any() for array in self.policy.knowledge(self._state).values())
 
     def knowledge(self) -> dict[str, tuple[tuple[int, ...], bytes]]:
         """Return what is known as plain bytes."""

@@ -40,6 +40,16 @@ def test_many_versions_are_kept_in_few_groups_and_none_is_lost() -> None:
     assert views[0, 0] == 10 * MAX_GROUPS
 
 
+def test_before_any_feedback_all_links_have_the_same_chance(open_service: OpenService) -> None:
+    service = open_service()
+    service.put_pool(pool(slots=2, policy="paced-kl", policy_settings={}), "test", T0).result()
+    service.put_links("home", [link(f"l{k}") for k in range(7)], "test", T0).result()
+    for number in range(5):
+        decision = service.decide("home", after(number))
+        assert [one.propensity for one in decision.shown] == pytest.approx([2 / 7, 2 / 7])
+        service.learn(after(number))
+
+
 @pytest.mark.parametrize("policy", ["paced-kl", "queue-ts", "queue-kl"])
 def test_a_queue_keeps_the_floor_though_clicks_come_late(
     open_service: OpenService, policy: str
