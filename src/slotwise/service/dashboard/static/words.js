@@ -26,7 +26,8 @@ export function money(micros, currency) {
   return numbers({ style: "currency", currency, minimumFractionDigits: 2, maximumFractionDigits: digits }).format(amount);
 }
 
-export const perThousand = (micros, currency) => money(micros * 1000, currency);
+// Of a thousand views nobody counts parts of a cent.
+export const perThousand = (micros, currency) => numbers({ style: "currency", currency }).format(micros / 1000);
 
 export function time(us) {
   return new Date(us / 1000).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" });
