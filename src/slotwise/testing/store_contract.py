@@ -141,6 +141,8 @@ class StoreContract:
             "pool.create",
         ]
         assert [item.action for item in store.changes("home", 10)] == ["pool.change", "pool.create"]
+        assert [item.action for item in store.changes("home/", 10)] == ["link.create"]
+        assert store.changes("hom", 10) == store.changes("hom/", 10) == []
         assert len(store.changes("", 2)) == 2
 
     def test_a_commit_is_all_or_nothing(self, store: Store) -> None:

@@ -102,7 +102,7 @@ def draw_pool(
         report = service.stats(pool_id)
         explained = service.explain(pool_id)
         activity = summed_up.result()
-    latest = service.changes("", MAX_CHANGES_READ)
+    latest = service.changes(f"{pool_id}/", MAX_CHANGES_READ)
     changes = [*service.changes(pool_id, MAX_CHANGES), *latest]
     read_since_us = latest[-1].changed_us if len(latest) == MAX_CHANGES_READ else -1
     all_keys = service.keys()

@@ -50,7 +50,7 @@ class StoreReader(Protocol):
         ...
 
     def changes(self, subject: str, limit: int) -> list[ChangeRecord]:
-        """Return changes of one subject ("" for all), newest first."""
+        """Return changes of a subject (`home/`: of all below `home`, "": of all), newest first."""
         ...
 
     def progress(self) -> Progress:

@@ -121,9 +121,14 @@ class MemoryStore:
             return [self._keys[key_id] for key_id in sorted(self._keys)]
 
     def changes(self, subject: str, limit: int) -> list[ChangeRecord]:
-        """Return changes of one subject ("" for all), newest first."""
+        """Return changes of a subject (`home/`: of all below `home`, "": of all), newest first."""
         with self._lock:
-            found = [item for item in reversed(self._changes) if subject in ("", item.subject)]
+            found = [
+                item
+                for item in reversed(self._changes)
+                if subject in ("", item.subject)
+                or (subject.endswith("/") and item.subject.startswith(subject))
+            ]
             return found[:limit]
 
     def progress(self) -> Progress:

@@ -176,7 +176,7 @@ class SqliteStore:
             return reader.keys()
 
     def changes(self, subject: str, limit: int) -> list[ChangeRecord]:
-        """Return changes of one subject ("" for all), newest first."""
+        """Return changes of a subject (`home/`: of all below `home`, "": of all), newest first."""
         with self._reader() as reader:
             return reader.changes(subject, limit)
 

@@ -74,7 +74,7 @@ class SqliteReader:
         return [rows.key_from_row(row) for row in self._fetch(statements.KEYS)]
 
     def changes(self, subject: str, limit: int) -> list[ChangeRecord]:
-        """Return changes of one subject ("" for all), newest first."""
+        """Return changes of a subject (`home/`: of all below `home`, "": of all), newest first."""
         found = self._fetch(statements.CHANGES, subject=subject, n_rows=limit)
         return [rows.change_from_row(row) for row in found]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Select, Table, bindparam, func, literal_column, or_, select, tuple_
+from sqlalchemy import Select, Table, bindparam, func, literal_column, select, text, tuple_
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.elements import ColumnElement
@@ -181,9 +181,9 @@ KEYS = _sql(_rows(schema.keys).order_by(schema.keys.c.key_id))
 CHANGES = _first_rows(
     _rows(schema.changes)
     .where(
-        or_(
-            bindparam("subject") == literal_column("''"),
-            schema.changes.c.subject == bindparam("subject"),
+        text(
+            "(:subject = '' OR subject = :subject OR (substr(:subject, -1) = '/'"
+            " AND substr(subject, 1, length(:subject)) = :subject))"
         )
     )
     .order_by(schema.changes.c.seq.desc())
