@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from tests.browser.simulated_day import POOL, DayClock, links, play_day
+from tests.chromium import running_chromium
 
 USER_AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/140.0 Safari/537.36"
 PICTURES = Path(".cache/screenshots")
 FLAGS = (
-    "--no-sandbox",
     "--disable-gpu",
     "--disable-background-networking",
     "--disable-component-update",
@@ -35,14 +34,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 expect.set_options(timeout=30_000)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    assert chromium, "these tests need Chromium; install it (as root: apt-get install chromium)"
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+    with running_chromium(FLAGS) as started:
         yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import shutil
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -11,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from tests.chromium import running_chromium
 from tests.docs.built_site import build_site
 
 pytestmark = pytest.mark.browser
@@ -57,12 +57,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    assert chromium, "these tests need Chromium; install it (as root: apt-get install chromium)"
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with running_chromium() as started:
         yield started
-        started.close()
 
 
 class Reader:

@@ -10,8 +10,8 @@ from slotwise.errors import SlotwiseError
 
 __all__ = ["extras_with", "missing_package"]
 
-# Extras that a user of a command wants; `dev` and the like only gather others.
-OFFERED = ("experiments", "service", "compare", "docs")
+# Extras that a user of a command wants; `docs` and `dev` only gather others.
+OFFERED = ("experiments", "service", "compare")
 
 
 def missing_package(needed_by: str, error: ModuleNotFoundError) -> SlotwiseError:

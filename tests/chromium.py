@@ -1,0 +1,28 @@
+"""Debian's Chromium for the tests that need a browser."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, sync_playwright
+
+__all__ = ["running_chromium"]
+
+
+@contextmanager
+def running_chromium(flags: Sequence[str] = ()) -> Iterator[Browser]:
+    """Start the browser; it must end with the file that asked for it.
+
+    While it runs its thread counts as one with a running event loop, and neither a second
+    browser nor a test that runs a loop of its own could start there.
+    """
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert chromium, "these tests need Chromium; install it (as root: apt-get install chromium)"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", *flags]
+        )
+        yield browser
+        browser.close()
