@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -12,6 +14,7 @@ from slotwise.service.dashboard.kept_reports import KeptReports
 from slotwise.service.exchange import Request
 from slotwise.service.local_visitors import is_visitor_of_this_machine
 from slotwise.service.records import ChangeRecord, Scope
+from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from tests.service.edge.conftest import problem_of
 
@@ -211,3 +214,24 @@ def test_the_floors_of_the_past_are_known_from_the_changes() -> None:
     steps = floor_steps("home", changes, 0.5, since_us=15)
     assert [(step.from_us, step.click_floor) for step in steps] == [(15, 0.2), (30, 0.5)]
     assert [step.click_floor for step in floor_steps("home", [], 0.3, 15)] == [0.3]
+
+
+def test_the_first_picture_is_made_when_the_page_is_asked_for(
+    server: BackgroundServer,
+    visitor: httpx.Client,
+    make_pool: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_pool(3)
+    first = next(pool for pool in server.context.service.pools() if not pool.archived)
+    made: list[str] = []
+    asked = threading.Event()
+
+    def note(name: str, *_: Any) -> None:
+        made.append(name)
+        asked.set()
+
+    monkeypatch.setattr(server.context.pictures, "latest", note)
+    assert visitor.get("/").status_code == 200
+    assert asked.wait(30)
+    assert made == [first.pool_id]

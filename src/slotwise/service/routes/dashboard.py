@@ -6,9 +6,11 @@ import asyncio
 import functools
 import re
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 
 import msgspec
 
+from slotwise.errors import SlotwiseError
 from slotwise.service.context import ServiceContext
 from slotwise.service.dashboard.assets import (
     CHART_LIBRARY,
@@ -71,12 +73,22 @@ class PoolFigures(msgspec.Struct, frozen=True, kw_only=True):
     links: LinkRows
 
 
-async def page(_context: ServiceContext, request: Request) -> Answer:
+async def page(context: ServiceContext, request: Request) -> Answer:
     """Answer the page; it holds no figures, so everybody may load it."""
     asset = await asyncio.to_thread(_page)
-    # The page will ask for the library next; compressing it takes a moment, once.
-    asyncio.get_running_loop().run_in_executor(None, _compressed_library)
+    # The page will ask for these next. They take a moment, the browser needs one to begin.
+    loop = asyncio.get_running_loop()
+    loop.run_in_executor(None, _compressed_library)
+    loop.run_in_executor(None, _first_picture, context)
     return answer_asset(asset, request, _GUARDED + _REVALIDATED)
+
+
+def _first_picture(context: ServiceContext) -> None:
+    """Make the picture of the pool that the page begins with, unless it is kept."""
+    first = next((pool for pool in context.service.pools() if not pool.archived), None)
+    if first is not None:
+        with suppress(SlotwiseError):  # the page asks again, and is told what is wrong
+            context.pictures.latest(*_wanted(context, first.pool_id))
 
 
 def _compressed_library() -> bytes:
@@ -124,7 +136,7 @@ async def figures(context: ServiceContext, request: Request) -> PoolFigures:
     """Return how a pool is doing."""
 
     def make() -> PoolFigures:
-        picture = context.pictures.get(*_wanted(context, request))
+        picture = context.pictures.get(*_wanted(context, request.path_values["pool_id"]))
         return PoolFigures(overview=picture.overview, links=picture.table.select(request.query))
 
     return await asyncio.to_thread(make)
@@ -132,19 +144,19 @@ async def figures(context: ServiceContext, request: Request) -> PoolFigures:
 
 async def links(context: ServiceContext, request: Request) -> LinkRows:
     """Return other rows of the table that the page shows already."""
+    pool_id = request.path_values["pool_id"]
 
     def make() -> LinkRows:
-        return context.pictures.latest(*_wanted(context, request)).table.select(request.query)
+        return context.pictures.latest(*_wanted(context, pool_id)).table.select(request.query)
 
     return await asyncio.to_thread(make)
 
 
 def _wanted(
-    context: ServiceContext, request: Request
+    context: ServiceContext, pool_id: str
 ) -> tuple[str, Hashable, Callable[[], PoolPicture]]:
     """Return the name of the pool's picture, the state it must show and how it is made."""
     service = context.service
-    pool_id = request.path_values["pool_id"]
     links_changed_us = max((link.changed_us for link in service.links(pool_id)), default=0)
     state = (service.pool(pool_id).changed_us, links_changed_us)
     now_us = context.clock_us()
