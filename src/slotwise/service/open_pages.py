@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,15 @@ class _Group(NamedTuple):
     """Views of links on pages that were shown up to a time."""
 
     until_us: int
-    views: dict[str, float]
+    link_ids: tuple[str, ...]
+    views: Floats
+
+    def views_of(self, link_ids: tuple[str, ...]) -> Floats:
+        """Return the views of other links: mostly they are the same."""
+        if link_ids is self.link_ids or link_ids == self.link_ids:
+            return self.views
+        views = dict(zip(self.link_ids, self.views.tolist(), strict=True))
+        return np.array([views.get(link_id, 0.0) for link_id in link_ids])
 
 
 class OpenPages:
@@ -35,12 +42,9 @@ class OpenPages:
     def __init__(self) -> None:
         self._groups: list[_Group] = []
 
-    def add(self, n_pages: int, shares: Mapping[str, float], until_us: int) -> None:
+    def add(self, n_pages: int, link_ids: tuple[str, ...], shares: Floats, until_us: int) -> None:
         """Take in the pages of a version, all shown by `until_us`."""
-        if n_pages == 0:
-            return
-        views = {link_id: n_pages * share for link_id, share in shares.items() if share > 0.0}
-        self._groups.append(_Group(until_us, views))
+        self._groups.append(_Group(until_us, link_ids, n_pages * shares))
         if len(self._groups) > MAX_GROUPS:
             self._join_closest()
 
@@ -51,12 +55,11 @@ class OpenPages:
         ]
         first = gaps.index(min(gaps))
         earlier, later = self._groups[first : first + 2]
-        views = dict(later.views)
-        for link_id, n_views in earlier.views.items():
-            views[link_id] = views.get(link_id, 0.0) + n_views
-        self._groups[first : first + 2] = [_Group(later.until_us, views)]
+        link_ids = tuple(dict.fromkeys((*later.link_ids, *earlier.link_ids)))
+        views = earlier.views_of(link_ids) + later.views_of(link_ids)
+        self._groups[first : first + 2] = [_Group(later.until_us, link_ids, views)]
 
-    def views(self, link_ids: Sequence[str], pool: PoolSettings, now_us: int) -> Floats:
+    def views(self, link_ids: tuple[str, ...], pool: PoolSettings, now_us: int) -> Floats:
         """Return the open views of these links, a row for clicks and one for revenue.
 
         Forgets what has closed at both levels.
@@ -66,13 +69,10 @@ class OpenPages:
         self._groups = [
             group for group in self._groups if group.until_us + revenue_window_us > now_us
         ]
-        places = {link_id: place for place, link_id in enumerate(link_ids)}
         views = np.zeros((2, len(link_ids)))
         for group in self._groups:
-            is_open = group.until_us + click_window_us > now_us
-            for link_id, n_views in group.views.items():
-                place = places.get(link_id)
-                if place is not None:
-                    views[1, place] += n_views
-                    views[0, place] += n_views if is_open else 0.0
+            n_views = group.views_of(link_ids)
+            views[1] += n_views
+            if group.until_us + click_window_us > now_us:
+                views[0] += n_views
         return views

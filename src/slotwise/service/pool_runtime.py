@@ -37,7 +37,7 @@ class Draft(NamedTuple):
     counters: Counters
     run: PolicyRun | None
     state: bytes
-    open_views: NDArray[np.float64]
+    open_views: NDArray[np.float64] | None
     version: int
     revision: int
 
@@ -160,24 +160,26 @@ class PoolRuntime:
     def draft(self, now_us: int) -> Draft:
         """Return all that the next version is made of, to be worked on without a lock."""
         run = self.round_run()
-        self._count_pages(now_us)
         return Draft(
             pool=self.pool,
             link_ids=self.active,
             counters=self.counters,
             run=None if run is None else run.copy(),
             state=b"" if run is None else self._encode_state(run),
-            open_views=self._open_pages.views(self.active, self.pool, now_us),
+            open_views=None if run is None else self._open_views(run, now_us),
             version=self._version + 1,
             revision=self.revision,
         )
 
-    def _count_pages(self, now_us: int) -> None:
-        """Note which pages have been shown since this was last called."""
-        if self._snapshot is not None and self._snapshot.n_pages:
-            shares = self._snapshot.shares()
-            self._open_pages.add(self._snapshot.n_pages, shares, now_us)
-            self._snapshot.n_pages = 0
+    def _open_views(self, run: PolicyRun, now_us: int) -> NDArray[np.float64] | None:
+        """Return the views under way, for a policy that reckons with them."""
+        if not run.policy.moves_each_round:
+            return None
+        version = self._snapshot
+        if version is not None and version.n_pages:
+            self._open_pages.add(version.n_pages, version.link_ids, version.chances(), now_us)
+            version.n_pages = 0
+        return self._open_pages.views(self.active, self.pool, now_us)
 
     def install(self, draft: Draft, snapshot: Snapshot) -> Learned | None:
         """Switch to a version and return what to store, unless the pool changed meanwhile."""

@@ -133,15 +133,20 @@ class Snapshot:
             self._keep(self._holdout_pages, wish, page)
         return page
 
-    def shares(self) -> dict[str, float]:
+    def chances(self) -> Floats:
         """Return the chance of each link to be on the page of a visitor without wishes."""
         if not self._standing:
-            return dict(zip(self.link_ids, self.probabilities.tolist(), strict=True))
+            return self.probabilities
         wish = self._with_standing_pins(NO_WISH)
         rest, _ = self._rest(wish)
-        chances = self._usual_page.probabilities.tolist()
-        pinned = {link_id: 1.0 for _, link_id in wish.pinned}
-        return dict(zip(rest, chances, strict=True)) | pinned
+        chances = np.zeros(len(self.link_ids))
+        chances[[self._places[link_id] for link_id in rest]] = self._usual_page.probabilities
+        chances[[self._places[link_id] for _, link_id in wish.pinned]] = 1.0
+        return chances
+
+    def shares(self) -> dict[str, float]:
+        """Return the chances by link."""
+        return dict(zip(self.link_ids, self.chances().tolist(), strict=True))
 
     def _with_standing_pins(self, wish: Wish) -> Wish:
         """Add the pool's own pins, as far as the caller leaves their links and positions free."""

@@ -21,21 +21,21 @@ def after(seconds: float) -> int:
 
 def test_views_close_level_by_level() -> None:
     pages = OpenPages()
-    pages.add(100, {"a": 0.5, "b": 0.25}, after(0))
-    pages.add(10, {"a": 1.0}, after(5))
-    both = pages.views(["b", "a", "new"], POOL, after(6))
+    pages.add(100, ("a", "b"), np.array([0.5, 0.25]), after(0))
+    pages.add(10, ("a",), np.array([1.0]), after(5))
+    both = pages.views(("b", "a", "new"), POOL, after(6))
     np.testing.assert_allclose(both, [[25, 60, 0], [25, 60, 0]])
-    np.testing.assert_allclose(pages.views(["a"], POOL, after(12)), [[10], [60]])
-    np.testing.assert_allclose(pages.views(["a"], POOL, after(31)), [[0], [10]])
-    np.testing.assert_allclose(pages.views(["a"], POOL, after(36)), [[0], [0]])
+    np.testing.assert_allclose(pages.views(("a",), POOL, after(12)), [[10], [60]])
+    np.testing.assert_allclose(pages.views(("a",), POOL, after(31)), [[0], [10]])
+    np.testing.assert_allclose(pages.views(("a",), POOL, after(36)), [[0], [0]])
 
 
 def test_many_versions_are_kept_in_few_groups_and_none_is_lost() -> None:
     pages = OpenPages()
     for number in range(10 * MAX_GROUPS):
-        pages.add(2, {"a": 0.5, f"l{number % 3}": 0.5}, after(number / 1000))
+        pages.add(2, ("a", f"l{number % 3}"), np.array([0.5, 0.5]), after(number / 1000))
     assert len(pages._groups) <= MAX_GROUPS
-    views = pages.views(["a", "l0", "l1", "l2"], POOL, after(1))
+    views = pages.views(("a", "l0", "l1", "l2"), POOL, after(1))
     np.testing.assert_allclose(views.sum(axis=1), 20 * MAX_GROUPS)
     assert views[0, 0] == 10 * MAX_GROUPS
 
