@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import doctest
 import os
-import shutil
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -60,8 +59,6 @@ def test_the_examples_of_a_page_run_in_order(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = read_page(page)
-    if uses_service(text) and shutil.which("curl") is None:
-        pytest.skip("needs curl")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": page}
     with ExitStack() as opened:
@@ -101,8 +98,6 @@ def test_a_wrong_example_is_noticed() -> None:
 
 
 def test_a_refused_call_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if shutil.which("curl") is None:
-        pytest.skip("needs curl")
     page = '```sh\ncurl -sS "$URL/v1/pools/nowhere" -H "Authorization: Bearer $KEY"\n```\n'
     assert uses_service(page)
     with (

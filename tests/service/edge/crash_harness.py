@@ -49,12 +49,25 @@ class Acknowledged:
     events: list[tuple[Event, str]] = field(default_factory=list)
     """Events with the outcome that was answered."""
     n_unanswered: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    changed: threading.Condition = field(default_factory=threading.Condition)
 
     def add(self, events: list[Event], outcomes: list[Event]) -> None:
-        with self.lock:
+        with self.changed:
             for event, outcome in zip(events, outcomes, strict=True):
                 self.events.append((event, outcome["outcome"]))
+            self.changed.notify_all()
+
+    def note_unanswered(self) -> None:
+        with self.changed:
+            self.n_unanswered += 1
+            self.changed.notify_all()
+
+    def wait_for(self, n_events: int) -> None:
+        """Wait for so many events, or until no sender gets an answer any more."""
+        with self.changed:
+            self.changed.wait_for(
+                lambda: len(self.events) >= n_events or self.n_unanswered == N_SENDERS
+            )
 
 
 class Server:
@@ -120,8 +133,7 @@ def send(url: str, key: str, seed: str, acknowledged: Acknowledged) -> None:
                         outcome = client.post("/v1/events", json=event).json()
                         acknowledged.add([event], [outcome])
         except (httpx.TransportError, json.JSONDecodeError):
-            with acknowledged.lock:
-                acknowledged.n_unanswered += 1
+            acknowledged.note_unanswered()
 
 
 def _feedback(rng: random.Random, page: Event, name: str) -> list[Event]:
@@ -203,8 +215,7 @@ def run(
         for sender in senders:
             sender.start()
         wanted = rng.randrange(20, 400)
-        while len(acknowledged.events) < wanted and server.process.poll() is None:
-            time.sleep(0.001)
+        acknowledged.wait_for(wanted)
         server.kill()
         for sender in senders:
             sender.join()

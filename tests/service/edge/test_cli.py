@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +31,6 @@ def logs_stay_as_they_were() -> Iterator[None]:
         one.setLevel(level)
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_the_printed_commands_work_when_pasted(tmp_path: Path) -> None:
     server = Server(tmp_path / "first.db")
     try:
