@@ -46,10 +46,10 @@ bench-service: $(INSTALLED) ## measure the decision service: ratios within one r
 	$(BIN)/python -m benchmarks.service
 
 crash-test: $(INSTALLED) ## kill -9 the service 1,000 times (CYCLES=) and look for what is lost
-	$(BIN)/python -m tests.service.edge.crash_harness --cycles $(CYCLES)
+	$(BIN)/python -m tests.service.crash_harness --cycles $(CYCLES)
 
 fuzz: $(INSTALLED) ## send the service 100,000 generated requests (CASES=)
-	$(BIN)/python -m tests.service.edge.fuzz_harness --cases $(CASES)
+	$(BIN)/python -m tests.service.fuzz_harness --cases $(CASES)
 
 paper: $(INSTALLED) ## reproduce the paper into paper/
 	$(BIN)/slotwise reproduce --out paper

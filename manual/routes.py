@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from manual.markdown import code, fence, table
-from slotwise.service.openapi import openapi_document
-from slotwise.service.operations import Operation
-from slotwise.service.routes import OPERATIONS
+from slotwise.service.api.all_operations import OPERATIONS
+from slotwise.service.http.openapi import openapi_document
+from slotwise.service.http.operations import Operation
 
 __all__ = ["meaning_of", "routes_reference"]
 

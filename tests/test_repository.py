@@ -19,7 +19,7 @@ PACKAGE = ROOT / "src" / "slotwise"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # Steps of the schema: alembic runs them by their file, nobody imports them.
-MIGRATIONS = PACKAGE / "service" / "migrations"
+MIGRATIONS = PACKAGE / "service" / "storage" / "migrations"
 PUBLIC_MODULES = [path for path in MODULES if MIGRATIONS not in path.parents]
 
 MAX_LINES = 500

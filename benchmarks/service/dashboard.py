@@ -24,7 +24,7 @@ from playwright.sync_api import BrowserContext, sync_playwright
 
 from benchmarks.service.measures import running_target
 from slotwise.policies import default_policy
-from slotwise.service.context import system_clock_us
+from slotwise.service.api.context import system_clock_us
 from slotwise.service.records import (
     DAY_US,
     ClickEvent,

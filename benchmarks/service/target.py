@@ -12,9 +12,9 @@ import time
 
 import msgspec
 
-from slotwise.service.context import ServiceContext
-from slotwise.service.exchange import Answer, Request
-from slotwise.service.operations import Operation
+from slotwise.service.api.context import ServiceContext
+from slotwise.service.http.exchange import Answer, Request
+from slotwise.service.http.operations import Operation
 from slotwise.service.server import BackgroundServer, tune_interpreter
 from slotwise.service.settings import Settings
 

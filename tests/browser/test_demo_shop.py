@@ -11,11 +11,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from slotwise.cli.demo import make_shop
 from slotwise.client import Client
-from slotwise.service.context import system_clock_us
-from slotwise.service.keys import new_key
+from slotwise.service.access.keys import new_key
+from slotwise.service.api.context import system_clock_us
+from slotwise.service.demo.shop import SHOP_POOL, shop_operations
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
-from slotwise.service.snippet.demo_shop import SHOP_POOL, shop_operations
 from tests.browser.conftest import PICTURES, USER_AGENT
 
 

@@ -16,7 +16,7 @@ import pytest
 from slotwise.client import Client
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
-from tests.service.edge.conftest import Clock
+from tests.service.conftest import Clock
 
 SHOWN_URL, SHOWN_KEY = "http://127.0.0.1:8460", "sw_ak_..."
 

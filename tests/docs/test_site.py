@@ -25,10 +25,10 @@ from manual.routes import meaning_of
 from slotwise.cli.main import build_app, command_names
 from slotwise.environments.datasets import DATASETS
 from slotwise.policies import POLICIES
+from slotwise.service.api.all_operations import OPERATIONS
+from slotwise.service.http.openapi import openapi_document
+from slotwise.service.http.problems import PROBLEMS
 from slotwise.service.metrics import METRICS
-from slotwise.service.openapi import openapi_document
-from slotwise.service.problems import PROBLEMS
-from slotwise.service.routes import OPERATIONS
 from slotwise.service.settings import Settings, setting_notes
 from slotwise.simulation import shipped_experiments
 from slotwise.simulation.environment_section import EnvironmentSection

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from slotwise.service.backup import back_up
-from slotwise.service.stores import sqlite_path
+from slotwise.service.storage import sqlite_path
+from slotwise.service.storage.backup import back_up
 
 __all__ = ["register"]
 

@@ -16,11 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from slotwise.client import Client, Page, click_event, conversion_event
-from slotwise.service.context import system_clock_us
-from slotwise.service.keys import new_key
+from slotwise.service.access.keys import new_key
+from slotwise.service.api.context import system_clock_us
+from slotwise.service.demo.shop import PRODUCTS, SHOP_POOL, shop_operations
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
-from slotwise.service.snippet.demo_shop import PRODUCTS, SHOP_POOL, shop_operations
 
 __all__ = ["Visitors", "make_shop", "register"]
 

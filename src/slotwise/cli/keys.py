@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from slotwise.errors import InvalidInput
-from slotwise.service.answers import to_time
-from slotwise.service.context import system_clock_us
-from slotwise.service.keys import SCOPES, new_key
-from slotwise.service.runtime import Service
+from slotwise.service.access.keys import SCOPES, new_key
+from slotwise.service.api.answers import to_time
+from slotwise.service.api.context import system_clock_us
 from slotwise.service.server import open_service
+from slotwise.service.service import Service
 from slotwise.service.settings import Settings
 
 __all__ = ["register"]

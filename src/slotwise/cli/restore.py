@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from slotwise.service.backup import restore
-from slotwise.service.stores import sqlite_path
+from slotwise.service.storage import sqlite_path
+from slotwise.service.storage.backup import restore
 
 __all__ = ["register"]
 

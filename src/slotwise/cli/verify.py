@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from slotwise.service.backup import existing_store
-from slotwise.service.stores import sqlite_path
-from slotwise.service.stores.sqlite import SqliteStore
-from slotwise.service.verify import verify
+from slotwise.service.storage import sqlite_path
+from slotwise.service.storage.backup import existing_store
+from slotwise.service.storage.sqlite.store import SqliteStore
+from slotwise.service.storage.verify import verify
 
 __all__ = ["DEFAULT_STORE", "register"]
 

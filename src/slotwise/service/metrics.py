@@ -16,7 +16,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from slotwise.service.reports import Health
+from slotwise.service.reporting.reports import Health
 
 __all__ = ["METRICS", "ServiceMetrics"]
 

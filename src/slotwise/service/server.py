@@ -15,15 +15,15 @@ from types import TracebackType
 import uvicorn
 
 from slotwise.errors import InvalidConfig, SlotwiseError
-from slotwise.service.app import App
-from slotwise.service.context import ServiceContext, system_clock_us
-from slotwise.service.http_protocol import HttpProtocol
-from slotwise.service.keys import click_secret, click_secrets, new_key
-from slotwise.service.operations import Operation
-from slotwise.service.runtime import Service, ServiceOptions
+from slotwise.service.access.keys import click_secret, click_secrets, new_key
+from slotwise.service.access.tokens import TokenSigner
+from slotwise.service.api.app import App
+from slotwise.service.api.context import ServiceContext, system_clock_us
+from slotwise.service.http.operations import Operation
+from slotwise.service.http.protocol import HttpProtocol
+from slotwise.service.service import Service, ServiceOptions
 from slotwise.service.settings import Settings, is_loopback
-from slotwise.service.stores import open_store
-from slotwise.service.tokens import TokenSigner
+from slotwise.service.storage import open_store
 
 __all__ = [
     "BackgroundServer",

@@ -16,14 +16,20 @@ import pytest
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
-from slotwise.service.counting import count_settled
+from slotwise.service.counting.counters import count_settled
+from slotwise.service.counting.views import (
+    CLICKS,
+    LEVELS,
+    REVENUE,
+    Level,
+    LinkCounters,
+)
 from slotwise.service.records import (
     SECOND_US,
     KeyRecord,
     Outcome,
 )
-from slotwise.service.stores.contract import Store
-from slotwise.service.stores.operations import (
+from slotwise.service.storage.commands import (
     FOLD_START,
     AppendDecision,
     ApplyFold,
@@ -36,14 +42,8 @@ from slotwise.service.stores.operations import (
     SaveLinks,
     SavePool,
 )
-from slotwise.service.verify import fold_position, verify
-from slotwise.service.views import (
-    CLICKS,
-    LEVELS,
-    REVENUE,
-    Level,
-    LinkCounters,
-)
+from slotwise.service.storage.contract import Store
+from slotwise.service.storage.verify import fold_position, verify
 from slotwise.testing.store_rows import (
     CLICK_WINDOW_US,
     LINK_IDS,
@@ -66,7 +66,7 @@ def _outcomes(answers: Sequence[object]) -> list[str]:
 
 
 class StoreContract:
-    """Laws of `slotwise.service.stores.contract.Store`."""
+    """Laws of `slotwise.service.storage.contract.Store`."""
 
     def open_store(self, place: Path) -> Store:
         """Open the store at a place; opened there again, it has what was committed."""

@@ -18,7 +18,7 @@ from slotwise.service.records import (
     PoolSettings,
     ShownLink,
 )
-from slotwise.service.stores.operations import RecordEvent
+from slotwise.service.storage.commands import RecordEvent
 
 __all__ = [
     "CLICK_WINDOW_US",

@@ -1,0 +1,36 @@
+"""Every operation of the service, in the order in which OpenAPI lists them."""
+
+from __future__ import annotations
+
+from slotwise.service.api import (
+    clicks,
+    dashboard,
+    decide,
+    decisions,
+    events,
+    export,
+    health,
+    keys,
+    links,
+    pools,
+    proposals,
+    reports,
+)
+from slotwise.service.http.operations import Operation
+
+__all__ = ["OPERATIONS"]
+
+OPERATIONS: tuple[Operation, ...] = (
+    *pools.OPERATIONS,
+    *links.OPERATIONS,
+    *decide.OPERATIONS,
+    *proposals.OPERATIONS,
+    *events.OPERATIONS,
+    *clicks.OPERATIONS,
+    *decisions.OPERATIONS,
+    *reports.OPERATIONS,
+    *export.OPERATIONS,
+    *keys.OPERATIONS,
+    *health.OPERATIONS,
+    *dashboard.OPERATIONS,
+)

@@ -1,0 +1,226 @@
+"""The dashboard's addresses: the page, its files and the figures it asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+
+import msgspec
+
+from slotwise.errors import SlotwiseError
+from slotwise.service.api.context import ServiceContext
+from slotwise.service.http.exchange import Answer, Request
+from slotwise.service.http.operations import Operation
+from slotwise.service.http.problems import RequestProblem
+from slotwise.service.http.static_files import (
+    CHART_LIBRARY,
+    Asset,
+    answer_asset,
+    load_asset,
+)
+from slotwise.service.reporting.link_table import LinkRows, LinkTableQuery
+from slotwise.service.reporting.overview import Overview, PoolPicture, draw_pool
+
+__all__ = ["OPERATIONS"]
+
+PACKAGE = "slotwise.service.api"
+FOLDER = "dashboard/"
+FILES = (
+    "dashboard.css",
+    "dashboard.js",
+    "changing.js",
+    "charts.js",
+    "drawing.js",
+    "links.js",
+    "panels.js",
+    "service.js",
+    "words.js",
+    "icon.svg",
+    CHART_LIBRARY,
+)
+
+# plotly puts its own style sheet into the page, which the policy forbids: the page has those
+# rules in its own sheet, and tells plotly so (see index.html).
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_STYLE_MARK = re.compile(rb'getElementById\("([0-9a-f]{64})"\)')
+_GUARDED = ((b"content-security-policy", _POLICY), (b"referrer-policy", b"no-referrer"))
+_REVALIDATED = ((b"cache-control", b"no-cache"),)
+_KEPT = ((b"cache-control", b"public, max-age=31536000, immutable"),)
+
+
+class PoolName(msgspec.Struct, frozen=True, kw_only=True):
+    """A pool to choose from."""
+
+    pool_id: str
+    archived: bool
+
+
+class PoolNames(msgspec.Struct, frozen=True, kw_only=True):
+    """Every pool, by id."""
+
+    pools: tuple[PoolName, ...]
+
+
+class PoolFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything the page shows of a pool."""
+
+    overview: Overview
+    links: LinkRows
+
+
+async def page(context: ServiceContext, request: Request) -> Answer:
+    """Answer the page; it holds no figures, so everybody may load it."""
+    asset = await asyncio.to_thread(_page)
+    # The page will ask for these next. They take a moment, the browser needs one to begin.
+    loop = asyncio.get_running_loop()
+    loop.run_in_executor(None, _compressed_library)
+    loop.run_in_executor(None, _first_picture, context)
+    return answer_asset(asset, request, _GUARDED + _REVALIDATED)
+
+
+def _first_picture(context: ServiceContext) -> None:
+    """Make the picture of the pool that the page begins with, unless it is kept."""
+    first = next((pool for pool in context.service.pools() if not pool.archived), None)
+    if first is not None:
+        with suppress(SlotwiseError):  # the page asks again, and is told what is wrong
+            context.pictures.latest(*_wanted(context, first.pool_id))
+
+
+def _compressed_library() -> bytes:
+    return load_asset(PACKAGE, CHART_LIBRARY).compressed
+
+
+@functools.cache
+def _page() -> Asset:
+    """Return the page with what it must know of the chart library.
+
+    Its address names its content, so that it may be kept for long. And plotly adds the style
+    sheet of its maps, which the policy forbids and no chart here needs, unless an element has
+    the sheet's id already.
+    """
+    page, library = load_asset(PACKAGE, FOLDER + "index.html"), load_asset(PACKAGE, CHART_LIBRARY)
+    marks = (b'<meta id="%s">\n' % mark for mark in _STYLE_MARK.findall(library.content))
+    content = page.content.replace(b"CHART_LIBRARY_TAG", library.tag)
+    return Asset(content.replace(b"STYLE_MARKS", b"".join(marks)), page.content_type)
+
+
+def _load(name: str) -> Asset:
+    return load_asset(PACKAGE, name if name == CHART_LIBRARY else FOLDER + name)
+
+
+async def file(_context: ServiceContext, request: Request) -> Answer:
+    """Answer one of the page's files."""
+    name = request.path_values["name"]
+    if name not in FILES:
+        raise RequestProblem("unknown-route", "the page has no such file")
+    headers = _KEPT if name == CHART_LIBRARY else _REVALIDATED
+
+    def load() -> Answer:
+        return answer_asset(_load(name), request, headers)
+
+    return await asyncio.to_thread(load)
+
+
+async def pools(context: ServiceContext, _request: Request) -> PoolNames:
+    """Return the pools to choose from."""
+    return PoolNames(
+        pools=tuple(
+            PoolName(pool_id=pool.pool_id, archived=pool.archived)
+            for pool in context.service.pools()
+        )
+    )
+
+
+async def figures(context: ServiceContext, request: Request) -> PoolFigures:
+    """Return how a pool is doing."""
+
+    def make() -> PoolFigures:
+        picture = context.pictures.get(*_wanted(context, request.path_values["pool_id"]))
+        return PoolFigures(overview=picture.overview, links=picture.table.select(request.query))
+
+    return await asyncio.to_thread(make)
+
+
+async def links(context: ServiceContext, request: Request) -> LinkRows:
+    """Return other rows of the table that the page shows already."""
+    pool_id = request.path_values["pool_id"]
+
+    def make() -> LinkRows:
+        return context.pictures.latest(*_wanted(context, pool_id)).table.select(request.query)
+
+    return await asyncio.to_thread(make)
+
+
+def _wanted(
+    context: ServiceContext, pool_id: str
+) -> tuple[str, Hashable, Callable[[], PoolPicture]]:
+    """Return the name of the pool's picture, the state it must show and how it is made."""
+    service = context.service
+    links_changed_us = max((link.changed_us for link in service.links(pool_id)), default=0)
+    state = (service.pool(pool_id).changed_us, links_changed_us)
+    now_us = context.clock_us()
+    return pool_id, state, lambda: draw_pool(service, pool_id, now_us, context.outcomes)
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/",
+        name="dashboard",
+        summary="See how the pools are doing",
+        handler=page,
+        scope=None,
+        content_types=("text/html",),
+    ),
+    Operation(
+        method="GET",
+        path="/dashboard/files/{name}",
+        name="dashboard_file",
+        summary="Load a file of the dashboard",
+        handler=file,
+        scope=None,
+        path_choices={"name": FILES},
+        content_types=("text/javascript", "text/css", "image/svg+xml"),
+        problems=("unknown-route",),
+    ),
+    Operation(
+        method="GET",
+        path="/dashboard/pools",
+        name="dashboard_pools",
+        summary="List the pools to choose from",
+        handler=pools,
+        scope="read",
+        open_on_loopback=True,
+        answer=PoolNames,
+    ),
+    Operation(
+        method="GET",
+        path="/dashboard/pools/{pool_id}",
+        name="dashboard_figures",
+        summary="Read all that the dashboard shows of a pool",
+        handler=figures,
+        scope="read",
+        open_on_loopback=True,
+        query=LinkTableQuery,
+        answer=PoolFigures,
+        problems=("unknown-pool",),
+    ),
+    Operation(
+        method="GET",
+        path="/dashboard/pools/{pool_id}/links",
+        name="dashboard_links",
+        summary="Read some rows of the dashboard's table of links",
+        handler=links,
+        scope="read",
+        open_on_loopback=True,
+        query=LinkTableQuery,
+        answer=LinkRows,
+        problems=("unknown-pool",),
+    ),
+)

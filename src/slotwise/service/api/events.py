@@ -1,0 +1,139 @@
+"""Events: clicks, conversions and refunds, answered only after their commit."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from slotwise.service.api.bodies import BatchBody, BatchOutcomes, EventBody, ItemOutcome
+from slotwise.service.api.context import ServiceContext
+from slotwise.service.counting.attribution import ACCEPTED
+from slotwise.service.http.exchange import Request
+from slotwise.service.http.operations import Operation
+from slotwise.service.http.problems import FieldError, RequestProblem, field_error
+from slotwise.service.records import Event, Outcome
+
+__all__ = ["OPERATIONS"]
+
+_ACCEPTED = ItemOutcome("accepted")
+_decode_event = msgspec.json.Decoder(EventBody).decode
+
+
+async def record_event(context: ServiceContext, request: Request) -> ItemOutcome:
+    """Record one event."""
+    body: EventBody = request.body
+    [outcome] = await _submit(context, [body.event()])
+    return _item(outcome)
+
+
+async def record_events(context: ServiceContext, request: Request) -> BatchOutcomes:
+    """Record many events, each judged by itself; one commit for all."""
+    body: BatchBody = request.body
+    _check_batch(context, request, len(body.events))
+    outcomes: list[ItemOutcome | None] = []
+    events: list[Event] = []
+    for index, raw in enumerate(body.events):
+        try:
+            events.append(_decode_event(raw).event())
+            outcomes.append(None)
+        except msgspec.DecodeError as error:
+            broken = field_error(str(error), within=f"/events/{index}")
+            outcomes.append(ItemOutcome("rejected", "malformed", broken.detail, broken.pointer))
+            context.metrics.events["malformed", "rejected"] += 1
+            context.outcomes.note_unreadable()
+    submitted = iter(await _submit(context, events) if events else ())
+    return BatchOutcomes(
+        [
+            _item(next(submitted), "/events/", index) if outcome is None else outcome
+            for index, outcome in enumerate(outcomes)
+        ]
+    )
+
+
+def _check_batch(context: ServiceContext, request: Request, n_events: int) -> None:
+    max_batch = context.settings.max_batch
+    if n_events > max_batch:
+        detail = f"`events` must have at most {max_batch} items, got {n_events}"
+        raise RequestProblem("batch-too-large", detail, errors=[FieldError(detail, "/events")])
+    if n_events > 1:  # the call itself has been counted already, as one event
+        now_s = time.monotonic()
+        context.limits["events"].spend(request.caller(), now_s=now_s, n=n_events - 1)
+
+
+async def _submit(context: ServiceContext, events: Sequence[Event]) -> list[Outcome]:
+    outcomes = await asyncio.wrap_future(context.service.submit_events(events, context.clock_us()))
+    counts = context.metrics.events
+    for event, outcome in zip(events, outcomes, strict=True):
+        counts[event.kind, outcome.outcome] += 1
+        if outcome.outcome != "accepted":
+            context.outcomes.note(event, outcome)
+    return outcomes
+
+
+def _item(outcome: Outcome, within: str = "", index: int | str = "") -> ItemOutcome:
+    if outcome is ACCEPTED:
+        return _ACCEPTED
+    pointer = f"{within}{index}/{outcome.field}" if outcome.field else ""
+    return ItemOutcome(outcome.outcome, outcome.reason, outcome.detail, pointer)
+
+
+CLICK = {"type": "click", "decision_id": "4rV0tQ9dR2m1", "link_id": "l9"}
+CONVERSION = {
+    "type": "conversion",
+    "conversion_id": "order-17",
+    "decision_id": "4rV0tQ9dR2m1",
+    "link_id": "l9",
+    "revenue_micros": 12_500_000,
+    "currency": "EUR",
+}
+REFUND = {
+    "type": "adjustment",
+    "adjustment_id": "refund-3",
+    "conversion_id": "order-17",
+    "refund_micros": 2_500_000,
+    "currency": "EUR",
+}
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/v1/events",
+        name="record_event",
+        summary="Record a click, a conversion or a refund",
+        handler=record_event,
+        scope="track",
+        meter="events",
+        body=EventBody,
+        answer=ItemOutcome,
+        example=CONVERSION,
+        answer_example={"outcome": "accepted"},
+    ),
+    Operation(
+        method="POST",
+        path="/v1/events:batch",
+        name="record_events",
+        summary="Record many events, each judged by itself",
+        handler=record_events,
+        scope="track",
+        meter="events",
+        body=BatchBody,
+        answer=BatchOutcomes,
+        problems=("batch-too-large",),
+        example={"events": [CLICK, CONVERSION, REFUND]},
+        answer_example={
+            "outcomes": [
+                {"outcome": "accepted"},
+                {"outcome": "duplicate"},
+                {
+                    "outcome": "rejected",
+                    "reason": "wrong-currency",
+                    "detail": "`currency` must be EUR, got 'USD'",
+                    "pointer": "/events/2/currency",
+                },
+            ]
+        },
+    ),
+)

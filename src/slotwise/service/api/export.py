@@ -1,0 +1,136 @@
+"""Export: the round log as JSON lines or Parquet, streamed."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Iterator
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import UNSET
+
+from slotwise.service.api.answers import from_time
+from slotwise.service.api.bodies import ExportQuery
+from slotwise.service.api.context import ServiceContext
+from slotwise.service.http.exchange import Request, StreamAnswer
+from slotwise.service.http.operations import Operation
+from slotwise.service.http.problems import FieldError, RequestProblem
+from slotwise.service.reporting.reports import RoundRow
+
+__all__ = ["OPERATIONS"]
+
+_encode_lines = msgspec.json.Encoder().encode_lines
+_CONTENT_TYPES = {
+    "jsonl": b"application/jsonl",
+    "parquet": b"application/vnd.apache.parquet",
+}
+_SCHEMA = pa.schema(
+    [
+        ("decision_id", pa.string()),
+        ("issued_us", pa.int64()),
+        ("policy", pa.string()),
+        ("policy_version", pa.int64()),
+        ("holdout", pa.bool_()),
+        ("fallback", pa.string()),
+        ("links", pa.list_(pa.string())),
+        ("propensities", pa.list_(pa.float64())),
+        ("clicks", pa.list_(pa.int64())),
+        ("revenue_micros", pa.list_(pa.int64())),
+        ("max_revenue_micros", pa.int64()),
+        ("clicks_settled", pa.bool_()),
+        ("revenue_settled", pa.bool_()),
+    ]
+)
+
+
+async def export(context: ServiceContext, request: Request) -> StreamAnswer:
+    """Stream the rounds issued in [since, until)."""
+    query: ExportQuery = request.query
+    pool_id = context.service.pool(request.path_values["pool_id"]).pool_id
+    since_us = 0 if query.since is UNSET else from_time(query.since)
+    until_us = None if query.until is UNSET else from_time(query.until)
+    if until_us is not None and until_us < since_us:
+        detail = "`until` must be at or after `since`"
+        errors = [FieldError(detail, parameter="until")]
+        raise RequestProblem("validation", detail, errors=errors)
+    rounds = context.service.export(pool_id, since_us, until_us)
+    chunks = _json_lines(rounds) if query.format == "jsonl" else _parquet(rounds)
+    name = f'attachment; filename="{pool_id}.{query.format}"'.encode()
+    # A store that is away is found out while there is still a status to say so.
+    first = await asyncio.to_thread(next, chunks, b"")
+    return StreamAnswer(
+        _in_thread(first, chunks), _CONTENT_TYPES[query.format], ((b"content-disposition", name),)
+    )
+
+
+def _json_lines(rounds: Iterator[list[RoundRow]]) -> Iterator[bytes]:
+    for rows in rounds:
+        if rows:
+            yield _encode_lines(rows)
+
+
+def _parquet(rounds: Iterator[list[RoundRow]]) -> Iterator[bytes]:
+    """Write one row group for each list of rounds and hand out the bytes as they come."""
+    sink = _Sink()
+    with pq.ParquetWriter(sink, _SCHEMA) as writer:
+        for rows in rounds:
+            columns = [[getattr(row, name) for row in rows] for name in _SCHEMA.names]
+            arrays = [
+                pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)
+            ]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=_SCHEMA))
+            yield sink.take()
+    yield sink.take()
+
+
+class _Sink(io.RawIOBase):
+    """A file that only grows and gives away what was written since it was last asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._written = bytearray()
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, piece: object) -> int:
+        before = len(self._written)
+        self._written += memoryview(piece)  # type: ignore[arg-type]
+        self._size += len(self._written) - before
+        return len(self._written) - before
+
+    def tell(self) -> int:
+        return self._size
+
+    def take(self) -> bytes:
+        taken, self._written = bytes(self._written), bytearray()
+        return taken
+
+
+async def _in_thread(first: bytes, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Make each chunk in a worker thread: the store is read there."""
+    yield first
+    while True:
+        chunk = await asyncio.to_thread(next, chunks, None)
+        if chunk is None:
+            return
+        yield chunk
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/pools/{pool_id}/export",
+        name="export",
+        summary="Download the round log",
+        handler=export,
+        scope="read",
+        query=ExportQuery,
+        answer=RoundRow,
+        content_types=("application/jsonl", "application/vnd.apache.parquet"),
+        problems=("unknown-pool",),
+    ),
+)

@@ -1,0 +1,105 @@
+"""Operating the service: is it alive, is it ready, how is it doing, what can it do."""
+
+from __future__ import annotations
+
+import functools
+
+import msgspec
+
+from slotwise.service.api.context import ServiceContext
+from slotwise.service.http.exchange import Answer, Request
+from slotwise.service.http.openapi import openapi_document
+from slotwise.service.http.operations import Operation
+from slotwise.service.http.problems import refuse
+
+__all__ = ["OPERATIONS"]
+
+
+class Alive(msgspec.Struct, frozen=True):
+    """The process answers."""
+
+    status: str
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """Decide answers; without the store it does so from the last snapshot."""
+
+    ready: bool
+    store_available: bool
+
+
+async def healthz(context: ServiceContext, request: Request) -> Alive:
+    """Say that the process lives."""
+    return Alive("ok")
+
+
+async def readyz(context: ServiceContext, request: Request) -> Ready:
+    """Say whether traffic should come here."""
+    health = context.service.health()
+    if context.stopping:
+        raise refuse("stopping", "send traffic elsewhere", retry_after_s=1)
+    if not health.ready:
+        names = ", ".join(context.service.compiling)
+        detail = f"{names}: compiled once on a machine; pages come in the fallback order till then"
+        raise refuse("compiling", detail, retry_after_s=1)
+    return Ready(health.ready, health.store_available)
+
+
+async def metrics(context: ServiceContext, request: Request) -> Answer:
+    """Return what Prometheus reads."""
+    return Answer(context.metrics.text(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
+
+
+@functools.cache
+def _document() -> bytes:
+    from slotwise.service.api.all_operations import OPERATIONS as ALL_OPERATIONS
+
+    return msgspec.json.encode(openapi_document(ALL_OPERATIONS))
+
+
+async def openapi(context: ServiceContext, request: Request) -> Answer:
+    """Return the description of every operation."""
+    return Answer(_document())
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/healthz",
+        name="healthz",
+        summary="Ask whether the process lives",
+        handler=healthz,
+        scope=None,
+        answer=Alive,
+        answer_example={"status": "ok"},
+    ),
+    Operation(
+        method="GET",
+        path="/readyz",
+        name="readyz",
+        summary="Ask whether traffic should come here",
+        handler=readyz,
+        scope=None,
+        answer=Ready,
+        problems=("stopping", "compiling"),
+        answer_example={"ready": True, "store_available": True},
+    ),
+    Operation(
+        method="GET",
+        path="/metrics",
+        name="metrics",
+        summary="Read metrics in Prometheus' text format",
+        handler=metrics,
+        scope="read",
+        content_types=("text/plain",),
+    ),
+    Operation(
+        method="GET",
+        path="/openapi.json",
+        name="openapi",
+        summary="Read this description",
+        handler=openapi,
+        scope=None,
+        answer=dict,
+    ),
+)

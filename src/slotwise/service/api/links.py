@@ -1,0 +1,233 @@
+"""Links of a pool: added, changed and retired while the pool runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec import UNSET
+
+from slotwise.errors import InvalidInput
+from slotwise.service.api.answers import to_time
+from slotwise.service.api.bodies import (
+    LinkAnswer,
+    LinkBatchBody,
+    LinkBody,
+    LinkList,
+    LinkPatch,
+)
+from slotwise.service.api.context import ServiceContext
+from slotwise.service.api.destinations import check_destination
+from slotwise.service.http.exchange import Request
+from slotwise.service.http.operations import Operation, OperationLink
+from slotwise.service.http.problems import FieldError, RequestProblem
+from slotwise.service.records import LinkRecord
+
+__all__ = ["OPERATIONS"]
+
+
+async def put_link(context: ServiceContext, request: Request) -> LinkAnswer:
+    """Add or replace a link; a retired link comes back."""
+    body: LinkBody = request.body
+    link = _record(request, request.path_values["link_id"], body.url, body.title)
+    _check_url(context, link, "/url")
+    [stored] = await _store(context, request, [link], reset=body.reset_statistics)
+    return _answer(stored)
+
+
+async def patch_link(context: ServiceContext, request: Request) -> LinkAnswer:
+    """Change some fields of a link."""
+    patch: LinkPatch = request.body
+    present = _present(context, request)
+    link = _record(
+        request,
+        present.link_id,
+        present.url if patch.url is UNSET else patch.url,
+        present.title if patch.title is UNSET else patch.title,
+        retired=present.retired if patch.retired is UNSET else patch.retired,
+    )
+    _check_url(context, link, "/url")
+    [stored] = await _store(context, request, [link], reset=patch.reset_statistics)
+    return _answer(stored)
+
+
+async def retire_link(context: ServiceContext, request: Request) -> LinkAnswer:
+    """Take a link out of the choice."""
+    present = _present(context, request)
+    link = _record(request, present.link_id, present.url, present.title, retired=True)
+    [stored] = await _store(context, request, [link], reset=False)
+    return _answer(stored)
+
+
+async def get_link(context: ServiceContext, request: Request) -> LinkAnswer:
+    """Return a link."""
+    return _answer(_present(context, request))
+
+
+async def list_links(context: ServiceContext, request: Request) -> LinkList:
+    """Return the links of a pool."""
+    links = context.service.links(request.path_values["pool_id"])
+    return LinkList([_answer(link) for link in links])
+
+
+async def put_links(context: ServiceContext, request: Request) -> LinkList:
+    """Add or replace many links, all or none."""
+    body: LinkBatchBody = request.body
+    max_batch = context.settings.max_batch
+    if len(body.links) > max_batch:
+        detail = f"`links` must have at most {max_batch} items, got {len(body.links)}"
+        raise RequestProblem("batch-too-large", detail, errors=[FieldError(detail, "/links")])
+    places: dict[str, int] = {}
+    links = []
+    for index, item in enumerate(body.links):
+        first = places.setdefault(item.link_id, index)
+        if first != index:
+            detail = f"`link_id` must differ between items, got {item.link_id!r} twice"
+            error = FieldError(detail, f"/links/{index}/link_id")
+            raise RequestProblem("validation", detail, errors=[error])
+        link = _record(request, item.link_id, item.url, item.title)
+        _check_url(context, link, f"/links/{index}/url")
+        links.append(link)
+    stored = await _store(context, request, links, reset=body.reset_statistics)
+    return LinkList([_answer(link) for link in stored])
+
+
+def _present(context: ServiceContext, request: Request) -> LinkRecord:
+    values = request.path_values
+    return context.service.link(values["pool_id"], values["link_id"])
+
+
+def _record(
+    request: Request, link_id: str, url: str, title: str, *, retired: bool = False
+) -> LinkRecord:
+    pool_id = request.path_values["pool_id"]
+    return LinkRecord(pool_id=pool_id, link_id=link_id, url=url, title=title, retired=retired)
+
+
+def _check_url(context: ServiceContext, link: LinkRecord, pointer: str) -> None:
+    try:
+        check_destination(link.url, context.service.pool(link.pool_id).allowed_hosts)
+    except InvalidInput as error:
+        raise RequestProblem(
+            "validation", str(error), errors=[FieldError(str(error), pointer)]
+        ) from None
+
+
+async def _store(
+    context: ServiceContext, request: Request, links: Sequence[LinkRecord], *, reset: bool
+) -> list[LinkRecord]:
+    stored = context.service.put_links(
+        request.path_values["pool_id"],
+        links,
+        request.caller(),
+        context.clock_us(),
+        reset_statistics=reset,
+    )
+    return await asyncio.wrap_future(stored)
+
+
+def _answer(link: LinkRecord) -> LinkAnswer:
+    return LinkAnswer(
+        pool_id=link.pool_id,
+        link_id=link.link_id,
+        url=link.url,
+        title=link.title,
+        retired=link.retired,
+        created_at=to_time(link.created_us),
+        changed_at=to_time(link.changed_us),
+    )
+
+
+EXAMPLE = {"url": "https://shop.example/1", "title": "Spring sale"}
+ANSWER_EXAMPLE = {
+    "pool_id": "home",
+    "link_id": "l1",
+    **EXAMPLE,
+    "retired": False,
+    "created_at": "2026-01-05T10:00:00Z",
+    "changed_at": "2026-01-05T10:00:00Z",
+}
+_TO_LINK = {"pool_id": "$response.body#/pool_id", "link_id": "$response.body#/link_id"}
+_TO_POOL = {"pool_id": "$response.body#/pool_id"}
+_PATH = "/v1/pools/{pool_id}/links/{link_id}"
+
+OPERATIONS = (
+    Operation(
+        method="PUT",
+        path=_PATH,
+        name="put_link",
+        summary="Add or replace a link; statistics are kept unless a reset is asked for",
+        handler=put_link,
+        scope="admin",
+        body=LinkBody,
+        answer=LinkAnswer,
+        problems=("unknown-pool", "pool-too-large"),
+        example=EXAMPLE,
+        answer_example=ANSWER_EXAMPLE,
+        links=(
+            OperationLink("get_link", _TO_LINK),
+            OperationLink("patch_link", _TO_LINK),
+            OperationLink("retire_link", _TO_LINK),
+            OperationLink("decide", _TO_POOL),
+        ),
+    ),
+    Operation(
+        method="PATCH",
+        path=_PATH,
+        name="patch_link",
+        summary="Change some fields of a link",
+        handler=patch_link,
+        scope="admin",
+        body=LinkPatch,
+        answer=LinkAnswer,
+        problems=("unknown-pool", "unknown-link"),
+        example={"title": "Summer sale"},
+        answer_example=ANSWER_EXAMPLE | {"title": "Summer sale"},
+    ),
+    Operation(
+        method="DELETE",
+        path=_PATH,
+        name="retire_link",
+        summary="Retire a link: shown no more, still followed and counted",
+        handler=retire_link,
+        scope="admin",
+        answer=LinkAnswer,
+        problems=("unknown-pool", "unknown-link"),
+        answer_example=ANSWER_EXAMPLE | {"retired": True},
+    ),
+    Operation(
+        method="GET",
+        path=_PATH,
+        name="get_link",
+        summary="Read a link",
+        handler=get_link,
+        scope="read",
+        answer=LinkAnswer,
+        problems=("unknown-pool", "unknown-link"),
+        answer_example=ANSWER_EXAMPLE,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/pools/{pool_id}/links",
+        name="list_links",
+        summary="List the links of a pool, retired ones too",
+        handler=list_links,
+        scope="read",
+        answer=LinkList,
+        problems=("unknown-pool",),
+        answer_example={"links": [ANSWER_EXAMPLE]},
+    ),
+    Operation(
+        method="POST",
+        path="/v1/pools/{pool_id}/links:batch",
+        name="put_links",
+        summary="Add or replace many links, all or none",
+        handler=put_links,
+        scope="admin",
+        body=LinkBatchBody,
+        answer=LinkList,
+        problems=("unknown-pool", "pool-too-large", "batch-too-large"),
+        example={"links": [{"link_id": "l1", **EXAMPLE}]},
+        answer_example={"links": [ANSWER_EXAMPLE]},
+    ),
+)

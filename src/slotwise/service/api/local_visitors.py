@@ -1,0 +1,35 @@
+"""Who sits at the machine that the service runs on."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from slotwise.service.http.exchange import Request
+from slotwise.service.settings import Settings, is_loopback
+
+__all__ = ["is_visitor_of_this_machine"]
+
+_FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via", b"x-forwarded-host")
+_LOCAL_HOST = re.compile(rb"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]+)?", re.IGNORECASE)
+
+
+def is_visitor_of_this_machine(request: Request, settings: Settings) -> bool:
+    """Tell whether a request without a key comes from a person at this machine.
+
+    A loopback address alone says little: a proxy on this machine brings the whole world from
+    there, and a page elsewhere may point its own host name here. So the service must listen on
+    loopback only and not be published, nobody may have passed the request on, and it must have
+    been addressed to this machine by name. A key that is sent is always looked at.
+    """
+    headers = request.headers
+    if b"authorization" in headers or settings.public_url or not is_loopback(settings.host):
+        return False
+    if any(name in headers for name in _FORWARDED):
+        return False
+    if not _LOCAL_HOST.fullmatch(headers.get(b"host", b"")):
+        return False
+    try:
+        return ipaddress.ip_address(request.client).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,150 @@
+"""The answer to a decision, written straight into JSON.
+
+A page is the one answer the service gives thousands of times a second, and most of it never
+changes while one version is published: only the signatures are made anew. The type of the
+answer is `DecideAnswer`; a test reads answers back as one.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from slotwise.service.access.tokens import TokenSigner
+from slotwise.service.records import DecisionRecord, LinkRecord, ShownLink
+from slotwise.service.service import Service
+
+__all__ = ["PageWriter"]
+
+_MAX_NUMBERS = 100_000
+_MAX_PLACED = 20_000
+
+
+class _LinkText(NamedTuple):
+    """What is written about a link wherever it stands: before its position, after it, last."""
+
+    start: str
+    middle: str
+    end: str
+
+
+class _PlacedText(msgspec.Struct, frozen=True, gc=False):
+    """What stays the same about a link at a position of the page.
+
+    A click URL is `before`, the head of the page's tokens, `after_head` and the signature of
+    `tail`; `end` comes after it.
+    """
+
+    before: str
+    after_head: str
+    tail: bytes
+    end: str
+    shown: ShownLink
+    """Kept alive, so that its `id` stays its own."""
+
+
+class _VersionTexts:
+    """The texts of one version of a pool that has not been changed since."""
+
+    def __init__(self, version: int, revision: int) -> None:
+        self.made_for = (version, revision)
+        self.links: dict[str, _LinkText] = {}
+        self.placed: dict[int, _PlacedText] = {}
+        """By `id` of the shown link: the pages of a version share theirs."""
+
+
+class PageWriter:
+    """Writes pages with click URLs below one address."""
+
+    def __init__(self, service: Service, signer: TokenSigner, public_base: str) -> None:
+        self._service = service
+        self._signer = signer
+        self._click_url = _text(f"{public_base}/r/")[:-1]
+        self._texts: dict[str, _VersionTexts] = {}
+        self._numbers: dict[float, str] = {}
+        self._second = -1
+        self._second_text = ""
+
+    def write(self, decision: DecisionRecord) -> bytes:
+        """Return the answer's JSON."""
+        pool_id = decision.pool_id
+        page = self._signer.page(pool_id, decision.decision_id, decision.issued_us // 1000)
+        texts = self._texts_of(pool_id, decision.policy_version)
+        placed = texts.placed.get
+        links = [
+            placed(id(shown)) or self._place(texts, pool_id, shown) for shown in decision.shown
+        ]
+        signatures = page.sign([link.tail for link in links])
+        head = page.head
+        parts = [
+            f"{link.before}{head}{link.after_head}{signature}{link.end}"
+            for link, signature in zip(links, signatures, strict=True)
+        ]
+        floor = decision.floor
+        number = self._number
+        # Ids, policy names and statuses are made of characters that JSON leaves alone.
+        return (
+            f'{{"decision_id":"{decision.decision_id}","pool_id":"{pool_id}",'
+            f'"issued_at":"{self._rfc3339(decision.issued_us)}",'
+            f'"policy":"{decision.policy}","policy_version":{decision.policy_version},'
+            f'"holdout":{"true" if decision.holdout else "false"},'
+            f'"fallback":{"true" if decision.fallback else "false"},'
+            f'"fallback_reason":"{decision.fallback}",'
+            f'"floor":{{"clicks":{number(floor.clicks)},"expected":{number(floor.expected)},'
+            f'"attainable":{number(floor.attainable)},"status":"{floor.status}"}},'
+            f'"links":[{",".join(parts)}]}}'
+        ).encode()
+
+    def _texts_of(self, pool_id: str, version: int) -> _VersionTexts:
+        revision = self._service.revision(pool_id)
+        texts = self._texts.get(pool_id)
+        if texts is None or texts.made_for != (version, revision):
+            texts = self._texts[pool_id] = _VersionTexts(version, revision)
+        return texts
+
+    def _place(self, texts: _VersionTexts, pool_id: str, shown: ShownLink) -> _PlacedText:
+        """Write a link at its position; keep the text while there are not too many."""
+        link_id, position = shown.link_id, shown.position
+        link = texts.links.get(link_id)
+        if link is None:
+            link = texts.links[link_id] = self._describe(self._service.link(pool_id, link_id))
+        tail = f"{position}~{link_id}"
+        text = _PlacedText(
+            f"{link.start}{position}{link.middle}",
+            f"{tail}.",
+            tail.encode(),
+            f'","propensity":{self._number(shown.propensity)}{link.end}',
+            shown,
+        )
+        if len(texts.placed) < _MAX_PLACED:
+            texts.placed[id(shown)] = text
+        return text
+
+    def _describe(self, link: LinkRecord) -> _LinkText:
+        return _LinkText(
+            f'{{"link_id":"{link.link_id}","position":',
+            f',"url":{_text(link.url)},"click_url":{self._click_url}',
+            f',"title":{_text(link.title)}}}',
+        )
+
+    def _number(self, number: float) -> str:
+        """Return the shortest text of a number; few differ between two published versions."""
+        text = self._numbers.get(number)
+        if text is None:
+            if len(self._numbers) >= _MAX_NUMBERS:
+                self._numbers.clear()
+            text = self._numbers[number] = repr(float(number))
+        return text
+
+    def _rfc3339(self, us: int) -> str:
+        second, fraction = divmod(us, 1_000_000)
+        if second != self._second:
+            self._second = second
+            self._second_text = f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"
+        return f"{self._second_text}.{fraction:06d}Z"
+
+
+def _text(value: str) -> str:
+    return msgspec.json.encode(value).decode()

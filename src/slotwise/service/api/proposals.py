@@ -1,0 +1,143 @@
+"""What the script on a page asks for: itself, a page that may be seen, and that it was seen."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from slotwise.service.api.bodies import DecideAnswer, Slots
+from slotwise.service.api.context import ServiceContext
+from slotwise.service.api.destinations import destination_host
+from slotwise.service.http.crawlers import why_no_click
+from slotwise.service.http.exchange import Answer, Request
+from slotwise.service.http.operations import Operation
+from slotwise.service.http.problems import RequestProblem
+from slotwise.service.http.static_files import answer_asset, load_asset
+from slotwise.service.records import DAY_US, DecisionRecord
+
+__all__ = ["OPERATIONS"]
+
+_ANYWHERE = (
+    (b"cache-control", b"public, max-age=3600"),
+    (b"cross-origin-resource-policy", b"cross-origin"),
+)
+
+
+class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long the list is; the pool's slots by default."""
+
+    slots: Slots | None = None
+
+
+class PageAnswer(DecideAnswer, frozen=True):
+    """A page that becomes a view when its `view_url` is called."""
+
+    view_url: Annotated[str, Meta(description="POST it once the page was seen")]
+
+
+async def script(_context: ServiceContext, request: Request) -> Answer:
+    """Answer the script."""
+    return answer_asset(load_asset("slotwise.service.api", "slotwise.js"), request, _ANYWHERE)
+
+
+async def allow_page(context: ServiceContext, request: Request) -> Answer:
+    """Tell a browser whether a page of this origin may ask."""
+    headers = (
+        *_allowed_origin(context, request),
+        (b"access-control-allow-methods", b"POST"),
+        (b"access-control-allow-headers", b"authorization"),
+        (b"access-control-max-age", b"7200"),
+    )
+    return Answer(b"", 204, b"", headers)
+
+
+async def propose_page(context: ServiceContext, request: Request) -> Answer:
+    """Choose a page from memory; nothing is stored until it was seen."""
+    proposed = context.service.propose(
+        request.path_values["pool_id"], context.clock_us(), slots=request.query.slots
+    )
+    token = context.signer.seal(msgspec.msgpack.encode(proposed))
+    view_url = msgspec.json.encode(f"{context.public_base}/v/{token}")
+    page = context.page_writer.write(proposed)
+    body = page[:-1] + b',"view_url":' + view_url + b"}"
+    return Answer(body, headers=_allowed_origin(context, request))
+
+
+async def record_view(context: ServiceContext, request: Request) -> Answer:
+    """Make a view of a page that was seen; called again, it stays one view."""
+    payload = context.signer.unseal(request.path_values["token"])
+    if payload is None:
+        raise RequestProblem("unknown-token", "the signature does not fit")
+    seen = msgspec.msgpack.decode(payload, type=DecisionRecord)
+    headers = {
+        name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers.items()
+    }
+    now_us = context.clock_us()
+    if now_us - seen.issued_us < DAY_US and not why_no_click("POST", headers):
+        context.service.record_view(seen, now_us)
+        if context.settings.durability == "strict":
+            await asyncio.wrap_future(context.service.flush())
+        kind = "fallback" if seen.fallback else "holdout" if seen.holdout else "policy"
+        context.metrics.decisions[seen.pool_id, kind] += 1
+    return Answer(b"", 204, b"", ((b"cache-control", b"no-store"),))
+
+
+def _allowed_origin(context: ServiceContext, request: Request) -> tuple[tuple[bytes, bytes], ...]:
+    """Return the headers that let a page read the answer, for pages on the pool's own hosts."""
+    vary = (b"vary", b"origin")
+    pool = context.service.pool(request.path_values["pool_id"])
+    origin = request.headers.get(b"origin", b"")
+    if destination_host(origin.decode("latin-1")) not in pool.allowed_hosts:
+        return (vary,)
+    return (vary, (b"access-control-allow-origin", origin))
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/slotwise.js",
+        name="snippet",
+        summary="Load the script that fills lists on a page",
+        handler=script,
+        scope=None,
+        content_types=("text/javascript",),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/pools/{pool_id}/page",
+        name="propose_page",
+        summary="Choose a page that becomes a view once it was seen",
+        handler=propose_page,
+        scope="decide",
+        meter="decide",
+        query=PageQuery,
+        answer=PageAnswer,
+        problems=("unknown-pool",),
+    ),
+    Operation(
+        method="OPTIONS",
+        path="/v1/pools/{pool_id}/page",
+        name="allow_page",
+        summary="Ask whether a page of this origin may ask for links",
+        handler=allow_page,
+        scope=None,
+        status=204,
+        content_types=(),
+        problems=("unknown-pool",),
+    ),
+    Operation(
+        method="POST",
+        path="/v/{token}",
+        name="record_view",
+        summary="Make a view of a page that was seen",
+        handler=record_view,
+        scope=None,
+        meter="clicks",
+        status=204,
+        content_types=(),
+        problems=("unknown-token",),
+    ),
+)

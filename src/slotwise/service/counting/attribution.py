@@ -1,0 +1,294 @@
+"""What counts: a pure function of stored events and a clock.
+
+    click       counts when received by `click_closes_us`
+    conversion  counts when received by `revenue_until_us` and its link's click counts
+    adjustment  counts when received by `revenue_until_us` and its conversion counts
+
+    revenue of a view = clip(sum of conversions - sum of adjustments, 0, max_revenue)
+
+A view is settled for clicks when its click window has closed and for revenue when both have:
+by age alone, never by what happened, since closing unclicked views first would bias revenue
+down. Only the server's time of receipt is looked at; a sender's clock is an annotation.
+
+Revenue whose click never counted is not learned: a link cannot bring revenue on a page view
+that brought no click (`revenue <= click` at every level is what the policies build on).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import msgspec
+
+from slotwise.service.counting.views import (
+    StoredAdjustment,
+    StoredClick,
+    StoredConversion,
+    View,
+)
+from slotwise.service.records import (
+    DAY_US,
+    AdjustmentEvent,
+    ClickEvent,
+    ConversionEvent,
+    DecisionRecord,
+    Event,
+    Outcome,
+    OutcomeName,
+)
+
+__all__ = [
+    "ID_RULE",
+    "MAX_AMOUNT_MICROS",
+    "Attribution",
+    "attribute",
+    "check_event",
+    "conflict_between",
+    "is_id",
+    "judge_adjustment",
+    "judge_click",
+    "judge_conversion",
+    "parse_event",
+]
+
+MAX_AMOUNT_MICROS = 10_000_000_000_000
+"""Ten million units of a currency: sums over a million such views still fit 64 bits."""
+
+ID_RULE = "1 to 64 characters of A-Z a-z 0-9 . _ : -"
+_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_CURRENCY = re.compile(r"[A-Z]{3}")
+_MAX_CLIENT_TIME = 64
+
+ACCEPTED = Outcome(outcome="accepted")
+DUPLICATE = Outcome(outcome="duplicate")
+LATE = Outcome(outcome="late", reason="window-closed", detail="received after its window closed")
+QUARANTINED = Outcome(
+    outcome="quarantined",
+    reason="unknown-decision",
+    detail="no such decision yet; counted if it turns up within a day",
+)
+QUARANTINED_ADJUSTMENT = Outcome(
+    outcome="quarantined",
+    reason="unknown-conversion",
+    detail="no such conversion yet; counted if it turns up within a day",
+)
+EXPIRED = Outcome(
+    outcome="quarantined",
+    reason="decision-too-late",
+    detail="the decision turned up more than a day later",
+)
+
+
+class Attribution(msgspec.Struct, frozen=True, kw_only=True):
+    """What counts of one view, as far as it is known at a time."""
+
+    clicks_settled: bool
+    revenue_settled: bool
+    clicked: frozenset[str]
+    """Links with a click that counts (final once settled)."""
+    revenue_micros: dict[str, int]
+    """Revenue that counts, for links in `clicked` (final once settled)."""
+    unclicked_revenue_micros: dict[str, int]
+    """Revenue in time for links without a click that counts: reported, not learned."""
+    late_clicks: frozenset[str]
+    late_revenue_micros: dict[str, int]
+    """Late conversions less late adjustments, not clipped: reported, not learned."""
+
+
+_IDS: dict[type[Event], tuple[str, ...]] = {
+    ClickEvent: ("decision_id", "link_id"),
+    ConversionEvent: ("decision_id", "link_id", "conversion_id"),
+    AdjustmentEvent: ("conversion_id", "adjustment_id"),
+}
+
+
+def is_id(value: str) -> bool:
+    """Say whether a text may be the id of a pool, link, decision, conversion or adjustment."""
+    return _ID.fullmatch(value) is not None
+
+
+def rejected(field: str, reason: str, rule: str, value: object) -> Outcome:
+    """Build the outcome of an event that breaks a rule."""
+    detail = f"`{field}` must be {rule}, got {value!r}"
+    return Outcome(outcome="rejected", reason=reason, detail=detail[:500], field=field)
+
+
+def parse_event(item: object) -> Event | Outcome:
+    """Turn one decoded JSON item into an event, or into the outcome that rejects it.
+
+    Unknown fields are ignored; `invalid` can only be set by the server itself.
+
+    >>> parse_event({"type": "click", "decision_id": "d1", "link_id": "l1"}).link_id
+    'l1'
+    >>> parse_event({"type": "click", "decision_id": "d1"}).detail
+    'Object missing required field `link_id`'
+    """
+    try:
+        event: Event = msgspec.convert(item, Event)
+    except msgspec.ValidationError as error:
+        detail = str(error)
+        field = re.search(r"`\$\.?([A-Za-z_]*)`$", detail) or re.search(r"field `(\w+)`", detail)
+        name = field.group(1) if field else ""
+        return Outcome(outcome="rejected", reason="invalid-event", detail=detail[:500], field=name)
+    if isinstance(event, ClickEvent) and event.invalid:
+        return rejected("invalid", "invalid-event", "left to the server", event.invalid)
+    return check_event(event) or event
+
+
+def check_event(event: Event) -> Outcome | None:
+    """Return the outcome that rejects an event whatever its decision, or None."""
+    for name in _IDS[type(event)]:
+        value = getattr(event, name)
+        if _ID.fullmatch(value) is None:
+            return rejected(name, "invalid-id", ID_RULE, value)
+    if event.client_time is not None and len(event.client_time) > _MAX_CLIENT_TIME:
+        rule = f"at most {_MAX_CLIENT_TIME} characters"
+        return rejected("client_time", "invalid-event", rule, event.client_time[:80])
+    if isinstance(event, ClickEvent):
+        return None
+    if not _CURRENCY.fullmatch(event.currency):
+        rule = "three capital letters (ISO 4217)"
+        return rejected("currency", "wrong-currency", rule, event.currency)
+    name, amount = _amount(event)
+    if isinstance(amount, bool) or not isinstance(amount, int):
+        return rejected(name, "not-an-amount", "a whole number of micro-units", amount)
+    if amount < 0:
+        return rejected(name, "negative-amount", "at least 0", amount)
+    if amount > MAX_AMOUNT_MICROS:
+        return rejected(name, "amount-too-large", f"at most {MAX_AMOUNT_MICROS}", amount)
+    return None
+
+
+def judge_click(decision: DecisionRecord, click: StoredClick) -> Outcome:
+    """Say what becomes of a click on a page of this decision."""
+    refusal = _link_not_shown(decision, click.event.link_id)
+    if refusal is not None:
+        return refusal
+    if click.event.invalid:
+        return Outcome(
+            outcome="rejected", reason=click.event.invalid, detail="not a visitor's click"
+        )
+    return _judge_time(decision, click.received_us, decision.click_closes_us)
+
+
+def judge_conversion(decision: DecisionRecord, conversion: StoredConversion) -> Outcome:
+    """Say what becomes of a conversion of this decision."""
+    event = conversion.event
+    refusal = _link_not_shown(decision, event.link_id) or _wrong_amount(decision, event)
+    if refusal is not None:
+        return refusal
+    return _judge_time(decision, conversion.received_us, decision.revenue_until_us)
+
+
+def judge_adjustment(
+    decision: DecisionRecord, conversion: StoredConversion, adjustment: StoredAdjustment
+) -> Outcome:
+    """Say what becomes of an adjustment of this conversion: it follows its conversion."""
+    refusal = _wrong_amount(decision, adjustment.event)
+    if refusal is not None:
+        return refusal
+    if conversion.received_us - adjustment.received_us > DAY_US:
+        return EXPIRED
+    verdict = judge_conversion(decision, conversion)
+    if verdict.outcome == "rejected":
+        return Outcome(
+            outcome="rejected",
+            reason="conversion-rejected",
+            detail=f"its conversion is rejected: {verdict.detail}",
+            field="conversion_id",
+        )
+    if verdict.outcome != "accepted":
+        return verdict
+    return _judge_time(decision, adjustment.received_us, decision.revenue_until_us)
+
+
+def conflict_between(first: Event, second: Event) -> Outcome | None:
+    """Return None when both say the same, else the outcome that rejects the second."""
+    for name in ("decision_id", "link_id", "conversion_id", *_AMOUNTS, "currency"):
+        kept, sent = getattr(first, name, None), getattr(second, name, None)
+        if kept != sent:
+            detail = f"`{name}` was {kept!r} when this id was first received, now {sent!r}"
+            return Outcome(outcome="rejected", reason="conflict", detail=detail, field=name)
+    return None
+
+
+def attribute(view: View, now_us: int) -> Attribution:
+    """Say what counts of a view, looking only at what was received by `now_us`."""
+    decision = view.decision
+    clicks: dict[OutcomeName, set[str]] = {name: set() for name in get_args(OutcomeName)}
+    for click in view.clicks:
+        if click.received_us <= now_us:
+            clicks[judge_click(decision, click).outcome].add(click.event.link_id)
+    in_time: dict[str, int] = {}
+    late: dict[str, int] = {}
+    conversions = {}
+    for conversion in view.conversions:
+        if conversion.received_us <= now_us:
+            conversions[conversion.event.conversion_id] = conversion
+            verdict = judge_conversion(decision, conversion)
+            _add(verdict, in_time, late, conversion.event.link_id, conversion.event.revenue_micros)
+    for adjustment in view.adjustments:
+        refunded = conversions.get(adjustment.event.conversion_id)
+        if refunded is not None and adjustment.received_us <= now_us:
+            verdict = judge_adjustment(decision, refunded, adjustment)
+            link_id = refunded.event.link_id
+            _add(verdict, in_time, late, link_id, -adjustment.event.refund_micros)
+    clicked = frozenset(clicks["accepted"])
+    revenue = {
+        link_id: min(max(amount, 0), decision.max_revenue_micros)
+        for link_id, amount in in_time.items()
+        if link_id in clicked
+    }
+    return Attribution(
+        clicks_settled=now_us > decision.click_closes_us,
+        revenue_settled=now_us > decision.revenue_closes_us,
+        clicked=clicked,
+        revenue_micros=revenue,
+        unclicked_revenue_micros={k: v for k, v in in_time.items() if k not in clicked},
+        late_clicks=frozenset(clicks["late"]),
+        late_revenue_micros=late,
+    )
+
+
+_AMOUNTS = ("revenue_micros", "refund_micros")
+
+
+def _amount(event: ConversionEvent | AdjustmentEvent) -> tuple[str, int]:
+    if isinstance(event, ConversionEvent):
+        return "revenue_micros", event.revenue_micros
+    return "refund_micros", event.refund_micros
+
+
+def _add(
+    verdict: Outcome, in_time: dict[str, int], late: dict[str, int], link_id: str, amount: int
+) -> None:
+    sums = {"accepted": in_time, "late": late}.get(verdict.outcome)
+    if sums is not None:
+        sums[link_id] = sums.get(link_id, 0) + amount
+
+
+def _judge_time(decision: DecisionRecord, received_us: int, until_us: int) -> Outcome:
+    if decision.stored_us - received_us > DAY_US:
+        return EXPIRED
+    return ACCEPTED if received_us <= until_us else LATE
+
+
+def _link_not_shown(decision: DecisionRecord, link_id: str) -> Outcome | None:
+    for shown in decision.shown:
+        if shown.link_id == link_id:
+            return None
+    return rejected("link_id", "link-not-shown", "a link that the decision showed", link_id)
+
+
+def _wrong_amount(
+    decision: DecisionRecord, event: ConversionEvent | AdjustmentEvent
+) -> Outcome | None:
+    if event.currency != decision.currency:
+        rule = f"the currency of the pool ({decision.currency})"
+        return rejected("currency", "wrong-currency", rule, event.currency)
+    name, amount = _amount(event)
+    if amount > decision.max_revenue_micros:
+        rule = f"at most the pool's max_revenue ({decision.max_revenue_micros})"
+        return rejected(name, "amount-too-large", rule, amount)
+    return None

@@ -1,0 +1,162 @@
+"""From attributed views to counters: sums of integers, so order and grouping cannot matter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from slotwise.service.counting.attribution import attribute
+from slotwise.service.counting.views import (
+    CLICKS,
+    Counters,
+    Group,
+    Level,
+    LinkCounters,
+    PageCounters,
+    View,
+)
+
+__all__ = [
+    "SHARE_UNIT",
+    "add_counters",
+    "count_late",
+    "count_settled",
+    "group_of",
+    "subtract_counters",
+]
+
+SHARE_UNIT = 10_000
+"""Page revenue enters its square as a whole number of 1/10,000 of `max_revenue_micros`."""
+
+
+def group_of(view: View) -> Group:
+    """Return the group a view is counted in."""
+    return "holdout" if view.decision.holdout else "policy"
+
+
+def count_settled(
+    views: Iterable[View], level: Level, counted_from_us: Mapping[str, int]
+) -> Counters:
+    """Sum up views that are settled at this level.
+
+    `counted_from_us` has, for links whose statistics were reset, the time before which views
+    no longer count. Pages are not reset.
+    """
+    n_views: dict[Group, Counter[str]] = {"policy": Counter(), "holdout": Counter()}
+    sums: Counter[tuple[Group, str]] = Counter()
+    pages: dict[Group, PageCounters] = {}
+    n_empty: Counter[Group] = Counter()
+    for view in views:
+        decision, group = view.decision, group_of(view)
+        link_ids = [shown.link_id for shown in decision.shown]
+        if counted_from_us:
+            issued_us = decision.issued_us
+            link_ids = [item for item in link_ids if issued_us >= counted_from_us.get(item, 0)]
+        n_views[group].update(link_ids)
+        if not view.clicks:  # most pages: nothing can have counted
+            n_empty[group] += 1
+            continue
+        counted = _outcomes(view, level)
+        for link_id in link_ids:
+            if link_id in counted:
+                sums[group, link_id] += counted[link_id]
+        page = _page_increment(1, sum(counted.values()), level, decision.max_revenue_micros)
+        pages[group] = _sum_pages(pages.get(group, PageCounters()), page)
+    for group, n_pages in n_empty.items():
+        page = _page_increment(n_pages, 0, level, 1)
+        pages[group] = _sum_pages(pages.get(group, PageCounters()), page)
+    links = {
+        (group, link_id): _link_increment(n_shown, sums[group, link_id], level)
+        for group, counts in n_views.items()
+        for link_id, n_shown in counts.items()
+    }
+    return Counters(links=links, pages=pages)
+
+
+def count_late(views: Iterable[View], counted_from_us: Mapping[str, int]) -> Counters:
+    """Sum up what came after its window, over everything received so far."""
+    links: dict[tuple[Group, str], LinkCounters] = {}
+    for view in views:
+        if not view.clicks and not view.conversions:
+            continue
+        late = attribute(view, _FOREVER)
+        for shown in view.decision.shown:
+            link_id = shown.link_id
+            if view.decision.issued_us < counted_from_us.get(link_id, 0):
+                continue
+            increment = LinkCounters(
+                late_clicks=int(link_id in late.late_clicks),
+                late_revenue_micros=late.late_revenue_micros.get(link_id, 0),
+            )
+            if increment != LinkCounters():
+                key = (group_of(view), link_id)
+                links[key] = _sum_links(links.get(key, LinkCounters()), increment)
+    return Counters(links=links)
+
+
+def add_counters(first: Counters, second: Counters) -> Counters:
+    """Return the sum of two sets of counters."""
+    return _combine(first, second, 1)
+
+
+def subtract_counters(first: Counters, second: Counters) -> Counters:
+    """Return the first set of counters less the second."""
+    return _combine(first, second, -1)
+
+
+_FOREVER = 2**63 - 1
+
+
+def _outcomes(view: View, level: Level) -> Mapping[str, int]:
+    """Return the outcome of the level for each link that has one, when its windows close."""
+    if level == CLICKS:
+        return dict.fromkeys(attribute(view, view.decision.click_closes_us).clicked, 1)
+    return attribute(view, view.decision.revenue_closes_us).revenue_micros
+
+
+def _link_increment(n_views: int, total: int, level: Level) -> LinkCounters:
+    if level == CLICKS:
+        return LinkCounters(click_views=n_views, clicks=total)
+    return LinkCounters(revenue_views=n_views, revenue_micros=total)
+
+
+def _page_increment(
+    n_pages: int, total: int, level: Level, max_revenue_micros: int
+) -> PageCounters:
+    """Count pages, at most one of which has an outcome."""
+    if level == CLICKS:
+        return PageCounters(click_views=n_pages, clicks=total, clicks_squared=total * total)
+    share = (total * SHARE_UNIT + max_revenue_micros // 2) // max_revenue_micros
+    return PageCounters(revenue_views=n_pages, revenue_micros=total, revenue_squared=share * share)
+
+
+def _combine(first: Counters, second: Counters, sign: int) -> Counters:
+    links = dict(first.links)
+    for key, increment in second.links.items():
+        links[key] = _sum_links(links.get(key, LinkCounters()), increment, sign)
+    pages = dict(first.pages)
+    for group, page in second.pages.items():
+        pages[group] = _sum_pages(pages.get(group, PageCounters()), page, sign)
+    return Counters(links=links, pages=pages)
+
+
+def _sum_links(first: LinkCounters, second: LinkCounters, sign: int = 1) -> LinkCounters:
+    return LinkCounters(
+        click_views=first.click_views + sign * second.click_views,
+        clicks=first.clicks + sign * second.clicks,
+        revenue_views=first.revenue_views + sign * second.revenue_views,
+        revenue_micros=first.revenue_micros + sign * second.revenue_micros,
+        late_clicks=first.late_clicks + sign * second.late_clicks,
+        late_revenue_micros=first.late_revenue_micros + sign * second.late_revenue_micros,
+    )
+
+
+def _sum_pages(first: PageCounters, second: PageCounters, sign: int = 1) -> PageCounters:
+    return PageCounters(
+        click_views=first.click_views + sign * second.click_views,
+        clicks=first.clicks + sign * second.clicks,
+        clicks_squared=first.clicks_squared + sign * second.clicks_squared,
+        revenue_views=first.revenue_views + sign * second.revenue_views,
+        revenue_micros=first.revenue_micros + sign * second.revenue_micros,
+        revenue_squared=first.revenue_squared + sign * second.revenue_squared,
+    )

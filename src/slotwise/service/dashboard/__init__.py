@@ -1,1 +1,0 @@
-"""The page at `/`: how a pool is doing, in plain words and money."""

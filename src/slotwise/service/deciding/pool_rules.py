@@ -1,0 +1,82 @@
+"""What a pool and its links must be: checked once, when they are put."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from slotwise.errors import InvalidInput, SlotwiseError
+from slotwise.service.counting.attribution import ID_RULE, MAX_AMOUNT_MICROS, is_id
+from slotwise.service.learning.policy_run import policy_of, problem_of
+from slotwise.service.records import LinkRecord, PoolSettings
+
+__all__ = ["MAX_SLOTS", "check_link", "check_pool"]
+
+MAX_SLOTS = 1_000
+MAX_WINDOW_S = 400 * 86_400
+_CURRENCY = re.compile(r"[A-Z]{3}")
+
+
+def check_pool(pool: PoolSettings, n_active_links: int) -> None:
+    """Raise `InvalidInput` for the first rule that a pool breaks."""
+    _check_id("pool_id", pool.pool_id)
+    _check_range("slots", pool.slots, 1, MAX_SLOTS)
+    if not math.isfinite(pool.click_floor) or not 0 <= pool.click_floor < pool.slots:
+        rule = f"at least 0 and below slots ({pool.slots})"
+        raise InvalidInput.of("click_floor", rule, pool.click_floor)
+    _check_range("max_revenue_micros", pool.max_revenue_micros, 1, MAX_AMOUNT_MICROS)
+    if not _CURRENCY.fullmatch(pool.currency):
+        raise InvalidInput.of("currency", "three capital letters (ISO 4217)", pool.currency)
+    _check_range("click_window_s", pool.click_window_s, 1, MAX_WINDOW_S)
+    _check_range("revenue_window_s", pool.revenue_window_s, 1, MAX_WINDOW_S)
+    if not 0 <= pool.holdout <= 1:
+        raise InvalidInput.of("holdout", "a share from 0 to 1", pool.holdout)
+    for link_id in pool.fallback_order:
+        _check_id("fallback_order", link_id)
+    _check_pins(pool)
+    _check_policy(pool, n_active_links)
+
+
+def check_link(link: LinkRecord) -> None:
+    """Raise `InvalidInput` for the first rule that a link breaks."""
+    _check_id("link_id", link.link_id)
+    if not link.url:
+        raise InvalidInput.of("url", "an address", link.url)
+
+
+def _check_pins(pool: PoolSettings) -> None:
+    positions, link_ids = set(), set()
+    for pin in pool.pins:
+        _check_id("pins", pin.link_id)
+        _check_range("pins", pin.position, 1, pool.slots)
+        if pin.position in positions:
+            raise InvalidInput.of("pins", "one link for each position", pin.position)
+        if pin.link_id in link_ids:
+            raise InvalidInput.of("pins", "different links", pin.link_id)
+        positions.add(pin.position)
+        link_ids.add(pin.link_id)
+
+
+def _check_policy(pool: PoolSettings, n_active_links: int) -> None:
+    """Start the policy once: whatever it needs to know, it must know now."""
+    # A mix that is given link by link says itself how many links there will be.
+    given = pool.policy_settings.get("probabilities", ())
+    n_links = n_active_links or (len(given) if isinstance(given, list | tuple) else 0)
+    problem = problem_of(max(n_links, 1) if n_links else pool.slots + 1, pool.slots, 0.0)
+    try:
+        policy_of(pool).start(problem)
+    except SlotwiseError as error:
+        raise InvalidInput(f"policy {pool.policy}: {error}") from error
+    except (TypeError, ValueError, ArithmeticError) as error:
+        rule = f"settings that {pool.policy} can use ({error})"
+        raise InvalidInput.of("policy_settings", rule, pool.policy_settings) from error
+
+
+def _check_id(name: str, value: str) -> None:
+    if not is_id(value):
+        raise InvalidInput.of(name, ID_RULE, value)
+
+
+def _check_range(name: str, value: int, lowest: int, highest: int) -> None:
+    if not lowest <= value <= highest:
+        raise InvalidInput.of(name, f"from {lowest} to {highest}", value)

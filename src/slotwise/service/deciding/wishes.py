@@ -1,0 +1,53 @@
+"""What a caller wants of its page: checked against the pool, and written down canonically."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from slotwise.errors import InvalidInput
+from slotwise.service.deciding.pool_rules import MAX_SLOTS
+from slotwise.service.deciding.pool_runtime import PoolRuntime
+from slotwise.service.deciding.snapshot import Wish
+from slotwise.service.errors import UnknownLink
+from slotwise.service.records import Pin
+
+__all__ = ["canonical_wish", "checked_wish"]
+
+
+def checked_wish(
+    runtime: PoolRuntime, exclude: Sequence[str], pin: Sequence[Pin], slots: int | None
+) -> Wish:
+    """Return the wish, or raise what is wrong with it; unknown links to exclude are ignored."""
+    if slots is not None and not 1 <= slots <= MAX_SLOTS:
+        raise InvalidInput.of("slots", f"from 1 to {MAX_SLOTS}", slots)
+    n_slots = runtime.pool.slots if slots is None else slots
+    pinned: dict[int, str] = {}
+    for item in pin:
+        link = runtime.links.get(item.link_id)
+        if link is None or link.retired:
+            raise UnknownLink(f"pool {runtime.pool.pool_id!r} shows no link {item.link_id!r}")
+        if not 1 <= item.position <= n_slots:
+            raise InvalidInput.of("position", f"from 1 to the slots ({n_slots})", item.position)
+        if item.position in pinned:
+            raise InvalidInput.of("position", "pinned once", item.position)
+        if item.link_id in pinned.values():
+            raise InvalidInput.of("pin", "different links", item.link_id)
+        if item.link_id in exclude:
+            raise InvalidInput.of("pin", "links that are not excluded", item.link_id)
+        pinned[item.position] = item.link_id
+    known = frozenset(link_id for link_id in exclude if link_id in runtime.links)
+    return Wish(exclude=known, pinned=tuple(sorted(pinned.items())), slots=slots)
+
+
+def canonical_wish(exclude: Sequence[str], pin: Sequence[Pin], slots: int | None) -> str:
+    """Return the wish as JSON that is the same for the same wish."""
+    asked: dict[str, object] = {}
+    if exclude:
+        asked["exclude"] = sorted(set(exclude))
+    if pin:
+        asked["pin"] = sorted((item.position, item.link_id) for item in pin)
+    if slots is not None:
+        asked["slots"] = slots
+    return msgspec.json.encode(asked).decode()

@@ -1,0 +1,121 @@
+"""A small shop that uses the script for real: its pages, its products and its till."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from slotwise.service.api.context import ServiceContext
+from slotwise.service.http.exchange import Answer, Request
+from slotwise.service.http.operations import Handler, Operation
+from slotwise.service.http.problems import RequestProblem
+from slotwise.service.http.static_files import Asset, answer_asset, load_asset
+from slotwise.service.records import ConversionEvent
+
+__all__ = ["PRODUCTS", "SHOP_POOL", "Product", "shop_operations"]
+
+SHOP_POOL = "shop"
+PACKAGE = "slotwise.service.demo"
+
+
+class Product(NamedTuple):
+    """Something the shop sells."""
+
+    title: str
+    price_micros: int
+
+    @property
+    def title_and_price(self) -> str:
+        """What a link to it says."""
+        return f"{self.title}, {self.price_micros // 1_000_000} €"
+
+
+PRODUCTS = {
+    "kettle": Product("Copper kettle", 39_000_000),
+    "teapot": Product("Teapot for two", 24_000_000),
+    "cups": Product("Six plain cups", 18_000_000),
+    "tray": Product("Oak tray", 29_000_000),
+    "strainer": Product("Tea strainer", 6_000_000),
+    "assam": Product("Assam, 250 g", 9_000_000),
+    "sencha": Product("Sencha, 100 g", 12_000_000),
+    "honey": Product("Linden honey", 8_000_000),
+}
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_GUARDED = ((b"content-security-policy", _POLICY), (b"cache-control", b"no-cache"))
+_FILES = ("shop.css", "shop.js")
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the till is told: an order, and the shown link that led to it."""
+
+    order_id: Annotated[str, Meta(pattern="^[A-Za-z0-9-]{1,64}$")]
+    decision_id: Annotated[str, Meta(pattern="^[A-Za-z0-9._:-]{1,64}$")]
+    product: str
+
+
+def shop_operations(decide_key: str) -> tuple[Operation, ...]:
+    """Return the shop's addresses; `decide_key` stands on its page for all to read."""
+
+    async def page(_context: ServiceContext, request: Request) -> Answer:
+        return _filled("shop.html", request, KEY=decide_key, POOL=SHOP_POOL)
+
+    async def product(_context: ServiceContext, request: Request) -> Answer:
+        name = request.path_values["product"]
+        if name not in PRODUCTS:
+            raise RequestProblem("unknown-route", "the shop has no such product")
+        found = PRODUCTS[name]
+        price = f"{found.price_micros / 1e6:.2f}"
+        return _filled("product.html", request, PRODUCT=name, TITLE=found.title, PRICE=price)
+
+    async def file(_context: ServiceContext, request: Request) -> Answer:
+        name = request.path_values["name"]
+        if name not in _FILES:
+            raise RequestProblem("unknown-route", "the shop has no such file")
+        return answer_asset(load_asset(PACKAGE, name), request)
+
+    async def order(context: ServiceContext, request: Request) -> Answer:
+        """Take an order; a shop's own server would report it with a track key."""
+        bought: Order = request.body
+        if bought.product not in PRODUCTS:
+            raise RequestProblem("unknown-route", "the shop has no such product")
+        sale = ConversionEvent(
+            conversion_id=bought.order_id,
+            decision_id=bought.decision_id,
+            link_id=bought.product,
+            revenue_micros=PRODUCTS[bought.product].price_micros,
+            currency="EUR",
+        )
+        context.service.submit_events([sale], context.clock_us())
+        return Answer(b"{}")
+
+    def operation(method: str, path: str, name: str, handler: Handler, body: object) -> Operation:
+        return Operation(
+            method=method,
+            path=path,
+            name=name,
+            summary="The demo shop",
+            handler=handler,
+            scope=None,
+            body=body,
+        )
+
+    return (
+        operation("GET", "/shop", "shop", page, None),
+        operation("GET", "/shop/products/{product}", "shop_product", product, None),
+        operation("GET", "/shop/files/{name}", "shop_file", file, None),
+        operation("POST", "/shop/orders", "shop_order", order, Order),
+    )
+
+
+def _filled(name: str, request: Request, **values: str) -> Answer:
+    """Answer a page of the shop; the values are the shop's own, nobody else's."""
+    page = load_asset(PACKAGE, name)
+    content = page.content
+    for mark, value in values.items():
+        content = content.replace(b"{%s}" % mark.encode(), value.encode())
+    return answer_asset(Asset(content, page.content_type), request, _GUARDED)

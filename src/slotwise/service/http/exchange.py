@@ -1,0 +1,84 @@
+"""One request and its answer, as a route's function sees them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
+
+import msgspec
+
+from slotwise.service.http.problems import RequestProblem
+from slotwise.service.records import KeyRecord
+
+__all__ = ["Answer", "Message", "Receive", "Request", "Send", "StreamAnswer", "read_body"]
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Request(msgspec.Struct):
+    """What a caller sent, checked as far as the route's declaration says."""
+
+    method: str
+    headers: Mapping[bytes, bytes]
+    path_values: Mapping[str, str]
+    request_id: str
+    client: str
+    """Network address of the caller; shorten it before it is written anywhere."""
+    key: KeyRecord | None = None
+    body: Any = None
+    """An instance of the operation's body type."""
+    query: Any = None
+    """An instance of the operation's query type."""
+
+    def caller(self) -> str:
+        """Who changes things by this request: the id of the key."""
+        return self.key.key_id if self.key else ""
+
+
+class Answer(msgspec.Struct):
+    """An answer that is whole already."""
+
+    body: bytes
+    status: int = 200
+    content_type: bytes = b"application/json"
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class StreamAnswer(msgspec.Struct):
+    """An answer of any length, made while it is sent."""
+
+    chunks: AsyncIterator[bytes]
+    content_type: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+async def read_body(headers: Mapping[bytes, bytes], receive: Receive, max_bytes: int) -> bytes:
+    """Return the whole body; never holds more than `max_bytes` of it."""
+    announced = headers.get(b"content-length", b"0")
+    if announced == b"0" and b"transfer-encoding" not in headers:
+        return b""
+    if announced.isdigit() and int(announced) > max_bytes:
+        raise _too_large(max_bytes)
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
+        return body
+    parts = [body]
+    size = len(body)
+    while message.get("more_body"):
+        message = await receive()
+        part = message.get("body", b"")
+        size += len(part)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _too_large(max_bytes: int) -> RequestProblem:
+    detail = f"`body` must be at most {max_bytes} bytes; send it in several calls"
+    return RequestProblem("body-too-large", detail)

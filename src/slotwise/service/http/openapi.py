@@ -1,0 +1,193 @@
+"""The OpenAPI 3.1 description, generated from the operations and their types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from slotwise.service.api.bodies import BatchBody, EventBody
+from slotwise.service.http.operations import Operation
+from slotwise.service.http.problems import PROBLEMS, ProblemAnswer
+from slotwise.service.http.router import ID_PATTERN
+from slotwise.version import __version__
+
+__all__ = ["openapi_document"]
+
+_REFERENCE = "#/components/schemas/{name}"
+_PATH_VALUE = re.compile(r"\{(\w+)\}")
+_TOKEN = {"type": "string", "minLength": 1, "maxLength": 4096, "pattern": "^[^/]+$"}
+
+
+def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
+    """Return the whole description."""
+    operations = list(operations)
+    types = [ProblemAnswer, EventBody]
+    for operation in operations:
+        types += [one for one in (operation.body, operation.answer) if one not in (None, dict)]
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
+    schema_of = {str(one): schema for one, schema in zip(types, schemas, strict=True)}
+    # An item of a batch is judged by itself, so the decoder takes it raw; it is an event.
+    components[BatchBody.__name__]["properties"]["events"]["items"] = schema_of[str(EventBody)]
+
+    components[ProblemAnswer.__name__]["properties"]["type"] = {"enum": list(PROBLEMS)}
+
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        described = _operation(operation, schema_of)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described
+    document = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "slotwise",
+            "version": __version__,
+            "summary": "Which links go on a page: most revenue under a click floor",
+            "license": {"name": "BSD-3-Clause", "identifier": "BSD-3-Clause"},
+        },
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "key": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A key with the scope that the operation names",
+                }
+            },
+        },
+    }
+    portable: dict[str, Any] = _portable(msgspec.to_builtins(document))
+    return portable
+
+
+def _operation(operation: Operation, schema_of: Mapping[str, Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {"operationId": operation.name, "summary": operation.summary}
+    if operation.scope:
+        described["security"] = [{"key": []}]
+        described["description"] = f"Needs a key with scope `{operation.scope}`."
+        if operation.open_on_loopback:
+            described["security"].append({})
+            described["description"] += " On the machine itself it needs none."
+    if parameters := [*_path_parameters(operation), *_query_parameters(operation)]:
+        described["parameters"] = parameters
+    if operation.body is not None:
+        content = {"schema": schema_of[str(operation.body)]}
+        if operation.example is not None:
+            content["example"] = operation.example
+        described["requestBody"] = {
+            "required": not operation.body_optional,
+            "content": {"application/json": content},
+        }
+    described["responses"] = {
+        str(operation.status): _success(operation, schema_of),
+        **_problem_answers(operation, schema_of),
+    }
+    return described
+
+
+def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
+    identifier = {"type": "string", "pattern": ID_PATTERN, "minLength": 1, "maxLength": 64}
+
+    def schema(name: str) -> dict[str, Any]:
+        if name in operation.path_choices:
+            return {"type": "string", "enum": list(operation.path_choices[name])}
+        return _TOKEN if name == "token" else identifier
+
+    return [
+        {"name": name, "in": "path", "required": True, "schema": schema(name)}
+        for name in _PATH_VALUE.findall(operation.path)
+    ]
+
+
+def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
+    if operation.query is None:
+        return []
+    schema = msgspec.json.schema(operation.query, ref_template=_REFERENCE)
+    properties = schema["$defs"][operation.query.__name__]["properties"]
+    return [
+        {"name": name, "in": "query", "required": False, "schema": described}
+        for name, described in properties.items()
+    ]
+
+
+def _success(operation: Operation, schema_of: Mapping[str, Any]) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": operation.summary}
+    if operation.status == 302:
+        location = {"description": "The link's registered address", "schema": {"type": "string"}}
+        answer["headers"] = {"Location": location}
+    content: dict[str, Any] = {}
+    for content_type in operation.content_types:
+        content[content_type] = {"schema": {"type": "string"}} if _is_text(content_type) else {}
+        if content_type in ("application/json", "application/jsonl"):
+            schema = {"type": "object"} if operation.answer is dict else None
+            schema = schema or schema_of[str(operation.answer)]
+            content[content_type]["schema"] = schema
+        if content_type == "application/json" and operation.answer_example is not None:
+            content[content_type]["example"] = operation.answer_example
+    if content:
+        answer["content"] = content
+    if operation.links:
+        answer["links"] = {
+            f"{operation.name}.{link.to}": {
+                "operationId": link.to,
+                **({"parameters": dict(link.values)} if link.values else {}),
+                **({"requestBody": dict(link.body)} if link.body else {}),
+            }
+            for link in operation.links
+        }
+    return answer
+
+
+def _is_text(content_type: str) -> bool:
+    return content_type.startswith("text/")
+
+
+def _problem_answers(operation: Operation, schema_of: Mapping[str, Any]) -> dict[str, Any]:
+    slugs = {"rate-limited", "internal", "store-away", *operation.problems}
+    if operation.scope:
+        slugs |= {"missing-key", "unknown-key", "wrong-scope"}
+    if operation.body is not None:
+        slugs |= {"invalid-json", "body-too-large", "unsupported-media-type"}
+        slugs |= {"validation", "too-deep"}
+    if operation.query is not None or _PATH_VALUE.search(operation.path):
+        slugs.add("validation")
+    by_status: dict[int, list[str]] = {}
+    for slug in PROBLEMS:
+        if slug in slugs:
+            by_status.setdefault(PROBLEMS[slug].status, []).append(slug)
+    return {
+        str(status): {
+            "description": "; ".join(f"`{slug}`: {PROBLEMS[slug].title}" for slug in found),
+            "content": {
+                "application/problem+json": {
+                    "schema": schema_of[str(ProblemAnswer)],
+                    "example": {
+                        "type": found[0],
+                        "title": PROBLEMS[found[0]].title,
+                        "status": status,
+                    },
+                }
+            },
+        }
+        for status, found in sorted(by_status.items())
+    }
+
+
+def _portable(schema: Any) -> Any:
+    """Rewrite what is meant for Python: patterns, and docstrings beyond their first line.
+
+    In ECMAScript `$` never matches before a final newline.
+    """
+    if isinstance(schema, dict):
+        portable = {name: _portable(value) for name, value in schema.items()}
+        if isinstance(pattern := portable.get("pattern"), str):
+            portable["pattern"] = pattern.replace(r"$(?!\n)", "$")
+        if isinstance(description := portable.get("description"), str):
+            portable["description"] = description.partition("\n\n")[0]
+        return portable
+    if isinstance(schema, list | tuple):
+        return [_portable(item) for item in schema]
+    return schema

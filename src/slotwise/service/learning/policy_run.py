@@ -1,0 +1,184 @@
+"""A policy at work on the links of a pool: fed by counts or by rounds, asked for probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.policies import Policy, make_policy
+from slotwise.policies.rounds_ahead import average_ahead, expect_views
+from slotwise.policies.sampling import average_probabilities
+from slotwise.problem import Problem
+from slotwise.service.counting.attribution import attribute
+from slotwise.service.counting.views import CLICKS, Level, View
+from slotwise.service.learning.estimates import LinkCounts, LinkRates
+from slotwise.service.records import PoolSettings
+
+__all__ = ["PolicyRun", "RunState", "needs_only_counts", "policy_of", "problem_of"]
+
+Floats = NDArray[np.float64]
+Links = NDArray[np.int64]
+
+
+def policy_of(pool: PoolSettings) -> Policy:
+    """Return the policy that a pool asks for."""
+    return make_policy(pool.policy, pool.policy_settings)
+
+
+def needs_only_counts(policy: Policy) -> bool:
+    """Say whether counts per link tell a policy all it would know after the rounds themselves.
+
+    A queue that forgets a surplus is only right when it saw the rounds one by one.
+    """
+    return policy.learns_from_counts and not policy.ordered_knowledge
+
+
+def problem_of(n_links: int, n_slots: int, click_floor: float) -> Problem:
+    """Return the problem of a page; a floor no page can have becomes the highest one it can."""
+    slots = min(n_slots, n_links)
+    return Problem(
+        n_links=n_links, n_slots=slots, click_floor=min(click_floor, float(np.nextafter(slots, 0)))
+    )
+
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a policy fed by rounds needs to go on after a restart."""
+
+    policy: str
+    policy_settings: dict[str, Any]
+    link_ids: tuple[str, ...]
+    counted_from_us: tuple[int, ...]
+    closes_us: int
+    level: Level
+    decision_id: str
+    """The last outcome taken in: its time of closing, level and decision."""
+    arrays: dict[str, tuple[tuple[int, ...], bytes]]
+
+
+class PolicyRun:
+    """A policy, the problem it solves and what it knows of `link_ids`."""
+
+    def __init__(
+        self, policy: Policy, problem: Problem, link_ids: Sequence[str], state: Any
+    ) -> None:
+        self.policy = policy
+        self.problem = problem
+        self.link_ids = tuple(link_ids)
+        self._places = {link_id: place for place, link_id in enumerate(link_ids)}
+        self._state = state
+
+    @classmethod
+    def started(cls, policy: Policy, problem: Problem, link_ids: Sequence[str]) -> PolicyRun:
+        """Return a run that has seen nothing."""
+        return cls(policy, problem, link_ids, policy.start(problem))
+
+    @classmethod
+    def from_counts(
+        cls, policy: Policy, problem: Problem, link_ids: Sequence[str], counts: LinkCounts
+    ) -> PolicyRun:
+        """Return a run that has learned exactly these counts."""
+        run = cls.started(policy, problem, link_ids)
+        certain = np.ones(len(link_ids))
+        for level in range(len(counts.views)):
+            seen = np.flatnonzero(counts.views[level] > 0)
+            type(policy).learn(
+                run._state,
+                level,
+                seen,
+                certain[seen],
+                counts.views[level][seen],
+                counts.sums[level][seen],
+            )
+        return run
+
+    def moved(
+        self, problem: Problem, link_ids: Sequence[str], forgotten: frozenset[str] = frozenset()
+    ) -> PolicyRun:
+        """Return the same knowledge for other links or another page; `forgotten` start afresh."""
+        kept = np.array(
+            [-1 if link_id in forgotten else self._places.get(link_id, -1) for link_id in link_ids],
+            dtype=np.int64,
+        )
+        state = self.policy.move(self._state, problem, kept)
+        return PolicyRun(self.policy, problem, link_ids, state)
+
+    def copy(self) -> PolicyRun:
+        """Return a run that knows the same and shares nothing."""
+        return self.moved(self.problem, self.link_ids)
+
+    def learn_view(self, view: View, level: Level) -> None:
+        """Take in the outcome of one settled view at one level."""
+        shown = [link for link in view.decision.shown if link.link_id in self._places]
+        if not shown:
+            return
+        counted = attribute(
+            view,
+            view.decision.click_closes_us if level == CLICKS else view.decision.revenue_closes_us,
+        )
+        if level == CLICKS:
+            outcomes = [float(link.link_id in counted.clicked) for link in shown]
+        else:
+            scale = view.decision.max_revenue_micros
+            outcomes = [counted.revenue_micros.get(link.link_id, 0) / scale for link in shown]
+        type(self.policy).learn(
+            self._state,
+            level,
+            np.array([self._places[link.link_id] for link in shown], dtype=np.int64),
+            np.array([link.propensity for link in shown]),
+            np.ones(len(shown)),
+            np.array(outcomes),
+        )
+
+    def expect_views(self, views: Floats, rates: LinkRates) -> None:
+        """Take in what views that are still open are expected to bring, where that steers pages.
+
+        Before anything has settled nothing can be expected.
+        """
+        if self.policy.moves_each_round and self._has_learned():
+            expect_views(self.policy, self._state, views, _by_level(rates))
+
+    def probabilities(self, rng: np.random.Generator, n_draws: int, rates: LinkRates) -> Floats:
+        """Return the average page over many draws, or over rounds ahead where pages follow others.
+
+        One draw is enough for a policy that does not sample. The average is what is rounded and
+        logged, so the logged propensity is exact also for a policy whose every page is certain
+        given its draw.
+        """
+        if self.policy.moves_each_round and self._has_learned():
+            by_level = _by_level(rates)
+            return average_ahead(self.policy, self.problem, self._state, by_level, rng, n_draws)
+        return average_probabilities(self.policy, self._state, rng, n_draws)
+
+    def _has_learned(self) -> bool:
+        return any(array.any() for array in self.policy.knowledge(self._state).values())
+
+    def knowledge(self) -> dict[str, tuple[tuple[int, ...], bytes]]:
+        """Return what is known as plain bytes."""
+        arrays = self.policy.knowledge(self._state)
+        return {
+            name: (array.shape, np.ascontiguousarray(array, np.float64).tobytes())
+            for name, array in arrays.items()
+        }
+
+    @classmethod
+    def restored(
+        cls,
+        policy: Policy,
+        problem: Problem,
+        link_ids: Sequence[str],
+        arrays: Mapping[str, tuple[tuple[int, ...], bytes]],
+    ) -> PolicyRun:
+        """Return the run whose `knowledge` this was."""
+        knowledge = {
+            name: np.frombuffer(stored, np.float64).reshape(shape).copy()
+            for name, (shape, stored) in arrays.items()
+        }
+        return cls(policy, problem, link_ids, policy.restore(problem, knowledge))
+
+
+def _by_level(rates: LinkRates) -> Floats:
+    return np.stack([rates.clicks, rates.revenue])

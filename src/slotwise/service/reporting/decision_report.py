@@ -1,0 +1,133 @@
+"""What became of one decision: for a person who asks, and for the round log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slotwise.service.counting.attribution import (
+    attribute,
+    judge_adjustment,
+    judge_click,
+    judge_conversion,
+)
+from slotwise.service.counting.views import StoredAdjustment, StoredClick, StoredConversion, View
+from slotwise.service.reporting.reports import DecisionReport, ReceivedEvent, RoundRow
+from slotwise.service.storage.commands import Refusal
+
+__all__ = ["report_decision", "round_row"]
+
+_FOREVER = 2**63 - 1
+
+
+def report_decision(
+    view: View, refusals: Iterable[Refusal], closed_until_us: int
+) -> DecisionReport:
+    """Return what was received for a decision and what became of each event."""
+    decision = view.decision
+    conversions = {item.event.conversion_id: item for item in view.conversions}
+    received = [
+        *(_received_click(view, click) for click in view.clicks),
+        *(_received_conversion(view, conversion) for conversion in view.conversions),
+        *(
+            _received_adjustment(view, conversions[item.event.conversion_id], item)
+            for item in view.adjustments
+        ),
+        *(_refused(refusal) for refusal in refusals),
+    ]
+    counted = attribute(view, _FOREVER)
+    return DecisionReport(
+        decision=decision,
+        received=tuple(sorted(received, key=lambda item: item.received_us)),
+        clicks_settled=decision.click_closes_us <= closed_until_us,
+        revenue_settled=decision.revenue_closes_us <= closed_until_us,
+        clicked=tuple(sorted(counted.clicked)),
+        revenue_micros=dict(sorted(counted.revenue_micros.items())),
+    )
+
+
+def round_row(view: View, closed_until_us: int) -> RoundRow:
+    """Return a view in the form of the export: outcomes are zero until they are settled."""
+    decision = view.decision
+    clicks_settled = decision.click_closes_us <= closed_until_us
+    revenue_settled = decision.revenue_closes_us <= closed_until_us
+    counted = attribute(view, _FOREVER)
+    links = tuple([link.link_id for link in decision.shown])
+    return RoundRow(
+        decision_id=decision.decision_id,
+        issued_us=decision.issued_us,
+        policy=decision.policy,
+        policy_version=decision.policy_version,
+        holdout=decision.holdout,
+        fallback=decision.fallback,
+        links=links,
+        propensities=tuple([link.propensity for link in decision.shown]),
+        clicks=tuple([int(clicks_settled and link in counted.clicked) for link in links]),
+        revenue_micros=tuple(
+            [counted.revenue_micros.get(link, 0) if revenue_settled else 0 for link in links]
+        ),
+        max_revenue_micros=decision.max_revenue_micros,
+        clicks_settled=clicks_settled,
+        revenue_settled=revenue_settled,
+    )
+
+
+def _received_click(view: View, click: StoredClick) -> ReceivedEvent:
+    verdict = judge_click(view.decision, click)
+    return ReceivedEvent(
+        type="click",
+        event_id=click.event.link_id,
+        link_id=click.event.link_id,
+        received_us=click.received_us,
+        amount_micros=None,
+        currency=None,
+        outcome=verdict.outcome,
+        reason=verdict.reason,
+        client_time=click.event.client_time,
+    )
+
+
+def _received_conversion(view: View, conversion: StoredConversion) -> ReceivedEvent:
+    event, verdict = conversion.event, judge_conversion(view.decision, conversion)
+    return ReceivedEvent(
+        type="conversion",
+        event_id=event.conversion_id,
+        link_id=event.link_id,
+        received_us=conversion.received_us,
+        amount_micros=event.revenue_micros,
+        currency=event.currency,
+        outcome=verdict.outcome,
+        reason=verdict.reason,
+        client_time=event.client_time,
+    )
+
+
+def _received_adjustment(
+    view: View, conversion: StoredConversion, adjustment: StoredAdjustment
+) -> ReceivedEvent:
+    event = adjustment.event
+    verdict = judge_adjustment(view.decision, conversion, adjustment)
+    return ReceivedEvent(
+        type="adjustment",
+        event_id=event.adjustment_id,
+        link_id=conversion.event.link_id,
+        received_us=adjustment.received_us,
+        amount_micros=event.refund_micros,
+        currency=event.currency,
+        outcome=verdict.outcome,
+        reason=verdict.reason,
+        client_time=event.client_time,
+    )
+
+
+def _refused(refusal: Refusal) -> ReceivedEvent:
+    return ReceivedEvent(
+        type=refusal.kind,
+        event_id=refusal.event_id,
+        link_id=refusal.link_id,
+        received_us=refusal.received_us,
+        amount_micros=None,
+        currency=None,
+        outcome="rejected",
+        reason=refusal.reason,
+        client_time=None,
+    )

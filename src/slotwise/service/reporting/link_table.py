@@ -1,0 +1,213 @@
+"""The links of a pool as rows of a table: what each one does for the page, and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from slotwise.service.records import LinkRecord, PoolSettings
+from slotwise.service.reporting.reports import Explanation, LinkReport, PoolReport, Rate
+from slotwise.service.storage.activity import Activity, LinkSpan
+
+__all__ = ["LinkRow", "LinkRows", "LinkTable", "LinkTableQuery", "Role", "SortColumn"]
+
+Role = Literal["earner", "click carrier", "exploring", "resting", "retired"]
+SortColumn = Literal["name", "role", "share", "settled", "pending", "clicks", "revenue"]
+
+MIN_VIEWS = 100
+"""With fewer settled views a link is still being tried."""
+SHOWN = 0.01
+"""A link on fewer pages than this rests."""
+
+
+class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One link as a merchandiser sees it."""
+
+    link_id: str
+    title: str
+    url: str
+    role: Role
+    share: float
+    """The chance that a page of the present version has the link."""
+    share_lately: float | None
+    """The part of the latest views that had it; None without views."""
+    settled_views: int
+    pending_views: int
+    click_rate: Rate
+    revenue_per_view_micros: Rate
+    why: str
+    views_by_span: tuple[int, ...]
+    """The latest spans of time, oldest first; estimated where there are many pages."""
+    clicks_by_span: tuple[int, ...]
+
+
+class LinkTableQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which rows, in which order."""
+
+    text: Annotated[str, Meta(max_length=200)] = ""
+    role: Role | Literal[""] = ""
+    sort: SortColumn = "share"
+    order: Literal["up", "down"] = "down"
+    offset: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+    limit: Annotated[int, Meta(ge=1, le=200)] = 25
+
+
+class LinkRows(msgspec.Struct, frozen=True, kw_only=True):
+    """Some rows of the table."""
+
+    n_links: int
+    n_found: int
+    """How many the filter leaves."""
+    rows: tuple[LinkRow, ...]
+
+
+class LinkTable:
+    """The links of a pool; a row is made when somebody looks at it.
+
+    `starts_us` are the spans of time to draw.
+    """
+
+    def __init__(
+        self,
+        pool: PoolSettings,
+        links: Iterable[LinkRecord],
+        report: PoolReport,
+        explained: Iterable[Explanation],
+        activity: Activity,
+        starts_us: tuple[int, ...],
+    ) -> None:
+        self._pool = pool
+        self._url_of = {link.link_id: link.url for link in links}
+        self._explanation_of = {item.link_id: item for item in explained}
+        self._links = [(link, _role(link, self._explanation(link))) for link in report.links]
+        self._pending_views = activity.pending_views
+        self._starts_us = starts_us
+        self._n_pages = sum(span.views for span in activity.spans)
+        self._spans_of: dict[str, list[LinkSpan]] = defaultdict(list)
+        for span in activity.link_spans:
+            self._spans_of[span.link_id].append(span)
+
+    def select(self, asked: LinkTableQuery) -> LinkRows:
+        """Return the rows that hold a text and play a role, sorted; ties stay in order."""
+        wanted = asked.text.casefold()
+        found = [
+            (link, role)
+            for link, role in self._links
+            if asked.role in ("", role) and (not wanted or wanted in self._searched(link))
+        ]
+        down = asked.order == "down"
+        found.sort(key=lambda one: self._sort_key(one[0], one[1], asked.sort), reverse=down)
+        shown = found[asked.offset : asked.offset + asked.limit]
+        return LinkRows(
+            n_links=len(self._links),
+            n_found=len(found),
+            rows=tuple(self._row(link, role) for link, role in shown),
+        )
+
+    def _explanation(self, link: LinkReport) -> Explanation | None:
+        return self._explanation_of.get(link.link_id)
+
+    def _searched(self, link: LinkReport) -> str:
+        return f"{link.link_id}\n{link.title}\n{self._url_of.get(link.link_id, '')}".casefold()
+
+    def _sort_key(self, link: LinkReport, role: Role, column: SortColumn) -> float | str:
+        match column:
+            case "name":
+                return (link.title or link.link_id).casefold()
+            case "role":
+                return role
+            case "share":
+                lately = self._share_lately(link.link_id)
+                return link.probability if lately is None else lately
+            case "settled":
+                return link.click_views
+            case "pending":
+                return self._pending_views.get(link.link_id, 0)
+            case "clicks":
+                return link.click_rate.mean
+            case "revenue":
+                return link.revenue_per_view_micros.mean
+
+    def _share_lately(self, link_id: str) -> float | None:
+        if not self._n_pages:
+            return None
+        n_views = sum(span.views for span in self._spans_of.get(link_id, ()))
+        return min(n_views / self._n_pages, 1.0)
+
+    def _row(self, link: LinkReport, role: Role) -> LinkRow:
+        in_span = {span.start_us: span for span in self._spans_of.get(link.link_id, ())}
+        spans = [in_span.get(start_us) for start_us in self._starts_us]
+        return LinkRow(
+            link_id=link.link_id,
+            title=link.title,
+            url=self._url_of.get(link.link_id, ""),
+            role=role,
+            share=link.probability,
+            share_lately=self._share_lately(link.link_id),
+            settled_views=link.click_views,
+            pending_views=self._pending_views.get(link.link_id, 0),
+            click_rate=link.click_rate,
+            revenue_per_view_micros=link.revenue_per_view_micros,
+            why=_why(self._pool, link, role, self._explanation(link)),
+            views_by_span=tuple(span.views if span else 0 for span in spans),
+            clicks_by_span=tuple(span.clicks if span else 0 for span in spans),
+        )
+
+
+def _role(link: LinkReport, explanation: Explanation | None) -> Role:
+    if link.retired:
+        return "retired"
+    if link.click_views < MIN_VIEWS or explanation is None:
+        return "exploring"
+    # A policy may keep the floor by turns: the present version need not show every link that
+    # belongs to the best mix of pages.
+    if link.probability < SHOWN and not _earns_a_place(explanation):
+        return "resting"
+    price = explanation.shadow_price
+    if price is None or price * explanation.click_rate > explanation.revenue_rate:
+        return "click carrier"
+    return "earner"
+
+
+def _earns_a_place(explanation: Explanation) -> bool:
+    """Tell whether a link is worth a place; links that share one are worth the same."""
+    return explanation.score >= explanation.threshold * (1 - 1e-6)
+
+
+def _why(pool: PoolSettings, link: LinkReport, role: Role, explanation: Explanation | None) -> str:
+    """Say in two or three short sentences why a link is shown as often as it is."""
+    if role == "retired":
+        return "It is retired: shown no more, still counted."
+    if explanation is None or link.click_views == 0:
+        return "Nothing is known of it yet: it is shown to learn."
+    if role == "exploring":
+        return f"It has fewer than {MIN_VIEWS} settled views: it is shown to learn more."
+
+    def money(share: float) -> str:
+        amount = share * pool.max_revenue_micros / 1e6
+        return f"{amount:,.2f}" if amount >= 0.1 else f"{amount:,.2g}"
+
+    price = explanation.shadow_price
+    if price is None:
+        known = (
+            f"No page reaches the floor, so clicks alone count: about {explanation.click_rate:.3f} "
+            f"a view. A place takes {explanation.threshold:.3f}."
+        )
+    else:
+        known = f"A view is worth {money(explanation.score)} {pool.currency}"
+        if price > 0:
+            revenue, clicks = explanation.revenue_rate, price * explanation.click_rate
+            known += f": {money(revenue)} as revenue, {money(clicks)} as clicks for the floor"
+        known += f". A place takes {money(explanation.threshold)}."
+    earns = _earns_a_place(explanation)
+    if earns and link.probability < SHOWN:
+        return f"{known} It has a place by turns, and rests at the moment."
+    if earns:
+        return f"{known} It earns its place."
+    if role == "resting":
+        return known
+    return f"{known} It has a place by turns, or to learn more."

@@ -1,0 +1,179 @@
+"""Everything that the page shows of one pool, but for the rows of the link table."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import msgspec
+
+from slotwise.service.records import SECOND_US, FloorReport, Pin
+from slotwise.service.reporting.changes import (
+    ChangeLine,
+    FloorStep,
+    describe_changes,
+    floor_steps,
+)
+from slotwise.service.reporting.delays import Delays, describe_delays
+from slotwise.service.reporting.link_table import LinkTable
+from slotwise.service.reporting.outcomes import OutcomesSinceStart
+from slotwise.service.reporting.reports import FrontierPoint, GroupReport, PoolReport, Rate
+from slotwise.service.service import Service
+from slotwise.service.storage.activity import Activity, Span
+
+__all__ = ["Overview", "PoolPicture", "draw_pool"]
+
+LONGEST_US = 48 * 3600 * SECOND_US
+SPANS_US = tuple(seconds * SECOND_US for seconds in (10, 60, 300, 900, 3600))
+MAX_SPANS = 50
+MAX_FRONTIER_POINTS = 200
+MAX_CHANGES = 50
+MAX_CHANGES_READ = 1_000
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """How a pool is doing. Times are microseconds since the epoch, money is micro-units."""
+
+    pool_id: str
+    now_us: int
+    archived: bool
+    currency: str
+    slots: int
+    click_floor: float
+    click_window_s: int
+    revenue_window_s: int
+    holdout: float
+    policy: str
+    n_links: int
+    n_retired: int
+    allowed_hosts: tuple[str, ...]
+    pins: tuple[Pin, ...]
+    published_us: int
+    folded_until_us: int
+    floor: FloorReport
+    floor_steps: tuple[FloorStep, ...]
+    expected_revenue_micros: int
+    """Of a page of the present version, by the present estimates."""
+    shadow_price_micros: int | None
+    groups: tuple[GroupReport, ...]
+    lift: Rate | None
+    frontier: tuple[FrontierPoint, ...]
+    span_us: int
+    starts_us: tuple[int, ...]
+    spans: tuple[Span, ...]
+    click_delays: Delays
+    sale_delays: Delays
+    late_clicks: int
+    late_sales: int
+    invalid_clicks: int
+    refused: int
+    n_quarantined: int
+    """Of all pools: whose page is unknown has no pool."""
+    duplicates: int
+    """Clicks and sales that came again since `started_us`: they leave no row."""
+    refused_since_start: int
+    """Of all pools."""
+    started_us: int
+    store_available: bool
+    changes: tuple[ChangeLine, ...]
+    has_view: bool
+    has_click: bool
+    has_sale: bool
+
+
+class PoolPicture(NamedTuple):
+    """The overview and the table of links, made together."""
+
+    overview: Overview
+    table: LinkTable
+
+
+def draw_pool(
+    service: Service, pool_id: str, now_us: int, outcomes: OutcomesSinceStart
+) -> PoolPicture:
+    """Read all that the page shows of a pool. Reading: belongs in a worker thread."""
+    pool = service.pool(pool_id)
+    since_us = max(now_us - LONGEST_US, pool.created_us)
+    span_us = _span_us(now_us - since_us)
+    starts_us = tuple(range(since_us // span_us * span_us, now_us + 1, span_us))
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        # Half of the time is spent inside the store, which leaves the interpreter to others.
+        summed_up = beside.submit(service.activity, pool_id, starts_us[0], span_us)
+        report = service.stats(pool_id)
+        explained = service.explain(pool_id)
+        activity = summed_up.result()
+    latest = service.changes(f"{pool_id}/", MAX_CHANGES_READ)
+    changes = [*service.changes(pool_id, MAX_CHANGES), *latest]
+    read_since_us = latest[-1].changed_us if len(latest) == MAX_CHANGES_READ else -1
+    all_keys = service.keys()
+    names = {key.key_id: key.label for key in all_keys}
+    links = service.links(pool_id)
+    table = LinkTable(pool, links, report, explained, activity, starts_us)
+    revenue = sum(item.probability * item.revenue_rate for item in explained)
+    n_retired = sum(link.retired for link in links)
+    overview = Overview(
+        pool_id=pool_id,
+        now_us=now_us,
+        archived=pool.archived,
+        currency=pool.currency,
+        slots=pool.slots,
+        click_floor=pool.click_floor,
+        click_window_s=pool.click_window_s,
+        revenue_window_s=pool.revenue_window_s,
+        holdout=pool.holdout,
+        policy=pool.policy,
+        n_links=len(links) - n_retired,
+        n_retired=n_retired,
+        allowed_hosts=pool.allowed_hosts,
+        pins=pool.pins,
+        published_us=report.published_us,
+        folded_until_us=report.folded_until_us,
+        floor=report.floor,
+        floor_steps=floor_steps(pool_id, changes, pool.click_floor, starts_us[0]),
+        expected_revenue_micros=round(revenue * pool.max_revenue_micros),
+        shadow_price_micros=report.shadow_price_micros,
+        groups=report.groups,
+        lift=report.lift,
+        frontier=_thinned(service.frontier(pool_id).points),
+        span_us=span_us,
+        starts_us=starts_us,
+        spans=activity.spans,
+        click_delays=describe_delays(activity.click_delays_us),
+        sale_delays=describe_delays(activity.sale_delays_us),
+        late_clicks=activity.late_clicks,
+        late_sales=activity.late_sales,
+        invalid_clicks=activity.invalid_clicks,
+        refused=activity.refused,
+        n_quarantined=report.n_quarantined,
+        duplicates=outcomes.duplicates(pool_id, service.pool_of_decision),
+        refused_since_start=outcomes.refused,
+        started_us=outcomes.started_us,
+        store_available=service.health().store_available,
+        changes=tuple(describe_changes(pool_id, changes, names, MAX_CHANGES, read_since_us)),
+        **_firsts(report, activity),
+    )
+    return PoolPicture(overview, table)
+
+
+def _span_us(length_us: int) -> int:
+    """Return the shortest span of which no more than `MAX_SPANS` fit."""
+    return next((span for span in SPANS_US if length_us <= span * MAX_SPANS), SPANS_US[-1])
+
+
+def _thinned(points: tuple[FrontierPoint, ...]) -> tuple[FrontierPoint, ...]:
+    """Return at most `MAX_FRONTIER_POINTS` of the corners, both ends among them."""
+    step = -(-len(points) // MAX_FRONTIER_POINTS) if points else 1
+    return (*points[:-1:step], *points[-1:])
+
+
+def _firsts(report: PoolReport, activity: Activity) -> dict[str, bool]:
+    """Tell which of the first view, click and sale have come."""
+    settled = report.groups
+    spans = activity.spans
+    return {
+        "has_view": bool(spans) or any(group.click_views for group in settled),
+        "has_click": any(span.clicks for span in spans)
+        or any(group.clicks_per_view.mean for group in settled),
+        "has_sale": any(span.sales for span in spans)
+        or any(group.revenue_per_view_micros.mean for group in settled),
+    }

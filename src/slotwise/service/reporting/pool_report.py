@@ -1,0 +1,256 @@
+"""How a pool is doing: counters and estimates turned into reports."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from slotwise.selection.confidence import kl_lower, kl_upper
+from slotwise.selection.frontier import frontier
+from slotwise.service.counting.counters import SHARE_UNIT
+from slotwise.service.counting.views import (
+    Counters,
+    Group,
+    LinkCounters,
+    PageCounters,
+)
+from slotwise.service.deciding.snapshot import NO_WISH, Snapshot
+from slotwise.service.records import PoolSettings
+from slotwise.service.reporting.reports import (
+    Explanation,
+    FrontierPoint,
+    FrontierReport,
+    GroupReport,
+    LinkReport,
+    PoolReport,
+    Rate,
+)
+from slotwise.service.storage.contract import StoreReader
+
+__all__ = [
+    "explain_links",
+    "report_frontier",
+    "report_pool",
+    "share_rate",
+]
+
+FAILURE_PROBABILITY = 0.05
+NORMAL_QUANTILE = 1.96
+GROUPS: tuple[Group, ...] = ("policy", "holdout")
+_UNCOUNTED = LinkCounters()
+
+
+def report_pool(reader: StoreReader, pool: PoolSettings, snapshot: Snapshot) -> PoolReport:
+    """Return the statistics of a pool as they are stored, and the version in use."""
+    counters, progress = reader.counters(pool.pool_id), reader.progress()
+    published = snapshot.published
+    price = published.shadow_price
+    probability = snapshot.shares()
+    links = []
+    for link in reader.links(pool.pool_id):
+        counted = _both_groups(counters, link.link_id)
+        links.append(
+            LinkReport(
+                link_id=link.link_id,
+                title=link.title,
+                retired=link.retired,
+                probability=probability.get(link.link_id, 0.0),
+                click_views=counted.click_views,
+                clicks=counted.clicks,
+                revenue_views=counted.revenue_views,
+                revenue_micros=counted.revenue_micros,
+                late_clicks=counted.late_clicks,
+                late_revenue_micros=counted.late_revenue_micros,
+                click_rate=share_rate(counted.clicks, counted.click_views, 1),
+                revenue_per_view_micros=share_rate(
+                    counted.revenue_micros, counted.revenue_views, pool.max_revenue_micros
+                ),
+            )
+        )
+    groups = tuple(
+        _report_group(group, counters.pages[group], pool)
+        for group in GROUPS
+        if group in counters.pages
+    )
+    return PoolReport(
+        pool_id=pool.pool_id,
+        policy=snapshot.policy,
+        policy_version=snapshot.version,
+        published_us=published.published_us,
+        folded_until_us=progress.closed_until_us,
+        currency=pool.currency,
+        floor=snapshot.page(NO_WISH).floor,
+        shadow_price=price,
+        shadow_price_micros=None if price is None else round(price * pool.max_revenue_micros),
+        groups=groups,
+        lift=_lift(counters, pool),
+        n_quarantined=reader.n_quarantined(),
+        links=tuple(links),
+    )
+
+
+def report_frontier(pool: PoolSettings, snapshot: Snapshot) -> FrontierReport:
+    """Return the revenue-for-floor curve by the estimates of a version."""
+    points: list[FrontierPoint] = []
+    if snapshot.link_ids:
+        n_slots = min(pool.slots, len(snapshot.link_ids))
+        curve = frontier(snapshot.rates.revenue, snapshot.rates.clicks, n_slots)
+        prices = [0.0, *curve.shadow_prices.tolist()]
+        for floor, value, price in zip(
+            curve.floors.tolist(), curve.values.tolist(), prices, strict=False
+        ):
+            points.append(
+                FrontierPoint(
+                    click_floor=floor,
+                    revenue=value,
+                    revenue_micros=round(value * pool.max_revenue_micros),
+                    shadow_price=price,
+                )
+            )
+    return FrontierReport(
+        pool_id=pool.pool_id,
+        policy_version=snapshot.version,
+        currency=pool.currency,
+        click_floor=pool.click_floor,
+        points=tuple(points),
+    )
+
+
+def explain_links(pool: PoolSettings, snapshot: Snapshot) -> list[Explanation]:
+    """Tell for each link of a version why it is shown as often as it is."""
+    if not snapshot.link_ids:
+        return []
+    rates, price = snapshot.rates, snapshot.published.shadow_price
+    # Where no page reaches the floor, clicks alone decide.
+    scores = rates.clicks if price is None else rates.revenue + price * rates.clicks
+    n_slots = min(pool.slots, len(snapshot.link_ids))
+    threshold = float(np.sort(scores)[-n_slots])
+    shares = snapshot.shares()
+    explained = []
+    for place, link_id in enumerate(snapshot.link_ids):
+        score, probability = float(scores[place]), shares[link_id]
+        explained.append(
+            Explanation(
+                link_id=link_id,
+                probability=probability,
+                click_rate=float(rates.clicks[place]),
+                revenue_rate=float(rates.revenue[place]),
+                shadow_price=price,
+                score=score,
+                threshold=threshold,
+                reason=_reason(snapshot, price, score, threshold, probability),
+            )
+        )
+    return explained
+
+
+@functools.lru_cache(maxsize=4096)  # many links of a large pool have the same few counts
+def share_rate(total: int, n_views: int, scale: int) -> Rate:
+    """Estimate total / n_views, where each view gave from 0 to `scale`, with an interval.
+
+    The interval holds for all numbers of views at once with 95 %: it contains the confidence
+    sequence of the beta-binomial mixture with parameters 1/2, since for every sequence
+    ln(mixture) >= n kl(mean, rate) - ln(n)/2 - ln 2 (Krichevsky and Trofimov 1981).
+
+    >>> share_rate(0, 0, 1)
+    Rate(mean=0.0, low=0.0, high=1.0)
+    >>> rate = share_rate(30, 100, 1)
+    >>> rate.mean, round(rate.low, 3), round(rate.high, 3)
+    (0.3, 0.161, 0.47)
+    """
+    if n_views == 0:
+        return Rate(mean=0.0, low=0.0, high=float(scale))
+    # After `max_revenue_micros` was lowered, old views may lie above the scale.
+    share = min(total / scale, float(n_views))
+    width = math.log(2.0 / FAILURE_PROBABILITY) + 0.5 * math.log(n_views)
+    return Rate(
+        mean=total / n_views,
+        low=scale * float(kl_lower(share, float(n_views), width)),
+        high=scale * float(kl_upper(share, float(n_views), width)),
+    )
+
+
+def _both_groups(counters: Counters, link_id: str) -> LinkCounters:
+    counted = [
+        found for group in GROUPS if (found := counters.links.get((group, link_id))) is not None
+    ]
+    if len(counted) < len(GROUPS):  # nearly every link of a large pool
+        return counted[0] if counted else _UNCOUNTED
+    one, other = counted
+    return LinkCounters(
+        click_views=one.click_views + other.click_views,
+        clicks=one.clicks + other.clicks,
+        revenue_views=one.revenue_views + other.revenue_views,
+        revenue_micros=one.revenue_micros + other.revenue_micros,
+        late_clicks=one.late_clicks + other.late_clicks,
+        late_revenue_micros=one.late_revenue_micros + other.late_revenue_micros,
+    )
+
+
+def _report_group(group: Group, pages: PageCounters, pool: PoolSettings) -> GroupReport:
+    revenue = _page_revenue(pages, pool)
+    micros = pool.max_revenue_micros
+    return GroupReport(
+        group=group,
+        click_views=pages.click_views,
+        clicks_per_view=_mean_rate(
+            pages.clicks, pages.clicks_squared, pages.click_views, float(pool.slots)
+        ),
+        revenue_views=pages.revenue_views,
+        revenue_per_view_micros=Rate(
+            mean=pages.revenue_micros / max(pages.revenue_views, 1),
+            low=revenue.low * micros,
+            high=revenue.high * micros,
+        ),
+    )
+
+
+def _page_revenue(pages: PageCounters, pool: PoolSettings) -> Rate:
+    """Return the revenue of a page as a share of `max_revenue_micros`."""
+    total = pages.revenue_micros / pool.max_revenue_micros
+    squares = pages.revenue_squared / SHARE_UNIT**2
+    return _mean_rate(total, squares, pages.revenue_views, float(pool.slots))
+
+
+def _mean_rate(total: float, squares: float, n_views: int, highest: float) -> Rate:
+    """Return a mean over pages with a normal 95 % interval."""
+    if n_views == 0:
+        return Rate(mean=0.0, low=0.0, high=highest)
+    mean = total / n_views
+    error = math.sqrt(max(squares / n_views - mean * mean, 0.0) / n_views)
+    half = NORMAL_QUANTILE * error
+    return Rate(mean=mean, low=max(mean - half, 0.0), high=mean + half)
+
+
+def _lift(counters: Counters, pool: PoolSettings) -> Rate | None:
+    """Return policy over holdout less 1, with a normal interval of the log of the ratio."""
+    if any(group not in counters.pages for group in GROUPS):
+        return None
+    policy, holdout = (_page_revenue(counters.pages[group], pool) for group in GROUPS)
+    if policy.mean <= 0.0 or holdout.mean <= 0.0:
+        return None
+    half = math.hypot(*((rate.high - rate.mean) / rate.mean for rate in (policy, holdout)))
+    ratio = policy.mean / holdout.mean
+    return Rate(mean=ratio - 1, low=ratio * math.exp(-half) - 1, high=ratio * math.exp(half) - 1)
+
+
+def _reason(
+    snapshot: Snapshot, price: float | None, score: float, threshold: float, probability: float
+) -> str:
+    if snapshot.published.fallback:
+        return f"the pool shows its fallback order ({snapshot.published.fallback})"
+    if price is None:
+        worth = f"no page reaches the floor, so clicks alone count: {score:.4g} a view"
+    elif price > 0:
+        worth = f"revenue plus {price:.4g} for each click is worth {score:.4g} a view"
+    else:
+        worth = f"the floor costs nothing, its revenue is worth {score:.4g} a view"
+    if probability <= 0.0:
+        place = "is not shown now"
+    elif score >= threshold:
+        place = "belongs to the best page as known"
+    else:
+        place = "is shown to learn more about it, or to mix pages that together keep the floor"
+    return f"{worth}, the best page starts at {threshold:.4g}: the link {place}"

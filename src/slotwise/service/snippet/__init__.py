@@ -1,1 +1,0 @@
-"""The script `/slotwise.js` that fills lists of links on other people's pages."""

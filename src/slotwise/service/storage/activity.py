@@ -1,0 +1,290 @@
+"""What happened in a pool lately, span by span: the rows behind the dashboard's charts.
+
+Everything stands in the span in which its page was shown, so a click rate compares a page's
+clicks with that very page. Unlike the counters these are sums over what was received in its
+window, settled or not: the newest spans still grow.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from slotwise.service.counting.views import Group, View
+
+__all__ = ["Activity", "LinkSpan", "Span", "activity_of", "read_activity"]
+
+MAX_DELAYS = 2_000
+"""How many of the latest clicks and sales tell how late feedback is."""
+MAX_PAGES = 5_000
+"""How many pages are opened to see which links they show; of more, every so manieth."""
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """The pages of one group that were shown in one span of time."""
+
+    start_us: int
+    group: Group
+    views: int
+    clicks: int = 0
+    clicks_squared: int = 0
+    """Sum over pages of their squared number of clicks."""
+    sales: int = 0
+    revenue_micros: int = 0
+    """Sales in the currency of their page, less refunds, neither of them clipped."""
+
+
+class LinkSpan(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """One link on the pages shown in one span of time."""
+
+    link_id: str
+    start_us: int
+    views: int = 0
+    """Exact up to `MAX_PAGES` pages in all, else estimated from an even sample of them."""
+    clicks: int = 0
+
+
+class Activity(msgspec.Struct, frozen=True, kw_only=True):
+    """All spans of a pool since a time, by start; those without a page are left out."""
+
+    spans: tuple[Span, ...]
+    link_spans: tuple[LinkSpan, ...]
+    pending_views: dict[str, int]
+    """By link: views whose click window is still open; estimated as the views of a span are."""
+    click_delays_us: tuple[int, ...]
+    """From page to click for the latest clicks, late ones too; increasing."""
+    sale_delays_us: tuple[int, ...]
+    late_clicks: int
+    late_sales: int
+    invalid_clicks: int
+    refused: int
+    """Events that name one of the pages and break a rule, each once however often it came."""
+
+
+_SHOWN = """
+    FROM decisions AS d
+    WHERE d.pool_id = :pool_id AND d.click_closes_us >= :since_us AND d.issued_us >= :since_us
+"""
+# A window closes after its page, so the index on the closing time finds the pages since a time.
+_VIEWS = f"SELECT d.issued_us / :span_us, d.holdout, COUNT(*) {_SHOWN} GROUP BY 1, 2"
+_CLICKED = """
+    FROM decisions AS d JOIN clicks AS c ON c.decision_id = d.decision_id
+    WHERE d.pool_id = :pool_id AND d.click_closes_us >= :since_us AND d.issued_us >= :since_us
+"""
+_IN_TIME = "AND c.invalid = '' AND c.received_us <= d.click_closes_us"
+_CLICKS = f"""
+    SELECT span, holdout, SUM(n), SUM(n * n) FROM (
+        SELECT d.issued_us / :span_us AS span, d.holdout AS holdout, COUNT(*) AS n
+        {_CLICKED} {_IN_TIME} GROUP BY d.seq
+    ) GROUP BY 1, 2
+"""
+_LINK_CLICKS = f"""
+    SELECT c.link_id, d.issued_us / :span_us, COUNT(*) {_CLICKED} {_IN_TIME} GROUP BY 1, 2
+"""
+# A shown link is an array or an object, depending on the version that stored it.
+_LINK_VIEWS = """
+    SELECT COALESCE(json_extract(shown.value, '$.link_id'), json_extract(shown.value, '$[0]')),
+           d.issued_us / :span_us, COUNT(*) * :every
+    FROM decisions AS d, json_each(d.page, '$[1]') AS shown
+    WHERE d.pool_id = :pool_id AND d.click_closes_us >= :since_us AND d.issued_us >= :since_us
+      AND d.seq % :every = 0
+    GROUP BY 1, 2
+"""
+_REFUSED = """
+    SELECT COUNT(*) FROM decisions AS d JOIN refusals AS r ON r.decision_id = d.decision_id
+    WHERE d.pool_id = :pool_id AND d.click_closes_us >= :since_us AND d.issued_us >= :since_us
+"""
+_ODD_CLICKS = f"""
+    SELECT COALESCE(SUM(c.invalid <> ''), 0),
+           COALESCE(SUM(c.invalid = '' AND c.received_us > d.click_closes_us), 0) {_CLICKED}
+"""
+_CLICK_DELAYS = f"""
+    SELECT c.received_us - d.issued_us {_CLICKED} AND c.invalid = ''
+    ORDER BY c.received_us DESC LIMIT :n_rows
+"""
+_SOLD = """
+    FROM decisions AS d JOIN conversions AS s ON s.decision_id = d.decision_id
+    WHERE d.pool_id = :pool_id AND d.click_closes_us >= :since_us AND d.issued_us >= :since_us
+      AND s.currency = d.currency
+"""
+_SALES = f"""
+    SELECT d.issued_us / :span_us, d.holdout, COUNT(*), SUM(s.revenue_micros) {_SOLD}
+      AND s.received_us <= d.revenue_until_us GROUP BY 1, 2
+"""
+_REFUNDS = """
+    SELECT d.issued_us / :span_us, d.holdout, SUM(a.refund_micros)
+    FROM decisions AS d
+    JOIN conversions AS s ON s.decision_id = d.decision_id
+    JOIN adjustments AS a ON a.conversion_id = s.conversion_id
+    WHERE d.pool_id = :pool_id AND d.click_closes_us >= :since_us AND d.issued_us >= :since_us
+      AND a.currency = d.currency AND a.received_us <= d.revenue_until_us
+      AND s.currency = d.currency AND s.received_us <= d.revenue_until_us
+    GROUP BY 1, 2
+"""
+_LATE_SALES = f"SELECT COUNT(*) {_SOLD} AND s.received_us > d.revenue_until_us"
+_SALE_DELAYS = f"""
+    SELECT s.received_us - d.issued_us {_SOLD} ORDER BY s.received_us DESC LIMIT :n_rows
+"""
+_N_OPEN = """
+    SELECT COUNT(*) FROM decisions AS d
+    WHERE d.pool_id = :pool_id AND d.click_closes_us > :closed_until_us
+"""
+_PENDING = """
+    SELECT COALESCE(json_extract(shown.value, '$.link_id'), json_extract(shown.value, '$[0]')),
+           COUNT(*) * :every_open
+    FROM decisions AS d, json_each(d.page, '$[1]') AS shown
+    WHERE d.pool_id = :pool_id AND d.click_closes_us > :closed_until_us
+      AND d.seq % :every_open = 0
+    GROUP BY 1
+"""
+
+
+def read_activity(
+    connection: sqlite3.Connection, pool_id: str, since_us: int, span_us: int, closed_until_us: int
+) -> Activity:
+    """Sum up the rows of a SQLite store.
+
+    Equals `activity_of` over the same views, but for the views of links of more than `MAX_PAGES`.
+    """
+    asked = {
+        "pool_id": pool_id,
+        "since_us": since_us,
+        "span_us": span_us,
+        "closed_until_us": closed_until_us,
+        "n_rows": MAX_DELAYS,
+    }
+
+    def rows(sql: str) -> list[tuple[int, ...]]:
+        return connection.execute(sql, asked).fetchall()
+
+    spans: dict[tuple[int, int], dict[str, int]] = defaultdict(dict)
+    for sql, names in (
+        (_VIEWS, ("views",)),
+        (_CLICKS, ("clicks", "clicks_squared")),
+        (_SALES, ("sales", "revenue_micros")),
+        (_REFUNDS, ("refunds",)),
+    ):
+        for span, holdout, *sums in rows(sql):
+            spans[span, holdout].update(zip(names, sums, strict=True))
+    n_pages = sum(sums.get("views", 0) for sums in spans.values())
+    asked["every"] = _step(n_pages)
+    asked["every_open"] = _step(rows(_N_OPEN)[0][0])
+    links: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
+    for sql, name in ((_LINK_VIEWS, "views"), (_LINK_CLICKS, "clicks")):
+        for link_id, span, total in rows(sql):
+            links[str(link_id), span][name] = total
+    [(invalid_clicks, late_clicks)] = rows(_ODD_CLICKS)
+    return Activity(
+        spans=_spans(spans, span_us),
+        link_spans=_link_spans(links, span_us),
+        pending_views={str(link_id): views for link_id, views in rows(_PENDING)},
+        click_delays_us=tuple(sorted(delay for (delay,) in rows(_CLICK_DELAYS))),
+        sale_delays_us=tuple(sorted(delay for (delay,) in rows(_SALE_DELAYS))),
+        late_clicks=late_clicks,
+        late_sales=rows(_LATE_SALES)[0][0],
+        invalid_clicks=invalid_clicks,
+        refused=rows(_REFUSED)[0][0],
+    )
+
+
+def _step(n_pages: int) -> int:
+    """Return n such that at most `MAX_PAGES` are opened when it is every n-th."""
+    return max(1, -(-n_pages // MAX_PAGES))
+
+
+def _spans(found: dict[tuple[int, int], dict[str, int]], span_us: int) -> tuple[Span, ...]:
+    spans = []
+    for (span, holdout), sums in found.items():
+        refunds = sums.pop("refunds", 0)
+        revenue_micros = sums.pop("revenue_micros", 0) - refunds
+        group: Group = "holdout" if holdout else "policy"
+        start_us = span * span_us
+        spans.append(Span(start_us=start_us, group=group, revenue_micros=revenue_micros, **sums))
+    return tuple(sorted(spans))
+
+
+def _link_spans(
+    found: Mapping[tuple[str, int], Mapping[str, int]], span_us: int
+) -> tuple[LinkSpan, ...]:
+    return tuple(
+        sorted(
+            LinkSpan(link_id=link_id, start_us=span * span_us, **sums)
+            for (link_id, span), sums in found.items()
+        )
+    )
+
+
+def activity_of(
+    views: Iterable[View],
+    n_refusals: Mapping[str, int],
+    since_us: int,
+    span_us: int,
+    closed_until_us: int,
+) -> Activity:
+    """Sum up the views of a pool, one by one; `n_refusals` are refused events by decision."""
+    spans: dict[tuple[int, int], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    links: dict[tuple[str, int], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    pending: dict[str, int] = defaultdict(int)
+    click_delays: list[tuple[int, int]] = []
+    sale_delays: list[tuple[int, int]] = []
+    late_clicks = late_sales = invalid_clicks = refused = 0
+    for view in views:
+        decision = view.decision
+        if decision.click_closes_us > closed_until_us:
+            for shown in decision.shown:
+                pending[shown.link_id] += 1
+        if decision.issued_us < since_us:
+            continue
+        span = decision.issued_us // span_us
+        sums = spans[span, int(decision.holdout)]
+        sums["views"] += 1
+        refused += n_refusals.get(decision.decision_id, 0)
+        for shown in decision.shown:
+            links[shown.link_id, span]["views"] += 1
+        n_clicks = 0
+        for click in view.clicks:
+            if click.event.invalid:
+                invalid_clicks += 1
+                continue
+            click_delays.append((click.received_us, click.received_us - decision.issued_us))
+            if click.received_us <= decision.click_closes_us:
+                n_clicks += 1
+                links[click.event.link_id, span]["clicks"] += 1
+            else:
+                late_clicks += 1
+        sums["clicks"] += n_clicks
+        sums["clicks_squared"] += n_clicks**2
+        in_time = set()
+        for sale in view.conversions:
+            if sale.event.currency != decision.currency:
+                continue
+            sale_delays.append((sale.received_us, sale.received_us - decision.issued_us))
+            if sale.received_us <= decision.revenue_until_us:
+                in_time.add(sale.event.conversion_id)
+                sums["sales"] += 1
+                sums["revenue_micros"] += sale.event.revenue_micros
+            else:
+                late_sales += 1
+        for refund in view.adjustments:
+            belongs = refund.event.conversion_id in in_time
+            same_money = refund.event.currency == decision.currency
+            if belongs and same_money and refund.received_us <= decision.revenue_until_us:
+                sums["refunds"] += refund.event.refund_micros
+    return Activity(
+        spans=_spans(spans, span_us),
+        link_spans=_link_spans(links, span_us),
+        pending_views=dict(pending),
+        click_delays_us=_latest(click_delays),
+        sale_delays_us=_latest(sale_delays),
+        late_clicks=late_clicks,
+        late_sales=late_sales,
+        invalid_clicks=invalid_clicks,
+        refused=refused,
+    )
+
+
+def _latest(delays: list[tuple[int, int]]) -> tuple[int, ...]:
+    return tuple(sorted(delay for _, delay in sorted(delays)[-MAX_DELAYS:]))

@@ -1,0 +1,157 @@
+"""What can be asked of a store: the writes of a group commit and the rows that reads return."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from slotwise.service.counting.views import Counters, Level
+from slotwise.service.records import (
+    ChangeRecord,
+    DecisionRecord,
+    Event,
+    KeyRecord,
+    LinkRecord,
+    PoolSettings,
+)
+
+__all__ = [
+    "FOLD_START",
+    "AppendDecision",
+    "ApplyFold",
+    "CloseWindows",
+    "FoldPosition",
+    "Learned",
+    "Operation",
+    "Progress",
+    "RecordEvent",
+    "Refusal",
+    "SaveKey",
+    "SaveLearned",
+    "SaveLinks",
+    "SavePool",
+]
+
+
+class FoldPosition(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """How far one level of a pool is folded: the last view, in order of closing, then of id."""
+
+    closes_us: int
+    decision_id: str
+
+
+FOLD_START = FoldPosition(closes_us=0, decision_id="")
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """An event for a known decision that was not stored, and why."""
+
+    decision_id: str
+    kind: Literal["click", "conversion", "adjustment"]
+    event_id: str
+    link_id: str
+    reason: str
+    detail: str
+    received_us: int
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the store has come."""
+
+    closed_until_us: int = 0
+    """Windows up to here are closed for good: nothing received now can count in them."""
+    latest_us: int = 0
+    """The latest time the store was told."""
+    n_resets: int = 0
+    """How often statistics were reset: a fold computed before a reset must not be applied."""
+    folded: dict[tuple[str, Level], FoldPosition] = msgspec.field(default_factory=dict)
+    """By pool and level."""
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pool publishes and what its policy needs to go on after a restart."""
+
+    pool_id: str
+    version: int
+    published: bytes
+    """The published snapshot, as `slotwise.service.deciding.snapshot` writes it."""
+    state: bytes = b""
+    """The policy's state and its place in the round log; empty for policies fed by counts."""
+
+
+class SavePool(msgspec.Struct, frozen=True, kw_only=True):
+    """Create or replace a pool."""
+
+    pool: PoolSettings
+    change: ChangeRecord
+
+
+class SaveLinks(msgspec.Struct, frozen=True, kw_only=True):
+    """Create or replace links; those in `reset` lose their counters.
+
+    Answers the links as stored: with the place of each.
+    """
+
+    links: tuple[LinkRecord, ...]
+    changes: tuple[ChangeRecord, ...]
+    reset: tuple[str, ...] = ()
+
+
+class SaveKey(msgspec.Struct, frozen=True, kw_only=True):
+    """Create or replace a key."""
+
+    key: KeyRecord
+    change: ChangeRecord
+
+
+class AppendDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """Store a decision; an id that is there already changes nothing."""
+
+    decision: DecisionRecord
+
+
+class RecordEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Judge an event and store it; answers an `Outcome`."""
+
+    event: Event
+    received_us: int
+
+
+class CloseWindows(msgspec.Struct, frozen=True, kw_only=True):
+    """Promise that what arrives from now on is judged by a time after `until_us`."""
+
+    until_us: int
+
+
+class ApplyFold(msgspec.Struct, frozen=True, kw_only=True):
+    """Add counted views to the counters and move the level's position, or do neither.
+
+    Answers False, and changes nothing, when the position is not at `after` any more or
+    statistics were reset since `n_resets` was read.
+    """
+
+    pool_id: str
+    level: Level
+    after: FoldPosition
+    until: FoldPosition
+    n_resets: int
+    increment: Counters
+
+
+class SaveLearned(msgspec.Struct, frozen=True, kw_only=True):
+    """Replace what a pool has learned and publishes."""
+
+    learned: Learned
+
+
+Operation = (
+    SavePool
+    | SaveLinks
+    | SaveKey
+    | AppendDecision
+    | RecordEvent
+    | CloseWindows
+    | ApplyFold
+    | SaveLearned
+)

@@ -1,0 +1,142 @@
+"""What every store is: group commits of operations, and reads of what was committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from slotwise.service.counting.views import (
+    Counters,
+    Level,
+    View,
+)
+from slotwise.service.records import (
+    ChangeRecord,
+    DecisionRecord,
+    KeyRecord,
+    LinkRecord,
+    PoolSettings,
+)
+from slotwise.service.storage.activity import Activity
+from slotwise.service.storage.commands import (
+    FoldPosition,
+    Learned,
+    Operation,
+    Progress,
+    Refusal,
+)
+
+__all__ = ["Store", "StoreReader"]
+
+
+class StoreReader(Protocol):
+    """The reads of a store; each sees whole commits only."""
+
+    def pools(self) -> list[PoolSettings]:
+        """Return every pool, by id."""
+        ...
+
+    def links(self, pool_id: str) -> list[LinkRecord]:
+        """Return the links of a pool, by place."""
+        ...
+
+    def reset_times(self, pool_id: str) -> dict[str, int]:
+        """Return `counted_from_us` of the links whose statistics were ever reset."""
+        ...
+
+    def keys(self) -> list[KeyRecord]:
+        """Return every key, by id."""
+        ...
+
+    def changes(self, subject: str, limit: int) -> list[ChangeRecord]:
+        """Return changes of a subject (`home/`: of all below `home`, "": of all), newest first."""
+        ...
+
+    def progress(self) -> Progress:
+        """Return how far windows are closed and folded."""
+        ...
+
+    def counters(self, pool_id: str) -> Counters:
+        """Return the counters of a pool."""
+        ...
+
+    def learned(self, pool_id: str) -> Learned | None:
+        """Return what the pool published last."""
+        ...
+
+    def decision(self, decision_id: str) -> DecisionRecord | None:
+        """Return a decision by its id."""
+        ...
+
+    def view(self, decision_id: str) -> View | None:
+        """Return a decision with what was received for it."""
+        ...
+
+    def refusals(self, decision_id: str) -> list[Refusal]:
+        """Return the events refused for a decision, in order of arrival."""
+        ...
+
+    def closed_views(
+        self, pool_id: str, level: Level, after: FoldPosition, until_us: int, limit: int
+    ) -> list[View]:
+        """Return views that learn and closed at this level by `until_us`, in folding order.
+
+        Folding order is the time of closing, then the decision id; the first `limit` views
+        after the position `after`.
+        """
+        ...
+
+    def all_views(
+        self, pool_id: str, since_us: int, until_us: int | None, chunk: int
+    ) -> Iterator[list[View]]:
+        """Go through all views issued in [since, until), in the order they were stored."""
+        ...
+
+    def n_quarantined(self) -> int:
+        """Count the events that wait for their decision or conversion."""
+        ...
+
+    def activity(self, pool_id: str, since_us: int, span_us: int, closed_until_us: int) -> Activity:
+        """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
+        ...
+
+
+class Store(StoreReader, Protocol):
+    """Where the service keeps what it must not lose.
+
+    One thread writes (`commit`), any thread reads. A store has no clock: times come with the
+    operations. Laws, tested for every store by `slotwise.testing.StoreContract`:
+
+    - `commit` is all or nothing and durable when it returns; its results are in order, and a
+      later operation of a batch sees the earlier ones
+    - committing the same decisions and events again changes no row and no counter; the
+      events answer `duplicate`
+    - events are judged by `slotwise.service.counting.attribution`, in whatever order and grouping
+      into batches they arrive
+    - received times never run backwards in the order of commits: an event is stored with
+      the latest time the store was ever told when its own is earlier
+    - after `CloseWindows(t)` nothing is stored as received at or before t, and a decision
+      whose click window closed by t is stored with `learned=False`; both hold after a crash
+    - a fold moves its position and its counters together, once
+    - every counter equals what `slotwise.service.storage.verify` recomputes from the rows
+    - reads see whole commits only
+    - when the store is away every call raises `StoreUnavailable`, and works again by itself
+      when it is back
+    """
+
+    def commit(self, operations: Sequence[Operation]) -> list[object]:
+        """Apply all operations in one transaction; None unless the operation answers."""
+        ...
+
+    def close(self) -> None:
+        """Release files and connections; safe to call twice."""
+        ...
+
+    def reading(self) -> AbstractContextManager[StoreReader]:
+        """Read at one moment: every read inside sees the same commits."""
+        ...
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` when the store cannot be written."""
+        ...

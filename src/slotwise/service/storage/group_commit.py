@@ -1,0 +1,228 @@
+"""Group commit: one thread writes, many writes share one trip to the disk.
+
+Feedback is acknowledged after its commit. Decisions are queued and forgotten: one that is lost
+takes its feedback with it, so nothing is biased. While the store is away feedback is refused,
+decisions wait (the oldest go when there are too many), and the store is tried again and again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from threading import Event, Lock, Thread
+from typing import NamedTuple
+
+from slotwise.service.errors import StoreUnavailable
+from slotwise.service.storage.commands import AppendDecision, Operation
+from slotwise.service.storage.contract import Store
+
+__all__ = ["GroupCommitter"]
+
+_log = logging.getLogger(__name__)
+
+Answers = Future[list[object]]
+
+
+class _Waiting(NamedTuple):
+    """Operations that go into one commit together, and who waits for their answers."""
+
+    operations: Sequence[Operation]
+    answers: Answers | None
+
+
+class GroupCommitter:
+    """Queues operations for a store and commits them in groups.
+
+    `commit_every_s` is how long a group waits for company; `by_hand` leaves all committing to
+    calls of `commit_waiting`, for tests that decide themselves when the disk is reached.
+    """
+
+    MAX_OPERATIONS = 2_000
+    """Operations of one commit: bounds how long feedback waits behind others."""
+    DECISIONS_S = 0.02
+    """How long decisions wait when nobody waits for an answer: larger groups cost less."""
+    RETRY_S = 0.5
+    """How long to wait before a store that is away is tried again."""
+
+    def __init__(
+        self, store: Store, commit_every_s: float, max_waiting: int, by_hand: bool = False
+    ) -> None:
+        self._store = store
+        self._commit_every_s = commit_every_s
+        self._max_waiting = max_waiting
+        self._by_hand = by_hand
+        self._waiting: deque[_Waiting] = deque()
+        self._committing = Lock()
+        self._starting = Lock()
+        self._wake = Event()
+        self._is_awaited = Event()
+        self._closing = Event()
+        self._thread: Thread | None = None
+        self.available = True
+        """Whether the last commit reached the store."""
+        self.n_lost_decisions = 0
+
+    @property
+    def n_waiting(self) -> int:
+        """How many writes wait for their commit."""
+        return len(self._waiting)
+
+    def append(self, operation: AppendDecision) -> None:
+        """Queue a decision; never fails and never waits."""
+        if len(self._waiting) >= self._max_waiting:
+            self._drop_oldest_decision()
+        self._queue(_Waiting((operation,), None))
+
+    def submit(self, operations: Sequence[Operation]) -> Answers:
+        """Queue operations; the future has their answers after the commit.
+
+        Raises `StoreUnavailable` at once when the store is known to be away.
+        """
+        if self._closing.is_set():
+            raise StoreUnavailable("the service is stopping")
+        if not self.available:
+            raise StoreUnavailable("the store is away")
+        if len(self._waiting) >= self._max_waiting:
+            raise StoreUnavailable(f"{self._max_waiting} writes wait for the store already")
+        answers: Answers = Future()
+        self._queue(_Waiting(operations, answers))
+        self._is_awaited.set()
+        return answers
+
+    def close(self) -> None:
+        """Commit what waits and stop; what comes later is refused."""
+        self._closing.set()
+        self._is_awaited.set()
+        self._wake.set()
+        with self._starting:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+        while self._waiting and self.commit_waiting():
+            pass
+        self._refuse_waiting()
+
+    def commit_waiting(self) -> bool:
+        """Commit one group of what waits; return whether the store could be reached."""
+        with self._committing:
+            group = self._next_group()
+            try:
+                self._commit(group)
+            except StoreUnavailable as error:
+                if self.available:
+                    _log.warning("store away: %s", error)
+                self.available = False
+                self._put_back_decisions(group)
+                for item in group:
+                    _fail(item, error)
+                return False
+            if not self.available:
+                _log.warning("store back")
+            self.available = True
+            return True
+
+    def _queue(self, item: _Waiting) -> None:
+        self._waiting.append(item)
+        if self._by_hand:
+            return
+        if self._thread is None:
+            self._start()
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None and not self._closing.is_set():
+                self._thread = Thread(target=self._run, name="slotwise-commits", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self._wake.wait(None if self.available else self.RETRY_S)
+            self._wake.clear()
+            if self.available:
+                self._is_awaited.wait(self.DECISIONS_S)
+            self._is_awaited.clear()
+            self._closing.wait(self._commit_every_s if self.available else self.RETRY_S)
+            self.commit_waiting()
+            if self.available and self._waiting:
+                # Decisions that came meanwhile wait for company again, unless there are many.
+                self._wake.set()
+                if len(self._waiting) >= self.MAX_OPERATIONS:
+                    self._is_awaited.set()
+
+    def _next_group(self) -> list[_Waiting]:
+        group: list[_Waiting] = []
+        n_operations = 0
+        while self._waiting and n_operations < self.MAX_OPERATIONS:
+            item = self._waiting.popleft()
+            n_operations += len(item.operations)
+            group.append(item)
+        return group
+
+    def _commit(self, group: list[_Waiting]) -> None:
+        """Commit a group; one that breaks a rule of the store must not take others with it."""
+        operations = [operation for item in group for operation in item.operations]
+        try:
+            answers = self._store.commit(operations)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            if len(group) == 1:
+                _log.exception("a write was refused by the store")
+                self.n_lost_decisions += _n_decisions(group[0])
+                _fail(group[0], error)
+                return
+            for done, item in enumerate(group):
+                try:
+                    self._commit([item])
+                except StoreUnavailable:
+                    del group[:done]
+                    raise
+            return
+        start = 0
+        for item in group:
+            stop = start + len(item.operations)
+            _answer(item, answers[start:stop])
+            start = stop
+
+    def _put_back_decisions(self, group: list[_Waiting]) -> None:
+        kept = [item for item in group if item.answers is None]
+        self._waiting.extendleft(reversed(kept))
+        while len(self._waiting) > self._max_waiting:
+            self._drop_oldest_decision()
+
+    def _drop_oldest_decision(self) -> None:
+        try:
+            item = self._waiting.popleft()
+        except IndexError:
+            return
+        self.n_lost_decisions += _n_decisions(item)
+        _fail(item, StoreUnavailable("too many writes wait for the store"))
+
+    def _refuse_waiting(self) -> None:
+        while self._waiting:
+            item = self._waiting.popleft()
+            self.n_lost_decisions += _n_decisions(item)
+            _fail(item, StoreUnavailable("the service stopped while the store was away"))
+
+
+def _n_decisions(item: _Waiting) -> int:
+    return sum(isinstance(operation, AppendDecision) for operation in item.operations)
+
+
+def _answer(item: _Waiting, answers: list[object]) -> None:
+    # A caller that went away has cancelled its future; what it sent is stored all the same.
+    if item.answers is not None and item.answers.set_running_or_notify_cancel():
+        item.answers.set_result(answers)
+
+
+def _fail(item: _Waiting, error: Exception) -> None:
+    if (
+        item.answers is not None
+        and not item.answers.done()
+        and item.answers.set_running_or_notify_cancel()
+    ):
+        item.answers.set_exception(error)

@@ -1,0 +1,239 @@
+"""The reads of the SQLite store, on one connection."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from slotwise.service.counting.views import (
+    Counters,
+    Level,
+    LinkCounters,
+    PageCounters,
+    StoredAdjustment,
+    StoredClick,
+    StoredConversion,
+    View,
+)
+from slotwise.service.records import (
+    ChangeRecord,
+    DecisionRecord,
+    KeyRecord,
+    LinkRecord,
+    PoolSettings,
+)
+from slotwise.service.storage import rows
+from slotwise.service.storage.activity import Activity, read_activity
+from slotwise.service.storage.commands import (
+    FoldPosition,
+    Learned,
+    Progress,
+    Refusal,
+)
+from slotwise.service.storage.sqlite import statements
+
+__all__ = ["SqliteReader"]
+
+_FOREVER = 2**63 - 1
+
+
+class SqliteReader:
+    """Reads records; inside a transaction all reads see the same commits."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def _fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def _listed(self, sql: str, ids: Iterable[str]) -> list[tuple[Any, ...]]:
+        wanted = list(ids)
+        return self._fetch(sql, ids=msgspec.json.encode(wanted).decode()) if wanted else []
+
+    def pools(self) -> list[PoolSettings]:
+        """Return every pool, by id."""
+        return [rows.pool_from_row(row) for row in self._fetch(statements.POOLS)]
+
+    def links(self, pool_id: str) -> list[LinkRecord]:
+        """Return the links of a pool, by place."""
+        return [rows.link_from_row(row) for row in self._fetch(statements.LINKS, pool_id=pool_id)]
+
+    def n_links(self, pool_id: str) -> int:
+        """Count the links of a pool."""
+        return int(self._fetch(statements.N_LINKS, pool_id=pool_id)[0][0])
+
+    def reset_times(self, pool_id: str) -> dict[str, int]:
+        """Return `counted_from_us` of the links that were ever reset."""
+        return dict(self._fetch(statements.RESET_TIMES, pool_id=pool_id))
+
+    def keys(self) -> list[KeyRecord]:
+        """Return every key, by id."""
+        return [rows.key_from_row(row) for row in self._fetch(statements.KEYS)]
+
+    def changes(self, subject: str, limit: int) -> list[ChangeRecord]:
+        """Return changes of a subject (`home/`: of all below `home`, "": of all), newest first."""
+        found = self._fetch(statements.CHANGES, subject=subject, n_rows=limit)
+        return [rows.change_from_row(row) for row in found]
+
+    def clock(self) -> tuple[int, int, int]:
+        """Return `closed_until_us`, `latest_us` and `n_resets`."""
+        [row] = self._fetch(statements.CLOCK)
+        closed_until_us, latest_us, n_resets = row
+        return closed_until_us, latest_us, n_resets
+
+    def fold_positions(self) -> dict[tuple[str, Level], FoldPosition]:
+        """Return how far each pool is folded, by pool and level."""
+        return {
+            (pool_id, level): FoldPosition(closes_us=closes_us, decision_id=decision_id)
+            for pool_id, level, closes_us, decision_id in self._fetch(statements.FOLD_POSITIONS)
+        }
+
+    def progress(self) -> Progress:
+        """Return how far windows are closed and folded."""
+        closed_until_us, latest_us, n_resets = self.clock()
+        return Progress(
+            closed_until_us=closed_until_us,
+            latest_us=latest_us,
+            n_resets=n_resets,
+            folded=self.fold_positions(),
+        )
+
+    def counters(self, pool_id: str) -> Counters:
+        """Return the counters of a pool."""
+        links = {}
+        for _, link_id, group, *sums in self._fetch(statements.LINK_COUNTERS, pool_id=pool_id):
+            links[group, link_id] = LinkCounters(**_named(LinkCounters, sums))
+        pages = {}
+        for _, group, *sums in self._fetch(statements.PAGE_COUNTERS, pool_id=pool_id):
+            pages[group] = PageCounters(**_named(PageCounters, sums))
+        return Counters(links=links, pages=pages)
+
+    def learned(self, pool_id: str) -> Learned | None:
+        """Return what the pool published last."""
+        for _, version, published, state in self._fetch(statements.LEARNED, pool_id=pool_id):
+            return Learned(pool_id=pool_id, version=version, published=published, state=state)
+        return None
+
+    def decision(self, decision_id: str) -> DecisionRecord | None:
+        """Return a decision by its id."""
+        return self.decisions([decision_id]).get(decision_id)
+
+    def decisions(self, decision_ids: Iterable[str]) -> dict[str, DecisionRecord]:
+        """Return those of the decisions that are there, by id."""
+        found = self._listed(statements.DECISIONS_BY_ID, decision_ids)
+        return {row[0]: rows.decision_from_row(row) for row in found}
+
+    def clicks_of(self, decision_ids: Iterable[str]) -> list[StoredClick]:
+        """Return the clicks of decisions, by time."""
+        found = self._listed(statements.CLICKS_OF, decision_ids)
+        return [rows.click_from_row(row) for row in found]
+
+    def conversions_of(self, decision_ids: Iterable[str]) -> list[StoredConversion]:
+        """Return the conversions of decisions, by time."""
+        found = self._listed(statements.CONVERSIONS_OF, decision_ids)
+        return [rows.conversion_from_row(row) for row in found]
+
+    def conversions(self, conversion_ids: Iterable[str]) -> dict[str, StoredConversion]:
+        """Return those of the conversions that are there, by id."""
+        found = self._listed(statements.CONVERSIONS_BY_ID, conversion_ids)
+        return {row[0]: rows.conversion_from_row(row) for row in found}
+
+    def adjustments_of(self, conversion_ids: Iterable[str]) -> list[StoredAdjustment]:
+        """Return the adjustments of conversions, by time."""
+        found = self._listed(statements.ADJUSTMENTS_OF, conversion_ids)
+        return [rows.adjustment_from_row(row) for row in found]
+
+    def adjustments(self, adjustment_ids: Iterable[str]) -> dict[str, StoredAdjustment]:
+        """Return those of the adjustments that are there, by id."""
+        found = self._listed(statements.ADJUSTMENTS_BY_ID, adjustment_ids)
+        return {row[0]: rows.adjustment_from_row(row) for row in found}
+
+    def view(self, decision_id: str) -> View | None:
+        """Return a decision with what was received for it."""
+        for view in self._views(self.decisions([decision_id]).values()):
+            return view
+        return None
+
+    def refusals(self, decision_id: str) -> list[Refusal]:
+        """Return the events refused for a decision, in order of arrival."""
+        found = self._fetch(statements.REFUSALS, decision_id=decision_id)
+        return [rows.refusal_from_row(row) for row in found]
+
+    def closed_views(
+        self, pool_id: str, level: Level, after: FoldPosition, until_us: int, limit: int
+    ) -> list[View]:
+        """Return views that learn and closed at this level by `until_us`, in folding order."""
+        found = self._fetch(
+            statements.CLOSED_DECISIONS[level],
+            pool_id=pool_id,
+            after_us=after.closes_us,
+            after_id=after.decision_id,
+            until_us=until_us,
+            n_rows=limit,
+        )
+        return self._views(rows.decision_from_row(row) for row in found)
+
+    def all_views(
+        self, pool_id: str, since_us: int, until_us: int | None, chunk: int
+    ) -> Iterator[list[View]]:
+        """Go through all views issued in [since, until), in the order they were stored."""
+        after_seq = 0
+        while True:
+            views, after_seq = self.views_after(pool_id, since_us, until_us, chunk, after_seq)
+            if not views:
+                return
+            yield views
+
+    def views_after(
+        self, pool_id: str, since_us: int, until_us: int | None, chunk: int, after_seq: int
+    ) -> tuple[list[View], int]:
+        """Return the next views of `all_views` and where the ones after them start."""
+        found = self._fetch(
+            statements.ALL_DECISIONS,
+            after_seq=after_seq,
+            pool_id=pool_id,
+            since_us=since_us,
+            until_us=_FOREVER if until_us is None else until_us,
+            n_rows=chunk,
+        )
+        views = self._views(rows.decision_from_row(row) for row in found)
+        return views, found[-1][-1] if found else after_seq
+
+    def n_quarantined(self) -> int:
+        """Count the events that wait for their decision or conversion."""
+        return sum(self._fetch(sql)[0][0] for sql in statements.N_WAITING)
+
+    def activity(self, pool_id: str, since_us: int, span_us: int, closed_until_us: int) -> Activity:
+        """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
+        return read_activity(self._connection, pool_id, since_us, span_us, closed_until_us)
+
+    def _views(self, found: Iterable[DecisionRecord]) -> list[View]:
+        decisions = {decision.decision_id: decision for decision in found}
+        clicks: dict[str, list[StoredClick]] = defaultdict(list)
+        for click in self.clicks_of(decisions):
+            clicks[click.event.decision_id].append(click)
+        conversions: dict[str, list[StoredConversion]] = defaultdict(list)
+        decision_of = {}
+        for conversion in self.conversions_of(decisions):
+            conversions[conversion.event.decision_id].append(conversion)
+            decision_of[conversion.event.conversion_id] = conversion.event.decision_id
+        adjustments: dict[str, list[StoredAdjustment]] = defaultdict(list)
+        for adjustment in self.adjustments_of(decision_of):
+            adjustments[decision_of[adjustment.event.conversion_id]].append(adjustment)
+        return [
+            View(
+                decision=decision,
+                clicks=tuple(clicks.get(decision_id, ())),
+                conversions=tuple(conversions.get(decision_id, ())),
+                adjustments=tuple(adjustments.get(decision_id, ())),
+            )
+            for decision_id, decision in decisions.items()
+        ]
+
+
+def _named(counters: type[msgspec.Struct], sums: list[int]) -> dict[str, int]:
+    return dict(zip(counters.__struct_fields__, sums, strict=True))

@@ -1,0 +1,241 @@
+"""The SQL of the SQLite store: built from the schema, compiled once, run on raw connections.
+
+Compiling ahead matters only for the writes of a group commit; the reads follow suit so that
+there is one way to run a statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Select, Table, bindparam, func, literal_column, select, text, tuple_
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.sql import ClauseElement
+from sqlalchemy.sql.elements import ColumnElement
+
+from slotwise.service.counting.views import (
+    CLICKS,
+    REVENUE,
+)
+from slotwise.service.storage import schema
+
+__all__ = [
+    "ADD_LINK_COUNTERS",
+    "ADD_PAGE_COUNTERS",
+    "ADJUSTMENTS_BY_ID",
+    "ADJUSTMENTS_OF",
+    "ALL_DECISIONS",
+    "CHANGES",
+    "CLICKS_OF",
+    "CLOCK",
+    "CLOSED_DECISIONS",
+    "CONVERSIONS_BY_ID",
+    "CONVERSIONS_OF",
+    "DECISIONS_BY_ID",
+    "FOLD_POSITIONS",
+    "INSERT_CHANGE",
+    "INSERT_MANY",
+    "KEYS",
+    "LEARNED",
+    "LINKS",
+    "LINK_COUNTERS",
+    "N_LINKS",
+    "N_WAITING",
+    "PAGE_COUNTERS",
+    "POOLS",
+    "REFUSALS",
+    "RESET_LINK_COUNTERS",
+    "RESET_TIMES",
+    "UPDATE_CLOCK",
+    "UPSERT",
+]
+
+_dialect = sqlite.dialect(paramstyle="named")
+
+
+def _sql(statement: ClauseElement) -> str:
+    return str(statement.compile(dialect=_dialect))
+
+
+def _columns(table: Table) -> list[str]:
+    """Return the columns that a row gives: all but a number that the engine counts up."""
+    return [column.name for column in table.columns if column.name != "seq"]
+
+
+def _qmarks(table: Table, n_rows: int = 1) -> str:
+    names = _columns(table)
+    row = f"({', '.join('?' * len(names))})"
+    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES {', '.join([row] * n_rows)}"
+
+
+def _insert(table: Table, n_rows: int = 1) -> str:
+    """Insert unless the identity is there already."""
+    return f"{_qmarks(table, n_rows)} ON CONFLICT DO NOTHING"
+
+
+def _upsert(table: Table) -> str:
+    """Insert, or replace every column but the identity."""
+    keys = [column.name for column in table.primary_key.columns]
+    rest = [name for name in _columns(table) if name not in keys]
+    updates = ", ".join(f"{name} = excluded.{name}" for name in rest)
+    return f"{_qmarks(table)} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {updates}"
+
+
+def _add(table: Table) -> str:
+    """Insert, or add every column but the identity."""
+    keys = [column.name for column in table.primary_key.columns]
+    rest = [name for name in _columns(table) if name not in keys]
+    updates = ", ".join(f"{name} = {table.name}.{name} + excluded.{name}" for name in rest)
+    return f"{_qmarks(table)} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {updates}"
+
+
+def _rows(table: Table) -> Select[Any]:
+    return select(*(table.c[name] for name in _columns(table)))
+
+
+def _listed(column: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return whether the column is in the JSON array bound to `ids`."""
+    values = func.json_each(bindparam("ids")).table_valued("value")
+    return column.in_(select(values.c.value))
+
+
+def _first_rows(statement: Select[Any]) -> str:
+    # SQLAlchemy would add an OFFSET with a parameter of its own.
+    return f"{_sql(statement)} LIMIT :n_rows"
+
+
+def _still_waiting(table: Table) -> Select[Any]:
+    """Count the events of a table that waited for a decision which is still not there."""
+    if table is schema.adjustments:
+        joined = table.outerjoin(
+            schema.conversions, schema.conversions.c.conversion_id == table.c.conversion_id
+        ).outerjoin(
+            schema.decisions, schema.decisions.c.decision_id == schema.conversions.c.decision_id
+        )
+    else:
+        joined = table.outerjoin(
+            schema.decisions, schema.decisions.c.decision_id == table.c.decision_id
+        )
+    waiting = select(func.count()).select_from(joined)
+    return waiting.where(table.c.waited, schema.decisions.c.seq.is_(None))
+
+
+def _closed(closes: str) -> str:
+    table = schema.decisions
+    position = tuple_(table.c[closes], table.c.decision_id)
+    return _first_rows(
+        _rows(table)
+        .where(
+            table.c.pool_id == bindparam("pool_id"),
+            position > tuple_(bindparam("after_us"), bindparam("after_id")),
+            table.c[closes] <= bindparam("until_us"),
+            table.c.learned,
+        )
+        .order_by(table.c[closes], table.c.decision_id)
+    )
+
+
+_RAW: Iterable[Table] = (
+    schema.decisions,
+    schema.clicks,
+    schema.conversions,
+    schema.adjustments,
+    schema.refusals,
+)
+_SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+INSERT_MANY = {table.name: {n: _insert(table, n) for n in _SIZES} for table in _RAW}
+"""By table and number of rows, rising. A row that is there already is left as it is."""
+INSERT_CHANGE = _insert(schema.changes)
+_REPLACED: Iterable[Table] = (
+    schema.pools,
+    schema.links,
+    schema.keys,
+    schema.learned,
+    schema.fold_positions,
+)
+UPSERT = {table.name: _upsert(table) for table in _REPLACED}
+ADD_LINK_COUNTERS = _add(schema.link_counters)
+ADD_PAGE_COUNTERS = _add(schema.page_counters)
+RESET_LINK_COUNTERS = "DELETE FROM link_counters WHERE pool_id = ? AND link_id = ?"
+UPDATE_CLOCK = "UPDATE store_clock SET closed_until_us = ?, latest_us = ?, n_resets = ?"
+
+POOLS = _sql(_rows(schema.pools).order_by(schema.pools.c.pool_id))
+LINKS = _sql(
+    _rows(schema.links)
+    .where(schema.links.c.pool_id == bindparam("pool_id"))
+    .order_by(schema.links.c.place)
+)
+RESET_TIMES = _sql(
+    select(schema.links.c.link_id, schema.links.c.counted_from_us).where(
+        schema.links.c.pool_id == bindparam("pool_id"),
+        schema.links.c.counted_from_us > literal_column("0"),
+    )
+)
+N_LINKS = _sql(
+    select(func.count())
+    .select_from(schema.links)
+    .where(schema.links.c.pool_id == bindparam("pool_id"))
+)
+KEYS = _sql(_rows(schema.keys).order_by(schema.keys.c.key_id))
+CHANGES = _first_rows(
+    _rows(schema.changes)
+    .where(
+        text(
+            "(:subject = '' OR subject = :subject OR (substr(:subject, -1) = '/'"
+            " AND substr(subject, 1, length(:subject)) = :subject))"
+        )
+    )
+    .order_by(schema.changes.c.seq.desc())
+)
+CLOCK = "SELECT closed_until_us, latest_us, n_resets FROM store_clock"
+FOLD_POSITIONS = _sql(_rows(schema.fold_positions))
+LINK_COUNTERS = _sql(
+    _rows(schema.link_counters).where(schema.link_counters.c.pool_id == bindparam("pool_id"))
+)
+PAGE_COUNTERS = _sql(
+    _rows(schema.page_counters).where(schema.page_counters.c.pool_id == bindparam("pool_id"))
+)
+LEARNED = _sql(_rows(schema.learned).where(schema.learned.c.pool_id == bindparam("pool_id")))
+DECISIONS_BY_ID = _sql(_rows(schema.decisions).where(_listed(schema.decisions.c.decision_id)))
+CLICKS_OF = _sql(
+    _rows(schema.clicks)
+    .where(_listed(schema.clicks.c.decision_id))
+    .order_by(schema.clicks.c.received_us, schema.clicks.c.link_id)
+)
+CONVERSIONS_OF = _sql(
+    _rows(schema.conversions)
+    .where(_listed(schema.conversions.c.decision_id))
+    .order_by(schema.conversions.c.received_us, schema.conversions.c.conversion_id)
+)
+CONVERSIONS_BY_ID = _sql(
+    _rows(schema.conversions).where(_listed(schema.conversions.c.conversion_id))
+)
+ADJUSTMENTS_OF = _sql(
+    _rows(schema.adjustments)
+    .where(_listed(schema.adjustments.c.conversion_id))
+    .order_by(schema.adjustments.c.received_us, schema.adjustments.c.adjustment_id)
+)
+ADJUSTMENTS_BY_ID = _sql(
+    _rows(schema.adjustments).where(_listed(schema.adjustments.c.adjustment_id))
+)
+REFUSALS = _sql(
+    _rows(schema.refusals)
+    .where(schema.refusals.c.decision_id == bindparam("decision_id"))
+    .order_by(schema.refusals.c.received_us, schema.refusals.c.event_id)
+)
+CLOSED_DECISIONS = {CLICKS: _closed("click_closes_us"), REVENUE: _closed("revenue_closes_us")}
+ALL_DECISIONS = _first_rows(
+    _rows(schema.decisions)
+    .add_columns(schema.decisions.c.seq)
+    .where(
+        schema.decisions.c.seq > bindparam("after_seq"),
+        schema.decisions.c.pool_id == bindparam("pool_id"),
+        schema.decisions.c.issued_us >= bindparam("since_us"),
+        schema.decisions.c.issued_us < bindparam("until_us"),
+    )
+    .order_by(schema.decisions.c.seq)
+)
+N_WAITING = [
+    _sql(_still_waiting(table)) for table in (schema.clicks, schema.conversions, schema.adjustments)
+]

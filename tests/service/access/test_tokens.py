@@ -1,0 +1,84 @@
+"""Click tokens: only what this service signed is read back."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotwise.errors import InvalidInput
+from slotwise.service.access.tokens import ClickToken, TokenSigner
+
+SECRET = bytes(range(32))
+CLICK = ClickToken("home", "d1", 5, 1, "l9")
+ids = st.text("ABCabc019._:-", min_size=1, max_size=64)
+
+
+@given(ids, ids, ids, st.integers(0, 2**50))
+def test_a_token_says_what_was_signed(pool: str, decision: str, link: str, issued: int) -> None:
+    signer = TokenSigner({"k1": SECRET})
+    click = ClickToken(pool, decision, issued, 3, link)
+    assert signer.read(signer.token(click)) == click
+
+
+def test_the_signature_is_hmac_sha_256_of_all_that_comes_before() -> None:
+    token = TokenSigner({"k1": SECRET}).token(CLICK)
+    signed, _, signature = token.rpartition(".")
+    assert signed == "v1.k1.home~d1~5~1~l9"
+    expected = hmac.new(SECRET, signed.encode(), hashlib.sha256).digest()
+    assert bytes.fromhex(signature) == expected
+
+
+def test_secrets_longer_than_a_block_are_hashed_first_as_hmac_says() -> None:
+    secret = bytes(range(100))
+    token = TokenSigner({"k1": secret}).token(CLICK)
+    signed, _, signature = token.rpartition(".")
+    expected = hmac.new(secret, signed.encode(), hashlib.sha256).digest()
+    assert bytes.fromhex(signature) == expected
+
+
+def test_any_changed_character_spoils_a_token() -> None:
+    signer = TokenSigner({"k1": SECRET})
+    token = signer.token(CLICK)
+    for at in range(len(token)):
+        for other in "A0~.":
+            forged = token[:at] + other + token[at + 1 :]
+            assert forged == token or signer.read(forged) is None, forged
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ".", "v1", "v1.k1.", "v1.k1.a~b~1~c~5.", "v2.k1.a~b~1~c~5.AAAA", "é" * 20, "x" * 10_000],
+)
+def test_texts_that_are_no_tokens_are_not_read(text: str) -> None:
+    assert TokenSigner({"k1": SECRET}).read(text) is None
+
+
+def test_a_token_of_another_secret_is_not_read() -> None:
+    token = TokenSigner({"k1": SECRET}).token(CLICK)
+    assert TokenSigner({"k1": SECRET[::-1]}).read(token) is None
+
+
+def test_an_old_secret_still_reads_and_the_newest_signs() -> None:
+    old = TokenSigner({"k1": SECRET})
+    both = TokenSigner({"k1": SECRET, "k2": SECRET[::-1]})
+    assert both.read(old.token(CLICK)) == CLICK
+    newer = both.token(CLICK)
+    assert newer.startswith("v1.k2.")
+    assert old.read(newer) is None
+
+
+@pytest.mark.parametrize(
+    ("secrets", "message"),
+    [
+        ({}, "`secrets` must be at least one secret"),
+        ({"k1": b"short"}, "`secret` must be at least 32 bytes, got '5 bytes'"),
+        ({"k.1": SECRET}, "`key id` must be letters and digits, got 'k.1'"),
+    ],
+)
+def test_unsafe_secrets_are_refused(secrets: dict[str, bytes], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        TokenSigner(secrets)

@@ -1,0 +1,253 @@
+"""Kill -9 over HTTP, again and again: what was acknowledged must be there, once.
+
+    python -m tests.service.crash_harness --cycles 1000
+
+Each cycle starts `slotwise serve`, sends decisions and feedback from several threads, and
+kills the server in the middle of it. After the next start everything acknowledged is sent
+again and must be answered `duplicate`, decisions must show each acknowledged event once, and
+in the end `slotwise verify` must find every counter equal to the raw rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from slotwise.cli._progress import progress_bar
+
+POOL = {
+    "slots": 2,
+    "click_floor": 0.1,
+    "max_revenue": {"amount_micros": 50_000_000, "currency": "EUR"},
+    "click_window_s": 1,
+    "revenue_window_s": 1,
+    "policy": {"name": "uniform"},
+    "allowed_hosts": ["shop.example"],
+}
+N_SENDERS = 3
+Event = dict[str, Any]
+
+
+@dataclass
+class Acknowledged:
+    """What the service said it has, by the senders' own account."""
+
+    events: list[tuple[Event, str]] = field(default_factory=list)
+    """Events with the outcome that was answered."""
+    n_unanswered: int = 0
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def add(self, events: list[Event], outcomes: list[Event]) -> None:
+        with self.changed:
+            for event, outcome in zip(events, outcomes, strict=True):
+                self.events.append((event, outcome["outcome"]))
+            self.changed.notify_all()
+
+    def note_unanswered(self) -> None:
+        with self.changed:
+            self.n_unanswered += 1
+            self.changed.notify_all()
+
+    def wait_for(self, n_events: int) -> None:
+        """Wait for so many events, or until no sender gets an answer any more."""
+        with self.changed:
+            self.changed.wait_for(
+                lambda: len(self.events) >= n_events or self.n_unanswered == N_SENDERS
+            )
+
+
+class Server:
+    """`slotwise serve` as a process of its own."""
+
+    def __init__(self, store: Path, *flags: str) -> None:
+        command = [sys.executable, "-m", "slotwise.cli.main", "serve"]
+        command += ["--port", "0", "--store", f"sqlite:///{store}"]
+        command += ["--set", "log_level=error", "--set", "fold_every_s=0.05", *flags]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        found = re.search(r" at (http://\S+)", line)
+        assert found, f"the server did not start: {line!r}"
+        self.url = found.group(1)
+
+    def admin_key(self) -> str:
+        """Read the key that a first start prints."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if found := re.search(r"KEY=(sw_ak_\S+)", line):
+                return found.group(1)
+        raise AssertionError("the first start printed no key")
+
+    def wait_until_ready(self) -> None:
+        """Wait until the policies are compiled: long on a new machine."""
+        with httpx.Client(base_url=self.url, timeout=600) as client:
+            while client.get("/readyz").status_code != 200:
+                time.sleep(0.01)
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+
+def client_of(url: str, key: str) -> httpx.Client:
+    """Return a client that is patient with a slow machine."""
+    return httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=600)
+
+
+def send(url: str, key: str, seed: str, acknowledged: Acknowledged) -> None:
+    """Decide and report until the server is gone."""
+    rng = random.Random(seed)
+    with client_of(url, key) as client:
+        try:
+            for number in range(1_000_000):
+                page = client.post("/v1/pools/home/decide").json()
+                events = _feedback(rng, page, f"{seed}-{number}")
+                if rng.random() < 0.5:
+                    answer = client.post("/v1/events:batch", json={"events": events})
+                    acknowledged.add(events, answer.json()["outcomes"])
+                else:
+                    for event in events:
+                        outcome = client.post("/v1/events", json=event).json()
+                        acknowledged.add([event], [outcome])
+        except (httpx.TransportError, json.JSONDecodeError):
+            acknowledged.note_unanswered()
+
+
+def _feedback(rng: random.Random, page: Event, name: str) -> list[Event]:
+    events: list[Event] = []
+    for link in page["links"]:
+        one = {"decision_id": page["decision_id"], "link_id": link["link_id"]}
+        order = f"{name}-{link['position']}"
+        sale = {
+            "type": "conversion",
+            "conversion_id": order,
+            "revenue_micros": rng.randrange(1, 30_000_000),
+            "currency": "EUR",
+            **one,
+        }
+        refund = {
+            "type": "adjustment",
+            "adjustment_id": f"r-{order}",
+            "conversion_id": order,
+            "refund_micros": rng.randrange(1, 10_000_000),
+            "currency": "EUR",
+        }
+        events += [{"type": "click", **one}, sale, refund]
+    rng.shuffle(events)
+    return events + rng.sample(events, 2)
+
+
+def check(url: str, key: str, acknowledged: Acknowledged) -> None:
+    """Fail unless everything acknowledged is stored, once."""
+    with client_of(url, key) as client:
+        events = [event for event, _ in acknowledged.events]
+        for start in range(0, len(events), 500):
+            part = events[start : start + 500]
+            outcomes = client.post("/v1/events:batch", json={"events": part}).json()["outcomes"]
+            for event, outcome in zip(part, outcomes, strict=True):
+                assert outcome["outcome"] == "duplicate", (event, outcome)
+        accepted: dict[str, list[Event]] = {}
+        for event, outcome in acknowledged.events:
+            if outcome == "accepted" and event["type"] != "adjustment":
+                accepted.setdefault(event["decision_id"], []).append(event)
+        for decision_id, sent in random.Random(0).sample(
+            sorted(accepted.items()), min(50, len(accepted))
+        ):
+            received = client.get(f"/v1/decisions/{decision_id}").json()["received"]
+            for event in sent:
+                event_id = event.get("conversion_id", event["link_id"])
+                same = [
+                    one
+                    for one in received
+                    if (one["type"], one["event_id"]) == (event["type"], event_id)
+                    and one["outcome"] == "accepted"
+                ]
+                assert len(same) == 1, (event, received)
+
+
+def run(
+    cycles: int, folder: Path, seed: int = 0, tell: Callable[[float], None] = lambda _: None
+) -> dict[str, float]:
+    """Run the cycles and return what they did; an assertion fails if anything is lost.
+
+    `tell` is told the share done.
+    """
+    store = folder / "crash.db"
+    rng = random.Random(seed)
+    server = Server(store)
+    key = server.admin_key()
+    with client_of(server.url, key) as client:
+        client.put("/v1/pools/home", json=POOL).raise_for_status()
+        links = [{"link_id": f"l{n}", "url": f"https://shop.example/{n}"} for n in range(5)]
+        client.post("/v1/pools/home/links:batch", json={"links": links}).raise_for_status()
+    n_acknowledged = n_unanswered = 0
+    for cycle in range(cycles):
+        acknowledged = Acknowledged()
+        senders = [
+            threading.Thread(
+                target=send, args=(server.url, key, f"{seed}-{cycle}-{sender}", acknowledged)
+            )
+            for sender in range(N_SENDERS)
+        ]
+        for sender in senders:
+            sender.start()
+        wanted = rng.randrange(20, 400)
+        acknowledged.wait_for(wanted)
+        server.kill()
+        for sender in senders:
+            sender.join()
+        assert len(acknowledged.events) >= wanted, "the server stopped by itself"
+        n_acknowledged += len(acknowledged.events)
+        n_unanswered += acknowledged.n_unanswered
+        server = Server(store)
+        check(server.url, key, acknowledged)
+        tell((cycle + 1) / cycles)
+    assert server.stop() == 0
+    verify = [sys.executable, "-m", "slotwise.cli.main", "verify", "--store", f"sqlite:///{store}"]
+    verified = subprocess.run(verify, capture_output=True, text=True, check=False)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    return {
+        "cycles": cycles,
+        "acknowledged": n_acknowledged,
+        "cut_off": n_unanswered,
+        "lost": 0,
+        "counted_twice": 0,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cycles", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="slotwise-crash-") as folder:
+        with progress_bar("kill and look") as tell:
+            result = run(arguments.cycles, Path(folder), arguments.seed, tell)
+        print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+"""Pages: exact propensities, wishes kept, the same question answered the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from scipy import stats
+
+from slotwise.errors import InvalidInput
+from slotwise.service.deciding.snapshot import MAX_KEPT_WISHES
+from slotwise.service.errors import Conflict, StoreUnavailable, UnknownLink, UnknownPool
+from slotwise.service.records import DecisionRecord, Pin
+from slotwise.service.service import Service
+from tests.service.conftest import OpenService
+from tests.service.rows import T0, click, conversion, link, pool, seconds
+
+FAR = seconds(10 * 86_400)
+
+
+def links_of(page: DecisionRecord) -> list[str]:
+    return [shown.link_id for shown in page.shown]
+
+
+def teach(service: Service, rates: dict[str, float], n_views: int = 60, start_us: int = T0) -> None:
+    """Let a few views close whose clicks follow `rates`, in a fixed pattern."""
+    for k in range(n_views):
+        page = service.decide("home", start_us + k)
+        clicked = [item for item in links_of(page) if (k * 7 + 3) % 20 < 20 * rates[item]]
+        events = [click(item, page.decision_id) for item in clicked]
+        service.submit_events(events, start_us + k).result()
+    service.learn(start_us + FAR - T0)
+
+
+def test_a_page_has_as_many_different_links_as_slots_in_order(service: Service) -> None:
+    for k in range(50):
+        page = service.decide("home", T0 + k)
+        assert len(set(links_of(page))) == 2
+        assert [shown.position for shown in page.shown] == [1, 2]
+        assert page.click_closes_us == T0 + k + 1_800 * 10**6
+        assert page.revenue_closes_us == T0 + k + 86_400 * 10**6
+        assert not page.fallback
+
+
+@pytest.mark.parametrize(
+    ("policy", "settings"),
+    [("con-ucb", {"horizon": 1000}), ("uniform", {}), ("exp3-m", {"horizon": 1000})],
+)
+def test_shown_frequencies_match_the_logged_propensities(
+    service: Service, policy: str, settings: dict[str, object]
+) -> None:
+    changed = pool(policy=policy, policy_settings=settings, holdout=0.3)
+    service.put_pool(changed, "test", T0).result()
+    teach(service, {f"l{k}": k / 10 for k in range(1, 6)})
+    n_pages = 4_000
+    for holdout in (False, True):
+        shown: Counter[str] = Counter()
+        expected: dict[str, float] = {}
+        n_group = 0
+        for k in range(n_pages):
+            page = service.decide("home", FAR + k)
+            if page.holdout == holdout:
+                n_group += 1
+                shown.update(links_of(page))
+                expected.update({item.link_id: item.propensity for item in page.shown})
+        assert sum(expected.values()) == pytest.approx(2.0)
+        # Chance of failing by accident: 1e-7 for each of the five links.
+        for link_id, probability in expected.items():
+            if probability < 1.0:
+                test = stats.binomtest(shown[link_id], n_group, probability)
+                assert test.pvalue > 1e-7
+            else:
+                assert shown[link_id] == n_group
+
+
+def test_the_holdout_plays_uniformly_with_its_own_propensities(service: Service) -> None:
+    service.put_pool(pool(holdout=1.0), "test", T0).result()
+    page = service.decide("home", T0)
+    assert page.holdout
+    assert {shown.propensity for shown in page.shown} == {0.4}
+
+
+def test_excluded_links_never_show_and_the_rest_fills_the_page(service: Service) -> None:
+    teach(service, {f"l{k}": k / 10 for k in range(1, 6)})
+    for k in range(30):
+        page = service.decide("home", FAR + k, exclude=["l5", "l4", "gone"])
+        assert set(links_of(page)) <= {"l1", "l2", "l3"}
+        assert len(page.shown) == 2
+    assert service.decide("home", FAR, exclude=["l1", "l2", "l3", "l4"]).shown[0].propensity == 1.0
+
+
+def test_a_pin_stands_where_it_was_asked_for(service: Service) -> None:
+    for k in range(20):
+        page = service.decide("home", T0 + k, pin=[Pin(link_id="l3", position=2)])
+        assert page.shown[1].link_id == "l3"
+        assert page.shown[1].propensity == 1.0
+        assert links_of(page).count("l3") == 1
+        assert len(page.shown) == 2
+
+
+def test_pins_on_a_page_that_is_short_of_links_move_up(service: Service) -> None:
+    others = ["l1", "l2", "l4", "l5"]
+    page = service.decide("home", T0, exclude=others, pin=[Pin(link_id="l3", position=2)])
+    assert [(shown.link_id, shown.position) for shown in page.shown] == [("l3", 1)]
+
+
+def test_slots_may_be_asked_for(service: Service) -> None:
+    assert len(service.decide("home", T0, slots=4).shown) == 4
+    assert len(service.decide("home", T0, slots=1).shown) == 1
+    assert len(service.decide("home", T0, slots=100).shown) == 5
+    assert service.decide("home", T0, slots=5).floor.expected > 0
+
+
+@pytest.mark.parametrize(
+    ("wish", "error", "message"),
+    [
+        ({"pin": [Pin(link_id="l9", position=1)]}, UnknownLink, "shows no link 'l9'"),
+        ({"pin": [Pin(link_id="l1", position=3)]}, InvalidInput, r"from 1 to the slots \(2\)"),
+        ({"pin": [Pin(link_id="l1", position=0)]}, InvalidInput, "`position` must be from 1"),
+        (
+            {"pin": [Pin(link_id="l1", position=1), Pin(link_id="l2", position=1)]},
+            InvalidInput,
+            "`position` must be pinned once, got 1",
+        ),
+        (
+            {"pin": [Pin(link_id="l1", position=1), Pin(link_id="l1", position=2)]},
+            InvalidInput,
+            "`pin` must be different links",
+        ),
+        (
+            {"pin": [Pin(link_id="l1", position=1)], "exclude": ["l1"]},
+            InvalidInput,
+            "links that are not excluded",
+        ),
+        ({"slots": 0}, InvalidInput, "`slots` must be from 1 to"),
+        ({"decision_id": "a b"}, InvalidInput, "`decision_id` must be 1 to 64 characters"),
+    ],
+)
+def test_a_wish_that_breaks_a_rule_is_named(
+    service: Service, wish: dict[str, object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        service.decide("home", T0, **wish)  # type: ignore[arg-type]
+
+
+def test_unknown_and_archived_pools_do_not_decide(service: Service) -> None:
+    with pytest.raises(UnknownPool, match="no pool 'away'"):
+        service.decide("away", T0)
+    service.archive_pool("home", "test", T0).result()
+    with pytest.raises(UnknownPool, match="'home' is archived"):
+        service.decide("home", T0)
+    service.put_pool(pool(), "test", T0).result()
+    assert service.decide("home", T0).pool_id == "home"
+
+
+def test_the_same_decision_id_gets_the_same_page_also_after_a_restart(
+    service: Service, open_service: OpenService
+) -> None:
+    first = service.decide("home", T0, decision_id="visit-1", exclude=["l1"])
+    assert service.decide("home", T0 + 5, decision_id="visit-1", exclude=["l1"]) == first
+    with pytest.raises(Conflict, match="'visit-1' was made for another request"):
+        service.decide("home", T0, decision_id="visit-1")
+    service.close()
+    again = open_service().decide("home", T0 + 9, decision_id="visit-1", exclude=["l1"])
+    assert (again.shown, again.issued_us) == (first.shown, first.issued_us)
+
+
+def test_made_ids_are_unique_and_sorted_by_time(service: Service) -> None:
+    made = [service.decide("home", T0 + k).decision_id for k in range(100)]
+    assert len(set(made)) == 100
+    assert made == sorted(made)
+
+
+def test_a_new_link_shows_and_a_retired_one_does_not_at_once(service: Service) -> None:
+    before = service.decide("home", T0).policy_version
+    retired = [link(f"l{k}", retired=True) for k in range(1, 5)]
+    service.put_links("home", [*retired, link("l6")], "test", T0).result()
+    page = service.decide("home", T0)
+    assert sorted(links_of(page)) == ["l5", "l6"]
+    assert page.policy_version > before
+
+
+def test_an_empty_pool_answers_an_empty_page_and_says_so(open_service: OpenService) -> None:
+    service = open_service()
+    service.put_pool(pool(), "test", T0).result()
+    page = service.decide("home", T0)
+    assert (page.shown, page.fallback, page.floor.status) == ((), "empty-pool", "infeasible")
+    assert service.decide("home", T0, exclude=["l1"], slots=3).shown == ()
+
+
+def test_a_policy_that_fails_is_replaced_by_the_fallback_order(service: Service) -> None:
+    broken = pool(
+        policy="fixed-mix",
+        policy_settings={"probabilities": [0.5, 0.5, 0.5, 0.25, 0.25]},
+        fallback_order=("l4", "l2"),
+    )
+    service.put_pool(broken, "test", T0).result()
+    assert service.decide("home", T0).fallback == ""
+    service.put_links("home", [link("l6")], "test", T0).result()
+    page = service.decide("home", T0)
+    assert (page.fallback, links_of(page)) == ("policy-failed", ["l4", "l2"])
+    assert links_of(service.decide("home", T0, exclude=["l4"])) == ["l2", "l1"]
+    assert service.health().pools[0].fallback == "policy-failed"
+
+
+def test_pages_with_wishes_are_kept_but_not_without_end(service: Service) -> None:
+    for k in range(MAX_KEPT_WISHES + 40):
+        excluded = [f"l{1 + place}" for place in range(3) if k >> place & 1]
+        service.decide("home", T0, exclude=excluded, slots=1 + k // 8)
+    snapshot = service._pools["home"].published
+    assert snapshot is not None
+    assert len(snapshot._pages) <= MAX_KEPT_WISHES + 1
+
+
+def test_versions_count_up_over_restarts(service: Service, open_service: OpenService) -> None:
+    versions = [service.decide("home", T0).policy_version]
+    for life in range(3):
+        now_us = T0 + life * 2 * (FAR - T0)
+        teach(service, {f"l{k}": 0.2 for k in range(1, 6)}, n_views=3, start_us=now_us)
+        versions.append(service.decide("home", now_us + FAR - T0).policy_version)
+        service.close()
+        service = open_service()
+        versions.append(service.decide("home", now_us + FAR - T0).policy_version)
+    assert all(first <= second for first, second in pairwise(versions))
+    assert versions[1] == versions[2]
+    assert versions[-1] == versions[-2] == versions[0] + 3
+
+
+def test_settings_put_just_before_a_crash_hold_after_it(
+    service: Service, open_service: OpenService
+) -> None:
+    assert len(service.decide("home", T0).shown) == 2
+    service.put_pool(pool(slots=4), "test", T0 + 1).result()
+    service.close()
+    assert len(open_service().decide("home", T0 + 2).shown) == 4
+
+
+def test_decide_answers_from_its_snapshot_while_the_store_is_away(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teach(service, {f"l{k}": 0.2 for k in range(1, 6)}, n_views=5)
+    version = service.decide("home", FAR).policy_version
+
+    def away(*_: object) -> None:
+        raise StoreUnavailable("the cable is out")
+
+    monkeypatch.setattr(service._committer, "RETRY_S", 0.001)
+    monkeypatch.setattr(service._store, "commit", away)
+    page = service.decide("home", FAR + 1)
+    assert (len(page.shown), page.policy_version) == (2, version)
+    with pytest.raises(StoreUnavailable):
+        service.submit_events([click("l1", page.decision_id)], FAR + 2).result(600)
+    with pytest.raises(StoreUnavailable):
+        service.learn(FAR + 3)
+    assert not service.health().store_available
+    assert service.decide("home", FAR + 4, exclude=["l1"]).shown
+    monkeypatch.undo()
+    while not service.health().store_available:
+        service.commit_waiting()
+    assert service.decision(page.decision_id).decision.shown == page.shown
+    outcome = service.submit_events([conversion(decision_id=page.decision_id)], FAR + 5).result(600)
+    assert outcome[0].outcome in ("accepted", "rejected")

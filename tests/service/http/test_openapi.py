@@ -1,0 +1,76 @@
+"""The OpenAPI description: generated, committed, and true."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema_rs
+import pytest
+
+from slotwise.service.api.all_operations import OPERATIONS
+from slotwise.service.http.openapi import openapi_document
+from slotwise.service.http.operations import Operation
+from slotwise.service.http.problems import PROBLEMS
+
+DOCUMENT = openapi_document(OPERATIONS)
+COMMITTED = Path("docs/openapi.json")
+
+
+def test_the_committed_description_is_the_generated_one() -> None:
+    """Mend it with `python -m slotwise.service.api > docs/openapi.json`; look at the diff."""
+    assert json.loads(COMMITTED.read_text()) == DOCUMENT
+
+
+def test_the_service_answers_the_description(visitor: httpx.Client) -> None:
+    assert visitor.get("/openapi.json").json() == DOCUMENT
+
+
+def described(operation: Operation) -> dict[str, Any]:
+    found: dict[str, Any] = DOCUMENT["paths"][operation.path][operation.method.lower()]
+    return found
+
+
+def check(schema: dict[str, Any], value: object) -> None:
+    whole = schema | {"components": DOCUMENT["components"]}
+    jsonschema_rs.Draft202012Validator(whole).validate(value)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_examples_keep_their_schema(operation: Operation) -> None:
+    description = described(operation)
+    if operation.body is not None:
+        content = description["requestBody"]["content"]["application/json"]
+        check(content["schema"], content["example"])
+    for answer in description["responses"].values():
+        for content in answer.get("content", {}).values():
+            if "example" in content:
+                check(content["schema"], content["example"])
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_an_operation_that_takes_a_body_shows_one(operation: Operation) -> None:
+    assert (operation.body is None) == (operation.example is None)
+
+
+def test_links_lead_to_operations_and_their_parameters() -> None:
+    by_name = {operation.name: operation for operation in OPERATIONS}
+    n_links = 0
+    for operation in OPERATIONS:
+        for link in operation.links:
+            n_links += 1
+            target = described(by_name[link.to])
+            names = {parameter["name"] for parameter in target.get("parameters", ())}
+            assert set(link.values) <= names
+    assert n_links >= 10
+
+
+def test_operations_have_different_names() -> None:
+    assert len({operation.name for operation in OPERATIONS}) == len(OPERATIONS)
+
+
+def test_every_problem_of_an_operation_is_one() -> None:
+    for operation in OPERATIONS:
+        assert set(operation.problems) <= set(PROBLEMS)

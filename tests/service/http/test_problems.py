@@ -1,0 +1,63 @@
+"""Problem answers: a pointer and a rule for every broken field."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from slotwise.service.api.bodies import DecideBody, PoolBody
+from slotwise.service.http.problems import PROBLEMS, RequestProblem, field_error, refuse
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "rule"),
+    [
+        (b'{"pin": [{"link_id": "a", "position": "x"}]}', "/pin/0/position", "Expected `int`"),
+        (b'{"pin": [{"link_id": "a"}]}', "/pin/0/position", "missing required field"),
+        (b'{"pon": []}', "/pon", "unknown field `pon`"),
+        (b'{"exclude": ["ok", "not ok"]}', "/exclude/1", "matching regex"),
+        (b'{"exclude": ["l1\\n"]}', "/exclude/0", "matching regex"),
+        (b"[]", "", "Expected `object`, got `array`"),
+    ],
+)
+def test_a_broken_field_is_pointed_at(body: bytes, pointer: str, rule: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as raised:
+        msgspec.json.decode(body, type=DecideBody)
+    error = field_error(str(raised.value))
+    assert error.pointer == pointer
+    assert rule in error.detail
+    assert "$" not in error.detail.replace("$(?!", "").replace("}$", "")
+
+
+def test_a_missing_field_of_the_whole_body_is_pointed_at() -> None:
+    with pytest.raises(msgspec.ValidationError) as raised:
+        msgspec.json.decode(b"{}", type=PoolBody)
+    assert field_error(str(raised.value), within="/events/3").pointer == "/events/3/slots"
+
+
+def test_names_are_escaped_as_json_pointers_are() -> None:
+    error = field_error("Object contains unknown field `a/b~c`")
+    assert error.pointer == "/a~1b~0c"
+
+
+def test_an_answer_has_the_title_and_status_of_its_type() -> None:
+    problem = RequestProblem("unknown-pool", "no pool home").answer("r1")
+    assert msgspec.to_builtins(problem) == {
+        "type": "unknown-pool",
+        "title": "There is no such pool",
+        "status": 404,
+        "detail": "no pool home",
+        "request_id": "r1",
+    }
+
+
+def test_a_refusal_says_when_to_come_back() -> None:
+    assert refuse("store-away", "", retry_after_s=3).headers == ((b"retry-after", b"3"),)
+
+
+def test_slugs_are_slugs_and_statuses_are_errors() -> None:
+    for slug, kind in PROBLEMS.items():
+        assert slug == slug.lower().strip("-")
+        assert slug.replace("-", "").isalpha()
+        assert 400 <= kind.status <= 599
+        assert kind.title

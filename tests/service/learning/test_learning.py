@@ -1,0 +1,276 @@
+"""Learning: the same rows give the same statistics, whatever happened in between."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slotwise.policies import POLICIES
+from slotwise.service.counting.counters import add_counters, count_settled
+from slotwise.service.counting.views import LEVELS, Counters, LinkCounters
+from slotwise.service.learning import fold
+from slotwise.service.learning.policy_run import PolicyRun, policy_of, problem_of
+from slotwise.service.learning.replay import RoundPosition, settled_rounds
+from slotwise.service.records import ConversionEvent, DecisionRecord, Event
+from slotwise.service.service import Service
+from slotwise.service.storage.commands import FOLD_START
+from slotwise.service.storage.verify import recount, verify
+from tests.service.conftest import OpenService
+from tests.service.rows import (
+    CLICK_WINDOW_S,
+    REVENUE_WINDOW_S,
+    T0,
+    adjustment,
+    click,
+    conversion,
+    link,
+    pool,
+    seconds,
+)
+
+FAR = seconds(10 * 86_400)
+LINKS = tuple(f"l{k}" for k in range(1, 6))
+SETTINGS: dict[str, dict[str, Any]] = {"fixed-mix": {"probabilities": [0.4] * 5}}
+
+
+def settings_of(policy: str) -> dict[str, Any]:
+    """Return settings with which a policy can run five links and two slots."""
+    if policy in SETTINGS:
+        return SETTINGS[policy]
+    fields = getattr(POLICIES[policy], "__dataclass_fields__", {})
+    return {"horizon": 1000} if "horizon" in fields else {}
+
+
+def visit(service: Service, chance: random.Random, n_views: int, start_us: int = T0) -> None:
+    """Send visitors who click and buy more on links with higher numbers."""
+    for k in range(n_views):
+        now_us = start_us + k * 1_000
+        page = service.decide("home", now_us)
+        service.submit_events(events_of(page, chance), now_us + 500).result()
+
+
+def events_of(page: DecisionRecord, chance: random.Random) -> list[Event]:
+    events: list[Event] = []
+    for shown in page.shown:
+        if chance.random() < int(shown.link_id[1:]) / 10:
+            events.append(click(shown.link_id, page.decision_id))
+            if chance.random() < 0.5:
+                order = f"{page.decision_id}-{shown.link_id}"
+                amount = chance.randrange(50_000_000)
+                events.append(
+                    conversion(order, amount, decision_id=page.decision_id, link_id=shown.link_id)
+                )
+    return events
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_every_policy_runs_a_pool(open_service: OpenService, policy: str) -> None:
+    service = open_service()
+    service.put_pool(pool(policy=policy, policy_settings=settings_of(policy)), "t", T0).result()
+    service.put_links("home", [link(item) for item in LINKS], "t", T0).result()
+    visit(service, random.Random(5), 40)
+    service.learn(FAR)
+    report = service.stats("home")
+    assert report.groups[0].click_views == 40
+    assert sum(item.probability for item in report.links) == pytest.approx(2.0)
+    page = service.decide("home", FAR, exclude=["l1"])
+    assert (page.fallback, len(page.shown), page.policy) == ("", 2, policy)
+    service.close()
+    again = open_service()
+    assert again.decide("home", FAR).policy_version == report.policy_version
+    assert again.stats("home").links == report.links
+    again.learn(FAR + 1)
+    assert again.decide("home", FAR, pin=[], slots=3).fallback == ""
+
+
+def test_views_count_for_clicks_first_and_for_revenue_when_both_windows_closed(
+    service: Service,
+) -> None:
+    page = service.decide("home", T0)
+    first = page.shown[0].link_id
+    order = conversion(decision_id=page.decision_id, link_id=first)
+    service.submit_events([click(first, page.decision_id), order], T0 + 5).result()
+
+    def counted() -> LinkCounters:
+        return service._store.counters("home").links.get(("policy", first), LinkCounters())
+
+    service.learn(seconds(CLICK_WINDOW_S) - 1)
+    assert counted() == LinkCounters()
+    service.learn(seconds(CLICK_WINDOW_S))
+    assert counted() == LinkCounters(click_views=1, clicks=1)
+    refund = adjustment()
+    assert service.submit_events([refund], seconds(7_200)).result()[0].outcome == "accepted"
+    service.learn(seconds(REVENUE_WINDOW_S))
+    assert counted() == LinkCounters(
+        click_views=1, clicks=1, revenue_views=1, revenue_micros=6_000_000
+    )
+
+
+def test_how_often_windows_are_folded_does_not_matter(open_service: OpenService) -> None:
+    often = open_service()
+    often.put_pool(pool(policy="lexp", holdout=0.2), "t", T0).result()
+    often.put_links("home", [link(item) for item in LINKS], "t", T0).result()
+    visit(often, random.Random(3), 120)
+    for hours in range(30):
+        often.learn(seconds(hours * 3_600))
+    reader = often._store
+    whole = Counters()
+    for level in LEVELS:
+        until_us = often.health().closed_until_us
+        views = reader.closed_views("home", level, FOLD_START, until_us, 10**6)
+        whole = add_counters(whole, count_settled(views, level, {}))
+    assert reader.counters("home") == whole
+    assert whole.pages["policy"].click_views + whole.pages["holdout"].click_views == 120
+    assert recount(reader, "home", reader.progress())[0] == whole
+
+
+@pytest.mark.parametrize("policy", ["lexp", "exp3-m", "paced-kl", "queue-ts"])
+def test_a_policy_fed_by_rounds_knows_the_same_after_restarts_and_replays(
+    open_service: OpenService, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold, "MAX_FED_ROUNDS", 37)
+    service = open_service()
+    changed = pool(policy=policy, policy_settings=settings_of(policy), holdout=0.2)
+    service.put_pool(changed, "t", T0).result()
+    service.put_links("home", [link(item) for item in LINKS], "t", T0).result()
+    visit(service, random.Random(3), 60)
+    for day in range(3):
+        service.learn(seconds(day * 86_400))
+        service.close()
+        service = open_service()
+    for _ in range(6):
+        service.learn(FAR)
+    runtime = service._pools["home"]
+    run = runtime.round_run()
+    assert run is not None
+    replayed = PolicyRun.started(policy_of(runtime.pool), problem_of(5, 2, 0.3), LINKS)
+    n_rounds = 0
+    for position, view in settled_rounds(service._store, "home", RoundPosition(), FAR):
+        replayed.learn_view(view, position.level)
+        n_rounds += 1
+    assert n_rounds == 120
+    assert runtime.fed_to == position
+    assert run.knowledge() == replayed.knowledge()
+    assert any(np.frombuffer(stored).any() for _, stored in run.knowledge().values())
+
+
+def test_a_change_of_policy_learns_from_the_whole_log(service: Service) -> None:
+    visit(service, random.Random(3), 60)
+    service.learn(FAR)
+    before = service._store.counters("home")
+    service.put_pool(pool(policy="exp3-m"), "t", FAR).result()
+    service.learn(FAR + 1)
+    assert service._store.counters("home") == before
+    run = service._pools["home"].round_run()
+    assert run is not None
+    weights = np.frombuffer(run.knowledge()["log_weights"][1])
+    assert weights.argmax() in (3, 4)
+    service.put_pool(pool(), "t", FAR).result()
+    service.learn(FAR + 2)
+    assert service._store.counters("home") == before
+
+
+def test_rounds_come_by_time_of_closing_then_level_then_id_from_any_place(
+    service: Service,
+) -> None:
+    # Revenue of the first page closes at the very moment when clicks of the second do.
+    service.put_pool(pool(click_window_s=10, revenue_window_s=30), "t", T0).result()
+    for offset in (0, 0, 20, 20, 35):
+        service.decide("home", seconds(offset))
+    service.learn(FAR)
+    order = [
+        position for position, _ in settled_rounds(service._store, "home", RoundPosition(), FAR)
+    ]
+    assert order == sorted(order)
+    assert len(order) == 10
+    assert [position.level for position in order[2:6]] == [0, 0, 1, 1]
+    for done, position in enumerate(order):
+        rest = settled_rounds(service._store, "home", position, FAR)
+        assert [place for place, _ in rest] == order[done + 1 :]
+
+
+def test_a_reset_forgets_old_views_also_those_still_open(service: Service) -> None:
+    visit(service, random.Random(3), 40)
+    service.learn(seconds(CLICK_WINDOW_S + 1))
+    known = {item.link_id: item.click_views for item in service.stats("home").links}
+    assert known["l1"] > 0
+    reset = [link("l1"), link("l2")]
+    service.put_links("home", reset, "t", seconds(4_000), reset_statistics=True).result()
+    service.learn(FAR)
+    after = {item.link_id: item for item in service.stats("home").links}
+    assert (after["l1"].click_views, after["l1"].revenue_views) == (0, 0)
+    assert after["l3"].click_views == known["l3"]
+    assert after["l3"].revenue_views == known["l3"]
+    assert verify(service._store).mismatches == ()
+
+
+def test_statistics_survive_retirement(service: Service) -> None:
+    visit(service, random.Random(3), 40)
+    service.learn(FAR)
+    before = service.stats("home").links
+    service.put_links("home", [link("l1", retired=True)], "t", FAR).result()
+    service.put_links("home", [link("l1")], "t", FAR).result()
+    after = service.stats("home").links
+    assert [item.click_views for item in after] == [item.click_views for item in before]
+
+
+def send_all(service: Service, sender: list[list[Event]]) -> list[str]:
+    return [
+        outcome.outcome
+        for batch in sender
+        for outcome in service.submit_events(batch, seconds(60)).result(600)
+    ]
+
+
+def count_shuffled_duplicates(service: Service, n_events: int) -> None:
+    """Send shuffled events, 30 % of them twice, from four threads; compare every count."""
+    chance = random.Random(11)
+    pages: list[DecisionRecord] = []
+    events: list[Event] = []
+    while len(events) < n_events:
+        page = service.decide("home", seconds(len(pages) / 10_000))
+        pages.append(page)
+        for shown in page.shown:
+            events.append(click(shown.link_id, page.decision_id))
+            events.append(
+                conversion(
+                    f"{page.decision_id}-{shown.link_id}",
+                    chance.randrange(10_000_000),
+                    decision_id=page.decision_id,
+                    link_id=shown.link_id,
+                )
+            )
+    sent = [*events, *(event for event in events if chance.random() < 0.3)]
+    chance.shuffle(sent)
+    batches = [sent[start : start + 200] for start in range(0, len(sent), 200)]
+    with ThreadPoolExecutor(4) as senders:
+        futures = [senders.submit(send_all, service, batches[k::4]) for k in range(4)]
+        wait(futures)
+    outcomes = [outcome for future in futures for outcome in future.result()]
+    assert outcomes.count("accepted") == len(events)
+    assert outcomes.count("duplicate") == len(sent) - len(events)
+    service.learn(FAR)
+    counters = service._store.counters("home").links.values()
+    assert sum(item.clicks for item in counters) == len(events) // 2
+    assert sum(item.click_views for item in counters) == 2 * len(pages)
+    revenue = sum(item.revenue_micros for item in events if isinstance(item, ConversionEvent))
+    assert sum(item.revenue_micros for item in counters) == revenue
+    assert verify(service._store).mismatches == ()
+
+
+def test_nothing_is_counted_twice_in_shuffled_duplicates_of_four_senders(
+    service: Service,
+) -> None:
+    count_shuffled_duplicates(service, 20_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_events", [100_000, 1_000_000])
+def test_nothing_is_counted_twice_in_many_shuffled_duplicates(
+    service: Service, n_events: int
+) -> None:
+    count_shuffled_duplicates(service, n_events)

@@ -1,0 +1,97 @@
+"""Pages that have not told yet what they brought, and a pool that is steered in spite of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slotwise.service.learning.open_views import MAX_GROUPS, OpenPages
+from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent
+from tests.service.conftest import OpenService
+from tests.service.rows import T0, link, pool
+
+POOL = pool(click_window_s=10, revenue_window_s=30)
+
+
+def after(seconds: float) -> int:
+    return T0 + round(seconds * SECOND_US)
+
+
+def test_views_close_level_by_level() -> None:
+    pages = OpenPages()
+    pages.add(100, ("a", "b"), np.array([0.5, 0.25]), after(0))
+    pages.add(10, ("a",), np.array([1.0]), after(5))
+    both = pages.views(("b", "a", "new"), POOL, after(6))
+    np.testing.assert_allclose(both, [[25, 60, 0], [25, 60, 0]])
+    np.testing.assert_allclose(pages.views(("a",), POOL, after(12)), [[10], [60]])
+    np.testing.assert_allclose(pages.views(("a",), POOL, after(31)), [[0], [10]])
+    np.testing.assert_allclose(pages.views(("a",), POOL, after(36)), [[0], [0]])
+
+
+def test_many_versions_are_kept_in_few_groups_and_none_is_lost() -> None:
+    pages = OpenPages()
+    for number in range(10 * MAX_GROUPS):
+        pages.add(2, ("a", f"l{number % 3}"), np.array([0.5, 0.5]), after(number / 1000))
+    assert len(pages._groups) <= MAX_GROUPS
+    views = pages.views(("a", "l0", "l1", "l2"), POOL, after(1))
+    np.testing.assert_allclose(views.sum(axis=1), 20 * MAX_GROUPS)
+    assert views[0, 0] == 10 * MAX_GROUPS
+
+
+def test_before_any_feedback_all_links_have_the_same_chance(open_service: OpenService) -> None:
+    service = open_service()
+    service.put_pool(pool(slots=2, policy="paced-kl", policy_settings={}), "test", T0).result()
+    service.put_links("home", [link(f"l{k}") for k in range(7)], "test", T0).result()
+    for number in range(5):
+        decision = service.decide("home", after(number))
+        assert [one.propensity for one in decision.shown] == pytest.approx([2 / 7, 2 / 7])
+        service.learn(after(number))
+
+
+@pytest.mark.parametrize("policy", ["paced-kl", "queue-ts", "queue-kl"])
+def test_a_queue_keeps_the_floor_though_clicks_come_late(
+    open_service: OpenService, policy: str
+) -> None:
+    """Clicks are known 300 views late. A queue that ignores open pages swings with them."""
+    clicks = np.array([0.05, 0.1, 0.3, 0.35, 0.15, 0.1])
+    sales = np.array([0.9, 0.4, 0.1, 0.05, 0.1, 0.05])
+    settings: dict[str, Any] = {} if policy == "paced-kl" else {"horizon": 3_000}
+    service = open_service()
+    service.put_pool(
+        pool(
+            slots=2,
+            click_floor=0.35,
+            click_window_s=30,
+            revenue_window_s=30,
+            policy=policy,
+            policy_settings=settings,
+        ),
+        "test",
+        T0,
+    ).result()
+    service.put_links("home", [link(f"l{k}") for k in range(6)], "test", T0).result()
+    rng = np.random.default_rng(3)
+    expected = []
+    for number in range(2_400):
+        now_us = after(number / 10)
+        if number % 20 == 0:
+            service.learn(now_us)
+        decision = service.decide("home", now_us)
+        shown = [int(one.link_id[1:]) for one in decision.shown]
+        expected.append(clicks[shown].sum())
+        events: list[Any] = []
+        for place in shown:
+            if rng.random() < clicks[place]:
+                name: dict[str, Any] = {"decision_id": decision.decision_id, "link_id": f"l{place}"}
+                events.append(ClickEvent(**name))
+                if rng.random() < sales[place]:
+                    sale: dict[str, Any] = {"revenue_micros": 50_000_000, "currency": "EUR"}
+                    events.append(
+                        ConversionEvent(conversion_id=f"{number}-{place}", **name, **sale)
+                    )
+        if events:
+            service.submit_events(events, now_us)
+    late = np.array(expected[1_200:])
+    assert late.mean() == pytest.approx(0.35, abs=0.06)

@@ -1,0 +1,192 @@
+"""Group commit: acknowledged means stored, and a store that is away loses no decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from threading import Event
+
+import pytest
+
+from slotwise.service.errors import StoreUnavailable
+from slotwise.service.records import ChangeRecord, Outcome
+from slotwise.service.storage.commands import AppendDecision, Operation, RecordEvent, SavePool
+from slotwise.service.storage.group_commit import GroupCommitter
+from slotwise.service.storage.memory import MemoryStore
+from tests.service.rows import T0, click, decision, pool
+
+CREATED = ChangeRecord(changed_us=T0, changed_by="test", action="pool.create", subject="home")
+
+
+class FlakyStore(MemoryStore):
+    """A store that can be taken away, and that counts its commits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_away = False
+        self.groups: list[int] = []
+        self.poisoned: Operation | None = None
+
+    def commit(self, operations: Sequence[Operation]) -> list[object]:
+        if self.is_away:
+            raise StoreUnavailable("the cable is out")
+        if any(operation is self.poisoned for operation in operations):
+            raise RuntimeError("no such thing")
+        self.groups.append(len(operations))
+        return super().commit(operations)
+
+
+@pytest.fixture
+def store() -> FlakyStore:
+    store = FlakyStore()
+    MemoryStore.commit(store, [SavePool(pool=pool(), change=CREATED)])
+    return store
+
+
+@pytest.fixture
+def committer(store: FlakyStore) -> GroupCommitter:
+    return GroupCommitter(store, 0.0, max_waiting=10, by_hand=True)
+
+
+def shown(name: str) -> AppendDecision:
+    return AppendDecision(decision=decision(name))
+
+
+def clicked(name: str) -> RecordEvent:
+    return RecordEvent(event=click(decision_id=name), received_us=T0)
+
+
+def outcomes(answers: Future[list[object]]) -> list[str]:
+    return [item.outcome for item in answers.result(0) if isinstance(item, Outcome)]
+
+
+def test_what_waits_shares_one_commit_and_is_answered_after_it(
+    committer: GroupCommitter, store: FlakyStore
+) -> None:
+    committer.append(shown("d1"))
+    first = committer.submit([clicked("d1"), clicked("d2")])
+    second = committer.submit([clicked("d1")])
+    assert not first.done()
+    assert committer.n_waiting == 3
+    assert committer.commit_waiting()
+    assert store.groups == [4]
+    assert outcomes(first) == ["accepted", "quarantined"]
+    assert outcomes(second) == ["duplicate"]
+
+
+def test_a_group_is_bounded(committer: GroupCommitter, store: FlakyStore) -> None:
+    committer.MAX_OPERATIONS = 3
+    for k in range(5):
+        committer.append(shown(f"d{k}"))
+    committer.commit_waiting()
+    committer.commit_waiting()
+    assert store.groups == [3, 2]
+
+
+def test_a_store_that_is_away_refuses_feedback_and_keeps_decisions_in_order(
+    committer: GroupCommitter, store: FlakyStore
+) -> None:
+    store.is_away = True
+    committer.append(shown("d1"))
+    refused = committer.submit([clicked("d1")])
+    committer.append(shown("d2"))
+    assert not committer.commit_waiting()
+    with pytest.raises(StoreUnavailable, match="the cable is out"):
+        refused.result(0)
+    assert not committer.available
+    with pytest.raises(StoreUnavailable, match="the store is away"):
+        committer.submit([clicked("d1")])
+    committer.append(shown("d3"))
+    store.is_away = False
+    assert committer.commit_waiting()
+    assert committer.available
+    assert list(store._decisions) == ["d1", "d2", "d3"]
+    assert committer.n_lost_decisions == 0
+    again = committer.submit([clicked("d1")])
+    committer.commit_waiting()
+    assert outcomes(again) == ["accepted"]
+
+
+def test_when_too_much_waits_feedback_is_refused_and_the_oldest_decisions_go(
+    committer: GroupCommitter, store: FlakyStore
+) -> None:
+    store.is_away = True
+    for k in range(9):
+        committer.append(shown(f"d{k}"))
+    waiting = committer.submit([clicked("d8")])
+    with pytest.raises(StoreUnavailable, match="10 writes wait for the store already"):
+        committer.submit([clicked("d8")])
+    committer.commit_waiting()
+    for k in range(9, 13):
+        committer.append(shown(f"d{k}"))
+    assert isinstance(waiting.exception(0), StoreUnavailable)
+    assert committer.n_waiting == 10
+    assert committer.n_lost_decisions == 3
+    store.is_away = False
+    committer.commit_waiting()
+    assert list(store._decisions) == [f"d{k}" for k in range(3, 13)]
+
+
+def test_a_write_that_breaks_a_rule_of_the_store_takes_no_other_with_it(
+    committer: GroupCommitter, store: FlakyStore
+) -> None:
+    committer.append(shown("d1"))
+    poison = clicked("d1")
+    store.poisoned = poison
+    bad = committer.submit([poison])
+    good = committer.submit([clicked("d1")])
+    assert committer.commit_waiting()
+    with pytest.raises(RuntimeError, match="no such thing"):
+        bad.result(0)
+    assert outcomes(good) == ["accepted"]
+
+
+def test_a_caller_that_went_away_does_not_stop_its_write(
+    committer: GroupCommitter, store: FlakyStore
+) -> None:
+    committer.append(shown("d1"))
+    abandoned = committer.submit([clicked("d1")])
+    assert abandoned.cancel()
+    assert committer.commit_waiting()
+    view = store.view("d1")
+    assert view is not None
+    assert len(view.clicks) == 1
+
+
+def test_closing_commits_what_waits_and_refuses_what_comes_later(
+    committer: GroupCommitter, store: FlakyStore
+) -> None:
+    committer.append(shown("d1"))
+    last = committer.submit([clicked("d1")])
+    committer.close()
+    assert outcomes(last) == ["accepted"]
+    with pytest.raises(StoreUnavailable, match="stopping"):
+        committer.submit([clicked("d1")])
+
+
+def test_closing_without_a_store_fails_what_waits(
+    committer: GroupCommitter, store: FlakyStore
+) -> None:
+    committer.append(shown("d1"))
+    last = committer.submit([clicked("d1")])
+    store.is_away = True
+    committer.close()
+    assert isinstance(last.exception(0), StoreUnavailable)
+    assert committer.n_lost_decisions == 1
+
+
+def test_the_thread_commits_by_itself_and_finds_the_store_again(store: FlakyStore) -> None:
+    came_back = Event()
+    committer = GroupCommitter(store, 0.0, max_waiting=10)
+    committer.RETRY_S = 0.001
+    committer.append(shown("d1"))
+    assert committer.submit([clicked("d1")]).result(600) == [Outcome(outcome="accepted")]
+    store.is_away = True
+    with pytest.raises(StoreUnavailable):
+        committer.submit([clicked("d1")]).result(600)
+    committer.append(shown("d2"))
+    store.is_away = False
+    while not committer.available:
+        came_back.wait(0.001)
+    assert committer.submit([clicked("d2")]).result(600) == [Outcome(outcome="accepted")]
+    committer.close()

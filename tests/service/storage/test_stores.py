@@ -1,0 +1,177 @@
+"""Every store keeps the laws of the contract; SQLite keeps some of its own."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
+
+from slotwise.errors import UnsupportedState
+from slotwise.service.errors import StoreUnavailable
+from slotwise.service.records import ChangeRecord, DecisionRecord
+from slotwise.service.storage.commands import AppendDecision, SavePool
+from slotwise.service.storage.contract import Store
+from slotwise.service.storage.memory import MemoryStore
+from slotwise.service.storage.migrations import migration_scripts, present_version
+from slotwise.service.storage.schema import SCHEMA_VERSION, metadata
+from slotwise.service.storage.sqlite.store import SqliteStore
+from slotwise.testing.store_contract import StoreContract
+from tests.service.rows import decision, pool
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+CREATED = ChangeRecord(changed_us=1, changed_by="test", action="pool.create", subject="home")
+
+
+class TestSqliteStore(StoreContract):
+    def open_store(self, place: Path) -> Store:
+        place.mkdir(exist_ok=True)
+        return SqliteStore(place / "store.db")
+
+
+class TestMemoryStore(StoreContract):
+    opened: dict[Path, MemoryStore]
+
+    @pytest.fixture(autouse=True)
+    def no_stores(self) -> None:
+        self.opened = {}
+
+    def open_store(self, place: Path) -> Store:
+        return self.opened.setdefault(place, MemoryStore())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+def test_commits_are_forced_to_disk(path: Path) -> None:
+    store = SqliteStore(path)
+    assert store._writer is not None
+    assert store._writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert store._writer.execute("PRAGMA synchronous").fetchone() == (2,)
+    store.close()
+
+
+@pytest.mark.parametrize("n_decisions", [1, 7, 600])
+def test_decisions_are_stored_in_order_however_many(path: Path, n_decisions: int) -> None:
+    store = SqliteStore(path)
+    store.commit([SavePool(pool=pool(), change=CREATED)])
+    names = [f"d{number}" for number in range(n_decisions)]
+    store.commit([AppendDecision(decision=decision(name)) for name in names])
+    stored = [
+        view.decision.decision_id
+        for views in store.all_views("home", 0, None, 100)
+        for view in views
+    ]
+    assert stored == names
+
+
+def test_a_commit_leaves_no_record_to_the_garbage_collector(path: Path) -> None:
+    store = SqliteStore(path)
+    store.commit([SavePool(pool=pool(), change=CREATED)])
+    names = {f"fleeting-{number}" for number in range(50)}
+    gc.disable()
+    try:
+        store.commit([AppendDecision(decision=decision(name)) for name in names])
+        records = [one for one in gc.get_objects() if isinstance(one, DecisionRecord)]
+    finally:
+        gc.enable()
+    assert not [one for one in records if one.decision_id in names]
+
+
+def test_a_reader_sees_one_moment_while_others_commit(path: Path) -> None:
+    store = SqliteStore(path)
+    with store.reading() as reader:
+        assert reader.pools() == []
+        store.commit([SavePool(pool=pool(), change=CREATED)])
+        assert reader.pools() == []
+    assert store.pools() == [pool()]
+    store.close()
+
+
+def test_a_locked_file_is_unavailable_and_comes_back_by_itself(path: Path) -> None:
+    store = SqliteStore(path, busy_timeout_s=0.0)
+    store.commit([SavePool(pool=pool(), change=CREATED)])
+    blocker = sqlite3.connect(path, isolation_level=None)
+    blocker.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreUnavailable, match="cannot be used now: database is locked"):
+        store.commit([AppendDecision(decision=decision())])
+    with pytest.raises(StoreUnavailable, match="locked"):
+        store.check()
+    assert store.pools() == [pool()]
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    store.check()
+    store.commit([AppendDecision(decision=decision())])
+    assert store.decision("d1") is not None
+    store.close()
+
+
+def test_a_file_that_is_no_database_is_unavailable(path: Path) -> None:
+    path.write_bytes(b"this is not a database" * 100)
+    with pytest.raises(StoreUnavailable, match="not a database"):
+        SqliteStore(path)
+
+
+def test_a_closed_store_is_unavailable(path: Path) -> None:
+    store = SqliteStore(path)
+    store.close()
+    store.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        store.commit([])
+    with pytest.raises(StoreUnavailable, match="closed"):
+        store.pools()
+
+
+def test_the_code_asks_for_the_newest_migration() -> None:
+    assert migration_scripts().get_current_head() == SCHEMA_VERSION
+
+
+@pytest.mark.parametrize("version", ["empty", "v0001"])
+def test_every_released_schema_is_migrated_to_the_tables_of_the_code(
+    version: str, path: Path
+) -> None:
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    if version != "empty":
+        shutil.copy(GOLDEN / f"store-{version}.db", path)
+    SqliteStore(path).close()
+    engine = create_engine(f"sqlite:///{path}", poolclass=NullPool)
+    with engine.connect() as connection:
+        assert present_version(connection) == SCHEMA_VERSION
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+
+
+def test_a_store_of_a_newer_version_is_refused(path: Path) -> None:
+    SqliteStore(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'v9999'")
+    connection.close()
+    with pytest.raises(UnsupportedState, match="has schema v9999"):
+        SqliteStore(path)
+
+
+def test_a_failed_migration_leaves_nothing_behind(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import slotwise.service.storage.migrations.versions.v0001_first_schema as first_schema
+
+    assert first_schema.revision == "v0001"
+
+    def broken(connection: object) -> None:
+        connection.exec_driver_sql("CREATE TABLE half (x INTEGER)")  # type: ignore[attr-defined]
+        raise RuntimeError("power cut")
+
+    monkeypatch.setattr("slotwise.service.storage.sqlite.store.upgrade", broken)
+    with pytest.raises(RuntimeError, match="power cut"):
+        SqliteStore(path)
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == []
+    connection.close()

@@ -1,0 +1,180 @@
+"""`slotwise serve`, `slotwise keys` and `slotwise demo`, as a newcomer runs them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from slotwise.cli.demo import summary
+from slotwise.cli.main import main
+from slotwise.cli.serve import first_steps
+from slotwise.service.server import BackgroundServer
+from tests.service.crash_harness import Server
+
+
+@pytest.fixture(autouse=True)
+def logs_stay_as_they_were() -> Iterator[None]:
+    """Take back what `serve` sets up: it logs to a stream that ends with its test."""
+    loggers = [logging.getLogger(name) for name in ("slotwise.service", "uvicorn.error")]
+    before = [(one.handlers, one.level, one.propagate) for one in loggers]
+    yield
+    for one, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        one.handlers, one.propagate = handlers, propagate
+        one.setLevel(level)
+
+
+def test_the_printed_commands_work_when_pasted(tmp_path: Path) -> None:
+    server = Server(tmp_path / "first.db")
+    try:
+        steps = first_steps(server.url, server.admin_key())
+        commands = "\n".join(line for line in steps.splitlines() if line.startswith("  "))
+        done = subprocess.run(
+            ["bash", "-euc", commands.replace("curl -sS", "echo; curl -sS --fail-with-body")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        answers = [json.loads(line) for line in done.stdout.splitlines() if line]
+        pool, links, page, outcome, report = answers
+        assert pool["pool_id"] == "home"
+        assert len(links["links"]) == 3
+        assert page["links"][0]["link_id"] == "l1"
+        assert outcome == {"outcome": "accepted"}
+        assert report["clicked"] == ["l1"]
+    finally:
+        assert server.stop() == 0
+
+
+def test_the_documentation_shows_the_same_commands() -> None:
+    page = Path("docs/start.md").read_text()
+    steps = first_steps("http://127.0.0.1:8460", "sw_ak_...")
+    for body in re.findall(r"-d '(.*?)'", steps, re.DOTALL):
+        assert json.loads(body) in [
+            json.loads(shown) for shown in re.findall(r"-d '(.*?)'", page, re.DOTALL)
+        ]
+
+
+def test_the_key_is_printed_at_the_first_start_only(tmp_path: Path) -> None:
+    first = Server(tmp_path / "twice.db")
+    key = first.admin_key()
+    assert first.stop() == 0
+    second = Server(tmp_path / "twice.db")
+    headers = {"authorization": f"Bearer {key}"}
+    assert httpx.get(f"{second.url}/v1/keys", headers=headers, timeout=600).status_code == 200
+    second.process.terminate()
+    assert second.process.stdout is not None
+    assert second.process.stdout.read() == ""
+    assert second.process.wait() == 0
+    second.process.stdout.close()
+
+
+def test_check_prints_every_value_and_starts_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "slotwise.toml"
+    config.write_text("max_batch = 7\n")
+    store = f"sqlite:///{tmp_path / 'checked.db'}"
+    arguments = ["serve", "--check", "--config", str(config), "--store", store, "--set", "port=0"]
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^max_batch +7 +Items a batch may have$", printed, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--port", "99999"], "flags: port: Expected `int` <= 65535"),
+        (["--set", "colour=red"], "flags: colour: no such setting"),
+        (["--set", "max_batch"], "flags: --set: must be NAME=VALUE, got 'max_batch'"),
+        (["--config", "none.toml"], "`config` must be a file that exists, got 'none.toml'"),
+        (["--store", "postgresql://x/y"], "`store` must be a path"),
+    ],
+)
+def test_a_wrong_setting_is_named(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--check", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_others_are_let_in_only_after_there_is_an_admin_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = f"sqlite:///{tmp_path / 'open.db'}"
+    arguments = ["serve", "--check", "--host", "0.0.0.0", "--port", "0", "--store", store]
+    assert main(arguments) == 2
+    refused = capsys.readouterr().err
+    assert "0.0.0.0 can be reached by others and there is no admin key" in refused
+    assert f"slotwise keys make admin --store {store}" in refused
+    assert main(["keys", "make", "admin", "--store", store]) == 0
+    assert capsys.readouterr().out.startswith("sw_ak_")
+    assert main(arguments) == 0
+
+
+def test_a_port_that_is_taken_is_named(
+    server: BackgroundServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = str(httpx.URL(server.url).port)
+    store = f"sqlite:///{tmp_path / 'taken.db'}"
+    assert main(["serve", "--port", port, "--store", store]) == 2
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in capsys.readouterr().err
+
+
+def test_keys_are_made_listed_and_revoked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = ["--store", f"sqlite:///{tmp_path / 'keys.db'}"]
+    assert main(["keys", "make", "decide", "track", "--label", "shop", *store]) == 0
+    secret = capsys.readouterr().out.strip()
+    assert secret.startswith("sw_dk_")
+    assert main(["keys", "list", *store]) == 0
+    listed = capsys.readouterr().out
+    assert "decide, track" in listed
+    assert "shop" in listed
+    assert secret not in listed
+    [key_id] = re.findall(r"[0-9a-f]{16}", listed)
+    assert main(["keys", "revoke", key_id, *store]) == 0
+    assert capsys.readouterr().out == f"{key_id} is revoked\n"
+    assert main(["keys", "revoke", "0123456789abcdef", *store]) == 2
+    assert "there is no key" in capsys.readouterr().err
+    assert main(["keys", "make", "root", *store]) == 2
+    assert "`scopes` must be some of decide, track, read, admin" in capsys.readouterr().err
+
+
+def test_the_demo_shows_what_it_learns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--seconds", "1", "--seed", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^  the shop +http://127\.0\.0\.1:\d+/shop$", printed, re.MULTILINE)
+    assert re.search(r"^  the dashboard +http://127\.0\.0\.1:\d+/$", printed, re.MULTILINE)
+    assert "page views in" in printed
+    assert "Copper kettle" in printed
+
+
+def test_the_demo_says_what_was_earned_and_kept() -> None:
+    def group(name: str, micros: int) -> dict[str, Any]:
+        rates = {"revenue_per_view_micros": {"mean": micros}, "clicks_per_view": {"mean": 0.52}}
+        return {"group": name, "revenue_views": 100, **rates}
+
+    stats: dict[str, Any] = {
+        "groups": [group("policy", 1_500_000), group("holdout", 1_000_000)],
+        "floor": {"clicks": 0.5},
+        "lift": {"mean": 0.5, "low": 0.1, "high": 0.9},
+        "shadow_price_micros": 2_000_000,
+    }
+    assert summary(stats).splitlines() == [
+        "Floor: 0.52 clicks a view so far, 0.50 are promised.",
+        "Revenue: 1.50 EUR a view on chosen pages, 1.00 on random ones: +50% (+10% to +90%)",
+        "Price of the floor: one more click per 100 views costs 2.00 EUR.",
+    ]
+    unsure = {"mean": 0.5, "low": -0.1, "high": 0.9}
+    assert "(-10% to +90%), too early to say" in summary(stats | {"lift": unsure})
+    assert "settle after 3 seconds" in summary(stats | {"groups": []})

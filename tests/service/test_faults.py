@@ -1,0 +1,140 @@
+"""Faults: kill -9, SIGTERM, a store that goes away."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from slotwise.service.errors import StoreUnavailable
+from slotwise.service.server import BackgroundServer
+from slotwise.service.settings import Settings
+from tests.service import crash_harness
+from tests.service.conftest import http, problem_of
+
+
+def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
+    result = crash_harness.run(cycles=3, folder=tmp_path, seed=1)
+    assert result["acknowledged"] >= 60
+
+
+@pytest.mark.slow
+def test_nothing_acknowledged_is_lost_by_kill_9_for_long(tmp_path: Path) -> None:
+    crash_harness.run(cycles=100, folder=tmp_path, seed=2)
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_finishes_what_is_under_way(tmp_path: Path, stop: signal.Signals) -> None:
+    """The server leaves by itself, with every answer given kept."""
+    server = crash_harness.Server(tmp_path / "stop.db")
+    key = server.admin_key()
+    acknowledged = crash_harness.Acknowledged()
+    with crash_harness.client_of(server.url, key) as client:
+        client.put("/v1/pools/home", json=crash_harness.POOL).raise_for_status()
+        link = {"url": "https://shop.example/1"}
+        client.put("/v1/pools/home/links/l1", json=link).raise_for_status()
+    senders = [
+        threading.Thread(
+            target=crash_harness.send, args=(server.url, key, f"stop-{number}", acknowledged)
+        )
+        for number in range(3)
+    ]
+    for sender in senders:
+        sender.start()
+    while len(acknowledged.events) < 50:
+        assert server.process.poll() is None
+    server.process.send_signal(stop)
+    assert server.process.wait(timeout=600) == 0
+    for sender in senders:
+        sender.join()
+    assert server.process.stdout is not None
+    server.process.stdout.close()
+    again = crash_harness.Server(tmp_path / "stop.db")
+    try:
+        crash_harness.check(again.url, key, acknowledged)
+    finally:
+        assert again.stop() == 0
+
+
+def test_without_the_store_pages_are_answered_and_feedback_waits(
+    server: BackgroundServer,
+    admin: httpx.Client,
+    visitor: httpx.Client,
+    make_pool: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = make_pool()
+    page = admin.post(f"/v1/pools/{pool}/decide").json()
+    link = page["links"][0]
+    click = {"type": "click", "decision_id": page["decision_id"], "link_id": link["link_id"]}
+    store: Any = server.context.service._store
+
+    def away(*arguments: object, **named: object) -> None:
+        raise StoreUnavailable("the store is away: the disk is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "commit", away)
+        served = admin.post(f"/v1/pools/{pool}/decide")
+        assert served.status_code == 200
+        assert len(served.json()["links"]) == 2
+        for refused in (
+            admin.post("/v1/events", json=click),
+            admin.post("/v1/events:batch", json={"events": [click]}),
+            admin.patch(f"/v1/pools/{pool}", json={"click_floor": 0.1}),
+        ):
+            assert refused.status_code == 503
+            assert problem_of(refused)["type"] == "store-away"
+            assert int(refused.headers["retry-after"]) >= 1
+        followed = visitor.get(link["click_url"])
+        assert followed.headers["location"] == link["url"]
+        assert visitor.get("/healthz").status_code == 200
+        assert visitor.get("/readyz").json() == {"ready": True, "store_available": False}
+    while admin.post("/v1/events", json=click).status_code == 503:
+        pass
+    report = admin.get(f"/v1/decisions/{page['decision_id']}").json()
+    assert report["clicked"] == [link["link_id"]]
+    late = admin.get(f"/v1/decisions/{served.json()['decision_id']}")
+    assert late.status_code == 200, "a page answered without the store is stored when it is back"
+
+
+def test_many_senders_of_the_same_event_count_it_once(
+    server: BackgroundServer, admin: httpx.Client, pool: str
+) -> None:
+    page = admin.post(f"/v1/pools/{pool}/decide").json()
+    one = {"decision_id": page["decision_id"], "link_id": page["links"][0]["link_id"]}
+    sale = {
+        "type": "conversion",
+        "conversion_id": f"{pool}-raced",
+        "revenue_micros": 1_000,
+        "currency": "EUR",
+        **one,
+    }
+
+    def report(_: int) -> list[str]:
+        answer = admin.post("/v1/events:batch", json={"events": [{"type": "click", **one}, sale]})
+        return [outcome["outcome"] for outcome in answer.json()["outcomes"]]
+
+    with ThreadPoolExecutor(8) as senders:
+        outcomes = list(senders.map(report, range(40)))
+    for place in range(2):
+        answered = [pair[place] for pair in outcomes]
+        assert answered.count("accepted") == 1
+        assert answered.count("duplicate") == 39
+    received = admin.get(f"/v1/decisions/{one['decision_id']}").json()
+    assert received["revenue_micros"] == {one["link_id"]: 1_000}
+
+
+def test_a_strict_service_answers_a_page_after_its_commit(tmp_path: Path) -> None:
+    settings = Settings(port=0, store=f"sqlite:///{tmp_path / 'strict.db'}", durability="strict")
+    with BackgroundServer(settings) as server, http(server.url, server.admin_key) as admin:
+        admin.put("/v1/pools/home", json=crash_harness.POOL).raise_for_status()
+        service: Any = server.context.service
+        for _ in range(20):
+            page = admin.post("/v1/pools/home/decide").json()
+            assert service._store.decision(page["decision_id"]) is not None

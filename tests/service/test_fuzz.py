@@ -1,0 +1,19 @@
+"""Generated requests, a short run; the long one is `make fuzz`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.service import fuzz_harness
+
+
+def test_no_generated_request_is_our_failure(tmp_path: Path) -> None:
+    result = fuzz_harness.run(cases=500, folder=tmp_path, seed=1, examples=3)
+    assert result["cases"] >= 500
+
+
+@pytest.mark.slow
+def test_no_generated_request_is_our_failure_for_long(tmp_path: Path) -> None:
+    fuzz_harness.run(cases=10_000, folder=tmp_path, seed=100)

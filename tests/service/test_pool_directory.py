@@ -1,0 +1,125 @@
+"""Pools, links and keys: checked, remembered with who changed them, kept over restarts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from slotwise.errors import InvalidInput
+from slotwise.service.errors import Conflict, LimitReached, UnknownKey, UnknownLink, UnknownPool
+from slotwise.service.records import KeyRecord
+from slotwise.service.service import Service
+from tests.service.conftest import OpenService
+from tests.service.rows import T0, link, pool
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pool_id": "a b"}, "`pool_id` must be 1 to 64 characters"),
+        ({"slots": 0}, "`slots` must be from 1 to 1000, got 0"),
+        ({"slots": 1001}, "`slots` must be from 1 to 1000"),
+        ({"click_floor": 2.0}, r"`click_floor` must be at least 0 and below slots \(2\), got 2.0"),
+        ({"click_floor": float("nan")}, "`click_floor` must be at least 0"),
+        ({"click_floor": -0.1}, "`click_floor` must be at least 0"),
+        ({"max_revenue_micros": 0}, "`max_revenue_micros` must be from 1 to"),
+        ({"max_revenue_micros": 10**14}, "`max_revenue_micros` must be from 1 to"),
+        ({"currency": "eur"}, "`currency` must be three capital letters"),
+        ({"click_window_s": 0}, "`click_window_s` must be from 1 to"),
+        ({"revenue_window_s": 10**9}, "`revenue_window_s` must be from 1 to"),
+        ({"holdout": 1.5}, "`holdout` must be a share from 0 to 1, got 1.5"),
+        ({"holdout": float("nan")}, "`holdout` must be a share"),
+        ({"fallback_order": ("l 1",)}, "`fallback_order` must be 1 to 64 characters"),
+        ({"policy": "con-ubc"}, "no policy is called 'con-ubc'; did you mean 'con-ucb'"),
+        ({"policy_settings": {}}, "policy con-ucb: `horizon` must be"),
+        ({"policy_settings": {"horizon": "long"}}, "policy"),
+        ({"policy_settings": {"speed": 3}}, "policy con-ucb: `settings` must be one of"),
+    ],
+)
+def test_a_pool_that_breaks_a_rule_is_refused_with_its_name(
+    service: Service, changes: dict[str, Any], message: str
+) -> None:
+    before = service.pools()
+    with pytest.raises(InvalidInput, match=message):
+        service.put_pool(pool(**changes), "test", T0)
+    assert service.pools() == before
+
+
+def test_a_pool_keeps_when_it_was_made_and_says_when_it_changed(service: Service) -> None:
+    service.put_pool(pool(slots=3), "test", T0 + 5).result()
+    found = service.pool("home")
+    assert (found.slots, found.created_us, found.changed_us) == (3, T0, T0 + 5)
+
+
+def test_every_change_says_who_made_it(service: Service) -> None:
+    service.put_pool(pool(slots=3), "key-7", T0 + 5).result()
+    service.put_links("home", [link("l1", retired=True)], "key-8", T0 + 6).result()
+    service.archive_pool("home", "key-9", T0 + 7).result()
+    found = [(item.changed_by, item.action, item.subject) for item in service.changes(limit=3)]
+    assert found == [
+        ("key-9", "pool.archive", "home"),
+        ("key-8", "link.retire", "home/l1"),
+        ("key-7", "pool.change", "home"),
+    ]
+    change = service.changes("home")[1]
+    assert msgspec.json.decode(change.before)["slots"] == 2
+    assert msgspec.json.decode(change.after)["slots"] == 3
+    assert service.changes("home/l9") == []
+
+
+def test_settings_links_and_keys_survive_a_restart(
+    service: Service, open_service: OpenService
+) -> None:
+    key = KeyRecord(key_id="k1", key_hash="f00d", scopes=("decide",), label="shop")
+    service.put_key(key, "test", T0).result()
+    pools, links, keys = service.pools(), service.links("home"), service.keys()
+    service.close()
+    again = open_service()
+    assert (again.pools(), again.links("home"), again.keys()) == (pools, links, keys)
+
+
+def test_links_keep_their_place_and_change_all_or_none(service: Service) -> None:
+    saved = service.put_links("home", [link("l6"), link("l2", title="New")], "t", T0 + 1).result()
+    assert [(item.link_id, item.place) for item in saved] == [("l6", 5), ("l2", 1)]
+    assert service.link("home", "l2").title == "New"
+    assert service.link("home", "l2").created_us == T0
+    with pytest.raises(InvalidInput, match="`link_id` must be 1 to 64 characters"):
+        service.put_links("home", [link("l7"), link("l 8")], "t", T0)
+    with pytest.raises(InvalidInput, match="`url` must be an address"):
+        service.put_links("home", [link("l7", url="")], "t", T0)
+    with pytest.raises(UnknownLink, match="pool 'home' has no link 'l7'"):
+        service.link("home", "l7")
+    with pytest.raises(UnknownPool, match="no pool 'away'"):
+        service.put_links("away", [link("l7")], "t", T0)
+
+
+def test_limits_are_named_with_their_number(open_service: OpenService) -> None:
+    service = open_service(max_pools=1, max_links=3)
+    service.put_pool(pool(), "t", T0).result()
+    with pytest.raises(LimitReached, match="`max_pools` is 1, and there are 1 pools"):
+        service.put_pool(pool(pool_id="other"), "t", T0)
+    service.put_pool(pool(slots=3), "t", T0).result()
+    service.put_links("home", [link("l1"), link("l2")], "t", T0).result()
+    with pytest.raises(LimitReached, match="`max_links` is 3, and there would be 4 links"):
+        service.put_links("home", [link("l3"), link("l4")], "t", T0)
+    service.put_links("home", [link("l1"), link("l3")], "t", T0).result()
+
+
+def test_keys_are_made_once_revoked_for_good_and_their_hash_is_never_logged(
+    service: Service,
+) -> None:
+    key = KeyRecord(key_id="k1", key_hash="f00d", scopes=("admin",))
+    service.put_key(key, "test", T0 + 1).result()
+    with pytest.raises(Conflict, match="the key id 'k1' is taken"):
+        service.put_key(key, "test", T0 + 2)
+    service.revoke_key("k1", "test", T0 + 3).result()
+    service.revoke_key("k1", "test", T0 + 4).result()
+    found = service.key("k1")
+    assert found is not None
+    assert (found.created_us, found.revoked_us) == (T0 + 1, T0 + 3)
+    with pytest.raises(UnknownKey, match="there is no key 'k2'"):
+        service.revoke_key("k2", "test", T0)
+    assert service.key("k2") is None
+    assert all("f00d" not in item.before + item.after for item in service.changes())
