@@ -10,10 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from slotwise.policies import default_policy
-from slotwise.service.deciding.pool_rules import check_link, check_pool
 from slotwise.service.deciding.pool_runtime import PoolRuntime
 from slotwise.service.errors import Conflict, LimitReached, UnknownKey, UnknownLink, UnknownPool
 from slotwise.service.learning.warm_up import PolicyCompiler
+from slotwise.service.pool_rules import check_link, check_pool
 from slotwise.service.records import ChangeRecord, KeyRecord, LinkRecord, PoolSettings
 from slotwise.service.storage.commands import SaveKey, SaveLinks, SavePool
 from slotwise.service.storage.contract import Store

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.service.deciding.pool_rules import check_pool
+from slotwise.service.pool_rules import check_pool
 from slotwise.service.records import Pin
 from slotwise.service.service import Service
 from slotwise.service.storage.memory import MemoryStore

@@ -13,8 +13,9 @@ from slotwise.policies import POLICIES
 from slotwise.service.counting.counters import add_counters, count_settled
 from slotwise.service.counting.views import LEVELS, Counters, LinkCounters
 from slotwise.service.learning import fold
-from slotwise.service.learning.policy_run import PolicyRun, policy_of, problem_of
+from slotwise.service.learning.policy_run import PolicyRun
 from slotwise.service.learning.replay import RoundPosition, settled_rounds
+from slotwise.service.pool import policy_of, problem_of
 from slotwise.service.records import ConversionEvent, DecisionRecord, Event
 from slotwise.service.service import Service
 from slotwise.service.storage.commands import FOLD_START

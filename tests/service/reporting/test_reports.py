@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from slotwise.errors import UnknownDecision
+from slotwise.service.counting.rates import LinkRates, estimate_rates, floor_report, link_counts
 from slotwise.service.counting.views import Counters, LinkCounters
 from slotwise.service.errors import UnknownPool
-from slotwise.service.learning.estimates import LinkRates, estimate_rates, floor_report, link_counts
-from slotwise.service.learning.policy_run import PolicyRun, problem_of
+from slotwise.service.learning.policy_run import PolicyRun
+from slotwise.service.pool import problem_of
 from slotwise.service.reporting.pool_report import share_rate
 from slotwise.service.service import Service
 from tests.service.conftest import OpenService

@@ -17,11 +17,10 @@ from slotwise.service.learning.policy_run import (
     PolicyRun,
     RunState,
     needs_only_counts,
-    policy_of,
-    problem_of,
 )
 from slotwise.service.learning.publishing import publish, stand_in
 from slotwise.service.learning.replay import RoundPosition
+from slotwise.service.pool import policy_of, problem_of
 from slotwise.service.records import LinkRecord, PoolSettings
 from slotwise.service.storage.commands import Learned
 from slotwise.service.storage.contract import Store

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
+from slotwise.service.counting.rates import LinkRates, floor_report, solve_page
 from slotwise.service.deciding.page_mix import PageMix, uniform_probabilities
-from slotwise.service.learning.estimates import LinkRates, floor_report, solve_page
-from slotwise.service.learning.policy_run import PolicyRun, problem_of
+from slotwise.service.learning.policy_run import PolicyRun
+from slotwise.service.pool import problem_of
 from slotwise.service.records import FloorReport, PoolSettings
 
 __all__ = ["NO_WISH", "Published", "Snapshot", "Wish", "decode_published"]

@@ -9,24 +9,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.policies import Policy, make_policy
+from slotwise.policies import Policy
 from slotwise.policies.rounds_ahead import average_ahead, expect_views
 from slotwise.policies.sampling import average_probabilities
 from slotwise.problem import Problem
 from slotwise.service.counting.attribution import attribute
+from slotwise.service.counting.rates import LinkCounts, LinkRates
 from slotwise.service.counting.views import CLICKS, Level, View
-from slotwise.service.learning.estimates import LinkCounts, LinkRates
-from slotwise.service.records import PoolSettings
 
-__all__ = ["PolicyRun", "RunState", "needs_only_counts", "policy_of", "problem_of"]
+__all__ = ["PolicyRun", "RunState", "needs_only_counts"]
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
-
-
-def policy_of(pool: PoolSettings) -> Policy:
-    """Return the policy that a pool asks for."""
-    return make_policy(pool.policy, pool.policy_settings)
 
 
 def needs_only_counts(policy: Policy) -> bool:
@@ -35,14 +29,6 @@ def needs_only_counts(policy: Policy) -> bool:
     A queue that forgets a surplus is only right when it saw the rounds one by one.
     """
     return policy.learns_from_counts and not policy.ordered_knowledge
-
-
-def problem_of(n_links: int, n_slots: int, click_floor: float) -> Problem:
-    """Return the problem of a page; a floor no page can have becomes the highest one it can."""
-    slots = min(n_slots, n_links)
-    return Problem(
-        n_links=n_links, n_slots=slots, click_floor=min(click_floor, float(np.nextafter(slots, 0)))
-    )
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.service.counting.rates import (
+    estimate_rates,
+    floor_report,
+    link_counts,
+    solve_page,
+)
 from slotwise.service.counting.views import Counters
 from slotwise.service.deciding.snapshot import (
     EMPTY_POOL,
@@ -16,13 +22,8 @@ from slotwise.service.deciding.snapshot import (
     Published,
     Snapshot,
 )
-from slotwise.service.learning.estimates import (
-    estimate_rates,
-    floor_report,
-    link_counts,
-    solve_page,
-)
-from slotwise.service.learning.policy_run import PolicyRun, policy_of, problem_of
+from slotwise.service.learning.policy_run import PolicyRun
+from slotwise.service.pool import policy_of, problem_of
 from slotwise.service.records import FloorReport, PoolSettings
 
 __all__ = ["publish", "stand_in"]

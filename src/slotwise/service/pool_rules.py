@@ -7,7 +7,7 @@ import re
 
 from slotwise.errors import InvalidInput, SlotwiseError
 from slotwise.service.counting.attribution import ID_RULE, MAX_AMOUNT_MICROS, is_id
-from slotwise.service.learning.policy_run import policy_of, problem_of
+from slotwise.service.pool import policy_of, problem_of
 from slotwise.service.records import LinkRecord, PoolSettings
 
 __all__ = ["MAX_SLOTS", "check_link", "check_pool"]
