@@ -17,7 +17,7 @@ from manual.policies import policies_reference
 from manual.project_files import project_file
 from manual.public_names import names_reference
 from manual.routes import routes_reference
-from manual.settings import settings_reference
+from manual.settings import limits_reference, settings_reference
 from slotwise.errors import UnknownName
 
 __all__ = ["GENERATED", "with_generated"]
@@ -26,6 +26,7 @@ GENERATED: Mapping[str, Callable[..., str]] = {
     "commands": commands_reference,
     "figure": figure_reference,
     "file": project_file,
+    "limits": limits_reference,
     "make": make_targets_reference,
     "metrics": metrics_reference,
     "names": names_reference,

@@ -8,8 +8,8 @@ from typing import Any
 
 from manual.markdown import code, fence, table
 from slotwise.service.api.all_operations import OPERATIONS
+from slotwise.service.api.context import Operation
 from slotwise.service.http.openapi import openapi_document
-from slotwise.service.http.operations import Operation
 
 __all__ = ["meaning_of", "routes_reference"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from manual.markdown import code, table
+from slotwise.service.limits import LIMITS
 from slotwise.service.settings import ENVIRONMENT_PREFIX, Settings, setting_notes
 
-__all__ = ["settings_reference"]
+__all__ = ["limits_reference", "settings_reference"]
 
 
 def settings_reference() -> str:
@@ -23,6 +24,11 @@ def settings_reference() -> str:
         for name, note in setting_notes().items()
     ]
     return table(["setting", "variable", "unless given", "meaning"], rows)
+
+
+def limits_reference() -> str:
+    """Return the table of what callers may send at most."""
+    return table(["at most", "of"], [[f"{number:,}", what] for what, number in LIMITS.items()])
 
 
 def _shown(default: object) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 import slotwise
@@ -34,5 +36,8 @@ def test_every_error_has_two_parents(name: str, built_in: type[Exception]) -> No
 def test_a_message_names_argument_rule_value_and_advice() -> None:
     plain = errors.InvalidInput.of("n_slots", "at least 1", 0)
     assert str(plain) == "`n_slots` must be at least 1, got 0"
+    assert plain.argument == "n_slots"
+    assert pickle.loads(pickle.dumps(plain)).argument == "n_slots"
+    assert errors.InvalidInput("two things are wrong").argument == ""
     advised = errors.InvalidInput.of("pin", "a collection of links", "blog", "write ['blog']")
     assert str(advised) == "`pin` must be a collection of links, got 'blog'; write ['blog']"

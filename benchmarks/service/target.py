@@ -12,9 +12,8 @@ import time
 
 import msgspec
 
-from slotwise.service.api.context import ServiceContext
-from slotwise.service.http.exchange import Answer, Request
-from slotwise.service.http.operations import Operation
+from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.http.exchange import Answer
 from slotwise.service.server import BackgroundServer, tune_interpreter
 from slotwise.service.settings import Settings
 

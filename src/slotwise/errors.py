@@ -38,11 +38,16 @@ class InvalidInput(SlotwiseError, ValueError):
     slotwise.errors.InvalidInput: `n_slots` must be at least 1, got 0
     """
 
+    def __init__(self, message: str = "", argument: str = "") -> None:
+        super().__init__(message)
+        self.argument = argument
+        """The name of the argument, empty where the error is about more than one."""
+
     @classmethod
     def of(cls, name: str, rule: str, value: object, advice: str = "") -> InvalidInput:
         """Build the message "`name` must be *rule*, got *value*" with optional advice."""
         message = f"`{name}` must be {rule}, got {value!r}"
-        return cls(f"{message}; {advice}" if advice else message)
+        return cls(f"{message}; {advice}" if advice else message, argument=name)
 
 
 class InvalidFeedback(SlotwiseError, ValueError):

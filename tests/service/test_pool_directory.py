@@ -19,8 +19,8 @@ from tests.service.rows import T0, link, pool
     ("changes", "message"),
     [
         ({"pool_id": "a b"}, "`pool_id` must be 1 to 64 characters"),
-        ({"slots": 0}, "`slots` must be from 1 to 1000, got 0"),
-        ({"slots": 1001}, "`slots` must be from 1 to 1000"),
+        ({"slots": 0}, "`slots` must be from 1 to 100, got 0"),
+        ({"slots": 101}, "`slots` must be from 1 to 100"),
         ({"click_floor": 2.0}, r"`click_floor` must be at least 0 and below slots \(2\), got 2.0"),
         ({"click_floor": float("nan")}, "`click_floor` must be at least 0"),
         ({"click_floor": -0.1}, "`click_floor` must be at least 0"),

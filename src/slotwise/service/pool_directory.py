@@ -13,6 +13,7 @@ from slotwise.policies import default_policy
 from slotwise.service.deciding.pool_runtime import PoolRuntime
 from slotwise.service.errors import Conflict, LimitReached, UnknownKey, UnknownLink, UnknownPool
 from slotwise.service.learning.warm_up import PolicyCompiler
+from slotwise.service.limits import MAX_POOL_LINKS, MAX_POOLS
 from slotwise.service.pool_rules import check_link, check_pool
 from slotwise.service.records import ChangeRecord, KeyRecord, LinkRecord, PoolSettings
 from slotwise.service.storage.commands import SaveKey, SaveLinks, SavePool
@@ -32,9 +33,9 @@ class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How long a group commit waits for company."""
     max_waiting: int = 100_000
     """Writes in the queue; beyond it feedback is refused and the oldest decisions are dropped."""
-    max_links: int = 20_000
+    max_links: int = MAX_POOL_LINKS
     """Links of one pool, retired ones included."""
-    max_pools: int = 1_000
+    max_pools: int = MAX_POOLS
     seed: int | None = None
     """Fixes every page; for tests."""
     commit_by_hand: bool = False

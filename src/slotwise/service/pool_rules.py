@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
 
-from slotwise.errors import InvalidInput, SlotwiseError
-from slotwise.service.counting.attribution import ID_RULE, MAX_AMOUNT_MICROS, is_id
+from slotwise.errors import InvalidInput, SlotwiseError, UnknownName
+from slotwise.service.limits import (
+    ID_RULE,
+    MAX_AMOUNT_MICROS,
+    MAX_SLOTS,
+    MAX_WINDOW_S,
+    is_currency,
+    is_id,
+)
 from slotwise.service.pool import policy_of, problem_of
 from slotwise.service.records import LinkRecord, PoolSettings
 
-__all__ = ["MAX_SLOTS", "check_link", "check_pool"]
-
-MAX_SLOTS = 1_000
-MAX_WINDOW_S = 400 * 86_400
-_CURRENCY = re.compile(r"[A-Z]{3}")
+__all__ = ["check_link", "check_pool"]
 
 
 def check_pool(pool: PoolSettings, n_active_links: int) -> None:
@@ -25,7 +27,7 @@ def check_pool(pool: PoolSettings, n_active_links: int) -> None:
         rule = f"at least 0 and below slots ({pool.slots})"
         raise InvalidInput.of("click_floor", rule, pool.click_floor)
     _check_range("max_revenue_micros", pool.max_revenue_micros, 1, MAX_AMOUNT_MICROS)
-    if not _CURRENCY.fullmatch(pool.currency):
+    if not is_currency(pool.currency):
         raise InvalidInput.of("currency", "three capital letters (ISO 4217)", pool.currency)
     _check_range("click_window_s", pool.click_window_s, 1, MAX_WINDOW_S)
     _check_range("revenue_window_s", pool.revenue_window_s, 1, MAX_WINDOW_S)
@@ -66,7 +68,8 @@ def _check_policy(pool: PoolSettings, n_active_links: int) -> None:
     try:
         policy_of(pool).start(problem)
     except SlotwiseError as error:
-        raise InvalidInput(f"policy {pool.policy}: {error}") from error
+        argument = "policy" if isinstance(error, UnknownName) else "policy_settings"
+        raise InvalidInput(f"policy {pool.policy}: {error}", argument) from error
     except (TypeError, ValueError, ArithmeticError) as error:
         rule = f"settings that {pool.policy} can use ({error})"
         raise InvalidInput.of("policy_settings", rule, pool.policy_settings) from error

@@ -18,8 +18,7 @@ from slotwise.errors import InvalidConfig, SlotwiseError
 from slotwise.service.access.keys import click_secret, click_secrets, new_key
 from slotwise.service.access.tokens import TokenSigner
 from slotwise.service.api.app import App
-from slotwise.service.api.context import ServiceContext, system_clock_us
-from slotwise.service.http.operations import Operation
+from slotwise.service.api.context import Operation, ServiceContext, system_clock_us
 from slotwise.service.http.protocol import HttpProtocol
 from slotwise.service.service import Service, ServiceOptions
 from slotwise.service.settings import Settings, is_loopback

@@ -26,7 +26,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput, UnknownDecision
-from slotwise.service.counting.attribution import ID_RULE, is_id
 from slotwise.service.deciding.decision_ids import DecisionIds
 from slotwise.service.deciding.pool_runtime import PoolRuntime
 from slotwise.service.deciding.snapshot import NO_WISH, Snapshot, Wish
@@ -37,6 +36,7 @@ from slotwise.service.errors import (
     UnknownPool,
 )
 from slotwise.service.learning.fold import feed_rounds, fold_pool
+from slotwise.service.limits import ID_RULE, is_id
 from slotwise.service.pool_directory import Registry, ServiceOptions
 from slotwise.service.records import (
     SECOND_US,

@@ -13,6 +13,13 @@ import msgspec
 from msgspec import Meta
 
 from slotwise.errors import InvalidConfig, MissingData
+from slotwise.service.limits import (
+    MAX_BATCH_ITEMS,
+    MAX_BODY_BYTES,
+    MAX_DEPTH,
+    MAX_POOL_LINKS,
+    MAX_POOLS,
+)
 from slotwise.service.logs import LogLevel
 
 __all__ = ["ENVIRONMENT_PREFIX", "Settings", "is_loopback", "load_settings", "setting_notes"]
@@ -48,11 +55,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Annotated[int, Meta(ge=0)] | None,
         Meta(description="Seed of the pages drawn; none: from the system"),
     ] = None
-    max_pool_links: Annotated[Count, Meta(description="Links a pool may have")] = 10_000
-    max_pools: Annotated[Count, Meta(description="Pools the service may have")] = 1_000
-    max_body_bytes: Annotated[Count, Meta(description="Bytes a request body may have")] = 1_048_576
-    max_depth: Annotated[Count, Meta(description="How deep JSON may be nested")] = 16
-    max_batch: Annotated[Count, Meta(description="Items a batch may have")] = 1_000
+    max_pool_links: Annotated[Count, Meta(description="Links a pool may have")] = MAX_POOL_LINKS
+    max_pools: Annotated[Count, Meta(description="Pools the service may have")] = MAX_POOLS
+    max_body_bytes: Annotated[Count, Meta(description="Bytes a request body may have")] = (
+        MAX_BODY_BYTES
+    )
+    max_depth: Annotated[Count, Meta(description="How deep JSON may be nested")] = MAX_DEPTH
+    max_batch: Annotated[Count, Meta(description="Items a batch may have")] = MAX_BATCH_ITEMS
     decide_per_s: Annotated[Rate, Meta(description="Decisions a second and key")] = 50_000.0
     events_per_s: Annotated[Rate, Meta(description="Events a second and key")] = 100_000.0
     clicks_per_s: Annotated[

@@ -9,7 +9,7 @@ import pytest
 
 from slotwise.service.access.keys import SCOPES
 from slotwise.service.api.all_operations import OPERATIONS
-from slotwise.service.http.operations import Operation
+from slotwise.service.api.context import Operation
 from slotwise.service.records import Scope
 from slotwise.service.server import BackgroundServer
 from tests.service.conftest import http, problem_of

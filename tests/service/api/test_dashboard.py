@@ -9,8 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from slotwise.service.api.context import Request
 from slotwise.service.api.local_visitors import is_visitor_of_this_machine
-from slotwise.service.http.exchange import Request
+from slotwise.service.http import exchange
 from slotwise.service.records import ChangeRecord, Scope
 from slotwise.service.reporting.changes import describe_changes, floor_steps
 from slotwise.service.reporting.kept_reports import KeptReports
@@ -76,7 +77,7 @@ def test_figures_need_a_read_key_or_this_machine(
 def test_who_sits_at_this_machine(
     client: str, headers: dict[bytes, bytes], settings: dict[str, str], is_here: bool
 ) -> None:
-    request = Request(
+    request: Request = exchange.Request(
         method="GET",
         headers={b"host": b"127.0.0.1:8460"} | headers,
         path_values={},

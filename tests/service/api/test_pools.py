@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from slotwise.policies import POLICIES
+from slotwise.service import limits
 from tests.service.conftest import POOL, problem_of
 
 
@@ -64,17 +65,22 @@ def test_every_policy_can_run_a_pool(
     [
         ({"slots": 0}, "/slots"),
         ({"slots": "two"}, "/slots"),
-        ({"slots": 101}, "/slots"),
+        ({"slots": limits.MAX_SLOTS + 1}, "/slots"),
         ({"click_floor": -0.1}, "/click_floor"),
         ({"click_floor": 2.0}, "/click_floor"),
         ({"max_revenue": {"amount_micros": 0, "currency": "EUR"}}, "/max_revenue/amount_micros"),
         ({"max_revenue": {"amount_micros": 5, "currency": "euro"}}, "/max_revenue/currency"),
         ({"max_revenue": {"amount_micros": 5}}, "/max_revenue/currency"),
         ({"click_window_s": 0}, "/click_window_s"),
+        ({"click_window_s": limits.MAX_WINDOW_S + 1}, "/click_window_s"),
+        (
+            {"max_revenue": {"amount_micros": limits.MAX_AMOUNT_MICROS + 1, "currency": "EUR"}},
+            "/max_revenue/amount_micros",
+        ),
         ({"revenue_window_s": 1.5}, "/revenue_window_s"),
         ({"holdout": 1.5}, "/holdout"),
-        ({"policy": {"name": "magic"}}, "/policy"),
-        ({"policy": {"name": "uniform", "settings": {"magic": 1}}}, "/policy"),
+        ({"policy": {"name": "magic"}}, "/policy/name"),
+        ({"policy": {"name": "uniform", "settings": {"magic": 1}}}, "/policy/settings"),
         ({"policy": {"name": "uniform", "magic": 1}}, "/policy/magic"),
         ({"allowed_hosts": []}, "/allowed_hosts"),
         ({"allowed_hosts": ["https://shop.example"]}, "/allowed_hosts/0"),

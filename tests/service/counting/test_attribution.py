@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from slotwise.service.counting.attribution import MAX_AMOUNT_MICROS, attribute, parse_event
+from slotwise.service.counting.attribution import attribute, parse_event
 from slotwise.service.counting.views import (
     StoredAdjustment,
     StoredClick,
     StoredConversion,
     View,
 )
+from slotwise.service.limits import MAX_AMOUNT_MICROS
 from slotwise.service.records import (
     DAY_US,
     SECOND_US,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from slotwise.service.api.bodies import DecideBody, PoolBody
+from slotwise.service.api.decide import DecideBody
+from slotwise.service.api.pools import PoolBody
 from slotwise.service.http.problems import PROBLEMS, RequestProblem, field_error, refuse
 
 

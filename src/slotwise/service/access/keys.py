@@ -73,8 +73,8 @@ def new_key(scopes: Collection[Scope], *, label: str = "", now_us: int) -> NewKe
     return NewKey(secret, record)
 
 
-def key_allows(key: KeyRecord, scope: Scope) -> bool:
-    """Whether the key may make calls of `scope`: its own scopes, or any for an admin key."""
+def key_allows(key: KeyRecord, scope: str) -> bool:
+    """Say whether the key may make calls of `scope`: one it has, or any for an admin key."""
     return scope in key.scopes or "admin" in key.scopes
 
 

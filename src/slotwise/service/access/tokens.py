@@ -15,12 +15,11 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from slotwise.errors import InvalidInput
+from slotwise.service.limits import MAX_SEALED_CHARS, MAX_TOKEN_CHARS
 
 __all__ = ["ClickToken", "PageSigner", "TokenSigner"]
 
 _BLOCK = 64
-_MAX_TOKEN_CHARS = 512
-_MAX_SEALED_CHARS = 30_000
 
 
 class ClickToken(NamedTuple):
@@ -114,7 +113,7 @@ link_id='l9')
 
     def read(self, token: str) -> ClickToken | None:
         """Return what an authentic token says, None for any other text."""
-        if len(token) > _MAX_TOKEN_CHARS or not token.isascii():
+        if len(token) > MAX_TOKEN_CHARS or not token.isascii():
             return None
         signed, _, signature = token.rpartition(".")
         version, _, rest = signed.partition(".")
@@ -144,7 +143,7 @@ link_id='l9')
         kind, _, rest = signed.partition(".")
         key_id, _, payload = rest.partition(".")
         mac = self._macs.get(key_id)
-        if kind != "s1" or mac is None or len(sealed) > _MAX_SEALED_CHARS or not sealed.isascii():
+        if kind != "s1" or mac is None or len(sealed) > MAX_SEALED_CHARS or not sealed.isascii():
             return None
         if not hmac.compare_digest(mac(signed.encode("ascii")), signature):
             return None

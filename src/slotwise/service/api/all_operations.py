@@ -16,7 +16,7 @@ from slotwise.service.api import (
     proposals,
     reports,
 )
-from slotwise.service.http.operations import Operation
+from slotwise.service.api.context import Operation
 
 __all__ = ["OPERATIONS"]
 

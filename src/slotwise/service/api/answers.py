@@ -31,7 +31,12 @@ def from_time(time: datetime) -> int:
 
 @functools.cache
 def answer_type(record: type[msgspec.Struct]) -> type[msgspec.Struct]:
-    """Return the type of answer for a record type: times renamed and typed as times."""
+    """Return the type of answer for a record type: times renamed and typed as times.
+
+    A record that JSON has as an object, without times, is its own answer.
+    """
+    if not _is_changed(record):
+        return record
     hints = get_type_hints(record, include_extras=True)
     fields = []
     for name in record.__struct_fields__:
@@ -42,6 +47,15 @@ def answer_type(record: type[msgspec.Struct]) -> type[msgspec.Struct]:
     return msgspec.defstruct(
         record.__name__, fields, frozen=True, kw_only=True, namespace={"__doc__": record.__doc__}
     )
+
+
+def _is_changed(hint: Any) -> bool:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        has_times = any(name.endswith("_us") for name in hint.__struct_fields__)
+        if has_times or hint.__struct_config__.array_like:
+            return True
+        return any(map(_is_changed, get_type_hints(hint).values()))
+    return any(map(_is_changed, get_args(hint)))
 
 
 def _answer_hint(hint: Any) -> Any:
@@ -57,6 +71,9 @@ def _answer_hint(hint: Any) -> Any:
 
 def as_answer(record: msgspec.Struct) -> msgspec.Struct:
     """Return the answer for a record; a time of 0 means never and is answered as null."""
+    made = answer_type(type(record))
+    if made is type(record):
+        return record
     values: dict[str, Any] = {}
     for name in record.__struct_fields__:
         value = getattr(record, name)
@@ -64,7 +81,7 @@ def as_answer(record: msgspec.Struct) -> msgspec.Struct:
             values[name.removesuffix("_us") + "_at"] = to_time(value) if value else None
         else:
             values[name] = _answer_value(value)
-    return answer_type(type(record))(**values)
+    return made(**values)
 
 
 def _answer_value(value: Any) -> Any:

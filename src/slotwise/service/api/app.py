@@ -14,10 +14,10 @@ from urllib.parse import parse_qsl
 import msgspec
 import msgspec.inspect
 
-from slotwise.errors import InvalidInput, UnknownDecision, UnknownName
+from slotwise.errors import InvalidInput, UnknownDecision
 from slotwise.service.access.keys import find_key, key_allows
 from slotwise.service.api.all_operations import OPERATIONS
-from slotwise.service.api.context import ServiceContext
+from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.local_visitors import is_visitor_of_this_machine
 from slotwise.service.errors import (
     Conflict,
@@ -27,11 +27,11 @@ from slotwise.service.errors import (
     UnknownLink,
     UnknownPool,
 )
-from slotwise.service.http.exchange import Answer, Receive, Request, Send, StreamAnswer, read_body
-from slotwise.service.http.operations import Operation
+from slotwise.service.http import exchange
+from slotwise.service.http.exchange import Answer, Receive, Send, StreamAnswer, read_body
 from slotwise.service.http.problems import (
-    FieldError,
     RequestProblem,
+    broken_rule,
     field_error,
     refuse,
 )
@@ -47,15 +47,6 @@ _JSON = re.compile(rb"\s*application/(?:[\w.-]+\+)?json\s*(?:;.*)?", re.IGNORECA
 _REQUEST_ID = re.compile(rb"(?!sw_)[A-Za-z0-9._:-]{1,64}")
 _ANSWERS = (Answer, StreamAnswer)
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
-_ARGUMENT = re.compile(r"`(\w+)`")
-_POINTERS = {
-    "max_revenue_micros": "/max_revenue/amount_micros",
-    "currency": "/max_revenue/currency",
-    "policy": "/policy/name",
-    "policy_settings": "/policy/settings",
-    "position": "/pin",
-}
-"""Where the fields of a record stand in the body that it came from."""
 
 
 class App:
@@ -96,7 +87,7 @@ class App:
         context = self._context
         headers = dict(scope["headers"])
         client = scope.get("client")
-        request = Request(
+        request: Request = exchange.Request(
             method=scope["method"],
             headers=headers,
             path_values={},
@@ -279,8 +270,7 @@ def _read_query(operation: Operation, query_string: bytes) -> msgspec.Struct:
     if len(values) < len(pairs):
         repeated = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
         detail = f"`{repeated[:80]}` must be given once"
-        errors = [FieldError(detail, parameter=repeated[:80])]
-        raise RequestProblem("validation", detail, errors=errors)
+        raise broken_rule(detail, parameter=repeated[:80])
     whole = _whole_numbers(operation.query)
     typed = {
         name: int(text) if name in whole and _WHOLE.fullmatch(text) else text
@@ -291,8 +281,7 @@ def _read_query(operation: Operation, query_string: bytes) -> msgspec.Struct:
     except msgspec.ValidationError as error:
         broken = field_error(str(error))
         parameter = broken.pointer.removeprefix("/")
-        errors = [FieldError(broken.detail, parameter=parameter)]
-        raise RequestProblem("validation", broken.detail, errors=errors) from None
+        raise broken_rule(broken.detail, parameter=parameter) from None
 
 
 def _as_problem(error: Exception) -> RequestProblem:
@@ -314,14 +303,7 @@ def _as_problem(error: Exception) -> RequestProblem:
             return RequestProblem("pool-too-large", str(error))
         case StoreUnavailable():
             return refuse("store-away", str(error), retry_after_s=error.retry_after_s)
-        case InvalidInput() | UnknownName():
-            return RequestProblem("validation", str(error), errors=[_named_field(error)])
+        case InvalidInput():
+            pointer = f"/{error.argument}" if error.argument else ""
+            return broken_rule(str(error), pointer)
     return RequestProblem("internal", "the failure is logged under the request id")
-
-
-def _named_field(error: InvalidInput | UnknownName) -> FieldError:
-    named = _ARGUMENT.match(str(error))
-    name = named.group(1) if named else ""
-    about_policy = isinstance(error, UnknownName) or str(error).startswith("policy ")
-    default = "/policy" if about_policy else ""
-    return FieldError(str(error), _POINTERS.get(name, f"/{name}" if name else default))

@@ -6,12 +6,11 @@ import asyncio
 
 from slotwise.errors import InvalidInput
 from slotwise.service.access.tokens import ClickToken
-from slotwise.service.api.context import ServiceContext
+from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.destinations import check_destination
 from slotwise.service.errors import StoreUnavailable, UnknownLink, UnknownPool
 from slotwise.service.http.crawlers import why_no_click
-from slotwise.service.http.exchange import Answer, Request
-from slotwise.service.http.operations import Operation
+from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import RequestProblem
 from slotwise.service.records import ClickEvent
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from slotwise.service.access.tokens import TokenSigner
 from slotwise.service.api.page_json import PageWriter
-from slotwise.service.http.operations import Meter
+from slotwise.service.http import exchange, operations
 from slotwise.service.http.rate_limits import RateLimit
 from slotwise.service.logs import ServiceLog
 from slotwise.service.metrics import ServiceMetrics
+from slotwise.service.records import KeyRecord
 from slotwise.service.reporting.kept_reports import KeptReports
 from slotwise.service.reporting.outcomes import OutcomesSinceStart
 from slotwise.service.reporting.overview import PoolPicture
 from slotwise.service.service import Service
 from slotwise.service.settings import Settings
 
-__all__ = ["ServiceContext", "system_clock_us"]
+__all__ = ["Meter", "Operation", "Request", "ServiceContext", "system_clock_us"]
+
+Meter = Literal["decide", "events", "clicks", "calls"]
+"""The rate limits: each operation names one."""
 
 
 def system_clock_us() -> int:
@@ -52,4 +57,10 @@ class ServiceContext:
             "clicks": settings.clicks_per_s,
             "calls": settings.calls_per_s,
         }
-        self.limits = {meter: RateLimit(rate, 2 * rate) for meter, rate in rates.items()}
+        self.limits: dict[str, RateLimit] = {
+            meter: RateLimit(rate, 2 * rate) for meter, rate in rates.items()
+        }
+
+
+Request = exchange.Request[KeyRecord]
+Operation = operations.Operation[ServiceContext, KeyRecord]

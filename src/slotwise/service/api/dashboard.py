@@ -11,9 +11,8 @@ from contextlib import suppress
 import msgspec
 
 from slotwise.errors import SlotwiseError
-from slotwise.service.api.context import ServiceContext
-from slotwise.service.http.exchange import Answer, Request
-from slotwise.service.http.operations import Operation
+from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import RequestProblem
 from slotwise.service.http.static_files import (
     CHART_LIBRARY,

@@ -3,16 +3,72 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated, Literal
 
-from slotwise.service.api.bodies import DecideAnswer, DecideBody
-from slotwise.service.api.context import ServiceContext
+import msgspec
+from msgspec import Meta
+
+from slotwise.errors import InvalidInput
+from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.fields import Id, Pins, Slots, Strict
 from slotwise.service.errors import UnknownLink
-from slotwise.service.http.exchange import Answer, Request
-from slotwise.service.http.operations import Operation, OperationLink
-from slotwise.service.http.problems import FieldError, RequestProblem
+from slotwise.service.http.exchange import Answer
+from slotwise.service.http.operations import OperationLink
+from slotwise.service.http.problems import broken_rule
+from slotwise.service.limits import MAX_EXCLUDED
 from slotwise.service.records import Pin
 
 __all__ = ["OPERATIONS"]
+
+
+class DecideBody(Strict, frozen=True, kw_only=True):
+    """Wishes for one page; all optional."""
+
+    exclude: Annotated[
+        tuple[Id, ...],
+        Meta(max_length=MAX_EXCLUDED, description="Links that must not be on this page"),
+    ] = ()
+    pin: Pins = ()
+    slots: Slots | None = None
+    decision_id: (
+        Annotated[Id, Meta(description="An id of your own, so that asking again is safe")] | None
+    ) = None
+
+
+class FloorAnswer(msgspec.Struct, frozen=True):
+    """How the page stands to the click floor."""
+
+    clicks: float
+    expected: float
+    attainable: float
+    status: Literal["met", "learning", "infeasible"]
+
+
+class PageLink(msgspec.Struct, frozen=True):
+    """One link of a page."""
+
+    link_id: str
+    position: int
+    url: str
+    click_url: str
+    propensity: float
+    title: str
+
+
+class DecideAnswer(msgspec.Struct, frozen=True):
+    """A page: its links in order."""
+
+    decision_id: str
+    pool_id: str
+    issued_at: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+    policy: str
+    policy_version: int
+    holdout: bool
+    fallback: bool
+    fallback_reason: str
+    floor: FloorAnswer
+    links: list[PageLink]
+
 
 _NO_WISHES = DecideBody()
 
@@ -32,9 +88,10 @@ async def decide(context: ServiceContext, request: Request) -> Answer:
             decision_id=body.decision_id,
         )
     except UnknownLink as error:
-        raise RequestProblem(
-            "validation", str(error), errors=[FieldError(str(error), "/pin")]
-        ) from None
+        raise broken_rule(str(error), "/pin") from None
+    except InvalidInput as error:
+        about_pin = error.argument == "position"
+        raise broken_rule(str(error), "/pin" if about_pin else f"/{error.argument}") from None
     if context.settings.durability == "strict":
         await asyncio.wrap_future(service.flush())
     kind = "fallback" if decision.fallback else "holdout" if decision.holdout else "policy"

@@ -8,9 +8,7 @@ import msgspec
 
 from slotwise.errors import UnknownDecision
 from slotwise.service.api.answers import answer_type, as_answer
-from slotwise.service.api.context import ServiceContext
-from slotwise.service.http.exchange import Request
-from slotwise.service.http.operations import Operation
+from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.reporting.reports import DecisionReport
 
 __all__ = ["OPERATIONS"]

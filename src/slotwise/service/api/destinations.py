@@ -6,14 +6,10 @@ import re
 from collections.abc import Collection
 
 from slotwise.errors import InvalidInput
+from slotwise.service.limits import HOST_PATTERN, MAX_URL_CHARS
 
-__all__ = ["HOST_PATTERN", "MAX_URL_CHARS", "check_destination", "destination_host"]
+__all__ = ["check_destination", "destination_host"]
 
-MAX_URL_CHARS = 2048
-HOST_PATTERN = (
-    r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*"
-    r"(:[1-9][0-9]{0,4})?$(?!\n)"
-)
 # Browsers repair what they are given: backslashes, tabs, user names, odd schemes. Whatever
 # could be read in two ways is not matched, so there is nothing to repair.
 _DESTINATION = re.compile(

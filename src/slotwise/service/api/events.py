@@ -5,18 +5,119 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
-from slotwise.service.api.bodies import BatchBody, BatchOutcomes, EventBody, ItemOutcome
-from slotwise.service.api.context import ServiceContext
+from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.fields import Currency, DecisionId, Id, LinkId
 from slotwise.service.counting.attribution import ACCEPTED
-from slotwise.service.http.exchange import Request
-from slotwise.service.http.operations import Operation
+from slotwise.service.http.openapi import REFERENCE
 from slotwise.service.http.problems import FieldError, RequestProblem, field_error
-from slotwise.service.records import Event, Outcome
+from slotwise.service.limits import MAX_CLIENT_TIME_CHARS
+from slotwise.service.records import (
+    AdjustmentEvent,
+    ClickEvent,
+    ConversionEvent,
+    Event,
+    Outcome,
+    OutcomeName,
+)
 
 __all__ = ["OPERATIONS"]
+
+ConversionId = Annotated[Id, Meta(description="Your own id of this sale, such as the order number")]
+ClientTime = Annotated[str, Meta(max_length=MAX_CLIENT_TIME_CHARS, description="Annotation only")]
+
+
+class ClickBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="click"):
+    """A link of a page was clicked."""
+
+    decision_id: DecisionId
+    link_id: LinkId
+    client_time: ClientTime | None = None
+
+    def event(self) -> Event:
+        """Return the event as it is recorded."""
+        return ClickEvent(
+            decision_id=self.decision_id, link_id=self.link_id, client_time=self.client_time
+        )
+
+
+class ConversionBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="conversion"):
+    """A click brought revenue."""
+
+    conversion_id: ConversionId
+    decision_id: DecisionId
+    link_id: LinkId
+    revenue_micros: Annotated[int, Meta(description="What it brought, in millionths")]
+    currency: Currency
+    client_time: ClientTime | None = None
+
+    def event(self) -> Event:
+        """Return the event as it is recorded."""
+        return ConversionEvent(
+            conversion_id=self.conversion_id,
+            decision_id=self.decision_id,
+            link_id=self.link_id,
+            revenue_micros=self.revenue_micros,
+            currency=self.currency,
+            client_time=self.client_time,
+        )
+
+
+class AdjustmentBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="adjustment"):
+    """Revenue of a conversion was taken back."""
+
+    adjustment_id: Annotated[Id, Meta(description="Your own, for ever this refund's")]
+    conversion_id: ConversionId
+    refund_micros: Annotated[int, Meta(description="What was taken back, in millionths")]
+    currency: Currency
+    client_time: ClientTime | None = None
+
+    def event(self) -> Event:
+        """Return the event as it is recorded."""
+        return AdjustmentEvent(
+            adjustment_id=self.adjustment_id,
+            conversion_id=self.conversion_id,
+            refund_micros=self.refund_micros,
+            currency=self.currency,
+            client_time=self.client_time,
+        )
+
+
+EventBody = ClickBody | ConversionBody | AdjustmentBody
+
+
+# An item of a batch is decoded by itself, so that one broken item does not refuse the others.
+# Its description is that of an event.
+_ITEM = msgspec.json.schema_components([EventBody], ref_template=REFERENCE)[0][0]
+Item = Annotated[msgspec.Raw, Meta(extra_json_schema=_ITEM)]
+
+
+class BatchBody(msgspec.Struct, frozen=True):
+    """Events, each judged by itself."""
+
+    events: Annotated[
+        tuple[Item, ...], Meta(min_length=1, description="Clicks, conversions and refunds")
+    ]
+
+
+class ItemOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one event; `pointer` names what breaks a rule."""
+
+    outcome: OutcomeName
+    reason: str = ""
+    detail: str = ""
+    pointer: str = ""
+
+
+class BatchOutcomes(msgspec.Struct, frozen=True):
+    """One outcome for each event, in order."""
+
+    outcomes: list[ItemOutcome]
+
 
 _ACCEPTED = ItemOutcome("accepted")
 _decode_event = msgspec.json.Decoder(EventBody).decode

@@ -5,21 +5,30 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator, Iterator
+from typing import Literal
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from slotwise.service.api.answers import from_time
-from slotwise.service.api.bodies import ExportQuery
-from slotwise.service.api.context import ServiceContext
-from slotwise.service.http.exchange import Request, StreamAnswer
-from slotwise.service.http.operations import Operation
-from slotwise.service.http.problems import FieldError, RequestProblem
+from slotwise.service.api.answers import Time, from_time
+from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.fields import Strict
+from slotwise.service.http.exchange import StreamAnswer
+from slotwise.service.http.problems import broken_rule
 from slotwise.service.reporting.reports import RoundRow
 
 __all__ = ["OPERATIONS"]
+
+
+class ExportQuery(Strict, frozen=True, kw_only=True):
+    """Which rounds, and in which form; times in RFC 3339."""
+
+    format: Literal["jsonl", "parquet"] = "jsonl"
+    since: Time | UnsetType = UNSET
+    until: Time | UnsetType = UNSET
+
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 _CONTENT_TYPES = {
@@ -53,8 +62,7 @@ async def export(context: ServiceContext, request: Request) -> StreamAnswer:
     until_us = None if query.until is UNSET else from_time(query.until)
     if until_us is not None and until_us < since_us:
         detail = "`until` must be at or after `since`"
-        errors = [FieldError(detail, parameter="until")]
-        raise RequestProblem("validation", detail, errors=errors)
+        raise broken_rule(detail, parameter="until")
     rounds = context.service.export(pool_id, since_us, until_us)
     chunks = _json_lines(rounds) if query.format == "jsonl" else _parquet(rounds)
     name = f'attachment; filename="{pool_id}.{query.format}"'.encode()

@@ -6,10 +6,9 @@ import functools
 
 import msgspec
 
-from slotwise.service.api.context import ServiceContext
-from slotwise.service.http.exchange import Answer, Request
+from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.http.exchange import Answer
 from slotwise.service.http.openapi import openapi_document
-from slotwise.service.http.operations import Operation
 from slotwise.service.http.problems import refuse
 
 __all__ = ["OPERATIONS"]

@@ -3,32 +3,64 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
-from slotwise.errors import InvalidInput
 from slotwise.service.access.keys import new_key
-from slotwise.service.api.answers import to_time
-from slotwise.service.api.bodies import KeyAnswer, KeyBody, KeyList, NewKeyAnswer
-from slotwise.service.api.context import ServiceContext
+from slotwise.service.api.answers import Time, to_time
+from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.fields import Strict
 from slotwise.service.errors import Conflict, UnknownKey
-from slotwise.service.http.exchange import Request
-from slotwise.service.http.operations import Operation, OperationLink
-from slotwise.service.http.problems import FieldError, RequestProblem
-from slotwise.service.records import KeyRecord
+from slotwise.service.http.operations import OperationLink
+from slotwise.service.limits import MAX_LABEL_CHARS
+from slotwise.service.records import KeyRecord, Scope
 
 __all__ = ["OPERATIONS"]
+
+
+class KeyBody(Strict, frozen=True, kw_only=True):
+    """What a new key may do."""
+
+    scopes: Annotated[
+        tuple[Scope, ...],
+        Meta(
+            min_length=1,
+            description="What the key may do",
+            extra_json_schema={"uniqueItems": True},
+        ),
+    ]
+    label: Annotated[str, Meta(max_length=MAX_LABEL_CHARS, description="Whose key it is")] = ""
+
+
+class KeyAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A key without its secret."""
+
+    key_id: str
+    scopes: tuple[Scope, ...]
+    label: str
+    created_at: Time
+    revoked_at: Time | None
+
+
+class NewKeyAnswer(KeyAnswer, frozen=True, kw_only=True):
+    """A key with its secret: the only time it is shown."""
+
+    key: str
+
+
+class KeyList(msgspec.Struct, frozen=True):
+    """Every key, revoked ones too."""
+
+    keys: list[KeyAnswer]
 
 
 async def make_key(context: ServiceContext, request: Request) -> NewKeyAnswer:
     """Make a key and show it, once."""
     body: KeyBody = request.body
     now_us = context.clock_us()
-    try:
-        made = new_key(body.scopes, label=body.label, now_us=now_us)
-    except InvalidInput as error:
-        errors = [FieldError(str(error), "/scopes")]
-        raise RequestProblem("validation", str(error), errors=errors) from None
+    made = new_key(body.scopes, label=body.label, now_us=now_us)
     stored = await asyncio.wrap_future(
         context.service.put_key(made.record, request.caller(), now_us)
     )

@@ -4,26 +4,90 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Annotated
 
-from msgspec import UNSET
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from slotwise.errors import InvalidInput
-from slotwise.service.api.answers import to_time
-from slotwise.service.api.bodies import (
-    LinkAnswer,
-    LinkBatchBody,
-    LinkBody,
-    LinkList,
-    LinkPatch,
-)
-from slotwise.service.api.context import ServiceContext
+from slotwise.service.api.answers import Time, to_time
+from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.destinations import check_destination
-from slotwise.service.http.exchange import Request
-from slotwise.service.http.operations import Operation, OperationLink
-from slotwise.service.http.problems import FieldError, RequestProblem
+from slotwise.service.api.fields import LinkId, Strict
+from slotwise.service.http.operations import OperationLink
+from slotwise.service.http.problems import FieldError, RequestProblem, broken_rule
+from slotwise.service.limits import MAX_TITLE_CHARS, MAX_URL_CHARS
 from slotwise.service.records import LinkRecord
 
 __all__ = ["OPERATIONS"]
+
+Url = Annotated[
+    str,
+    Meta(
+        pattern="^https?://",
+        max_length=MAX_URL_CHARS,
+        description="Where the link leads, on one of the pool's hosts",
+    ),
+]
+Title = Annotated[
+    str, Meta(max_length=MAX_TITLE_CHARS, description="The text of the link on a page")
+]
+Reset = Annotated[bool, Meta(description="Forget what is known of the link")]
+
+
+class LinkBody(Strict, frozen=True, kw_only=True):
+    """Where a link leads."""
+
+    url: Url
+    title: Title = ""
+    reset_statistics: Reset = False
+
+
+class LinkPatch(Strict, frozen=True, kw_only=True):
+    """The fields of a link to change; the others stay."""
+
+    url: Url | UnsetType = UNSET
+    title: Title | UnsetType = UNSET
+    retired: (
+        Annotated[bool, Meta(description="Shown no more; still followed and counted")] | UnsetType
+    ) = UNSET
+    reset_statistics: Reset = False
+
+
+class LinkItem(Strict, frozen=True, kw_only=True):
+    """One link of a batch."""
+
+    link_id: LinkId
+    url: Url
+    title: Title = ""
+
+
+class LinkBatchBody(Strict, frozen=True, kw_only=True):
+    """Links to add or replace, all or none."""
+
+    links: Annotated[
+        tuple[LinkItem, ...],
+        Meta(min_length=1, description="Links to add, or to put in their place"),
+    ]
+    reset_statistics: Reset = False
+
+
+class LinkAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A link as stored."""
+
+    pool_id: str
+    link_id: str
+    url: str
+    title: str
+    retired: bool
+    created_at: Time
+    changed_at: Time
+
+
+class LinkList(msgspec.Struct, frozen=True):
+    """Links in the order in which they were first registered."""
+
+    links: list[LinkAnswer]
 
 
 async def put_link(context: ServiceContext, request: Request) -> LinkAnswer:
@@ -83,8 +147,7 @@ async def put_links(context: ServiceContext, request: Request) -> LinkList:
         first = places.setdefault(item.link_id, index)
         if first != index:
             detail = f"`link_id` must differ between items, got {item.link_id!r} twice"
-            error = FieldError(detail, f"/links/{index}/link_id")
-            raise RequestProblem("validation", detail, errors=[error])
+            raise broken_rule(detail, f"/links/{index}/link_id")
         link = _record(request, item.link_id, item.url, item.title)
         _check_url(context, link, f"/links/{index}/url")
         links.append(link)
@@ -108,9 +171,7 @@ def _check_url(context: ServiceContext, link: LinkRecord, pointer: str) -> None:
     try:
         check_destination(link.url, context.service.pool(link.pool_id).allowed_hosts)
     except InvalidInput as error:
-        raise RequestProblem(
-            "validation", str(error), errors=[FieldError(str(error), pointer)]
-        ) from None
+        raise broken_rule(str(error), pointer) from None
 
 
 async def _store(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from slotwise.service.http.exchange import Request
+from slotwise.service.api.context import Request
 from slotwise.service.settings import Settings, is_loopback
 
 __all__ = ["is_visitor_of_this_machine"]

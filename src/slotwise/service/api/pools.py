@@ -3,28 +3,149 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated, Any
 
-from msgspec import UNSET
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
-from slotwise.service.api.answers import to_time
-from slotwise.service.api.bodies import (
-    MoneyBody,
-    PinBody,
-    PolicyBody,
-    PoolAnswer,
-    PoolBody,
-    PoolList,
-    PoolPatch,
-)
-from slotwise.service.api.context import ServiceContext
+from slotwise.errors import InvalidInput
+from slotwise.policies import default_policy
+from slotwise.service.api.answers import Time, to_time
+from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.destinations import check_destination
+from slotwise.service.api.fields import Currency, Id, PinBody, Pins, Slots, Strict
 from slotwise.service.errors import UnknownPool
-from slotwise.service.http.exchange import Request
-from slotwise.service.http.operations import Operation, OperationLink
-from slotwise.service.http.problems import FieldError, RequestProblem
+from slotwise.service.http.operations import OperationLink
+from slotwise.service.http.problems import broken_rule
+from slotwise.service.limits import (
+    HOST_PATTERN,
+    MAX_AMOUNT_MICROS,
+    MAX_HOST_CHARS,
+    MAX_HOSTS,
+    MAX_POLICY_CHARS,
+    MAX_POOL_LINKS,
+    MAX_SLOTS,
+    MAX_WINDOW_S,
+)
 from slotwise.service.records import Pin, PoolSettings
 
 __all__ = ["OPERATIONS"]
+
+Host = Annotated[
+    str, Meta(pattern=HOST_PATTERN, max_length=MAX_HOST_CHARS, description="host or host:port")
+]
+ClickFloor = Annotated[
+    float, Meta(ge=0, lt=MAX_SLOTS, description="Fewest expected clicks per page view")
+]
+WindowSeconds = Annotated[int, Meta(ge=1, le=MAX_WINDOW_S)]
+ClickWindow = Annotated[
+    WindowSeconds, Meta(description="Seconds after the page view in which a click counts")
+]
+RevenueWindow = Annotated[
+    WindowSeconds, Meta(description="Seconds after the page view in which a sale counts")
+]
+Holdout = Annotated[float, Meta(ge=0, le=1, description="Share of uniformly random pages")]
+Hosts = Annotated[
+    tuple[Host, ...],
+    Meta(
+        min_length=1,
+        max_length=MAX_HOSTS,
+        description="Where links may lead and the script may run",
+    ),
+]
+Order = Annotated[
+    tuple[Id, ...],
+    Meta(
+        max_length=MAX_POOL_LINKS,
+        description="Links to show, in order, while the policy cannot choose",
+    ),
+]
+
+
+class MoneyBody(Strict, frozen=True, kw_only=True):
+    """An amount in micro-units: 12.50 EUR is 12500000."""
+
+    amount_micros: Annotated[
+        int, Meta(ge=1, le=MAX_AMOUNT_MICROS, description="Millionths of the currency")
+    ]
+    currency: Currency
+
+
+MaxRevenue = Annotated[
+    MoneyBody, Meta(description="The most that one click can bring; more is clipped")
+]
+
+
+class PolicyBody(Strict, frozen=True, kw_only=True):
+    """A policy by its name in the registry, with its settings."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=MAX_POLICY_CHARS)]
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class PoolBody(Strict, frozen=True, kw_only=True):
+    """How a pool is run."""
+
+    slots: Slots
+    max_revenue: MaxRevenue
+    allowed_hosts: Hosts
+    click_floor: ClickFloor = 0.0
+    click_window_s: ClickWindow = 1800
+    revenue_window_s: RevenueWindow = 86400
+    policy: PolicyBody = PolicyBody(name=default_policy().name)
+    holdout: Holdout = 0.0
+    fallback_order: Order = ()
+    pins: Pins = ()
+
+
+class PoolPatch(Strict, frozen=True, kw_only=True):
+    """The fields of a pool to change; the others stay."""
+
+    slots: Slots | UnsetType = UNSET
+    max_revenue: MaxRevenue | UnsetType = UNSET
+    allowed_hosts: Hosts | UnsetType = UNSET
+    click_floor: ClickFloor | UnsetType = UNSET
+    click_window_s: ClickWindow | UnsetType = UNSET
+    revenue_window_s: RevenueWindow | UnsetType = UNSET
+    policy: PolicyBody | UnsetType = UNSET
+    holdout: Holdout | UnsetType = UNSET
+    fallback_order: Order | UnsetType = UNSET
+    pins: Pins | UnsetType = UNSET
+
+
+class PoolAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A pool as stored."""
+
+    pool_id: str
+    slots: int
+    click_floor: float
+    max_revenue: MoneyBody
+    click_window_s: int
+    revenue_window_s: int
+    policy: PolicyBody
+    holdout: float
+    fallback_order: tuple[str, ...]
+    pins: tuple[PinBody, ...]
+    allowed_hosts: tuple[str, ...]
+    archived: bool
+    n_links: int
+    created_at: Time
+    changed_at: Time
+
+
+class PoolList(msgspec.Struct, frozen=True):
+    """Every pool, archived ones too."""
+
+    pools: list[PoolAnswer]
+
+
+_POINTERS = {
+    "max_revenue_micros": "/max_revenue/amount_micros",
+    "currency": "/max_revenue/currency",
+    "policy": "/policy/name",
+    "policy_settings": "/policy/settings",
+}
+"""Where the fields of the stored settings stand in the body, where the names differ."""
 
 
 async def put_pool(context: ServiceContext, request: Request) -> PoolAnswer:
@@ -79,10 +200,14 @@ async def _store(context: ServiceContext, request: Request, body: PoolBody) -> P
         pins=tuple(Pin(link_id=pin.link_id, position=pin.position) for pin in body.pins),
         allowed_hosts=body.allowed_hosts,
     )
-    # Not on the loop: the check starts the policy, and one that is new may have to be compiled.
-    stored = await asyncio.to_thread(
-        context.service.put_pool, settings, request.caller(), context.clock_us()
-    )
+    try:
+        # Not on the event loop: the check starts the policy, which may have to be compiled first.
+        stored = await asyncio.to_thread(
+            context.service.put_pool, settings, request.caller(), context.clock_us()
+        )
+    except InvalidInput as error:
+        pointer = _POINTERS.get(error.argument, f"/{error.argument}")
+        raise broken_rule(str(error), pointer) from None
     return _answer(context, await asyncio.wrap_future(stored))
 
 
@@ -98,9 +223,7 @@ def _check_links_stay_allowed(context: ServiceContext, pool_id: str, body: PoolB
             check_destination(link.url, body.allowed_hosts)
         except ValueError as error:
             detail = f"link {link.link_id}: {error}; change or retire the link first"
-            raise RequestProblem(
-                "validation", detail, errors=[FieldError(detail, "/allowed_hosts")]
-            ) from None
+            raise broken_rule(detail, "/allowed_hosts") from None
 
 
 def _body_of(pool: PoolSettings) -> PoolBody:

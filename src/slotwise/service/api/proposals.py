@@ -8,12 +8,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from slotwise.service.api.bodies import DecideAnswer, Slots
-from slotwise.service.api.context import ServiceContext
+from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.decide import DecideAnswer
 from slotwise.service.api.destinations import destination_host
+from slotwise.service.api.fields import Slots
 from slotwise.service.http.crawlers import why_no_click
-from slotwise.service.http.exchange import Answer, Request
-from slotwise.service.http.operations import Operation
+from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import RequestProblem
 from slotwise.service.http.static_files import answer_asset, load_asset
 from slotwise.service.records import DAY_US, DecisionRecord

@@ -7,9 +7,7 @@ import asyncio
 import msgspec
 
 from slotwise.service.api.answers import answer_type, as_answer
-from slotwise.service.api.context import ServiceContext
-from slotwise.service.http.exchange import Request
-from slotwise.service.http.operations import Operation
+from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.reporting.reports import Explanation, FrontierReport, PoolReport
 
 __all__ = ["OPERATIONS"]

@@ -27,6 +27,13 @@ from slotwise.service.counting.views import (
     StoredConversion,
     View,
 )
+from slotwise.service.limits import (
+    ID_RULE,
+    MAX_AMOUNT_MICROS,
+    MAX_CLIENT_TIME_CHARS,
+    is_currency,
+    is_id,
+)
 from slotwise.service.records import (
     DAY_US,
     AdjustmentEvent,
@@ -39,26 +46,15 @@ from slotwise.service.records import (
 )
 
 __all__ = [
-    "ID_RULE",
-    "MAX_AMOUNT_MICROS",
     "Attribution",
     "attribute",
     "check_event",
     "conflict_between",
-    "is_id",
     "judge_adjustment",
     "judge_click",
     "judge_conversion",
     "parse_event",
 ]
-
-MAX_AMOUNT_MICROS = 10_000_000_000_000
-"""Ten million units of a currency: sums over a million such views still fit 64 bits."""
-
-ID_RULE = "1 to 64 characters of A-Z a-z 0-9 . _ : -"
-_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-_CURRENCY = re.compile(r"[A-Z]{3}")
-_MAX_CLIENT_TIME = 64
 
 ACCEPTED = Outcome(outcome="accepted")
 DUPLICATE = Outcome(outcome="duplicate")
@@ -103,11 +99,6 @@ _IDS: dict[type[Event], tuple[str, ...]] = {
 }
 
 
-def is_id(value: str) -> bool:
-    """Say whether a text may be the id of a pool, link, decision, conversion or adjustment."""
-    return _ID.fullmatch(value) is not None
-
-
 def rejected(field: str, reason: str, rule: str, value: object) -> Outcome:
     """Build the outcome of an event that breaks a rule."""
     detail = f"`{field}` must be {rule}, got {value!r}"
@@ -140,14 +131,14 @@ def check_event(event: Event) -> Outcome | None:
     """Return the outcome that rejects an event whatever its decision, or None."""
     for name in _IDS[type(event)]:
         value = getattr(event, name)
-        if _ID.fullmatch(value) is None:
+        if not is_id(value):
             return rejected(name, "invalid-id", ID_RULE, value)
-    if event.client_time is not None and len(event.client_time) > _MAX_CLIENT_TIME:
-        rule = f"at most {_MAX_CLIENT_TIME} characters"
+    if event.client_time is not None and len(event.client_time) > MAX_CLIENT_TIME_CHARS:
+        rule = f"at most {MAX_CLIENT_TIME_CHARS} characters"
         return rejected("client_time", "invalid-event", rule, event.client_time[:80])
     if isinstance(event, ClickEvent):
         return None
-    if not _CURRENCY.fullmatch(event.currency):
+    if not is_currency(event.currency):
         rule = "three capital letters (ISO 4217)"
         return rejected("currency", "wrong-currency", rule, event.currency)
     name, amount = _amount(event)

@@ -10,7 +10,7 @@ from slotwise.errors import InvalidInput
 from slotwise.service.deciding.pool_runtime import PoolRuntime
 from slotwise.service.deciding.snapshot import Wish
 from slotwise.service.errors import UnknownLink
-from slotwise.service.pool_rules import MAX_SLOTS
+from slotwise.service.limits import MAX_SLOTS
 from slotwise.service.records import Pin
 
 __all__ = ["canonical_wish", "checked_wish"]

@@ -7,12 +7,12 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from slotwise.service.api.context import ServiceContext
-from slotwise.service.http.exchange import Answer, Request
-from slotwise.service.http.operations import Handler, Operation
+from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.http.exchange import Answer
+from slotwise.service.http.operations import Handler
 from slotwise.service.http.problems import RequestProblem
 from slotwise.service.http.static_files import Asset, answer_asset, load_asset
-from slotwise.service.records import ConversionEvent
+from slotwise.service.records import ConversionEvent, KeyRecord
 
 __all__ = ["PRODUCTS", "SHOP_POOL", "Product", "shop_operations"]
 
@@ -93,7 +93,9 @@ def shop_operations(decide_key: str) -> tuple[Operation, ...]:
         context.service.submit_events([sale], context.clock_us())
         return Answer(b"{}")
 
-    def operation(method: str, path: str, name: str, handler: Handler, body: object) -> Operation:
+    def operation(
+        method: str, path: str, name: str, handler: Handler[ServiceContext, KeyRecord], body: object
+    ) -> Operation:
         return Operation(
             method=method,
             path=path,

@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from slotwise.service.http.problems import RequestProblem
-from slotwise.service.records import KeyRecord
 
-__all__ = ["Answer", "Message", "Receive", "Request", "Send", "StreamAnswer", "read_body"]
+__all__ = [
+    "Answer",
+    "Caller",
+    "Key",
+    "Message",
+    "Receive",
+    "Request",
+    "Send",
+    "StreamAnswer",
+    "read_body",
+]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-class Request(msgspec.Struct):
+class Caller(Protocol):
+    """What the HTTP side must know about a key."""
+
+    @property
+    def key_id(self) -> str:
+        """The public id of the key."""
+
+
+Key = TypeVar("Key", bound=Caller)
+
+
+class Request(msgspec.Struct, Generic[Key]):
     """What a caller sent, checked as far as the route's declaration says."""
 
     method: str
@@ -26,14 +46,14 @@ class Request(msgspec.Struct):
     request_id: str
     client: str
     """Network address of the caller; shorten it before it is written anywhere."""
-    key: KeyRecord | None = None
+    key: Key | None = None
     body: Any = None
     """An instance of the operation's body type."""
     query: Any = None
     """An instance of the operation's query type."""
 
     def caller(self) -> str:
-        """Who changes things by this request: the id of the key."""
+        """Return the id of the key that the request came with, or nothing."""
         return self.key.key_id if self.key else ""
 
 

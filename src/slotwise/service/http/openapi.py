@@ -8,30 +8,27 @@ from typing import Any
 
 import msgspec
 
-from slotwise.service.api.bodies import BatchBody, EventBody
 from slotwise.service.http.operations import Operation
 from slotwise.service.http.problems import PROBLEMS, ProblemAnswer
-from slotwise.service.http.router import ID_PATTERN
+from slotwise.service.limits import ID_PATTERN, MAX_ID_CHARS, MAX_SEALED_CHARS
 from slotwise.version import __version__
 
-__all__ = ["openapi_document"]
+__all__ = ["REFERENCE", "openapi_document"]
 
-_REFERENCE = "#/components/schemas/{name}"
+REFERENCE = "#/components/schemas/{name}"
+"""How a schema refers to another."""
 _PATH_VALUE = re.compile(r"\{(\w+)\}")
-_TOKEN = {"type": "string", "minLength": 1, "maxLength": 4096, "pattern": "^[^/]+$"}
+_TOKEN = {"type": "string", "minLength": 1, "maxLength": MAX_SEALED_CHARS, "pattern": "^[^/]+$"}
 
 
-def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
+def openapi_document(operations: Iterable[Operation[Any, Any]]) -> dict[str, Any]:
     """Return the whole description."""
     operations = list(operations)
-    types = [ProblemAnswer, EventBody]
+    types: list[Any] = [ProblemAnswer]
     for operation in operations:
         types += [one for one in (operation.body, operation.answer) if one not in (None, dict)]
-    schemas, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
+    schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
     schema_of = {str(one): schema for one, schema in zip(types, schemas, strict=True)}
-    # An item of a batch is judged by itself, so the decoder takes it raw; it is an event.
-    components[BatchBody.__name__]["properties"]["events"]["items"] = schema_of[str(EventBody)]
-
     components[ProblemAnswer.__name__]["properties"]["type"] = {"enum": list(PROBLEMS)}
 
     paths: dict[str, dict[str, Any]] = {}
@@ -63,7 +60,7 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
     return portable
 
 
-def _operation(operation: Operation, schema_of: Mapping[str, Any]) -> dict[str, Any]:
+def _operation(operation: Operation[Any, Any], schema_of: Mapping[str, Any]) -> dict[str, Any]:
     described: dict[str, Any] = {"operationId": operation.name, "summary": operation.summary}
     if operation.scope:
         described["security"] = [{"key": []}]
@@ -88,8 +85,13 @@ def _operation(operation: Operation, schema_of: Mapping[str, Any]) -> dict[str, 
     return described
 
 
-def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
-    identifier = {"type": "string", "pattern": ID_PATTERN, "minLength": 1, "maxLength": 64}
+def _path_parameters(operation: Operation[Any, Any]) -> list[dict[str, Any]]:
+    identifier = {
+        "type": "string",
+        "pattern": ID_PATTERN,
+        "minLength": 1,
+        "maxLength": MAX_ID_CHARS,
+    }
 
     def schema(name: str) -> dict[str, Any]:
         if name in operation.path_choices:
@@ -102,10 +104,10 @@ def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
     ]
 
 
-def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
+def _query_parameters(operation: Operation[Any, Any]) -> list[dict[str, Any]]:
     if operation.query is None:
         return []
-    schema = msgspec.json.schema(operation.query, ref_template=_REFERENCE)
+    schema = msgspec.json.schema(operation.query, ref_template=REFERENCE)
     properties = schema["$defs"][operation.query.__name__]["properties"]
     return [
         {"name": name, "in": "query", "required": False, "schema": described}
@@ -113,7 +115,7 @@ def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
     ]
 
 
-def _success(operation: Operation, schema_of: Mapping[str, Any]) -> dict[str, Any]:
+def _success(operation: Operation[Any, Any], schema_of: Mapping[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": operation.summary}
     if operation.status == 302:
         location = {"description": "The link's registered address", "schema": {"type": "string"}}
@@ -145,7 +147,9 @@ def _is_text(content_type: str) -> bool:
     return content_type.startswith("text/")
 
 
-def _problem_answers(operation: Operation, schema_of: Mapping[str, Any]) -> dict[str, Any]:
+def _problem_answers(
+    operation: Operation[Any, Any], schema_of: Mapping[str, Any]
+) -> dict[str, Any]:
     slugs = {"rate-limited", "internal", "store-away", *operation.problems}
     if operation.scope:
         slugs |= {"missing-key", "unknown-key", "wrong-scope"}

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from slotwise.service.http.exchange import Answer, Request, StreamAnswer
-from slotwise.service.records import Scope
+from slotwise.service.http.exchange import Answer, Key, Request, StreamAnswer
 
-if TYPE_CHECKING:
-    from slotwise.service.api.context import ServiceContext
+__all__ = ["Handler", "Operation", "OperationLink"]
 
-__all__ = ["Handler", "Meter", "Operation", "OperationLink"]
-
-Handler = Callable[["ServiceContext", Request], Awaitable[Answer | StreamAnswer | msgspec.Struct]]
-Meter = Literal["decide", "events", "clicks", "calls"]
+Context = TypeVar("Context")
+Handler = Callable[[Context, Request[Key]], Awaitable[Answer | StreamAnswer | msgspec.Struct]]
 
 
 @dataclass(frozen=True)
@@ -33,34 +29,34 @@ class OperationLink:
 
 
 @dataclass(frozen=True)
-class Operation:
+class Operation(Generic[Context, Key]):
     """One method of one address.
 
-    `handler` takes the running service and a checked request. It returns a record, which is
-    answered as JSON with `status`, or an `Answer` of its own, or raises a problem.
+    `handler` takes the context of the application and a checked request. It returns a record,
+    which is answered as JSON with `status`, or an `Answer`, or raises a problem.
     """
 
     method: str
     path: str
     name: str
     summary: str
-    handler: Handler
-    scope: Scope | None
-    """Which keys may call it; None lets everybody."""
+    handler: Handler[Context, Key]
+    scope: str | None
+    """The scope that a key needs; None: no key is needed."""
     open_on_loopback: bool = False
-    """Whether somebody at this very machine may call it without a key."""
-    meter: Meter = "calls"
-    """Which rate limit counts its calls."""
+    """Whether a person at this machine may call it without a key."""
+    meter: str = "calls"
+    """The rate limit that counts its calls."""
     body: Any = None
     body_optional: bool = False
     query: type[msgspec.Struct] | None = None
     path_choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The values of a path's names where there are only a few; others are answered 404."""
+    """The allowed values of names in the path; any other value is answered with 404."""
     answer: Any = None
     status: int = 200
     content_types: tuple[str, ...] = ("application/json",)
     problems: tuple[str, ...] = ()
-    """Slugs that only this operation's own work can bring about."""
+    """Problems that this operation itself can answer with, beside those of every operation."""
     example: Any = None
     answer_example: Any = None
     links: tuple[OperationLink, ...] = ()

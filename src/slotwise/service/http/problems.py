@@ -16,6 +16,7 @@ __all__ = [
     "ProblemAnswer",
     "ProblemType",
     "RequestProblem",
+    "broken_rule",
     "field_error",
     "refuse",
 ]
@@ -100,6 +101,11 @@ class RequestProblem(SlotwiseError):
         return ProblemAnswer(
             self.slug, kind.title, kind.status, self.detail, request_id, self.errors
         )
+
+
+def broken_rule(detail: str, pointer: str = "", parameter: str = "") -> RequestProblem:
+    """Return the refusal of one field of the body, or of one value in the address."""
+    return RequestProblem("validation", detail, errors=[FieldError(detail, pointer, parameter)])
 
 
 def refuse(slug: str, detail: str, *, retry_after_s: int) -> RequestProblem:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from slotwise.errors import InvalidInput
 from slotwise.service.http.operations import Operation
-from slotwise.service.http.problems import FieldError, RequestProblem
+from slotwise.service.http.problems import RequestProblem, broken_rule
+from slotwise.service.limits import ID_RULE, is_id
 
-__all__ = ["ID_PATTERN", "Router"]
+__all__ = ["Router"]
 
-ID_PATTERN = r"^[A-Za-z0-9._:-]{1,64}$(?!\n)"
-# In Python `$` also matches before a final newline, which no id may have.
-_is_id = re.compile(ID_PATTERN).fullmatch
 _METHODS = "methods"
 _VALUE = "{}"
 
@@ -22,12 +19,12 @@ _VALUE = "{}"
 class Router:
     """A tree of path segments; `{name}` segments are ids, and the token of a click link."""
 
-    def __init__(self, operations: Iterable[Operation]) -> None:
+    def __init__(self, operations: Iterable[Operation[Any, Any]]) -> None:
         self._root: dict[str, Any] = {}
         for operation in operations:
             self._add(operation)
 
-    def _add(self, operation: Operation) -> None:
+    def _add(self, operation: Operation[Any, Any]) -> None:
         names = []
         node = self._root
         for segment in operation.path.split("/")[1:]:
@@ -42,7 +39,7 @@ class Router:
             raise InvalidInput.of("operations", "one for each method and path", taken)
         methods[operation.method] = (operation, tuple(names))
 
-    def find(self, method: str, path: str) -> tuple[Operation, dict[str, str]]:
+    def find(self, method: str, path: str) -> tuple[Operation[Any, Any], dict[str, str]]:
         """Return the operation and the values in its path, or refuse with 404, 405 or 422."""
         node = self._root
         values = []
@@ -67,8 +64,7 @@ class Router:
             )
         operation, names = found
         for name, value in zip(names, values, strict=True):
-            if name != "token" and not _is_id(value):
-                rule = f"`{name}` must match [A-Za-z0-9._:-]{{1,64}}, got {value[:80]!r}"
-                error = FieldError(rule, parameter=name)
-                raise RequestProblem("validation", rule, errors=[error])
+            if name != "token" and not is_id(value):
+                rule = f"`{name}` must be {ID_RULE}, got {value[:80]!r}"
+                raise broken_rule(rule, parameter=name)
         return operation, dict(zip(names, values, strict=True))

@@ -9,6 +9,7 @@ import importlib.util
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from slotwise.errors import MissingData
 from slotwise.service.http.exchange import Answer, Request
@@ -63,7 +64,7 @@ def _chart_library() -> Path:
 
 
 def answer_asset(
-    asset: Asset, request: Request, headers: tuple[tuple[bytes, bytes], ...] = ()
+    asset: Asset, request: Request[Any], headers: tuple[tuple[bytes, bytes], ...] = ()
 ) -> Answer:
     """Answer a file as the browser takes it, or that it has it already."""
     tag = b'"' + asset.tag + b'"'

@@ -1,0 +1,107 @@
+"""Every limit on what callers may send, defined once.
+
+The types of requests, the checks, the OpenAPI description, the defaults of the settings and the
+manual take their numbers from here.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = [
+    "CURRENCY_PATTERN",
+    "HOST_PATTERN",
+    "ID_PATTERN",
+    "ID_RULE",
+    "LIMITS",
+    "MAX_AMOUNT_MICROS",
+    "MAX_BATCH_ITEMS",
+    "MAX_BODY_BYTES",
+    "MAX_CLIENT_TIME_CHARS",
+    "MAX_DEPTH",
+    "MAX_EXCLUDED",
+    "MAX_HOSTS",
+    "MAX_HOST_CHARS",
+    "MAX_ID_CHARS",
+    "MAX_LABEL_CHARS",
+    "MAX_POLICY_CHARS",
+    "MAX_POOLS",
+    "MAX_POOL_LINKS",
+    "MAX_SEALED_CHARS",
+    "MAX_SLOTS",
+    "MAX_TITLE_CHARS",
+    "MAX_TOKEN_CHARS",
+    "MAX_URL_CHARS",
+    "MAX_WINDOW_S",
+    "is_currency",
+    "is_id",
+]
+
+MAX_SLOTS = 100
+MAX_POOLS = 1_000
+MAX_POOL_LINKS = 10_000
+MAX_EXCLUDED = 1_000
+MAX_HOSTS = 100
+MAX_WINDOW_S = 90 * 86_400
+MAX_AMOUNT_MICROS = 10_000_000_000_000
+"""Ten million units of a currency. The sum over 900,000 such views still fits in 64 bits."""
+
+MAX_ID_CHARS = 64
+MAX_HOST_CHARS = 255
+MAX_LABEL_CHARS = 200
+MAX_POLICY_CHARS = 64
+MAX_TITLE_CHARS = 200
+MAX_URL_CHARS = 2_048
+MAX_CLIENT_TIME_CHARS = 64
+
+MAX_BATCH_ITEMS = 1_000
+MAX_BODY_BYTES = 1_048_576
+MAX_DEPTH = 16
+MAX_TOKEN_CHARS = 512
+MAX_SEALED_CHARS = 30_000
+"""A sealed page: 100 links whose ids have 64 characters, encoded in base64, fit in it."""
+
+LIMITS: dict[str, int] = {
+    "pools (setting `max_pools`)": MAX_POOLS,
+    "links of a pool, retired ones included (setting `max_pool_links`)": MAX_POOL_LINKS,
+    "links on a page": MAX_SLOTS,
+    "links that one `decide` call excludes": MAX_EXCLUDED,
+    "allowed hosts of a pool": MAX_HOSTS,
+    "seconds of a click or revenue window": MAX_WINDOW_S,
+    "amount of money, in millionths of the currency": MAX_AMOUNT_MICROS,
+    "characters of an id": MAX_ID_CHARS,
+    "characters of a link's address": MAX_URL_CHARS,
+    "characters of a link's title": MAX_TITLE_CHARS,
+    "characters of a key's label": MAX_LABEL_CHARS,
+    "characters of `client_time`": MAX_CLIENT_TIME_CHARS,
+    "items of a batch (setting `max_batch`)": MAX_BATCH_ITEMS,
+    "bytes of a body (setting `max_body_bytes`)": MAX_BODY_BYTES,
+    "nesting of JSON (setting `max_depth`)": MAX_DEPTH,
+}
+"""What the manual lists: each limit that a caller can meet, with its number."""
+
+# In Python `$` also matches before a final newline, which none of these may have.
+ID_PATTERN = rf"^[A-Za-z0-9._:-]{{1,{MAX_ID_CHARS}}}$(?!\n)"
+ID_RULE = f"1 to {MAX_ID_CHARS} characters of A-Z a-z 0-9 . _ : -"
+CURRENCY_PATTERN = r"^[A-Z]{3}$(?!\n)"
+HOST_PATTERN = (
+    r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*"
+    r"(:[1-9][0-9]{0,4})?$(?!\n)"
+)
+
+_id = re.compile(ID_PATTERN).fullmatch
+_currency = re.compile(CURRENCY_PATTERN).fullmatch
+
+
+def is_id(value: str) -> bool:
+    """Say whether a text may be the id of a pool, link, decision, conversion or adjustment.
+
+    >>> is_id("order-17"), is_id("two words"), is_id("")
+    (True, False, False)
+    """
+    return _id(value) is not None
+
+
+def is_currency(value: str) -> bool:
+    """Say whether a text has the form of an ISO 4217 code."""
+    return _currency(value) is not None
