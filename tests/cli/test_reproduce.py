@@ -8,9 +8,9 @@ import pytest
 
 import slotwise.simulation.run as running
 from slotwise.cli.main import main
-from slotwise.cli.reproduce import FIGURES, SWEEPS
 from slotwise.simulation import Results
 from slotwise.simulation.engine import play_run
+from slotwise.simulation.paper import FIGURES, SWEEPS
 
 TINY = ["--runs", "3", "--rounds", "60"]
 

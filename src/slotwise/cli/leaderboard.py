@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slotwise.cli._progress import progress_bar
-from slotwise.cli.simulate import stop_sentence
+from slotwise.cli._stopping import say_what_is_kept
 from slotwise.figures.leaderboard import update_block, write_leaderboard
 from slotwise.figures.leaderboard_page import LeaderboardPage, gather_board
 from slotwise.simulation.leaderboard import (
@@ -116,13 +116,11 @@ def _listed(text: str | None) -> tuple[str, ...]:
 def _run(
     plan: list[PlannedCase], notes: tuple[str, ...], parts: Path, threads: int | None
 ) -> Leaderboard:
-    try:
-        with progress_bar("The leaderboard") as progress:
-            return run_leaderboard(plan, parts, notes=notes, n_threads=threads, progress=progress)
-    except KeyboardInterrupt:
-        sentence = stop_sentence([one.planned for one in plan], parts)
-        typer.echo(f"stopped: {sentence}", err=True)
-        raise typer.Exit(130) from None
+    with (
+        say_what_is_kept([one.planned for one in plan], parts),
+        progress_bar("The leaderboard") as progress,
+    ):
+        return run_leaderboard(plan, parts, notes=notes, n_threads=threads, progress=progress)
 
 
 def _print(page: LeaderboardPage) -> None:

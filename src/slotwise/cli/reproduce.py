@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from slotwise.cli._finals import claims_table, finals_table
 from slotwise.cli._progress import progress_bar
-from slotwise.cli.simulate import stop_sentence
-from slotwise.figures import write_report
+from slotwise.cli._stopping import say_what_is_kept
+from slotwise.figures import is_sweep, write_report
 from slotwise.figures.claims import findings_of
-from slotwise.figures.sweep import is_sweep
-from slotwise.simulation import Planned, load_experiment, run_series, shipped_experiments
+from slotwise.simulation import run_series
+from slotwise.simulation.paper import plan_paper
+from slotwise.simulation.series import notes_of
 
 __all__ = ["register"]
-
-FIGURES = ("figure-1-coupon", "figure-2-ads", "figure-2-ads-binding", "figure-3-edx")
-SWEEPS = ("gamma-sweep-coupon", "gamma-sweep-ads-binding", "gamma-sweep-edx")
-
-QUICK = {"n_rounds": 2_000, "n_runs": 6}
 
 HELP = """Run the paper's experiments again, draw its figures and judge its claims.
 
@@ -62,37 +58,16 @@ def register(app: typer.Typer) -> None:
             Path, typer.Option("--out", help="The directory for results, figures and report.")
         ] = Path("paper"),
     ) -> None:
-        wanted = {"n_runs": runs, "n_rounds": rounds}
-        asked = {key: value for key, value in wanted.items() if value is not None}
-        plan = plan_paper((QUICK if quick else {}) | asked, data, out)
+        plan = plan_paper(out, data, n_runs=runs, n_rounds=rounds, is_quick=quick)
         console = Console()
-        for note in dict.fromkeys(
-            note for planned in plan for note in planned.experiment.dataset["notes"]
-        ):
+        for note in notes_of(plan):
             console.print(f"note: {note}", highlight=False, markup=False)
         parts = out / "parts"
-        try:
-            with progress_bar("The paper, again") as progress:
-                results = run_series(plan, parts, n_threads=threads, progress=progress)
-        except KeyboardInterrupt:
-            typer.echo(f"stopped: {stop_sentence(plan, parts)}", err=True)
-            raise typer.Exit(130) from None
+        with say_what_is_kept(plan, parts), progress_bar("The paper, again") as progress:
+            results = run_series(plan, parts, n_threads=threads, progress=progress)
         experiments = [each for each in results if not is_sweep(each)]
         report = write_report(experiments, [each for each in results if is_sweep(each)], out)
         for each in experiments:
             console.print(finals_table(each))
         console.print(claims_table([one for each in experiments for one in findings_of(each)]))
         typer.echo(f"report: {report.html} and {report.markdown.name} beside it")
-
-
-def plan_paper(changes: dict[str, Any], data: Path | None, out: Path) -> list[Planned]:
-    """Return the experiments of the paper and the sweeps, with their places in `out`."""
-    shipped = shipped_experiments()
-    plan = []
-    for name in (*FIGURES, *SWEEPS):
-        file = load_experiment(shipped[name], changes)
-        if name in SWEEPS:
-            most_runs = load_experiment(shipped[name]).n_runs
-            file = file.model_copy(update={"n_runs": min(file.n_runs, most_runs)})
-        plan.append(Planned(file.experiment(data), out / "results" / f"{name}.parquet"))
-    return plan

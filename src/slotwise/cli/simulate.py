@@ -10,8 +10,9 @@ from rich.console import Console
 
 from slotwise.cli._finals import finals_table
 from slotwise.cli._progress import progress_bar
+from slotwise.cli._stopping import say_what_is_kept
 from slotwise.simulation import Planned, experiment_path, load_experiment, run_series
-from slotwise.simulation.series import kept_runs
+from slotwise.simulation.series import notes_of
 
 __all__ = ["register"]
 
@@ -59,19 +60,9 @@ def register(app: typer.Typer) -> None:
         parts = results_path.with_name(f"{results_path.name}.parts")
         plan = [Planned(experiment, results_path)]
         console = Console()
-        for note in experiment.dataset["notes"]:
+        for note in notes_of(plan):
             console.print(f"note: {note}", highlight=False, markup=False)
-        try:
-            with progress_bar(experiment.title) as progress:
-                (results,) = run_series(plan, parts, n_threads=threads, progress=progress)
-        except KeyboardInterrupt:
-            typer.echo(f"stopped: {stop_sentence(plan, parts)}", err=True)
-            raise typer.Exit(130) from None
+        with say_what_is_kept(plan, parts), progress_bar(experiment.title) as progress:
+            (results,) = run_series(plan, parts, n_threads=threads, progress=progress)
         console.print(finals_table(results))
         typer.echo(results_path)
-
-
-def stop_sentence(plan: list[Planned], parts: Path) -> str:
-    """Say how much of a plan is kept after Ctrl-C."""
-    n_kept, n_runs = kept_runs(plan, parts), sum(planned.n_runs for planned in plan)
-    return f"{n_kept:,} of {n_runs:,} runs are kept; the same command goes on from there"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from slotwise.simulation.parts import Parts
 from slotwise.simulation.results import Results
 from slotwise.simulation.run import run_experiment
 
-__all__ = ["Planned", "finished_results", "kept_runs", "run_series"]
+__all__ = ["Planned", "finished_results", "kept_runs", "notes_of", "run_series"]
 
 SeriesProgress = Callable[[float], None]
 """Told the share of the work that is done, from 0 to 1."""
@@ -94,3 +94,9 @@ def kept_runs(plan: Sequence[Planned], parts: Path) -> int:
         else Parts(parts, planned.experiment.config()).count(planned.experiment.n_runs)
         for planned in plan
     )
+
+
+def notes_of(plan: Iterable[Planned]) -> list[str]:
+    """Return the notes on the data sets of a plan, each once."""
+    notes = (note for planned in plan for note in planned.experiment.dataset.get("notes", ()))
+    return list(dict.fromkeys(notes))

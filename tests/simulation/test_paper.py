@@ -1,0 +1,42 @@
+"""The plan of the paper: which experiments, how large, into which files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slotwise.errors import InvalidConfig
+from slotwise.simulation.paper import FIGURES, QUICK, SWEEPS, plan_paper
+from slotwise.simulation.series import notes_of
+
+
+def test_figures_come_first_and_every_experiment_has_its_file(tmp_path: Path) -> None:
+    plan = plan_paper(tmp_path)
+    assert [planned.path.stem for planned in plan] == [*FIGURES, *SWEEPS]
+    assert {planned.path.parent for planned in plan} == {tmp_path / "results"}
+    assert [planned.experiment.n_runs for planned in plan] == [200] * 4 + [40] * 3
+    assert {planned.experiment.n_rounds for planned in plan} == {50_000}
+
+
+def test_a_sweep_has_at_most_the_runs_of_its_file(tmp_path: Path) -> None:
+    many, few = (plan_paper(tmp_path, n_runs=n_runs, n_rounds=9) for n_runs in (60, 5))
+    assert [planned.experiment.n_runs for planned in many] == [60] * 4 + [40] * 3
+    assert {planned.experiment.n_runs for planned in few} == {5}
+
+
+def test_numbers_given_go_before_those_of_a_quick_look(tmp_path: Path) -> None:
+    plan = plan_paper(tmp_path, n_runs=2, is_quick=True)
+    assert {planned.experiment.n_runs for planned in plan} == {2}
+    assert {planned.experiment.n_rounds for planned in plan} == {QUICK["n_rounds"]}
+
+
+def test_a_size_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="`n_runs`"):
+        plan_paper(tmp_path, n_runs=0)
+
+
+def test_a_note_that_several_experiments_share_is_said_once(tmp_path: Path) -> None:
+    notes = notes_of(plan_paper(tmp_path, tmp_path, n_runs=1, n_rounds=1))
+    assert len(notes) == len(set(notes)) == 3
+    assert all("look-alike used instead of" in note for note in notes)
