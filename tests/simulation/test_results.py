@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet
+import polars as pl
 import pytest
 import scipy.stats
 
@@ -183,9 +182,9 @@ def test_policies_may_have_different_numbers_of_runs(tmp_path: Path) -> None:
 
 def test_the_table_is_tidy(tmp_path: Path) -> None:
     make_results(n_runs=2, n_checkpoints=5).save(tmp_path / "x.parquet")
-    table = pyarrow.parquet.read_table(tmp_path / "x.parquet")
-    assert table.column_names == ["policy", "run", "round", *one_run()]
-    assert table.num_rows == 6 * 2 * 5
+    table = pl.read_parquet(tmp_path / "x.parquet")
+    assert table.columns == ["policy", "run", "round", *one_run()]
+    assert table.height == 6 * 2 * 5
 
 
 def test_a_failing_save_leaves_the_old_file(
@@ -199,7 +198,7 @@ def test_a_failing_save_leaves_the_old_file(
         Path(where).write_bytes(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(pyarrow.parquet, "write_table", fail_half_way)
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", fail_half_way)
     with pytest.raises(OSError, match="disk full"):
         make_results(n_runs=1).save(path)
     assert path.read_bytes() == before
@@ -222,42 +221,38 @@ def test_a_broken_file_is_refused_in_one_sentence(tmp_path: Path, contents: Any)
         Results.load(path)
 
 
-def rewrite(path: Path, change: Any) -> None:
-    pyarrow.parquet.write_table(change(pyarrow.parquet.read_table(path)), path)
+def rewrite(path: Path, change: Any, metadata: dict[str, str] | None = None) -> None:
+    kept = metadata or {
+        key: text for key, text in pl.read_parquet_metadata(path).items() if "slotwise" in key
+    }
+    change(pl.read_parquet(path)).write_parquet(path, metadata=kept)
 
 
 def test_a_parquet_file_of_something_else_is_refused(tmp_path: Path) -> None:
-    pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), tmp_path / "x.parquet")
-    with pytest.raises(UnsupportedState, match="is no results file of slotwise"):
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(UnsupportedState, match="is not a results file of slotwise"):
         Results.load(tmp_path / "x.parquet")
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     small().save(path)
-    newer = {results_file.FORMAT_KEY: "2", results_file.CONFIG_KEY: json.dumps(CONFIG)}
-    rewrite(path, lambda table: table.replace_schema_metadata(newer))
-    with pytest.raises(UnsupportedState, match="has results format 2, but this slotwise reads up"):
+    newer = str(results_file.FORMAT + 1)
+    settings = {results_file.FORMAT_KEY: newer, results_file.CONFIG_KEY: json.dumps(CONFIG)}
+    rewrite(path, lambda table: table, settings)
+    message = f"has results format {newer}, but this slotwise reads up"
+    with pytest.raises(UnsupportedState, match=message):
         Results.load(path)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda table: table.drop_columns(["run"]), "it has no column 'run'"),
-        (lambda table: table.slice(0, 3), "rows of 'b' are missing or double"),
+        (lambda table: table.drop("run"), "it has no column 'run'"),
+        (lambda table: table.slice(0, 3), "rows of 'b' are missing or repeated"),
         (lambda table: table.slice(0, 0), "it has no rows"),
-        (
-            lambda table: pyarrow.concat_tables([table, table.slice(3, 1)]),
-            "rows of 'b' are missing",
-        ),
-        (lambda table: table.drop_columns(["clicks"]), "the same quantities for every policy"),
-        (
-            lambda table: table.replace_schema_metadata(
-                {results_file.FORMAT_KEY: "1", results_file.CONFIG_KEY: "{"}
-            ),
-            "its settings are no JSON",
-        ),
+        (lambda table: pl.concat([table, table.slice(3, 1)]), "rows of 'b' are missing"),
+        (lambda table: table.drop("clicks"), "the same quantities for every policy"),
     ],
 )
 def test_missing_columns_and_rows_are_named(tmp_path: Path, change: Any, message: str) -> None:
@@ -268,12 +263,25 @@ def test_missing_columns_and_rows_are_named(tmp_path: Path, change: Any, message
         Results.load(path)
 
 
+def test_settings_that_are_not_json_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    small().save(path)
+    rewrite(path, lambda table: table, {results_file.FORMAT_KEY: "1", results_file.CONFIG_KEY: "{"})
+    with pytest.raises(UnsupportedState, match="its settings are not JSON"):
+        Results.load(path)
+
+
 def test_rows_in_another_order_mean_the_same(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     results = make_results(("lexp", "oracle"), n_runs=3)
     results.save(path)
-    rewrite(path, lambda table: table.sort_by([("run", "descending"), ("round", "descending")]))
+    rewrite(path, lambda table: table.sort("run", "round", descending=True, maintain_order=True))
     assert_same(results, Results.load(path))
+
+
+def test_every_format_up_to_this_one_has_a_file_in_the_tests() -> None:
+    kept = sorted(path.name for path in GOLDEN.parent.glob("results-v*.parquet"))
+    assert kept == [f"results-v{version}.parquet" for version in range(1, results_file.FORMAT + 1)]
 
 
 def test_a_file_of_the_first_format_is_still_read() -> None:

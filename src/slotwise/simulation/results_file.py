@@ -11,52 +11,57 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import MissingData, UnsupportedState
 
-__all__ = ["FORMAT", "broken", "read", "write"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["FORMAT", "broken", "read", "table_of", "write"]
 
 FORMAT = 1
-"""Raised when a reader of the old layout would misread the new one."""
+"""The version of this layout; it grows when a reader of the old one would misread the new one."""
 
-FORMAT_KEY, CONFIG_KEY = b"slotwise.results", b"slotwise.config"
+FORMAT_KEY, CONFIG_KEY = "slotwise.results", "slotwise.config"
 KEYS = ("policy", "run", "round")
 
 Floats = NDArray[np.float64]
 Totals = Mapping[str, Mapping[str, Floats]]
 Contents = tuple[dict[str, Any], NDArray[np.int64], dict[str, dict[str, Floats]]]
 
-# pyarrow comes with the extra for experiments, while `slotwise.Results` can be named without it:
+# polars comes with the extra for experiments, while `slotwise.Results` can be named without it:
 # it is imported where a file is touched.
 
 
-def write(path: Path, config: Mapping[str, Any], rounds: NDArray[np.int64], totals: Totals) -> None:
-    """Write a results file beside its place, then move it there in one step."""
-    import pyarrow
-    import pyarrow.parquet
+def table_of(rounds: NDArray[np.int64], totals: Totals) -> pl.DataFrame:
+    """Return the totals as one tidy table, without the settings."""
+    import polars as pl
 
     labels = list(totals)
     n_runs = [len(totals[label]["reward"]) for label in labels]
-    places = np.repeat(np.arange(len(labels), dtype=np.int32), np.multiply(n_runs, len(rounds)))
     runs = np.concatenate([np.arange(n, dtype=np.int32) for n in n_runs])
     columns = {
-        "policy": pyarrow.DictionaryArray.from_arrays(places, labels),
+        "policy": np.repeat(labels, np.multiply(n_runs, len(rounds))),
         "run": np.repeat(runs, len(rounds)),
         "round": np.tile(rounds, sum(n_runs)),
     }
     for quantity in totals[labels[0]]:
         columns[quantity] = np.concatenate([totals[label][quantity].ravel() for label in labels])
-    table = pyarrow.table(columns).replace_schema_metadata(
-        {FORMAT_KEY: str(FORMAT), CONFIG_KEY: json.dumps(dict(config))}
-    )
+    return pl.DataFrame(columns, schema_overrides={"policy": pl.String})
+
+
+def write(path: Path, config: Mapping[str, Any], rounds: NDArray[np.int64], totals: Totals) -> None:
+    """Write a results file beside its place, then move it there in one step."""
+    table = table_of(rounds, totals)
+    metadata = {FORMAT_KEY: str(FORMAT), CONFIG_KEY: json.dumps(dict(config))}
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
     try:
-        pyarrow.parquet.write_table(table, unfinished, compression="zstd")
+        table.write_parquet(unfinished, compression="zstd", metadata=metadata)
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -64,39 +69,46 @@ def write(path: Path, config: Mapping[str, Any], rounds: NDArray[np.int64], tota
 
 def read(path: Path) -> Contents:
     """Return settings, checkpoints and totals of a results file."""
-    import pyarrow
-    import pyarrow.parquet
+    import polars as pl
 
     if not path.is_file():
         raise MissingData(f"no results file {path}; `slotwise simulate` writes one")
     try:
-        metadata = pyarrow.parquet.read_schema(path).metadata or {}
+        metadata = pl.read_parquet_metadata(path)
         _check_format(path, metadata)
-        table = pyarrow.parquet.read_table(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise broken(path, "it is no whole Parquet file") from error
-    missing = [key for key in KEYS if key not in table.column_names]
-    if missing:
-        raise broken(path, f"it has no column {missing[0]!r}")
-    if not table.num_rows:
+        table = pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise broken(path, "it is not a complete Parquet file") from error
+    for key in KEYS:
+        if key not in table.columns:
+            raise broken(path, f"it has no column {key!r}")
+    if not table.height:
         raise broken(path, "it has no rows")
-    # Label by label, in the order of their first rows, as the experiment listed them.
-    encoded = table["policy"].cast(pyarrow.string()).combine_chunks().dictionary_encode()
-    labels, of_policy = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
-    runs, checkpoints = table["run"].to_numpy(), table["round"].to_numpy()
-    names = [name for name in table.column_names if name not in KEYS]
-    columns = {name: table[name].to_numpy() for name in names}
-    rounds = np.unique(checkpoints)
+    rounds = table["round"].unique().sort().to_numpy().astype(np.int64)
+    return _config(path, metadata[CONFIG_KEY]), rounds, _totals(path, table, rounds)
+
+
+def _totals(
+    path: Path, table: pl.DataFrame, rounds: NDArray[np.int64]
+) -> dict[str, dict[str, Floats]]:
+    """Return the totals by label, in the order of the labels' first rows."""
+    import polars as pl
+
     totals = {}
-    for place, label in enumerate(labels):
-        rows = np.flatnonzero(of_policy == place)
-        rows = rows[np.lexsort((checkpoints[rows], runs[rows]))]
-        n_runs = len(np.unique(runs[rows]))
-        if not np.array_equal(checkpoints[rows], np.tile(rounds, n_runs)):
-            raise broken(path, f"rows of {label!r} are missing or double")
-        shape = (n_runs, len(rounds))
-        totals[label] = {name: column[rows].reshape(shape) for name, column in columns.items()}
-    return _config(path, metadata[CONFIG_KEY]), rounds, totals
+    by_policy = table.cast({"policy": pl.String}).partition_by(
+        "policy", maintain_order=True, as_dict=True, include_key=False
+    )
+    for (label,), rows in by_policy.items():
+        in_order = rows.sort("run", "round")
+        shape = (in_order["run"].n_unique(), len(rounds))
+        if not np.array_equal(in_order["round"], np.tile(rounds, shape[0])):
+            raise broken(path, f"rows of {label!r} are missing or repeated")
+        totals[str(label)] = {
+            name: in_order[name].to_numpy().reshape(shape)
+            for name in in_order.columns
+            if name not in KEYS
+        }
+    return totals
 
 
 def broken(path: Path, why: str) -> UnsupportedState:
@@ -104,19 +116,21 @@ def broken(path: Path, why: str) -> UnsupportedState:
     return UnsupportedState(f"{path} cannot be read as a results file: {why}; run it again")
 
 
-def _config(path: Path, text: bytes) -> dict[str, Any]:
+def _config(path: Path, text: str) -> dict[str, Any]:
     try:
         config: dict[str, Any] = json.loads(text)
     except ValueError as error:
-        raise broken(path, "its settings are no JSON") from error
+        raise broken(path, "its settings are not JSON") from error
     return config
 
 
-def _check_format(path: Path, metadata: Mapping[bytes, bytes]) -> None:
+def _check_format(path: Path, metadata: Mapping[str, str]) -> None:
     """Refuse a file of something else, or of a layout this version does not know."""
-    version = metadata.get(FORMAT_KEY, b"")
+    version = metadata.get(FORMAT_KEY, "")
     if not version.isdigit() or CONFIG_KEY not in metadata:
-        raise UnsupportedState(f"{path} is no results file of slotwise: its settings are missing")
+        raise UnsupportedState(
+            f"{path} is not a results file of slotwise: its settings are missing"
+        )
     if int(version) > FORMAT:
         raise UnsupportedState(
             f"{path} has results format {int(version)}, but this slotwise reads up to {FORMAT}; "

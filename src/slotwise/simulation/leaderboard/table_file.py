@@ -1,4 +1,4 @@
-"""The leaderboard as a tidy Parquet table: one row a case and policy."""
+"""The leaderboard as a tidy Parquet table: one row per case and policy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ __all__ = ["write_table"]
 
 def write_table(board: Leaderboard, path: Path) -> None:
     """Write the table; a measure has three columns, its mean and the ends of its interval."""
-    import pyarrow
-    import pyarrow.parquet
+    import polars as pl
 
     rows = []
     for case in board.cases:
@@ -36,4 +35,4 @@ def write_table(board: Leaderboard, path: Path) -> None:
                 row[f"{name}_high"] = None if measure is None else measure.high
             rows.append(row)
     path.parent.mkdir(parents=True, exist_ok=True)
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    pl.DataFrame(rows, infer_schema_length=None).write_parquet(path)
