@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import SlotwiseError
+from slotwise.extras import missing_package
 from slotwise.policies import (
     CUCB,
     AnytimeConUCB,
@@ -75,5 +76,8 @@ _LATER = {
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        return getattr(importlib.import_module(_LATER[name]), name)
+        try:
+            return getattr(importlib.import_module(_LATER[name]), name)
+        except ModuleNotFoundError as error:
+            raise missing_package(f"`slotwise.{name}`", error) from error
     raise AttributeError(f"module 'slotwise' has no attribute {name!r}")

@@ -8,9 +8,11 @@ from typing import Protocol
 
 import pytest
 
+import slotwise
 import slotwise.cli
-from slotwise.cli.extras import extras_with
 from slotwise.cli.main import command_names, main
+from slotwise.errors import SlotwiseError
+from slotwise.extras import extras_with
 from slotwise.version import __version__
 
 
@@ -165,3 +167,14 @@ def test_a_package_of_no_extra_is_named_alone() -> None:
     requirements = ["numpy>=2", "rich>=14; extra == 'dev'"]
     assert extras_with("numpy", requirements) == []
     assert extras_with("rich", requirements) == []
+
+
+def test_a_public_name_that_lacks_its_packages_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in list(sys.modules):
+        if module.startswith("slotwise.simulation"):
+            monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+    with pytest.raises(SlotwiseError, match=r"`slotwise\.simulate` needs the package pydantic"):
+        _ = slotwise.simulate

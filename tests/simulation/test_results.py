@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,13 @@ import pytest
 import scipy.stats
 
 from slotwise import metrics
-from slotwise.errors import InvalidInput, MissingData, UnknownName, UnsupportedState
+from slotwise.errors import (
+    InvalidInput,
+    MissingData,
+    SlotwiseError,
+    UnknownName,
+    UnsupportedState,
+)
 from slotwise.simulation import results_file
 from slotwise.simulation.results import Results
 from tests.simulation.synthetic import FLOOR, OPTIMUM, make_results
@@ -277,6 +284,15 @@ def test_rows_in_another_order_mean_the_same(tmp_path: Path) -> None:
     results.save(path)
     rewrite(path, lambda table: table.sort("run", "round", descending=True, maintain_order=True))
     assert_same(results, Results.load(path))
+
+
+def test_without_polars_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    message = r"needs the package polars, .* pip install 'slotwise\[experiments\]'"
+    with pytest.raises(SlotwiseError, match=message):
+        small().save(tmp_path / "x.parquet")
+    with pytest.raises(SlotwiseError, match=message):
+        Results.load(GOLDEN)
 
 
 def test_every_format_up_to_this_one_has_a_file_in_the_tests() -> None:

@@ -13,17 +13,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import slotwise.cli
-from slotwise.cli.extras import missing_package
 from slotwise.errors import SlotwiseError
+from slotwise.extras import missing_package
 from slotwise.version import __version__
 
 if TYPE_CHECKING:
     import typer
 
 __all__ = ["build_app", "command_names", "main"]
-
-# Files beside the commands that are not commands themselves.
-NOT_COMMANDS = frozenset({"extras", "main"})
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -54,7 +51,7 @@ def command_names() -> list[str]:
 
 def is_command(module: str) -> bool:
     """Return whether a module of this folder is a command."""
-    return module not in NOT_COMMANDS and not module.startswith("_")
+    return module != "main" and not module.startswith("_")
 
 
 def build_app(args: Sequence[str]) -> typer.Typer:
@@ -65,7 +62,7 @@ def build_app(args: Sequence[str]) -> typer.Typer:
     try:
         import typer
     except ModuleNotFoundError as error:
-        raise missing_package("slotwise", error) from error
+        raise missing_package("`slotwise`", error) from error
 
     app = typer.Typer(
         no_args_is_help=True,
@@ -101,7 +98,7 @@ def add_command(app: typer.Typer, name: str) -> None:
     try:
         module = importlib.import_module(f"slotwise.cli.{name.replace('-', '_')}")
     except ModuleNotFoundError as error:
-        add_stand_in(app, name, missing_package(f"slotwise {name}", error))
+        add_stand_in(app, name, missing_package(f"`slotwise {name}`", error))
     else:
         module.register(app)
 

@@ -7,21 +7,24 @@ under `slotwise.results`. Any Parquet reader opens it.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import MissingData, UnsupportedState
+from slotwise.extras import missing_package
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["FORMAT", "broken", "read", "table_of", "write"]
+__all__ = ["FORMAT", "broken", "polars", "read", "table_of", "write"]
 
 FORMAT = 1
 """The version of this layout; it grows when a reader of the old one would misread the new one."""
@@ -33,25 +36,29 @@ Floats = NDArray[np.float64]
 Totals = Mapping[str, Mapping[str, Floats]]
 Contents = tuple[dict[str, Any], NDArray[np.int64], dict[str, dict[str, Floats]]]
 
-# polars comes with the extra for experiments, while `slotwise.Results` can be named without it:
-# it is imported where a file is touched.
+
+def polars(needed_by: str) -> ModuleType:
+    """Return the package polars, which `slotwise.Results` without a file does not need."""
+    try:
+        return importlib.import_module("polars")
+    except ModuleNotFoundError as error:
+        raise missing_package(needed_by, error) from error
 
 
 def table_of(rounds: NDArray[np.int64], totals: Totals) -> pl.DataFrame:
     """Return the totals as one tidy table, without the settings."""
-    import polars as pl
-
     labels = list(totals)
     n_runs = [len(totals[label]["reward"]) for label in labels]
     runs = np.concatenate([np.arange(n, dtype=np.int32) for n in n_runs])
     columns = {
-        "policy": np.repeat(labels, np.multiply(n_runs, len(rounds))),
+        "policy": np.repeat(np.array(labels, np.str_), np.multiply(n_runs, len(rounds))),
         "run": np.repeat(runs, len(rounds)),
         "round": np.tile(rounds, sum(n_runs)),
     }
     for quantity in totals[labels[0]]:
         columns[quantity] = np.concatenate([totals[label][quantity].ravel() for label in labels])
-    return pl.DataFrame(columns, schema_overrides={"policy": pl.String})
+    table: pl.DataFrame = polars("a table of results").DataFrame(columns)
+    return table
 
 
 def write(path: Path, config: Mapping[str, Any], rounds: NDArray[np.int64], totals: Totals) -> None:
@@ -69,8 +76,7 @@ def write(path: Path, config: Mapping[str, Any], rounds: NDArray[np.int64], tota
 
 def read(path: Path) -> Contents:
     """Return settings, checkpoints and totals of a results file."""
-    import polars as pl
-
+    pl = polars("a results file")
     if not path.is_file():
         raise MissingData(f"no results file {path}; `slotwise simulate` writes one")
     try:
@@ -92,10 +98,8 @@ def _totals(
     path: Path, table: pl.DataFrame, rounds: NDArray[np.int64]
 ) -> dict[str, dict[str, Floats]]:
     """Return the totals by label, in the order of the labels' first rows."""
-    import polars as pl
-
     totals = {}
-    by_policy = table.cast({"policy": pl.String}).partition_by(
+    by_policy = table.with_columns(table["policy"].cast(str)).partition_by(
         "policy", maintain_order=True, as_dict=True, include_key=False
     )
     for (label,), rows in by_policy.items():

@@ -16,7 +16,8 @@ from slotwise.environments.datasets.dataset import Dataset
 from slotwise.environments.datasets.edx_like import edx_like
 from slotwise.environments.datasets.page import Page
 from slotwise.environments.datasets.tiny_rates import tiny_rates
-from slotwise.errors import InvalidInput, MissingData, SlotwiseError, UnknownName
+from slotwise.errors import InvalidInput, MissingData, UnknownName
+from slotwise.extras import missing_package
 
 __all__ = ["DATASETS", "Loader", "LookAlike", "load_dataset"]
 
@@ -149,12 +150,7 @@ def _settings_class(entry: Loader) -> Callable[..., _Settings]:
     try:
         loaded = importlib.import_module(f"slotwise.environments.datasets.{module}")
     except ModuleNotFoundError as error:
-        if error.name != "polars":
-            raise
-        raise SlotwiseError(
-            f"the data set `{entry.name}` needs the package polars, which is not installed; "
-            "install it with: pip install 'slotwise[experiments]'"
-        ) from error
+        raise missing_package(f"the data set `{entry.name}`", error) from error
     settings: Callable[..., _Settings] = getattr(loaded, class_name)
     return settings
 

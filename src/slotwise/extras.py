@@ -10,21 +10,21 @@ from slotwise.errors import SlotwiseError
 
 __all__ = ["extras_with", "missing_package"]
 
-# Extras that a user of a command wants; `docs` and `dev` only gather others.
-OFFERED = ("experiments", "service", "compare")
+# Extras that a user wants; `docs` and `dev` only gather others.
+OFFERED = ("experiments", "service", "cluster", "compare")
 
 
 def missing_package(needed_by: str, error: ModuleNotFoundError) -> SlotwiseError:
-    """Return the error that names the missing package and the extra to install.
+    """Return the error that says what `needed_by` lacks and which extra brings it.
 
-    A module of slotwise itself that is missing is a bug, not a missing extra: `error` is then
-    raised again.
+    `needed_by` stands in the sentence as it is, for example "the data set `table`". A missing
+    module of slotwise itself is a bug, not a missing extra: `error` is then raised again.
     """
     package = (error.name or "").partition(".")[0]
     if package in ("", "slotwise"):
         raise error
     extras = extras_with(package, metadata.requires("slotwise") or ())
-    problem = f"`{needed_by}` needs the package {package}, which is not installed"
+    problem = f"{needed_by} needs the package {package}, which is not installed"
     if not extras:
         return SlotwiseError(f"{problem}; install it with: pip install {package}")
     ways = " or ".join(f"pip install 'slotwise[{extra}]'" for extra in extras)
