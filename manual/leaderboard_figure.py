@@ -9,8 +9,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from slotwise.figures.canvas import house_style
+from slotwise.figures.known_policies import display_name
 from slotwise.figures.leaderboard_words import origin_sentence
-from slotwise.figures.style import BACKGROUND, GRID, INK, MUTED, display_name, readable
+from slotwise.figures.style import BACKGROUND, GRID, INK, MUTED, readable
 from slotwise.simulation.leaderboard import Leaderboard, records
 
 __all__ = ["draw_leaderboard"]

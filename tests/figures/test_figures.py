@@ -71,6 +71,12 @@ def test_the_title_names_the_data_set_and_the_foot_its_origin() -> None:
     assert "4 runs  ·  seed 1  ·  slotwise 0.1.0  ·  commit 0123abc" in said
 
 
+def test_a_foot_without_a_commit_does_not_speak_of_one() -> None:
+    said = words(draw_experiment(make_results(n_runs=4, changes={"commit": None})))
+    assert "4 runs  ·  seed 1  ·  slotwise 0.1.0" in said
+    assert "None" not in said
+
+
 def test_original_data_are_not_called_a_look_alike() -> None:
     dataset = {"name": "ad-clicks", "title": "Ad-Clicks", "look_alike": False}
     said = words(draw_experiment(make_results(n_runs=2, changes={"dataset": dataset})))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from pathlib import Path
 
@@ -11,20 +12,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
+from slotwise.figures import known_policies
 from slotwise.figures.canvas import house_style, save_figure
 from slotwise.figures.end_labels import spread
-from slotwise.figures.style import FIXED_STROKES, display_name, measured, readable, strokes
+from slotwise.figures.known_policies import (
+    BASELINES,
+    FLOORLESS,
+    KNOWN,
+    PAPER,
+    SUBJECT,
+    display_name,
+    strokes,
+)
+from slotwise.figures.style import measured, readable
 from slotwise.figures.themed_svg import ThemedSvg, dark_rules
+from slotwise.policies import POLICIES
 
 
 def test_well_known_labels_never_change_their_stroke() -> None:
-    look = strokes(["zz", *FIXED_STROKES, "aa"])
-    for label, stroke in FIXED_STROKES.items():
-        assert look[label] == stroke
+    look = strokes(["zz", *KNOWN, "aa"])
+    for label, known in KNOWN.items():
+        assert look[label] == known.stroke
 
 
 def test_every_label_of_a_figure_has_its_own_stroke() -> None:
-    labels = [*FIXED_STROKES, *(f"policy {number}" for number in range(15))]
+    labels = [*KNOWN, *(f"policy {number}" for number in range(15))]
     assert len(set(strokes(labels).values())) == len(labels)
 
 
@@ -101,3 +113,26 @@ def test_a_themed_drawing_names_colours_and_keeps_ids_apart(tmp_path: Path) -> N
 def test_dark_rules_cover_every_colour() -> None:
     rules = dark_rules({"#0072b2", "#1c2530"})
     assert rules == "--c-0072b2: #57a2cc; --c-1c2530: #e8edf2;"
+
+
+def test_the_papers_algorithms_are_those_of_its_experiments() -> None:
+    assert PAPER == ("con-ucb", "lexp", "cucb", "exp3-m")
+    assert (SUBJECT, *BASELINES) == PAPER
+    assert {name for name in PAPER if not POLICIES[name].keeps_floor} == set(FLOORLESS)
+
+
+def test_every_registered_policy_has_a_line_of_its_own() -> None:
+    assert set(POLICIES) - {"fixed-mix"} <= set(KNOWN)
+
+
+def test_one_module_of_the_figures_knows_policies_by_name() -> None:
+    folder = Path(known_policies.__file__).parent
+    for path in folder.glob("*.py"):
+        if path.name == "known_policies.py":
+            continue
+        literals = {
+            node.value
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        assert not literals & {*POLICIES, *KNOWN}, path.name

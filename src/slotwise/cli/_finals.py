@@ -8,8 +8,8 @@ from rich import box
 from rich.table import Table
 
 from slotwise.figures.claims import CLAIMS, Finding, scale_phrase
+from slotwise.figures.known_policies import display_name
 from slotwise.figures.setting import Setting
-from slotwise.figures.style import display_name
 from slotwise.figures.verdicts import Verdict
 from slotwise.simulation import Results
 

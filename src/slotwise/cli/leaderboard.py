@@ -159,7 +159,7 @@ def defaults_table(page: LeaderboardPage) -> Table:
 def aims_table(page: LeaderboardPage) -> Table:
     """Return what was aimed for, and what was reached."""
     table = _table("Aims\n[not bold]regret / shortfall[/]")
-    for heading in ("on", "aim", "queue-ts", "the default", "verdict", ""):
+    for heading in ("on", "aim", page.reference, "the default", "verdict", ""):
         table.add_column(heading)
     for aim in page.aims:
         table.add_row(aim.case, aim.aim, aim.reference, aim.reached, aim.verdict.value, aim.why)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from slotwise.figures.known_policies import BASELINES, FLOORLESS, SUBJECT, display_name
 from slotwise.figures.setting import Setting
-from slotwise.figures.style import display_name, scale_name
+from slotwise.figures.style import scale_name
 from slotwise.figures.verdicts import (
     SUB_LINEAR_BELOW,
     Judgement,
@@ -69,7 +70,7 @@ def findings_of(results: Results) -> list[Finding]:
     """Judge every claim on one data set, for every Con-UCB in it, the printed γ first."""
     setting = Setting.of(results)
     found = []
-    for label in setting.labels_of_policy(results.labels, "con-ucb"):
+    for label in setting.labels_of_policy(results.labels, SUBJECT):
         scale = setting.gamma_scale(label)
         if scale is None:
             continue
@@ -117,14 +118,13 @@ class SubLinearGrowth:
         return judge_sub_linear(results, self.metric, label)
 
 
-BASELINES = ("lexp", "cucb", "exp3-m")
-FLOORLESS = ("cucb", "exp3-m")
+WITH_FLOOR = tuple(name for name in BASELINES if name not in FLOORLESS)
 
 CLAIMS = (
     Claim(
         "regret below LExp's",
         "The regret of Con-UCB is below LExp's",
-        Comparison("regret", ("lexp",)),
+        Comparison("regret", WITH_FLOOR),
         is_ordering=True,
     ),
     Claim(

@@ -9,10 +9,11 @@ from matplotlib.figure import Figure
 
 from slotwise import metrics
 from slotwise.figures.canvas import house_style, write_frame
+from slotwise.figures.known_policies import display_name, strokes
 from slotwise.figures.lettering import write, write_heading
 from slotwise.figures.panels import PANELS, draw_panel
 from slotwise.figures.setting import Setting
-from slotwise.figures.style import GRID, MUTED, display_name, measured, readable, strokes
+from slotwise.figures.style import GRID, MUTED, measured, readable
 from slotwise.simulation.results import Results
 
 __all__ = ["draw_experiment", "draw_finals"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slotwise.figures.canvas import house_style
 from slotwise.figures.lettering import write, write_heading
-from slotwise.figures.style import INK, MUTED, readable, strokes
+from slotwise.figures.style import BLUE, INK, MUTED, VERMILION, readable
 from slotwise.selection import Frontier
 
 __all__ = ["FrontierPicture", "draw_frontier"]
@@ -98,7 +98,7 @@ def _free_then(curve: Frontier, start: float) -> tuple[Floats, Floats]:
 
 
 def _draw_revenue(axes: Axes, picture: FrontierPicture) -> None:
-    colour = strokes(["con-ucb"])["con-ucb"].colour
+    colour = BLUE
     start, end = _start(picture), _end(picture)
     if picture.band is not None:
         low, high = picture.band
@@ -128,7 +128,7 @@ def _draw_revenue(axes: Axes, picture: FrontierPicture) -> None:
 
 
 def _draw_price(axes: Axes, picture: FrontierPicture) -> None:
-    colour = strokes(["lexp"])["lexp"].colour
+    colour = VERMILION
     curve, start = picture.curve, _start(picture)
     edges = np.concatenate([[min(start, float(curve.floors[0]))], curve.floors])
     prices = np.concatenate([[0.0], curve.shadow_prices])

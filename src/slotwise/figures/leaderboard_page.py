@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from slotwise.figures.known_policies import ORACLE, display_name
 from slotwise.figures.leaderboard_words import floor_phrase, origin_sentence, recommendation
-from slotwise.figures.style import display_name, measured
+from slotwise.figures.style import measured
 from slotwise.figures.verdicts import with_interval
 from slotwise.simulation.leaderboard import (
     ALLOWED_FACTOR,
     MEASURES,
+    REFERENCE,
     AimCheck,
     AimVerdict,
     CaseBoard,
@@ -86,6 +88,7 @@ class LeaderboardPage(NamedTuple):
     """All a page says."""
 
     default: str
+    reference: str
     origin: str
     notes: tuple[str, ...]
     recommendation: list[str]
@@ -103,6 +106,7 @@ def gather_board(board: Leaderboard) -> LeaderboardPage:
     in_order = records(board)
     return LeaderboardPage(
         default=board.default,
+        reference=REFERENCE,
         origin=origin_sentence(board),
         notes=board.notes,
         recommendation=recommendation(board),
@@ -190,7 +194,7 @@ def _chapter(case: CaseBoard) -> CaseChapter:
         for one in case.standings
     ]
     if case.oracle:
-        rows.append(CaseRow("", _name("oracle"), "", "", _measure_cells(case.oracle)))
+        rows.append(CaseRow("", _name(ORACLE), "", "", _measure_cells(case.oracle)))
     refused = [
         f"{_name(label)} does not take this case: {why}" for label, why in case.refused.items()
     ]

@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from slotwise.figures.end_labels import EndLabel, label_ends
+from slotwise.figures.known_policies import FLOORLESS, ORACLE, display_name, strokes
 from slotwise.figures.lettering import write_heading
 from slotwise.figures.setting import Setting
-from slotwise.figures.style import INK, MUTED, Stroke, display_name, readable, strokes
+from slotwise.figures.style import INK, MUTED, Stroke, readable
 from slotwise.simulation.results import Curve, Results
 
 __all__ = ["PANELS", "Panel", "draw_panel", "labels_of", "meaning_of"]
@@ -38,7 +39,7 @@ PANELS = (
         "regret",
         "Cumulative regret",
         "revenue missed against the best mix that keeps the floor",
-        left_out=("cucb", "exp3-m"),
+        left_out=FLOORLESS,
     ),
     Panel("violation", "Cumulative violation", "clicks below the floor, round by round"),
     Panel(
@@ -83,7 +84,7 @@ def draw_panel(axes: Axes, panel: Panel, results: Results) -> None:
         if not len(curve.rounds):
             endless.append(label)
             continue
-        _draw_line(axes, curve, look[label], is_mark=label == "oracle")
+        _draw_line(axes, curve, look[label], is_mark=label == ORACLE)
         name = display_name(label, longest=16)
         ends.append(EndLabel(name, float(curve.mean[-1]), look[label]))
     if panel.has_optimal_line:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from slotwise import metrics
 from slotwise.figures.claims import CLAIMS, Claim, Finding, findings_of, scale_phrase
 from slotwise.figures.conclusion import conclude
+from slotwise.figures.known_policies import SUBJECT, display_name
 from slotwise.figures.setting import Setting
-from slotwise.figures.style import display_name, readable, scale_name
+from slotwise.figures.style import readable, scale_name
 from slotwise.figures.sweep import is_sweep
 from slotwise.figures.verdicts import with_interval
 from slotwise.simulation.results import Results
@@ -142,12 +143,14 @@ def _bound_rows(results: Results, setting: Setting) -> list[tuple[str, list[str]
         config["n_links"], config["n_slots"], config["failure_probability"]
     )
     rows = []
-    for label in setting.labels_of_policy(results.labels, "con-ucb"):
+    for label in setting.labels_of_policy(results.labels, SUBJECT):
         scale = setting.gamma_scale(label)
         is_printed = scale == 1
         rows.append(
             (
-                f"Con-UCB, {scale_phrase(scale)}" if scale else display_name(label, 60),
+                f"{display_name(SUBJECT)}, {scale_phrase(scale)}"
+                if scale
+                else display_name(label, 60),
                 [
                     _final(results, label, "regret"),
                     _final(results, label, "shortfall"),

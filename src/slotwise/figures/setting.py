@@ -8,6 +8,7 @@ from typing import Any
 
 from slotwise import metrics
 from slotwise.errors import InvalidInput
+from slotwise.figures.known_policies import SUBJECT
 from slotwise.figures.style import readable
 from slotwise.selection.confidence import paper_gamma
 from slotwise.simulation.results import Results
@@ -142,10 +143,14 @@ class Setting:
 
     @property
     def origin_sentence(self) -> str:
-        """Who made the numbers: runs, seed, version, commit."""
+        """What made the numbers: runs, seed, version, and the commit where it is known."""
         parts = [f"{self.n_runs} run{'s' if self.n_runs != 1 else ''}"]
         named = {"seed": "seed", "version": "slotwise", "commit": "commit"}
-        parts += [f"{word} {self.config[key]}" for key, word in named.items() if key in self.config]
+        parts += [
+            f"{word} {self.config[key]}"
+            for key, word in named.items()
+            if self.config.get(key) is not None
+        ]
         return "  ·  ".join(parts)
 
     @property
@@ -192,4 +197,4 @@ class Setting:
         for policy in self.config.get("policies", ()):
             if policy["label"] == label and "gamma_scale" in policy.get("settings", {}):
                 return float(policy["settings"]["gamma_scale"])
-        return 1.0 if label == "con-ucb" else None
+        return 1.0 if label == SUBJECT else None

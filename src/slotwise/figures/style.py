@@ -1,10 +1,9 @@
-"""How every figure looks: inks, series colours, lettering and numbers people can read."""
+"""How every figure looks: colours, fonts, and numbers that people can read."""
 
 from __future__ import annotations
 
 import math
-import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -12,20 +11,23 @@ import matplotlib as mpl
 
 __all__ = [
     "BACKGROUND",
+    "BLUE",
     "GRID",
     "INK",
     "MUTED",
     "RC",
+    "VERMILION",
     "Stroke",
-    "display_name",
     "measured",
     "on_dark",
     "readable",
     "scale_name",
-    "strokes",
 ]
 
 INK, MUTED, GRID, BACKGROUND = "#1c2530", "#66727f", "#e4e8ec", "#ffffff"
+
+BLUE, VERMILION = "#0072b2", "#d55e00"
+"""The first two colours of a figure whose lines are not policies."""
 
 RC: Mapping[str, object] = {
     "axes.axisbelow": True,
@@ -60,83 +62,10 @@ RC: Mapping[str, object] = {
 
 
 class Stroke(NamedTuple):
-    """The colour and the dashes (None: solid) that stand for one policy."""
+    """The colour and the dashes of a line; None is a solid line."""
 
     colour: str
     dashes: tuple[float, ...] | None = None
-
-
-# Okabe and Ito's and Tol's colour-blind safe sets. The best fixed mix is grey and dashed: a mark to
-# measure the others by.
-FIXED_STROKES: Mapping[str, Stroke] = {
-    "oracle": Stroke("#4a5560", (4, 2)),
-    "con-ucb": Stroke("#0072b2"),
-    "con-ucb/72": Stroke("#2b9fe0", (7, 1.6)),
-    "lexp": Stroke("#d55e00"),
-    "cucb": Stroke("#e69f00"),
-    "exp3-m": Stroke("#009e73"),
-    "uniform": Stroke("#999999", (1.5, 1.5)),
-    "kl-con-ucb": Stroke("#332288"),
-    "anytime-con-ucb": Stroke("#117733"),
-    "con-ts": Stroke("#882255"),
-    "queue-ts": Stroke("#cc79a7"),
-    "queue-kl": Stroke("#aa4499"),
-    "safe-con-ucb": Stroke("#999933"),
-}
-OTHER_COLOURS = ("#cc79a7", "#332288", "#117733", "#882255", "#999933", "#44aa99", "#661100")
-SCALED_COLOURS = ("#7b8fe0", "#00507d", "#2b9fe0")
-SCALED_DASHES = ((2.5, 1.2), (9, 1.5, 2, 1.5), (4, 1, 1, 1))
-OTHER_DASHES = (None, (3, 1.2), (6, 1.5, 1.5, 1.5), (1.5, 1))
-
-DISPLAY_NAMES: Mapping[str, str] = {
-    "con-ucb": "Con-UCB",
-    "lexp": "LExp",
-    "cucb": "CUCB",
-    "exp3-m": "Exp3.M",
-    "oracle": "oracle x*",
-}
-
-
-def strokes(labels: Iterable[str]) -> dict[str, Stroke]:
-    """Return a stroke for every label, all different.
-
-    Well-known labels look the same in every figure. Another label starts from a place of its own
-    (a checksum of its name) and moves on only when that stroke is taken in this figure, in
-    alphabetic order: so neither the order of the labels nor the day changes it.
-
-    >>> strokes(["lexp", "mine"])["lexp"].colour
-    '#d55e00'
-    >>> strokes(["mine", "lexp"])["mine"] == strokes(["mine"])["mine"]
-    True
-    """
-    wanted = list(labels)
-    chosen = {label: FIXED_STROKES[label] for label in wanted if label in FIXED_STROKES}
-    taken = set(chosen.values())
-    for label in sorted(set(wanted) - chosen.keys()):
-        # Con-UCB keeps its hue, whatever its γ.
-        is_scaled = label.startswith("con-ucb/")
-        colours, dashes = (
-            (SCALED_COLOURS, SCALED_DASHES) if is_scaled else (OTHER_COLOURS, OTHER_DASHES)
-        )
-        start = zlib.crc32(label.encode()) % len(colours)
-        rotated = [*colours[start:], *colours[:start]]
-        around = [Stroke(colour, pattern) for pattern in dashes for colour in rotated]
-        chosen[label] = next((stroke for stroke in around if stroke not in taken), around[0])
-        taken.add(chosen[label])
-    return {label: chosen[label] for label in wanted}
-
-
-def display_name(label: str, longest: int = 22) -> str:
-    """Return how a policy is called in a figure.
-
-    >>> display_name("con-ucb/72"), display_name("exp3-m"), display_name("mine")
-    ('Con-UCB γ/72', 'Exp3.M', 'mine')
-    """
-    family, slash, divisor = label.partition("/")
-    name = DISPLAY_NAMES.get(label, label)
-    if slash and family in DISPLAY_NAMES and divisor.isdecimal():
-        name = f"{DISPLAY_NAMES[family]} γ/{divisor}"
-    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def readable(value: float, digits: int = 3) -> str:

@@ -16,10 +16,11 @@ from slotwise import metrics
 from slotwise.errors import InvalidInput
 from slotwise.figures.canvas import house_style, write_frame
 from slotwise.figures.end_labels import EndLabel, label_ends
+from slotwise.figures.known_policies import KNOWN, SUBJECT, display_name, strokes
 from slotwise.figures.lettering import write_heading
 from slotwise.figures.panels import PANELS, Panel, labels_of, meaning_of
 from slotwise.figures.setting import Setting
-from slotwise.figures.style import Stroke, display_name, readable, scale_name, strokes
+from slotwise.figures.style import Stroke, readable, scale_name
 from slotwise.simulation.results import Results
 
 __all__ = ["draw_sweep", "is_sweep"]
@@ -76,14 +77,14 @@ def _swept(results: Results) -> list[Swept]:
     found = [
         Swept(label, scale)
         for label, scale in scales.items()
-        if scale is not None and setting.policy_name(label) == "con-ucb"
+        if scale is not None and setting.policy_name(label) == SUBJECT
     ]
     return sorted(found, key=lambda swept: -swept.scale)
 
 
 def _draw_panel(axes: Axes, panel: Panel, results: Results, swept: Sequence[Swept]) -> None:
-    look = strokes(["con-ucb", *results.labels])
-    main = look["con-ucb"]
+    look = strokes([SUBJECT, *results.labels])
+    main = look[SUBJECT]
     scales = np.array([each.scale for each in swept])
     axes.set_xscale("log")
     axes.set_xlim(scales.max() * 1.12, scales.min() / 1.12)  # printed γ on the left
@@ -104,7 +105,7 @@ def _draw_panel(axes: Axes, panel: Panel, results: Results, swept: Sequence[Swep
         capsize=2.5,
         zorder=5,
     )
-    ends.append(EndLabel("Con-UCB", float(mean[-1]), main))
+    ends.append(EndLabel(KNOWN[SUBJECT].display_name, float(mean[-1]), main))
     _dress(axes, scales, float(min(0.0, *low)))
     meaning = meaning_of(panel, Setting.of(results))
     write_heading(axes, f"Final {panel.metric}", meaning)

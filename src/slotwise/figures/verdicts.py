@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from slotwise import metrics
-from slotwise.figures.style import display_name, measured
+from slotwise.figures.known_policies import display_name
+from slotwise.figures.style import measured
 from slotwise.simulation.results import Results
 
 __all__ = [
