@@ -27,6 +27,7 @@ PUBLIC_MODULES = (
 
 NOT_PUBLIC = {
     "slotwise.cli": "typed in a shell: the commands have a page of their own",
+    "slotwise.extras": "which extra to install: its one sentence is that of an error",
     "slotwise.service": "called over HTTP: the routes have a page of their own",
     "slotwise.version": "its one name is `slotwise.__version__`",
 }

@@ -18,14 +18,16 @@ def test_the_python_of_the_page_runs() -> None:
     assert failed == 0
 
 
-def test_the_file_of_the_page_has_every_key_and_loads(tmp_path: Path) -> None:
-    found = re.search(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert found is not None
-    keys = set(tomllib.loads(found[1]))
+def test_the_files_of_the_page_have_every_key_and_load(tmp_path: Path) -> None:
+    texts = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    keys = {key for text in texts for key in tomllib.loads(text)}
     assert set(ExperimentFile.model_fields) - keys == {"n_slots", "failure_probability"}
     path = tmp_path / "documented.toml"
-    path.write_text(found[1])
-    assert list(load_experiment(path).experiment().policies) == ["con-ucb/72", "oracle"]
+    labels = []
+    for text in texts:
+        path.write_text(text)
+        labels.append(list(load_experiment(path).experiment().policies))
+    assert labels == [["con-ucb/72", "oracle"], ["con-ucb/720", "oracle"]]
 
 
 def test_every_shipped_experiment_is_on_the_page() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from slotwise.environments import (
+    BernoulliLevels,
     BetaRevenueLinks,
     DriftingLinks,
     FixedPriceLinks,
@@ -16,7 +17,13 @@ from slotwise.environments import (
 )
 from slotwise.errors import InvalidConfig, MissingData, UnknownName
 from slotwise.policies import ConUCB, FixedMix
-from slotwise.simulation import experiment_path, load_experiment, shipped_experiments
+from slotwise.simulation import (
+    experiment_path,
+    load_experiment,
+    run_experiment,
+    shipped_experiments,
+    simulate,
+)
 
 GOOD = """
 title = "Mine"
@@ -113,6 +120,113 @@ def test_changes_replace_keys(write: Path) -> None:
     write.write_text(GOOD)
     file = load_experiment(write, {"n_runs": 7, "seed": 9})
     assert (file.n_runs, file.seed, file.n_rounds) == (7, 9, 100)
+
+
+SHOP = """
+title = "Shop"
+dataset = "shop-like"
+floors = { click = 2.6, cart = 2 }
+rate_floors = { purchase = 0.24 }
+rewards = { click = 0.01, purchase = 1.0 }
+n_rounds = 100
+n_runs = 2
+
+[[policies]]
+name = "con-ucb"
+
+[[policies]]
+name = "oracle"
+"""
+
+
+def test_levels_floors_and_rewards_reach_the_problem(write: Path) -> None:
+    write.write_text(SHOP)
+    experiment = load_experiment(write).experiment()
+    problem = experiment.problem
+    assert problem.levels == ("click", "cart", "purchase")
+    assert dict(problem.floors) == {"click": 2.6, "cart": 2.0}
+    assert dict(problem.rate_floors) == {"purchase": 0.24}
+    assert dict(problem.rewards) == {"click": 0.01, "purchase": 1.0}
+    assert isinstance(experiment.environment, BernoulliLevels)
+    results = run_experiment(experiment, n_threads=1)
+    assert "shortfall:purchase/cart" in results.metrics
+    from_python = simulate(
+        experiment.environment,
+        experiment.policies,
+        n_slots=problem.n_slots,
+        floors=problem.floors,
+        rate_floors=problem.rate_floors,
+        rewards=problem.rewards,
+        n_rounds=100,
+        n_runs=2,
+        n_threads=1,
+    )
+    for label in results.labels:
+        for metric in ("reward", "violation:cart", "total:purchase/cart"):
+            same = results.final(label, metric) == from_python.final(label, metric)
+            assert same.all()
+
+
+@pytest.mark.parametrize(
+    ("keys", "floors"),
+    [
+        ("", {"click": 2.6}),
+        ("click_floor = 1.5", {"click": 1.5}),
+        ("floors = { cart = 1.0 }", {"click": 2.6, "cart": 1.0}),
+        ("floors = { click = 1.0 }", {"click": 1.0}),
+        ("click_floor = 1.0\nfloors = { click = 1.0 }", {"click": 1.0}),
+    ],
+)
+def test_the_click_floor_is_the_data_sets_unless_given(
+    keys: str, floors: dict[str, float], write: Path
+) -> None:
+    write.write_text(f"{keys}\n{GOOD.replace('coupon-like', 'shop-like')}")
+    assert dict(load_experiment(write).experiment().problem.floors) == floors
+
+
+def test_two_levels_take_a_floor_on_revenue(write: Path) -> None:
+    write.write_text(f"floors = {{ revenue = 0.5 }}\n{GOOD}")
+    names = [floor.name for floor in load_experiment(write).experiment().problem.active_floors]
+    assert names == ["click", "revenue"]
+
+
+def test_late_feedback_takes_any_number_of_levels(write: Path) -> None:
+    section = '[environment]\nkind = "late"\nclick_delay = 1\nrevenue_delay = 5\n\n[[policies]]'
+    write.write_text(SHOP.replace("[[policies]]", section, 1))
+    assert load_experiment(write).experiment().environment.delays == (1, 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("cart = 2 ", "basket = 2 ", "`floors` must be by level (click, cart, purchase), got"),
+        ("cart = 2 ", "cart = 9 ", "`floors['cart']` must be at least 0 and below n_slots (8)"),
+        ("cart = 2 ", "cart = true ", "`floors.cart`: Input should be a valid number, got True"),
+        ("cart = 2 ", 'cart = "2" ', "`floors.cart`: Input should be a valid number, got '2'"),
+        ("purchase = 0.24", "click = 0.2", "`rate_floors` must be of levels that have one before"),
+        ("purchase = 0.24", "purchase = 1.2", "`rate_floors['purchase']` must be from 0 to 1"),
+        ("click = 0.01", "click = -1.0", "`rewards['click']` must be a finite number that is"),
+        ("click = 0.01", "visit = 1.0", "`rewards` must be by level (click, cart, purchase)"),
+        ("n_runs = 2", "n_runs = 2\nclick_floor = 1.0", "`click_floor` must be left out, or equal"),
+        ('"con-ucb"', '"lexp"', "`policies.0`: "),
+        ('"con-ucb"', '"exp3-m"', "`policies.0`: "),
+        (
+            "n_runs = 2",
+            'n_runs = 2\n[environment]\nkind = "beta"',
+            "`environment`: `kind` must be bernoulli or late for shop-like, which has the levels",
+        ),
+    ],
+)
+def test_a_mistake_in_levels_or_floors_is_named(
+    old: str, new: str, message: str, write: Path
+) -> None:
+    text = SHOP.replace(old, new, 1)
+    assert text != SHOP
+    write.write_text(text)
+    with pytest.raises(InvalidConfig) as error:
+        load_experiment(write).experiment()
+    assert str(error.value).startswith(f"{write}: ")
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pydantic
 
 from slotwise.environments import (
+    BernoulliLevels,
     BernoulliLinks,
     BetaRevenueLinks,
     Environment,
@@ -17,6 +18,7 @@ from slotwise.environments import (
     drift_towards,
 )
 from slotwise.environments.datasets import Dataset
+from slotwise.errors import InvalidInput
 
 __all__ = ["Bernoulli", "EnvironmentSection", "Section"]
 
@@ -27,14 +29,28 @@ class Section(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+def _two_levels(kind: str, data: Dataset) -> BernoulliLinks:
+    """Return the links of a data set with two levels, the only ones that `kind` can be made of."""
+    if len(data.levels) > 2:
+        rule = f"bernoulli or late for {data.name}, which has the levels {', '.join(data.levels)}"
+        raise InvalidInput.of("kind", rule, kind)
+    return BernoulliLinks(data.click_rate, data.revenue_per_click)
+
+
+def _all_levels(data: Dataset) -> BernoulliLevels:
+    if len(data.levels) > 2:
+        return BernoulliLevels(data.rates_given_last, data.levels)
+    return BernoulliLinks(data.click_rate, data.revenue_per_click)
+
+
 class Bernoulli(Section):
-    """A click brings all or nothing: the paper's world."""
+    """Every level is reached or not: the paper's world, for any number of levels."""
 
     kind: Literal["bernoulli"] = "bernoulli"
 
     def environment(self, data: Dataset) -> Environment:
         """Return links with the rates of `data`."""
-        return BernoulliLinks(data.click_rate, data.revenue_per_click)
+        return _all_levels(data)
 
 
 class Beta(Section):
@@ -45,6 +61,7 @@ class Beta(Section):
 
     def environment(self, data: Dataset) -> Environment:
         """Return links with the rates of `data`."""
+        _two_levels(self.kind, data)
         return BetaRevenueLinks(data.click_rate, data.revenue_per_click, self.concentration)
 
 
@@ -56,6 +73,7 @@ class FixedPrice(Section):
 
     def environment(self, data: Dataset) -> Environment:
         """Return links with the rates of `data`."""
+        _two_levels(self.kind, data)
         sale_rate = data.revenue_per_click / self.price
         return FixedPriceLinks(data.click_rate, sale_rate, np.full(data.n_links, self.price))
 
@@ -68,11 +86,12 @@ class Interval(Section):
 
     def environment(self, data: Dataset) -> Environment:
         """Return links with the rates of `data`."""
+        _two_levels(self.kind, data)
         return IntervalLinks(data.click_rate, data.revenue_per_click, self.views_per_round)
 
 
 class Late(Section):
-    """Clicks and revenue are known some rounds after their page view."""
+    """Clicks, and all later levels, are known some rounds after their page view."""
 
     kind: Literal["late"]
     click_delay: int
@@ -80,8 +99,7 @@ class Late(Section):
 
     def environment(self, data: Dataset) -> Environment:
         """Return links with the rates of `data`."""
-        links = BernoulliLinks(data.click_rate, data.revenue_per_click)
-        return LateFeedback(links, self.click_delay, self.revenue_delay)
+        return LateFeedback(_all_levels(data), self.click_delay, self.revenue_delay)
 
 
 class Drifting(Section):
@@ -94,7 +112,7 @@ class Drifting(Section):
 
     def environment(self, data: Dataset) -> Environment:
         """Return links with the rates of `data` at the start."""
-        links = BernoulliLinks(data.click_rate, data.revenue_per_click)
+        links = _two_levels(self.kind, data)
         return drift_towards(links, self.drift_seed, self.n_stations, self.strength)
 
 

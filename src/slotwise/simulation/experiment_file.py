@@ -47,7 +47,8 @@ class ExperimentFile(Section):
 
     `original` names the loader of the original files, used instead of `dataset` when a folder
     with them is given. `n_slots`, `click_floor` and `failure_probability` are those of the
-    data set unless they are given here.
+    data set unless they are given here. `floors`, `rate_floors` and `rewards` are those of
+    `Problem`, by the levels of the data set; a floor on the first level replaces its click floor.
     """
 
     title: str
@@ -57,6 +58,9 @@ class ExperimentFile(Section):
     n_slots: int | None = None
     click_floor: float | None = None
     failure_probability: float | None = None
+    floors: dict[str, float] = pydantic.Field({})
+    rate_floors: dict[str, float] = pydantic.Field({})
+    rewards: dict[str, float] = pydantic.Field({})
     n_rounds: int = pydantic.Field(50_000, ge=1)
     n_runs: int = pydantic.Field(200, ge=1)
     seed: int = pydantic.Field(1, ge=0)
@@ -72,7 +76,7 @@ class ExperimentFile(Section):
         with self._blaming("environment"):
             environment = self.environment.environment(data)
         with self._blaming():
-            problem = Problem(data.n_links, data.n_slots, data.click_floor, horizon=self.n_rounds)
+            problem = self._problem(data)
             return Experiment(
                 environment,
                 problem,
@@ -111,6 +115,19 @@ class ExperimentFile(Section):
         if note is not None:
             changes["notes"] = (*data.notes, note)
         return dataclasses.replace(data, **changes) if changes else data
+
+    def _problem(self, data: Dataset) -> Problem:
+        is_replaced = self.click_floor is None and data.levels[0] in self.floors
+        return Problem(
+            data.n_links,
+            data.n_slots,
+            0.0 if is_replaced else data.click_floor,
+            levels=data.levels,
+            horizon=self.n_rounds,
+            floors=self.floors,
+            rate_floors=self.rate_floors,
+            rewards=self.rewards,
+        )
 
     def _policies(
         self, environment: Environment, problem: Problem, failure_probability: float

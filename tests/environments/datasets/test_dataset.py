@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,3 +70,44 @@ def test_what_breaks_a_rule_is_named(
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
         replace(pool, **changes)  # type: ignore[arg-type]
+
+
+def levels(**rates: Any) -> Dataset:
+    return Dataset.of_levels(
+        rates,
+        name="shop",
+        title="Shop",
+        n_slots=1,
+        click_floor=0.1,
+        failure_probability=0.01,
+        look_alike=False,
+        source="made up",
+    )
+
+
+def test_revenue_per_click_is_the_product_of_the_later_levels() -> None:
+    shop = levels(click=[0.5, 0.2], cart=[0.4, 0.5], purchase=[0.5, 1.0])
+    assert shop.levels == ("click", "cart", "purchase")
+    assert shop.revenue_per_click.tolist() == [0.2, 0.5]
+    assert shop.rates_given_last.tolist() == [[0.5, 0.2], [0.4, 0.5], [0.5, 1.0]]
+    assert shop.with_floor(0.3).levels == shop.levels
+
+
+def test_two_levels_are_click_and_revenue(pool: Dataset) -> None:
+    assert pool.levels == ("click", "revenue")
+    assert pool.rates_given_last.tolist() == [[0.5, 0.2, 0.1], [0.1, 0.5, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("rates", "message"),
+    [
+        ({"click": [0.5]}, "`rates` must be of the level 'click' first and of one level or more"),
+        ({"cart": [0.5], "click": [0.5]}, "`rates` must be of the level 'click' first"),
+        ({"click": [0.5], "cart": [1.5]}, "`cart` must be from 0 to 1 for every link, got 1.5"),
+        ({"click": [0.5], "cart": [0.1, 0.2]}, r"`cart` must be as long as the click rate \(1\)"),
+        ({"click": [-0.5], "cart": [0.1]}, "`click_rate` must be from 0 to 1 for every link"),
+    ],
+)
+def test_wrong_levels_are_refused(rates: dict[str, list[float]], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        levels(**rates)

@@ -18,16 +18,17 @@ from slotwise.environments.datasets import (
     edx_recipe,
     load_dataset,
     look_ahead,
+    shop_recipe,
     tiny_rates_recipe,
 )
 
 LOOK_ALIKES = [name for name, entry in DATASETS.items() if isinstance(entry, LookAlike)]
-RECIPES = [coupon_recipe, ads_recipe, edx_recipe, tiny_rates_recipe]
+RECIPES = [coupon_recipe, ads_recipe, edx_recipe, tiny_rates_recipe, shop_recipe]
 
 
 def checksum(dataset: Dataset) -> int:
-    """Return a checksum of both rates, rounded to millionths."""
-    rates = np.concatenate([dataset.click_rate, dataset.revenue_per_click])
+    """Return a checksum of the rates of all levels, rounded to millionths."""
+    rates = dataset.rates_given_last
     return zlib.crc32(np.rint(1e6 * rates).astype("<i8").tobytes())
 
 
@@ -39,6 +40,7 @@ def checksum(dataset: Dataset) -> int:
         ("ads-like-binding", 2882199131),
         ("edx-like", 3032962588),
         ("tiny-rates", 2503636729),
+        ("shop-like", 3518513959),
     ],
 )
 def test_the_numbers_never_change(name: str, expected: int) -> None:
@@ -53,6 +55,7 @@ def test_the_numbers_never_change(name: str, expected: int) -> None:
         ("ads-like-binding", (225, 20), 12.0, 0.02),
         ("edx-like", (290, 60), 10.0, 0.05),
         ("tiny-rates", (1000, 10), 0.12, 0.01),
+        ("shop-like", (120, 8), 2.6, 0.01),
     ],
 )
 def test_the_sizes_are_the_papers(
@@ -73,7 +76,9 @@ def test_a_look_alike_says_so(name: str) -> None:
     assert "look-alike" in dataset.source
 
 
-@pytest.mark.parametrize("name", ["coupon-like", "ads-like-binding", "edx-like", "tiny-rates"])
+@pytest.mark.parametrize(
+    "name", ["coupon-like", "ads-like-binding", "edx-like", "tiny-rates", "shop-like"]
+)
 def test_the_floor_is_feasible_and_binds(name: str) -> None:
     outlook = look_ahead(load_dataset(name))
     assert outlook.floor == "binds"

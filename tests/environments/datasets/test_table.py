@@ -126,3 +126,38 @@ def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
 def test_max_revenue_must_be_a_price(links_csv: Path) -> None:
     with pytest.raises(InvalidInput, match=r"`max_revenue` must be above 0 and finite, got 0"):
         load(links_csv, max_revenue=0)
+
+
+FUNNEL = "views,clicks,cart,purchase\n100,50,10,5\n100,20,0,0\n"
+
+
+def load_funnel(folder: Path, text: str = FUNNEL, levels: str = "cart, purchase") -> Dataset:
+    (folder / "funnel.csv").write_text(text)
+    return load_dataset("table", folder / "funnel.csv", n_slots=1, click_floor=0.1, levels=levels)
+
+
+def test_further_columns_become_levels(tmp_path: Path) -> None:
+    dataset = load_funnel(tmp_path)
+    assert dataset.levels == ("click", "cart", "purchase")
+    assert dataset.rates_given_last.tolist() == [[0.5, 0.2], [0.2, 0.0], [0.5, 0.0]]
+    assert dataset.notes[1:] == ("cart: cart / clicks", "purchase: purchase / cart")
+
+
+@pytest.mark.parametrize(
+    ("text", "levels", "message"),
+    [
+        (FUNNEL.replace("10,5", "10,11"), "cart,purchase", "`purchase` must be at most `cart`"),
+        (FUNNEL, "cart,,purchase", "`levels` must be different columns, .* got 'cart,,purchase'"),
+        (FUNNEL, "cart,cart", "`levels` must be different columns"),
+        (FUNNEL, "click", "none of them called click"),
+        (FUNNEL, "", "`levels` must be different columns"),
+    ],
+)
+def test_wrong_levels_are_named(text: str, levels: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        load_funnel(tmp_path, text, levels)
+
+
+def test_a_level_without_its_column_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingData, match="`sale` must be a column of funnel"):
+        load_funnel(tmp_path, levels="cart,sale")

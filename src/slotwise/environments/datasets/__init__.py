@@ -9,6 +9,7 @@ from slotwise.environments.datasets.dataset import Dataset
 from slotwise.environments.datasets.edx_like import edx_recipe
 from slotwise.environments.datasets.outlook import Outlook, look_ahead
 from slotwise.environments.datasets.registry import DATASETS, Loader, LookAlike, load_dataset
+from slotwise.environments.datasets.shop_like import shop_recipe
 from slotwise.environments.datasets.tiny_rates import tiny_rates_recipe
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "edx_recipe",
     "load_dataset",
     "look_ahead",
+    "shop_recipe",
     "tiny_rates_recipe",
 ]

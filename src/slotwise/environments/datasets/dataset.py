@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
+from slotwise.problem import TWO_LEVELS
 
 __all__ = ["Dataset"]
 
@@ -22,6 +26,10 @@ class Dataset:
     what was left out or chosen on the way. `look_alike` is true when the numbers were drawn
     from a recipe instead of read from the original files.
 
+    `later_levels` has the conditional rates of the levels after the click, by name, where there
+    are several: the part of the clicks that reaches the cart, the part of the carts that is
+    bought. Their product is `revenue_per_click`; `of_levels` computes it.
+
     >>> pool = Dataset(
     ...     name="three", title="Three links", click_rate=[0.5, 0.2, 0.1],
     ...     revenue_per_click=[0.1, 0.5, 1.0], n_slots=2, click_floor=0.6,
@@ -31,6 +39,12 @@ class Dataset:
     >>> pool.with_floor(2.5)
     Traceback (most recent call last):
     slotwise.errors.InvalidInput: `click_floor` must be at least 0 and below n_slots (2), got 2.5
+    >>> funnel = {"click": [0.5, 0.2], "cart": [0.4, 0.5], "purchase": [0.5, 1.0]}
+    >>> shop = Dataset.of_levels(
+    ...     funnel, name="shop", title="Two links", n_slots=1, click_floor=0.3,
+    ...     failure_probability=0.01, look_alike=False, source="made up")
+    >>> shop.levels, shop.revenue_per_click.tolist()
+    (('click', 'cart', 'purchase'), [0.2, 0.5])
     """
 
     name: str
@@ -44,6 +58,26 @@ class Dataset:
     source: str
     notes: tuple[str, ...] = ()
     link_names: tuple[str, ...] | None = None
+    later_levels: Mapping[str, NDArray[np.float64]] | None = None
+
+    @classmethod
+    def of_levels(cls, rates: Mapping[str, Any], **described: Any) -> Dataset:
+        """Return a data set of any number of levels from their conditional rates, click first."""
+        if len(rates) < 2 or next(iter(rates)) != TWO_LEVELS[0]:
+            rule = f"of the level {TWO_LEVELS[0]!r} first and of one level or more after it"
+            raise InvalidInput.of("rates", rule, list(rates))
+        (_, clicks), *later = rates.items()
+        checked = {name: _checked_rates(name, rate) for name, rate in later}
+        for name, rate in checked.items():
+            if len(rate) != len(clicks):
+                raise InvalidInput.of(name, f"as long as the click rate ({len(clicks)})", len(rate))
+        product = np.prod(np.array(list(checked.values())), axis=0)
+        return cls(
+            click_rate=clicks,
+            revenue_per_click=product,
+            later_levels=MappingProxyType(checked),
+            **described,
+        )
 
     def __post_init__(self) -> None:
         for name in ("click_rate", "revenue_per_click"):
@@ -69,6 +103,17 @@ class Dataset:
     def n_links(self) -> int:
         """How many links the pool has."""
         return len(self.click_rate)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The names of the levels of feedback."""
+        return TWO_LEVELS if self.later_levels is None else (TWO_LEVELS[0], *self.later_levels)
+
+    @property
+    def rates_given_last(self) -> NDArray[np.float64]:
+        """The rate of every level given the level before it, of shape (n_levels, n_links)."""
+        later = (self.later_levels or {"": self.revenue_per_click}).values()
+        return np.array([self.click_rate, *later])
 
     @property
     def revenue_rate(self) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from slotwise.environments.datasets.coupon_like import coupon_like
 from slotwise.environments.datasets.dataset import Dataset
 from slotwise.environments.datasets.edx_like import edx_like
 from slotwise.environments.datasets.page import Page
+from slotwise.environments.datasets.shop_like import shop_like
 from slotwise.environments.datasets.tiny_rates import tiny_rates
 from slotwise.errors import InvalidInput, MissingData, UnknownName
 from slotwise.extras import missing_package
@@ -63,6 +64,7 @@ _ENTRIES: tuple[LookAlike | Loader, ...] = (
     LookAlike("ads-like-binding", ads_like_binding),
     LookAlike("edx-like", edx_like),
     LookAlike("tiny-rates", tiny_rates),
+    LookAlike("shop-like", shop_like),
     Loader(
         name="coupon-purchase",
         title="Coupon-Purchase",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,6 +23,8 @@ from slotwise.errors import InvalidInput, MissingData
 
 __all__ = ["Table"]
 
+Floats = NDArray[np.float64]
+
 ORIGIN = "name your own columns with the options `clicks`, `views`, `revenue` and `link`"
 SUFFIXES = (".csv", ".tsv", ".parquet")
 
@@ -36,6 +39,10 @@ class Table:
     clicks, divided by `max_revenue`, the most that one click can bring; without it the largest
     revenue per click in the table is taken. A link without clicks gets revenue 0.
 
+    `levels` names further columns of counts, with commas between, for a pool with more levels than
+    two: "cart,purchase" for how often a link was put into the cart and bought, each at most the
+    count before it. The levels are then the click and these columns, and `revenue` is not read.
+
     `file` is looked for in the directory; it may be left out when the directory given is itself
     the file.
     """
@@ -46,8 +53,13 @@ class Table:
     revenue: str = "revenue"
     link: str | None = None
     max_revenue: float | None = None
+    levels: str | None = None
 
     def __post_init__(self) -> None:
+        names = self._later_levels
+        if self.levels is not None and (not all(names) or len({"click", *names}) <= len(names)):
+            rule = "different columns, none of them called click, with commas between"
+            raise InvalidInput.of("levels", rule, self.levels)
         if self.max_revenue is not None and not 0 < self.max_revenue < np.inf:
             raise InvalidInput.of("max_revenue", "above 0 and finite", self.max_revenue)
 
@@ -60,24 +72,51 @@ class Table:
         clicks = numbers_of(source, block, self.clicks)
         at_most = pl.Series(clicks <= views)
         check_cells(source, block, self.clicks, at_most, f"at most `{self.views}`")
+        described: dict[str, Any] = {
+            "name": "table",
+            "title": source.path.name,
+            "n_slots": page.n_slots,
+            "click_floor": page.click_floor,
+            "failure_probability": page.failure_probability,
+            "look_alike": False,
+            "source": f"{source.path.name}: {block.rows.height} links",
+            "link_names": None if self.link is None else self._link_names(source, block),
+        }
+        click_rate, click_note = clicks / views, f"click rate: {self.clicks} / {self.views}"
+        if self._later_levels:
+            later, notes = self._rates_of_levels(source, block, clicks)
+            rates = {"click": click_rate, **later}
+            return Dataset.of_levels(rates, notes=(click_note, *notes), **described)
         revenue_per_click, max_revenue = self._revenue_per_click(source, block, clicks)
         is_given = "as given" if self.max_revenue is not None else "the largest in the table"
+        note = f"revenue: {self.revenue} / {self.clicks} / {max_revenue:g} ({is_given})"
         return Dataset(
-            name="table",
-            title=source.path.name,
-            click_rate=np.asarray(clicks / views),
+            click_rate=click_rate,
             revenue_per_click=revenue_per_click,
-            n_slots=page.n_slots,
-            click_floor=page.click_floor,
-            failure_probability=page.failure_probability,
-            look_alike=False,
-            source=f"{source.path.name}: {block.rows.height} links",
-            notes=(
-                f"click rate: {self.clicks} / {self.views}",
-                f"revenue: {self.revenue} / {self.clicks} / {max_revenue:g} ({is_given})",
-            ),
-            link_names=None if self.link is None else self._link_names(source, block),
+            notes=(click_note, note),
+            **described,
         )
+
+    @property
+    def _later_levels(self) -> tuple[str, ...]:
+        if self.levels is None:
+            return ()
+        return tuple(name.strip() for name in self.levels.split(","))
+
+    def _rates_of_levels(
+        self, source: SourceFile, block: Block, clicks: Floats
+    ) -> tuple[dict[str, Floats], list[str]]:
+        """Return the conditional rate of every level after the click, and how each was made."""
+        rates, notes = {}, []
+        before, counts_before = self.clicks, clicks
+        for name in self._later_levels:
+            counts = numbers_of(source, block, name)
+            at_most = pl.Series(counts <= counts_before)
+            check_cells(source, block, name, at_most, f"at most `{before}`")
+            rates[name] = _ratio(counts, counts_before)
+            notes.append(f"{name}: {name} / {before}")
+            before, counts_before = name, counts
+        return rates, notes
 
     def _source(self, path: Path) -> SourceFile:
         if not path.is_file():
@@ -90,7 +129,8 @@ class Table:
         return SourceFile(path, ORIGIN, separator="\t" if path.suffix == ".tsv" else ",")
 
     def _read(self, source: SourceFile) -> Block:
-        needed = [self.clicks, self.views, self.revenue, *([self.link] if self.link else [])]
+        brought = self._later_levels or (self.revenue,)
+        needed = [self.clicks, self.views, *brought, *([self.link] if self.link else [])]
         if source.path.suffix != ".parquet":
             return read_columns(source, needed)
         rows = pl.read_parquet(source.path)
@@ -103,15 +143,15 @@ class Table:
         return Block(rows.select(needed), first_row=1)
 
     def _revenue_per_click(
-        self, source: SourceFile, block: Block, clicks: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], float]:
+        self, source: SourceFile, block: Block, clicks: Floats
+    ) -> tuple[Floats, float]:
         """Return the scaled revenue per click, and what it was divided by."""
         revenue = numbers_of(source, block, self.revenue)
         is_clicked = clicks > 0
         check_cells(
             source, block, self.revenue, pl.Series(is_clicked | (revenue == 0)), "0 without clicks"
         )
-        per_click = np.divide(revenue, clicks, out=np.zeros_like(revenue), where=is_clicked)
+        per_click = _ratio(revenue, clicks)
         # A pool that brought nothing keeps its zeros, whatever they are divided by.
         max_revenue = self.max_revenue or float(per_click.max(initial=0.0)) or 1.0
         # One part in a billion is what a sum of exact prices may be off by.
@@ -126,3 +166,8 @@ class Table:
         is_name = names.is_not_null() & names.is_first_distinct()
         check_cells(source, block, self.link, is_name, "a name that occurs once")
         return tuple(names)
+
+
+def _ratio(parts: Floats, whole: Floats) -> Floats:
+    """Return `parts` over `whole`, 0 where the whole is 0."""
+    return np.divide(parts, whole, out=np.zeros_like(parts), where=whole > 0)
