@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
             self.buffer = buffer
             return
         self.buffer = b""
-        if head[9:12] != b"200":
+        if head[9:12] not in (b"200", b"302"):
             self.n_failures += 1
         self.answer_bytes = length
         self.latencies.append(time.perf_counter() - self.began)

@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -74,13 +74,13 @@ class Target:
         assert result.n_failures == 0, result
         return result
 
-    def costly_load(self, request: str) -> tuple[Result, float]:
+    def costly_load(self, requests: list[str], seconds: float = SECONDS) -> tuple[Result, float]:
         """Return what came of a load, and the server's computing time an answer, in us.
 
         Computing time hardly depends on what else the machine does; requests a second do.
         """
         before_s = self.client.get("/cpu-seconds").json()
-        result = self.load([request])
+        result = self.load(requests, seconds=seconds)
         time.sleep(0.1)  # what the last answers left to do belongs to them
         after_s = self.client.get("/cpu-seconds").json()
         return result, 1e6 * (after_s - before_s) / result.n_answers
@@ -106,18 +106,21 @@ class Target:
 
 
 @contextlib.contextmanager
-def running_target(folder: Path) -> Iterator[Target]:
-    """Start a service with no limits in the way."""
+def running_target(
+    folder: Path, module: Sequence[str] = ("benchmarks.service.target",)
+) -> Iterator[Target]:
+    """Start a service without rate limits; `module` is what its process runs."""
     settings = {
         "port": 0,
         "store": f"sqlite:///{folder / 'bench.db'}",
         "decide_per_s": 1e9,
         "events_per_s": 1e9,
+        "clicks_per_s": 1e9,
         "calls_per_s": 1e9,
         "max_pool_links": 20_000,
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.service.target", json.dumps(settings)],
+        [sys.executable, "-m", *module, json.dumps(settings)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -141,10 +144,10 @@ def decide_against_constant(target: Target, pool_id: str, goal: float) -> Measur
     target.load([constant], seconds=0.5)
     ratios, decided, answered, decide_us, constant_us = [], [], [], [], []
     for _ in range(ROUNDS):
-        result, cost_us = target.costly_load(constant)
+        result, cost_us = target.costly_load([constant])
         answered.append(result.per_s)
         constant_us.append(cost_us)
-        result, cost_us = target.costly_load(decide)
+        result, cost_us = target.costly_load([decide])
         decided.append(result.per_s)
         decide_us.append(cost_us)
         ratios.append(decided[-1] / answered[-1])

@@ -57,11 +57,11 @@ class App:
 
     def __init__(self, context: ServiceContext, operations: Iterable[Operation] = ()) -> None:
         self._context = context
-        all_operations = [*OPERATIONS, *operations]
-        self._router = Router(all_operations)
+        self.operations = (*OPERATIONS, *operations)
+        self._router = Router(self.operations)
         self._decoders = {
             operation.name: msgspec.json.Decoder(operation.body)
-            for operation in all_operations
+            for operation in self.operations
             if operation.body is not None
         }
         self._start_id = os.urandom(4).hex()
