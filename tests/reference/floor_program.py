@@ -90,9 +90,10 @@ def mix_by_all_pairs(
     Links that tie at the boundary share its slots so that the floor is met exactly, and links
     with equal clicks share equally.
     """
-    if clicks_of_best_value(value, clicks, n_slots) >= floor - tie * n_slots:
+    enough = floor * (1 - tie)
+    if clicks_of_best_value(value, clicks, n_slots) >= enough:
         return "slack", _share_exact_ties(value, clicks, n_slots)
-    if best_clicks(clicks, n_slots) < floor - tie * n_slots:
+    if best_clicks(clicks, n_slots) < enough:
         return "infeasible", _share_exact_ties(clicks, value, n_slots)
     fewer, more = np.nonzero(clicks[:, None] < clicks[None, :])
     prices = (value[fewer] - value[more]) / (clicks[more] - clicks[fewer])
@@ -101,7 +102,7 @@ def mix_by_all_pairs(
     while low < high:
         middle = (low + high) // 2
         most = _clicks_at_price(value, clicks, n_slots, prices[middle], tie)
-        if most >= floor - tie * n_slots:
+        if most >= enough:
             high = middle
         else:
             low = middle + 1
@@ -121,23 +122,23 @@ def _clicks_at_price(
     value: Floats, clicks: Floats, n_slots: int, price: float, tie: float
 ) -> float:
     """Return the most clicks of a page that is best at this price."""
-    above, tied = _around_threshold(value + price * clicks, n_slots, tie * (1 + price))
+    above, tied = _around_threshold(value + price * clicks, n_slots, tie)
     return float(clicks[above].sum() + np.sort(clicks[tied])[::-1][: n_slots - len(above)].sum())
 
 
 def _around_threshold(
-    score: Floats, n_slots: int, tolerance: float
+    score: Floats, n_slots: int, tie: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     threshold = np.sort(score)[-n_slots]
-    above = np.flatnonzero(score > threshold + tolerance)
-    tied = np.flatnonzero(np.abs(score - threshold) <= tolerance)
+    above = np.flatnonzero(score > threshold * (1 + tie))
+    tied = np.flatnonzero(np.abs(score - threshold) <= tie * threshold)
     return above, tied
 
 
 def _share_at_price(
     value: Floats, clicks: Floats, n_slots: int, floor: float, price: float, tie: float
 ) -> Floats:
-    above, tied = _around_threshold(value + price * clicks, n_slots, tie * (1 + price))
+    above, tied = _around_threshold(value + price * clicks, n_slots, tie)
     n_left = n_slots - len(above)
     tied = tied[np.argsort(clicks[tied], kind="stable")]
     in_fewest = np.arange(len(tied)) < n_left

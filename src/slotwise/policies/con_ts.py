@@ -53,7 +53,7 @@ from slotwise.selection.floor_program import (
     solve_program,
 )
 from slotwise.selection.mix import Mix, new_mix
-from slotwise.selection.price_search import INFEASIBLE, Price, search_price
+from slotwise.selection.price_search import INFEASIBLE, Price, floor_slackness, search_price
 from slotwise.selection.share_slots import share_slots
 from slotwise.selection.top_page import Search, new_search, top_page
 
@@ -132,9 +132,10 @@ def choose(state: ConTSState, rng: np.random.Generator) -> None:
     n_drawn = draw_reachable(posterior, state.level_worth, search.first[n_slots - 1], rng)
     n_before = 0
     step = state.price_step[0]
+    slackness = floor_slackness(floor)
     price = Price(INFEASIBLE, 0.0, 1.0, 0.0, 0.0)
     while n_drawn > n_before:
-        price = search_price(value, clicks, n_drawn, n_slots, floor, guess, step, search)
+        price = search_price(value, clicks, n_drawn, n_slots, floor, slackness, guess, step, search)
         _weigh_levels(state, price.value_weight, price.click_weight)
         least = price.threshold - 1e-9 * (1.0 + price.click_weight)
         guess = price.click_weight * price.value_weight

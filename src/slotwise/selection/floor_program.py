@@ -30,6 +30,7 @@ from slotwise.selection.price_search import (
     INFEASIBLE,
     SLACK,
     Price,
+    floor_slackness,
     search_price,
 )
 from slotwise.selection.share_slots import share_slots
@@ -282,6 +283,7 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
         len(program.value),
         n_slots,
         floor,
+        floor_slackness(floor),
         numbers[PRICE],
         max(numbers[STEP], 1e-9),
         program.search,
@@ -378,6 +380,7 @@ def _search_band(program: Program, n_slots: int, floor: float) -> Price:
         program.sizes[N_BAND],
         n_slots - program.sizes[N_TOP] - program.sizes[N_IN],
         _band_floor(program, floor),
+        floor_slackness(floor),
         _guess_price(program),
         max(program.numbers[STEP], 1e-9),
         program.search,
@@ -397,7 +400,7 @@ def solve_program(program: Program, n_slots: int, floor: float) -> None:
     if n_top >= n_slots:
         mix.sizes[N_TIED] = n_top
         mix.sizes[TIED_SLOTS] = n_slots
-        sizes[STATUS] = SLACK if n_slots >= floor else INFEASIBLE
+        sizes[STATUS] = SLACK if n_slots >= floor - floor_slackness(floor) else INFEASIBLE
         numbers[PRICE] = 0.0
         return
     band_slots = n_slots - n_top - sizes[N_IN]

@@ -66,14 +66,14 @@ def frontier(value: ArrayLike, clicks: ArrayLike, n_slots: int) -> Frontier:
     prices: list[float] = []
     while ahead:
         (few_clicks, few_value), (many_clicks, many_value) = corners[-1], ahead[-1]
-        if many_clicks - few_clicks <= TIE * n_slots:
+        if many_clicks - few_clicks <= TIE * many_clicks:
             ahead.pop()
             continue
         price = max(0.0, (few_value - many_value) / (many_clicks - few_clicks))
         between = page(1.0, price)
         gain = between[1] - few_value + price * (between[0] - few_clicks)
         is_between = few_clicks < between[0] < many_clicks
-        if is_between and gain > TIE * n_slots * (1.0 + price):
+        if is_between and gain > TIE * (few_value + price * few_clicks):
             ahead.append(between)
         else:
             corners.append(ahead.pop())

@@ -2,9 +2,13 @@
 
     phi(price) = max over pages of  value + price * (clicks - floor)
 
-is convex and piecewise linear. A page found at some price is a line under phi; two lines, one
-with too few clicks and one with enough, meet at a better price, until no page lies above the
-meeting point.
+is convex and piecewise linear. The best pages at a price bring a range of clicks, one number
+unless links tie at the boundary; the range rises with the price. The search ends at a price
+whose range contains the floor: then a mix of best pages keeps the floor exactly.
+
+Two pages, one with too few clicks and one with too many, are two lines under phi. The next
+price is where they meet. Rounding may put that point outside the interval of prices that is
+left; then the search steps inward from the nearer end.
 """
 
 from __future__ import annotations
@@ -14,15 +18,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.selection.boundary import page_boundary
 from slotwise.selection.compiled import hot
-from slotwise.selection.top_page import N_CANDIDATES, TIE, Search, top_page
+from slotwise.selection.top_page import TIE, Search, top_page
 
-__all__ = ["BINDING", "INFEASIBLE", "SLACK", "Price", "search_price"]
+__all__ = ["BINDING", "INFEASIBLE", "SLACK", "Price", "floor_slackness", "search_price"]
 
 SLACK, BINDING, INFEASIBLE = range(3)
 
 MAX_STEPS = 200
-"""More lines than any search needs; ends it if rounding makes two lines chase each other."""
+"""More steps than any search needs in which no score overflows."""
+
+MAX_PRICE = 1e290
+"""Larger prices would overflow; they need click rates below 1e-290."""
 
 
 class Price(NamedTuple):
@@ -41,6 +49,12 @@ class Price(NamedTuple):
 
 
 @hot
+def floor_slackness(floor: float) -> float:
+    """Return by how many clicks a page may miss the floor through rounding alone."""
+    return TIE * floor
+
+
+@hot
 def _price(
     status: int, value_weight: float, click_weight: float, n_slots: int, search: Search
 ) -> Price:
@@ -48,27 +62,45 @@ def _price(
     return Price(status, value_weight, click_weight, search.first[last], search.second[last])
 
 
-@hot
-def _fewest_clicks(
-    clicks: NDArray[np.float64], n_slots: int, price: float, page_clicks: float, search: Search
-) -> float:
-    """Return the fewest clicks of a page that is as good at this price as the one found.
+class Line(NamedTuple):
+    """A page as a line under phi: the price at which it was found, its value and clicks."""
 
-    A candidate outside that ties with the page's last may replace one inside that ties as well.
-    Only one exchange is tried, the usual case; more of them would only widen the interval.
+    price: float
+    value: float
+    clicks: float
+
+
+@hot
+def _side(
+    clicks: NDArray[np.float64], n_slots: int, floor: float, slackness: float, search: Search
+) -> int:
+    """Return -1 where the best pages found have too few clicks, 1 where too many, else 0."""
+    edge = page_boundary(clicks, n_slots, search)
+    wanted = floor - edge.clicks_above
+    if edge.most < wanted - slackness:
+        return -1
+    return 1 if edge.fewest > wanted + slackness else 0
+
+
+@hot
+def _meeting(few: Line, many: Line, nudge: float) -> float:
+    """Return a price between those of two lines: where they meet, unless rounding forbids.
+
+    Where sums of many links hide the difference of the two pages, the price is stepped inward
+    by the share `nudge`, or halfway.
     """
-    entry, first = search.entry, search.first
-    threshold = first[n_slots - 1]
-    tolerance = TIE * (1.0 + price)
-    most = -1.0
-    for k in range(n_slots):
-        if first[k] <= threshold + tolerance:
-            most = max(most, clicks[entry[k]])
-    fewest = most
-    for k in range(n_slots, search.sizes[N_CANDIDATES]):
-        if first[k] >= threshold - tolerance:
-            fewest = min(fewest, clicks[entry[k]])
-    return page_clicks - most + fewest
+    more_clicks = many.clicks - few.clicks
+    price = (few.value - many.value) / more_clicks if more_clicks > 0.0 else -1.0
+    if few.price < price < many.price:
+        return price
+    inward = nudge * few.value / many.clicks
+    if price <= few.price or many.price == np.inf:
+        price = few.price + inward + nudge * few.price
+    else:
+        price = many.price - inward - nudge * many.price
+    if few.price < price < many.price:
+        return price
+    return 0.5 * (few.price + many.price)
 
 
 @hot
@@ -78,57 +110,63 @@ def search_price(
     n_entries: int,
     n_slots: int,
     floor: float,
+    slackness: float,
     guess: float,
     step: float,
     search: Search,
 ) -> Price:
-    """Find the price at which the best page keeps the floor, exactly; leave it in `search`.
+    """Find the price at which the best pages keep the floor exactly; leave them in `search`.
 
-    `guess` is a price believed near and `step` how far it may be off (zero: start from
-    nothing). They change the work, never the answer. Needs 1 <= n_slots <= n_entries.
+    `guess` is a price believed near and `step` how far it may be off (both zero: start from
+    nothing). They change the work, never the answer. `slackness` is `floor_slackness` of the
+    whole floor where `floor` is what is left of it. Needs 1 <= n_slots <= n_entries.
     """
-    slackness = TIE * n_slots
-    enough = floor - slackness
-    few_value = few_clicks = many_value = many_clicks = 0.0
-    has_few = has_many = False
-
-    if guess == 0.0:
-        few_value, few_clicks = top_page(value, clicks, n_entries, n_slots, 1.0, 0.0, search)
-        if few_clicks >= enough:
-            return _price(SLACK, 1.0, 0.0, n_slots, search)
-        has_few = True
-    price = guess if guess > 0.0 else step
-    while price > 0.0 and price <= 4.0 * guess + 1.0:
+    few, many = Line(-1.0, 0.0, 0.0), Line(np.inf, 0.0, 0.0)
+    price = guess
+    while 0.0 < price <= 4.0 * guess + 1.0:
         page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 1.0, price, search)
-        if page_clicks >= enough:
-            fewest = _fewest_clicks(clicks, n_slots, price, page_clicks, search)
-            if fewest <= floor + slackness:
-                return _price(BINDING, 1.0, price, n_slots, search)
-            many_value, many_clicks, has_many = page_value, page_clicks, True
+        side = _side(clicks, n_slots, floor, slackness, search)
+        if side == 0:
+            return _price(BINDING, 1.0, price, n_slots, search)
+        if side < 0:
+            few = Line(price, page_value, page_clicks)
         else:
-            few_value, few_clicks, has_few = page_value, page_clicks, True
-        if has_few and has_many:
+            many = Line(price, page_value, page_clicks)
+        if few.price > 0.0 and many.price < np.inf:
             break
-        price += -step if has_many else step
+        price += step if side < 0 else -step
         step *= 6.0
 
-    if not has_few:
-        few_value, few_clicks = top_page(value, clicks, n_entries, n_slots, 1.0, 0.0, search)
-        if few_clicks >= enough:
+    if few.price < 0.0:
+        page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 1.0, 0.0, search)
+        if page_clicks >= floor - slackness:
             return _price(SLACK, 1.0, 0.0, n_slots, search)
-    if not has_many:
-        many_value, many_clicks = top_page(value, clicks, n_entries, n_slots, 0.0, 1.0, search)
-        if many_clicks < enough:
+        if _side(clicks, n_slots, floor, slackness, search) == 0:
+            return _price(BINDING, 1.0, 0.0, n_slots, search)
+        few = Line(0.0, page_value, page_clicks)
+    if many.price == np.inf:
+        page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 0.0, 1.0, search)
+        if page_clicks < floor - slackness:
             return _price(INFEASIBLE, 0.0, 1.0, n_slots, search)
+        many = Line(np.inf, page_value, page_clicks)
 
+    nudge = 4.0 * TIE
     for _ in range(MAX_STEPS):
-        price = max(0.0, (few_value - many_value) / (many_clicks - few_clicks))
-        page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 1.0, price, search)
-        meeting = few_value + price * few_clicks
-        if page_value + price * page_clicks <= meeting + slackness * (1.0 + price):
+        price = _meeting(few, many, nudge)
+        if price >= MAX_PRICE or price == few.price or price == many.price:
             break
-        if page_clicks >= enough:
-            many_value, many_clicks = page_value, page_clicks
+        page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 1.0, price, search)
+        side = _side(clicks, n_slots, floor, slackness, search)
+        if side == 0:
+            return _price(BINDING, 1.0, price, n_slots, search)
+        if side < 0:
+            few = Line(price, page_value, page_clicks)
         else:
-            few_value, few_clicks = page_value, page_clicks
-    return _price(BINDING, 1.0, price, n_slots, search)
+            many = Line(price, page_value, page_clicks)
+        nudge *= 4.0
+    # no price between the two can be told apart: the larger one keeps the floor
+    if many.price < MAX_PRICE:
+        top_page(value, clicks, n_entries, n_slots, 1.0, many.price, search)
+    else:
+        top_page(value, clicks, n_entries, n_slots, 0.0, 1.0, search)
+    return _price(BINDING, 1.0, min(many.price, MAX_PRICE), n_slots, search)

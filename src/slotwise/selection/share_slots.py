@@ -10,38 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.selection.boundary import page_boundary
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix
 from slotwise.selection.price_search import BINDING, Price
-from slotwise.selection.top_page import N_CANDIDATES, TIE, Search
+from slotwise.selection.top_page import N_CANDIDATES, Search
 
 __all__ = ["share_slots"]
-
-
-@hot
-def _sink(ties: NDArray[np.int64], root: int, size: int, clicks: NDArray[np.float64]) -> None:
-    moved = ties[root]
-    while True:
-        child = 2 * root + 1
-        if child >= size:
-            break
-        if child + 1 < size and clicks[ties[child + 1]] > clicks[ties[child]]:
-            child += 1
-        if clicks[ties[child]] <= clicks[moved]:
-            break
-        ties[root] = ties[child]
-        root = child
-    ties[root] = moved
-
-
-@hot
-def _sort_by_clicks(ties: NDArray[np.int64], n_ties: int, clicks: NDArray[np.float64]) -> None:
-    """Sort ascending in place (heap sort: ties are few, and nothing may be allocated)."""
-    for root in range(n_ties // 2 - 1, -1, -1):
-        _sink(ties, root, n_ties, clicks)
-    for last in range(n_ties - 1, 0, -1):
-        ties[0], ties[last] = ties[last], ties[0]
-        _sink(ties, 0, last, clicks)
 
 
 @hot
@@ -59,25 +34,25 @@ def _add(mix: Mix, link: int, chance: float) -> None:
 def _share_binding(
     clicks: NDArray[np.float64],
     links: NDArray[np.int64],
-    n_ties: int,
-    slots: int,
-    clicks_wanted: float,
-    ties: NDArray[np.int64],
+    n_slots: int,
+    floor: float,
+    search: Search,
     mix: Mix,
 ) -> None:
-    """Share `slots` among ties so that they bring `clicks_wanted`: theta * most + rest * fewest.
+    """Share the boundary so that the page brings `floor` clicks: theta * most + rest * fewest.
 
     The two extremes fill the slots with the most and with the least clicked ties; links with
     the same clicks stand for each other and share what falls to their group.
     """
-    _sort_by_clicks(ties, n_ties, clicks)
-    fewest = most = 0.0
-    for k in range(slots):
-        fewest += clicks[ties[k]]
-        most += clicks[ties[n_ties - 1 - k]]
+    edge = page_boundary(clicks, n_slots, search)
+    ties, n_ties, slots = search.ties, edge.n_ties, edge.slots
+    for k in range(search.sizes[N_CANDIDATES]):
+        if search.first[k] > edge.least_above:
+            _add(mix, links[search.entry[k]], 1.0)
     theta = 1.0
-    if most > fewest:
-        theta = min(1.0, max(0.0, (clicks_wanted - fewest) / (most - fewest)))
+    if edge.most > edge.fewest:
+        missing = floor - edge.clicks_above - edge.fewest
+        theta = min(1.0, max(0.0, missing / (edge.most - edge.fewest)))
     start = 0
     while start < n_ties:
         end = start + 1
@@ -102,27 +77,20 @@ def share_slots(
     mix: Mix,
 ) -> None:
     """Add to `mix` the page found at `price`, its boundary shared; entry i is `links[i]`."""
+    if price.status == BINDING:
+        _share_binding(clicks, links, n_slots, floor, search, mix)
+        return
     entry, first, second, ties = search.entry, search.first, search.second, search.ties
-    n_candidates = search.sizes[N_CANDIDATES]
-    n_ties = 0
-    n_above = 0
-    clicks_above = 0.0
-    exact = price.status != BINDING
-    tolerance = 0.0 if exact else TIE * (1.0 + price.click_weight)
-    for k in range(n_candidates):
+    n_above = n_ties = 0
+    for k in range(search.sizes[N_CANDIDATES]):
         ahead = first[k] - price.threshold
-        if exact and ahead == 0.0:
+        if ahead == 0.0:
             ahead = second[k] - price.second
-        if ahead > tolerance:
+        if ahead > 0.0:
             _add(mix, links[entry[k]], 1.0)
             n_above += 1
-            clicks_above += clicks[entry[k]]
-        elif ahead >= -tolerance:
+        elif ahead == 0.0:
             ties[n_ties] = entry[k]
             n_ties += 1
-    slots = n_slots - n_above
-    if exact or n_ties == slots:
-        for k in range(n_ties):
-            _add(mix, links[ties[k]], slots / n_ties)
-    else:
-        _share_binding(clicks, links, n_ties, slots, floor - clicks_above, ties, mix)
+    for k in range(n_ties):
+        _add(mix, links[ties[k]], (n_slots - n_above) / n_ties)

@@ -19,7 +19,7 @@ from slotwise.selection.floor_program import (
     solve_program,
 )
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix, dense_probabilities
-from slotwise.selection.price_search import INFEASIBLE, search_price
+from slotwise.selection.price_search import INFEASIBLE, floor_slackness, search_price
 from slotwise.selection.share_slots import share_slots
 from slotwise.selection.top_page import Search
 
@@ -94,7 +94,8 @@ def _solve_afresh(
         np.zeros(3, np.int64),
         np.zeros(4),
     )
-    price = search_price(value, clicks, n_links, n_slots, floor, 0.0, 0.0, search)
+    slackness = floor_slackness(floor)
+    price = search_price(value, clicks, n_links, n_slots, floor, slackness, 0.0, 0.0, search)
     nothing = np.empty(0, np.int64)
     mix = Mix(
         np.empty(n_links, np.int64),

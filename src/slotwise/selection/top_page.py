@@ -18,7 +18,7 @@ from slotwise.selection.compiled import hot
 __all__ = ["TIE", "Search", "new_search", "top_page"]
 
 TIE = 1e-12
-"""Scores closer than this, relative to 1 + price, are equal."""
+"""Scores closer than this, relative to the score of the last link on the page, are equal."""
 
 N_CANDIDATES, IS_WARM, LAST_WEIGHS_VALUE = range(3)
 LAST_PRICE, LAST_THRESHOLD, LAST_SLOPE, REACH = range(4)
