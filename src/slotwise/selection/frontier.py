@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotwise.selection.solve import check_page, check_rates
+from slotwise.selection.solve import check_kinds, check_page, check_rates
 from slotwise.selection.top_page import TIE, new_search, top_page
 
 __all__ = ["Frontier", "frontier"]
@@ -39,7 +39,9 @@ class Frontier(NamedTuple):
         return float(self.shadow_prices[np.searchsorted(self.floors, floor) - 1])
 
 
-def frontier(value: ArrayLike, clicks: ArrayLike, n_slots: int) -> Frontier:
+def frontier(
+    value: ArrayLike, clicks: ArrayLike, n_slots: int, shares: ArrayLike | None = None
+) -> Frontier:
     """Return the whole curve of best value against click floor, with the price of each piece.
 
     Two neighbouring pages meet at a price; where a better page lies above the meeting point it
@@ -50,7 +52,13 @@ def frontier(value: ArrayLike, clicks: ArrayLike, n_slots: int) -> Frontier:
     ([0.1, 0.5, 0.9], [0.9, 0.6, 0.1])
     >>> round(curve.value_at(0.3), 6), round(curve.shadow_price_at(0.3), 6)
     (0.75, 0.75)
+
+    Where visitors are of several kinds, `value` and `clicks` have a row for each kind, and
+    `shares` says what part of the page views each kind has: the curve is that of the average
+    page view.
     """
+    if shares is not None or np.ndim(value) == 2:
+        return _frontier_for_kinds(value, clicks, n_slots, shares)
     value = check_rates("value", value)
     clicks = check_rates("clicks", clicks)
     check_page(value, clicks, n_slots)
@@ -80,3 +88,30 @@ def frontier(value: ArrayLike, clicks: ArrayLike, n_slots: int) -> Frontier:
             prices.append(price)
     floors, values = np.array(corners).T
     return Frontier(floors.copy(), values.copy(), np.array(prices))
+
+
+def _frontier_for_kinds(
+    value: ArrayLike, clicks: ArrayLike, n_slots: int, shares: ArrayLike | None
+) -> Frontier:
+    """Return the frontier of the average visitor.
+
+    All kinds pay one price, so a rising floor buys clicks wherever they are cheapest: the pieces
+    of the kinds' own frontiers, in the order of their prices.
+    """
+    rows, click_rows, weights = check_kinds(value, clicks, n_slots, shares)
+    of_kinds = [frontier(v, c, n_slots) for v, c in zip(rows, click_rows, strict=True)]
+    prices = np.concatenate([curve.shadow_prices for curve in of_kinds])
+    more_clicks = np.concatenate(
+        [share * np.diff(curve.floors) for share, curve in zip(weights, of_kinds, strict=True)]
+    )
+    order = np.argsort(prices, kind="stable")
+    order = order[more_clicks[order] > 0.0]
+    first_clicks = sum(
+        share * curve.floors[0] for share, curve in zip(weights, of_kinds, strict=True)
+    )
+    first_value = sum(
+        share * curve.values[0] for share, curve in zip(weights, of_kinds, strict=True)
+    )
+    floors = first_clicks + np.concatenate([[0.0], np.cumsum(more_clicks[order])])
+    paid = np.cumsum(prices[order] * more_clicks[order])
+    return Frontier(floors, first_value - np.concatenate([[0.0], paid]), prices[order])

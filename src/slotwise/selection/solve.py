@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotwise.errors import InvalidInput
-from slotwise.selection.compiled import compiled, direct, hot
+from slotwise.selection.compiled import direct, hot
 from slotwise.selection.floor_program import (
     PRICE,
     STATUS,
@@ -18,12 +18,20 @@ from slotwise.selection.floor_program import (
     new_program,
     solve_program,
 )
-from slotwise.selection.mix import N_OPEN, N_SURE, Mix, dense_probabilities
-from slotwise.selection.price_search import INFEASIBLE, floor_slackness, search_price
-from slotwise.selection.share_slots import share_slots
-from slotwise.selection.top_page import Search
+from slotwise.selection.mix import dense_probabilities
+from slotwise.selection.price_search import INFEASIBLE
+from slotwise.selection.solve_afresh import solve_afresh
+from slotwise.selection.solve_kinds import solve_kinds
 
-__all__ = ["STATUSES", "FloorProgram", "Solution", "check_page", "check_rates", "solve"]
+__all__ = [
+    "STATUSES",
+    "FloorProgram",
+    "Solution",
+    "check_kinds",
+    "check_page",
+    "check_rates",
+    "solve",
+]
 
 STATUSES = ("slack", "binding", "infeasible")
 
@@ -79,57 +87,19 @@ def _check_floor(floor: float) -> float:
     return float(floor)
 
 
-@compiled
-def _solve_afresh(
-    value: NDArray[np.float64], clicks: NDArray[np.float64], n_slots: int, floor: float
-) -> tuple[NDArray[np.float64], float, int, float, float]:
-    n_links = len(value)
-    links = np.arange(n_links)
-    search = Search(
-        np.empty(n_links, np.int64),
-        np.empty(n_links),
-        np.empty(n_links),
-        np.empty(n_links, np.int64),
-        links,
-        np.zeros(3, np.int64),
-        np.zeros(4),
-    )
-    slackness = floor_slackness(floor)
-    price = search_price(value, clicks, n_links, n_slots, floor, slackness, 0.0, 0.0, search)
-    nothing = np.empty(0, np.int64)
-    mix = Mix(
-        np.empty(n_links, np.int64),
-        np.empty(n_links, np.int64),
-        np.empty(n_links),
-        nothing,
-        nothing,
-        np.zeros(4, np.int64),
-    )
-    share_slots(clicks, links, n_slots, floor, price, search, mix)
-    probabilities = np.zeros(n_links)
-    page_value = 0.0
-    page_clicks = 0.0
-    for k in range(mix.sizes[N_SURE]):
-        link = mix.sure[k]
-        probabilities[link] = 1.0
-        page_value += value[link]
-        page_clicks += clicks[link]
-    for k in range(mix.sizes[N_OPEN]):
-        link = mix.open[k]
-        probabilities[link] = mix.chances[k]
-        page_value += mix.chances[k] * value[link]
-        page_clicks += mix.chances[k] * clicks[link]
-    shadow_price = np.inf if price.status == INFEASIBLE else price.click_weight
-    return probabilities, shadow_price, price.status, page_value, page_clicks
-
-
 @cache
 def _machine_code() -> Callable[..., tuple[NDArray[np.float64], float, int, float, float]]:
-    """Return `_solve_afresh` for contiguous arrays, which need no look at their types."""
-    return direct(_solve_afresh, np.zeros(1), np.zeros(1), 1, 0.0)
+    """Return `solve_afresh` for contiguous arrays, which need no look at their types."""
+    return direct(solve_afresh, np.zeros(1), np.zeros(1), 1, 0.0)
 
 
-def solve(value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float) -> Solution:
+def solve(
+    value: ArrayLike,
+    clicks: ArrayLike,
+    n_slots: int,
+    floor: float,
+    shares: ArrayLike | None = None,
+) -> Solution:
     """Return the mix of links with the most value whose expected clicks keep the floor.
 
         maximise value . x  subject to  clicks . x >= floor,  sum of x = n_slots,  0 <= x <= 1
@@ -142,11 +112,53 @@ def solve(value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float) -> So
     ([0.5, 0.5, 0.0], 'binding', 0.75)
     >>> solve([0.9, 0.5], [0.1, 0.2], n_slots=1, floor=0.7).status
     'infeasible'
+
+    Where visitors are of several kinds, `value` and `clicks` have a row for each kind and `shares`
+    says what part of the page views each kind has. The floor is kept on average over all page
+    views, at one price, with at most two fractional entries in all; `probabilities` has a row for
+    each kind.
+
+    >>> best = solve([[0.9, 0.1], [0.2, 0.3]], [[0.1, 0.5], [0.5, 0.1]], 1, 0.2, shares=[0.5, 0.5])
+    >>> best.probabilities.round(6).tolist(), round(best.shadow_price, 6)
+    ([[1.0, 0.0], [0.5, 0.5]], 0.25)
     """
+    if shares is not None or np.ndim(value) == 2:
+        return _solve_for_kinds(value, clicks, n_slots, floor, shares)
     value = check_rates("value", value)
     clicks = check_rates("clicks", clicks)
     check_page(value, clicks, n_slots)
     found = _machine_code()(value, clicks, n_slots, _check_floor(floor))
+    return Solution(found[0], found[1], STATUSES[found[2]], found[3], found[4])
+
+
+def check_kinds(
+    value: ArrayLike, clicks: ArrayLike, n_slots: int, shares: ArrayLike | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return value and clicks, a row for each kind of visitor, and the shares of the kinds."""
+    rates = []
+    for name, given in (("value", value), ("clicks", clicks)):
+        rows = np.asarray(given)
+        if rows.ndim != 2 or not len(rows):
+            raise InvalidInput.of(name, "a row of rates for each kind of visitor", given)
+        checked = check_rates(name, rows.reshape(-1)).reshape(rows.shape)
+        rates.append(np.ascontiguousarray(checked))
+    if rates[0].shape != rates[1].shape:
+        rule = f"of the shape of `value` {rates[0].shape}"
+        raise InvalidInput.of("clicks", rule, rates[1].shape)
+    check_page(rates[0][0], rates[1][0], n_slots)
+    weights = check_rates("shares", [] if shares is None else shares)
+    if len(weights) != len(rates[0]):
+        raise InvalidInput.of("shares", f"one number a kind ({len(rates[0])})", len(weights))
+    if abs(weights.sum() - 1.0) > 1e-6:
+        raise InvalidInput.of("shares", "numbers that sum to 1", float(weights.sum()))
+    return rates[0], rates[1], weights / weights.sum()
+
+
+def _solve_for_kinds(
+    value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float, shares: ArrayLike | None
+) -> Solution:
+    rows, click_rows, weights = check_kinds(value, clicks, n_slots, shares)
+    found = solve_kinds(rows, click_rows, weights, n_slots, _check_floor(floor))
     return Solution(found[0], found[1], STATUSES[found[2]], found[3], found[4])
 
 
