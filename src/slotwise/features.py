@@ -1,0 +1,276 @@
+"""Visitor features: what a program may say of a visitor, as a small array of whole numbers.
+
+Every feature has a bounded number of values. All values of all features stand in one list, and a
+visitor is one place in it for each feature. The first value of a feature means "not known", so
+a visitor of whom nothing is said is a visitor like any other.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.errors import InvalidInput
+from slotwise.frequent_words import MAX_WORDS, FrequentWords
+from slotwise.problem import is_finite_number
+
+__all__ = ["NOT_KNOWN", "RARE", "Feature", "Features", "Visitor"]
+
+Visitor = NDArray[np.int64]
+
+MAX_FEATURES = 16
+MAX_VALUES = 64
+"""The most words of a closed list, and the most bin edges."""
+
+NOT_KNOWN, RARE = "(not known)", "(rare)"
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
+RESERVED = frozenset(
+    {"all", "clicks", "link", "revenue", "segment", "share", "slot", "views", "visitor"}
+)
+"""Names that mean something else in reports and records."""
+
+
+class Feature:
+    """One feature of a visitor: a place for every value, a label for every place."""
+
+    kind: str
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def n_values(self) -> int:
+        """How many values there are, "not known" among them."""
+        return len(self.labels())
+
+    def labels(self) -> list[str]:
+        """Return the label of every value."""
+        raise NotImplementedError
+
+    def place(self, value: Any) -> int:
+        """Return the place of a value that was given."""
+        raise NotImplementedError
+
+    def plain(self) -> dict[str, Any]:
+        """Return everything there is to save, as plain values."""
+        raise NotImplementedError
+
+    def refuse(self, rule: str, value: Any) -> InvalidInput:
+        """Return the error for a value of the wrong type."""
+        shown = value if len(repr(value)) <= 100 else f"{repr(value)[:100]}..."
+        return InvalidInput.of(f"visitor[{self.name!r}]", f"{rule} or None", shown)
+
+
+class Words(Feature):
+    """A closed list of words; every other word is "not known"."""
+
+    kind = "words"
+
+    def __init__(self, name: str, words: tuple[str, ...]) -> None:
+        super().__init__(name)
+        self.words = words
+        self._places = {word: place for place, word in enumerate(words, 1)}
+
+    def labels(self) -> list[str]:
+        return [NOT_KNOWN, *self.words]
+
+    def place(self, value: Any) -> int:
+        if not isinstance(value, str):
+            raise self.refuse("a word", value)
+        return self._places.get(value, 0)
+
+    def plain(self) -> dict[str, Any]:
+        return {"name": self.name, "kind": self.kind, "words": list(self.words)}
+
+
+class OpenWords(Feature):
+    """A list that grows: a word shares the value "rare" until it was seen often."""
+
+    kind = "open"
+
+    def __init__(self, name: str, frequent: FrequentWords) -> None:
+        super().__init__(name)
+        self.frequent = frequent
+
+    def labels(self) -> list[str]:
+        words = self.frequent.words
+        return [NOT_KNOWN, RARE, *words, *[""] * (MAX_WORDS - len(words))]
+
+    def place(self, value: Any) -> int:
+        if not isinstance(value, str):
+            raise self.refuse("a word", value)
+        place = self.frequent.place(value)
+        return 1 if place is None else 2 + place
+
+    def plain(self) -> dict[str, Any]:
+        kept = {"words": self.frequent.words, "counts": self.frequent.counts}
+        return {"name": self.name, "kind": self.kind, **kept}
+
+
+class Flag(Feature):
+    """True, False or not known."""
+
+    kind = "bool"
+
+    def labels(self) -> list[str]:
+        return [NOT_KNOWN, "False", "True"]
+
+    def place(self, value: Any) -> int:
+        if not isinstance(value, bool | np.bool_):
+            raise self.refuse("True, False", value)
+        return 1 + int(value)
+
+    def plain(self) -> dict[str, Any]:
+        return {"name": self.name, "kind": self.kind}
+
+
+class Bins(Feature):
+    """Numbers, told apart by the edges they reach; NaN is not known."""
+
+    kind = "bins"
+
+    def __init__(self, name: str, edges: tuple[float, ...]) -> None:
+        super().__init__(name)
+        self.edges = edges
+
+    def labels(self) -> list[str]:
+        bounds = [f"{edge:g}" for edge in self.edges]
+        between = [f"{low} to {high}" for low, high in pairwise(bounds)]
+        return [NOT_KNOWN, f"below {bounds[0]}", *between, f"from {bounds[-1]}"]
+
+    def place(self, value: Any) -> int:
+        if isinstance(value, bool | str) or not hasattr(value, "__float__"):
+            raise self.refuse("a number", value)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf if value > 0 else -math.inf
+        return 0 if math.isnan(number) else 1 + bisect_right(self.edges, number)
+
+    def plain(self) -> dict[str, Any]:
+        return {"name": self.name, "kind": self.kind, "edges": list(self.edges)}
+
+
+def _declared(name: Any, declaration: Any) -> Feature:
+    """Return the feature that a declaration means."""
+    where = f"features[{name!r}]"
+    if not isinstance(name, str) or not NAME.fullmatch(name) or name in RESERVED:
+        taken = ", ".join(sorted(RESERVED))
+        rule = f"named by a letter and up to 39 letters, digits or underscores, and not {taken}"
+        raise InvalidInput.of("features", rule, name)
+    if declaration is str:
+        return OpenWords(name, FrequentWords())
+    if declaration is bool:
+        return Flag(name)
+    rule = f"str, bool, a tuple of 1 to {MAX_VALUES} words or of as many rising numbers"
+    if not isinstance(declaration, tuple | list) or not 1 <= len(declaration) <= MAX_VALUES:
+        raise InvalidInput.of(where, rule, declaration)
+    values = tuple(declaration)
+    if all(isinstance(value, str) and len(value) <= 100 for value in values):
+        if len(set(values)) < len(values):
+            raise InvalidInput.of(where, "different words", declaration)
+        return Words(name, values)
+    if not all(is_finite_number(value) for value in values) or list(values) != sorted(set(values)):
+        raise InvalidInput.of(where, rule, declaration)
+    return Bins(name, tuple(float(value) for value in values))
+
+
+class Features:
+    """The features that a program declares, and how a visitor is written in them.
+
+    `str` declares a list of words that grows up to a bound, `bool` a flag, a tuple of words a
+    closed list and a tuple of rising numbers the edges of bins.
+
+    >>> features = Features({"device": ("phone", "desktop"), "days_since_visit": (1, 7, 30)})
+    >>> features.encode({"device": "phone", "days_since_visit": 9}).tolist()
+    [1, 6]
+    >>> features.describe(features.encode({"days_since_visit": 9}))
+    {'device': '(not known)', 'days_since_visit': '7 to 30'}
+    >>> features.encode({"browser": "lynx"})
+    Traceback (most recent call last):
+    slotwise.errors.InvalidInput: `visitor` must be declared features only ...
+    """
+
+    def __init__(self, declarations: Mapping[str, Any]) -> None:
+        if not isinstance(declarations, Mapping) or len(declarations) > MAX_FEATURES:
+            rule = f"a mapping of at most {MAX_FEATURES} names to what they may be"
+            raise InvalidInput.of("features", rule, declarations)
+        self._set([_declared(name, declared) for name, declared in declarations.items()])
+
+    def _set(self, features: list[Feature]) -> None:
+        self.features = tuple(features)
+        self.sizes = tuple(feature.n_values for feature in features)
+        self.offsets = tuple(int(start) for start in np.cumsum((0, *self.sizes))[:-1])
+        self._names = frozenset(feature.name for feature in features)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def encode(self, visitor: Mapping[str, Any] | None = None) -> Visitor:
+        """Return the place of each feature's value; a value of an open list is counted once.
+
+        A feature that is missing, None or NaN is not known; so is a word outside a closed list.
+        """
+        visitor = {} if visitor is None else visitor
+        if not isinstance(visitor, Mapping):
+            raise InvalidInput.of("visitor", "a mapping of features to values", visitor)
+        if not visitor.keys() <= self._names:
+            unknown = next(name for name in visitor if name not in self._names)
+            known = ", ".join(feature.name for feature in self.features) or "none is declared"
+            raise InvalidInput.of("visitor", f"declared features only ({known})", unknown)
+        places = np.array(self.offsets, np.int64)
+        for k, feature in enumerate(self.features):
+            value = visitor.get(feature.name)
+            if value is not None:
+                places[k] += feature.place(value)
+        return places
+
+    def describe(self, visitor: Visitor) -> dict[str, str]:
+        """Return the label of each feature's value."""
+        rows = zip(self.features, self.offsets, visitor.tolist(), strict=True)
+        return {feature.name: feature.labels()[place - start] for feature, start, place in rows}
+
+    def label(self, place: int) -> tuple[str, str]:
+        """Return the feature and the label of one place in the list of all values."""
+        k = bisect_right(self.offsets, place) - 1
+        return self.features[k].name, self.features[k].labels()[place - self.offsets[k]]
+
+    def place(self, name: str, value: Any) -> int:
+        """Return the place of one value by its label; a word of an open list gets one for good."""
+        for feature, start in zip(self.features, self.offsets, strict=True):
+            if feature.name == name:
+                if isinstance(feature, OpenWords) and isinstance(value, str):
+                    feature.frequent.keep(value)
+                labels = feature.labels()
+                if str(value) and str(value) in labels:
+                    return start + labels.index(str(value))
+                known = ", ".join(label for label in labels if label)
+                raise InvalidInput.of(name, f"one of its values ({known})", value)
+        known = ", ".join(feature.name for feature in self.features) or "none is declared"
+        raise InvalidInput.of("feature", f"a declared one ({known})", name)
+
+    def plain(self) -> list[dict[str, Any]]:
+        """Return everything there is to save, as plain values."""
+        return [feature.plain() for feature in self.features]
+
+    @classmethod
+    def restore(cls, plain: list[dict[str, Any]]) -> Features:
+        """Return the features that `plain` was taken from."""
+        declared = {
+            one["name"]: {"open": str, "bool": bool}.get(one["kind"])
+            or tuple(one.get("words") or one["edges"])
+            for one in plain
+        }
+        features = cls(declared)
+        for feature, one in zip(features.features, plain, strict=True):
+            if isinstance(feature, OpenWords):
+                feature.frequent = FrequentWords(one["words"], one["counts"])
+        return features

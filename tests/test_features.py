@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import json
+import math
+import sys
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotwise.errors import InvalidInput
+from slotwise.features import NOT_KNOWN, RARE, Features
+from slotwise.frequent_words import (
+    MAX_COUNTED,
+    MAX_LENGTH,
+    MAX_WORDS,
+    SEEN_OFTEN,
+    FrequentWords,
+)
+
+SHOP = {
+    "device": ("phone", "desktop"),
+    "country": str,
+    "returning": bool,
+    "days_since_visit": (1, 7, 30),
+}
+
+
+def places(features: Features, **visitor: object) -> list[int]:
+    """Return each feature's value, counted from the feature's own first one."""
+    found: list[int] = (features.encode(visitor) - np.array(features.offsets)).tolist()
+    return found
+
+
+def test_every_kind_of_feature_has_a_place_for_every_value() -> None:
+    features = Features(SHOP)
+    assert features.sizes == (3, 2 + MAX_WORDS, 3, 5)
+    assert places(features) == [0, 0, 0, 0]
+    assert places(features, device="desktop", returning=True, days_since_visit=1) == [2, 0, 2, 2]
+    assert places(features, device="fridge", country="DE", returning=False) == [0, 1, 1, 0]
+    assert [places(features, days_since_visit=n)[3] for n in (-1, 0.99, 1, 7, 29, 30, 1e9)] == [
+        *(1, 1, 2, 3, 3, 4, 4)
+    ]
+
+
+def test_what_is_missing_or_unknown_is_a_value_and_no_error() -> None:
+    features = Features(SHOP)
+    nothing = features.encode(None)
+    for visitor in (
+        {},
+        {"device": None, "country": None, "returning": None, "days_since_visit": None},
+        {"days_since_visit": math.nan},
+        {"days_since_visit": np.float32("nan")},
+        {"days_since_visit": Decimal("nan")},
+        {"device": ""},
+        {"device": "x" * 1000},
+    ):
+        assert features.encode(visitor).tolist() == nothing.tolist()
+    assert features.describe(nothing) == dict.fromkeys(SHOP, NOT_KNOWN)
+    assert places(features, days_since_visit=10**400)[3] == 4
+    assert places(features, days_since_visit=-(10**400))[3] == 1
+    assert places(features, days_since_visit=np.int16(8), returning=np.True_) == [0, 0, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("visitor", "message"),
+    [
+        ({"browser": "lynx"}, r"`visitor` must be declared features only \(device, country, ret"),
+        ({"device": 3}, r"`visitor\['device'\]` must be a word or None, got 3"),
+        ({"country": b"DE"}, r"`visitor\['country'\]` must be a word or None, got b'DE'"),
+        ({"country": ["DE"]}, r"`visitor\['country'\]` must be a word or None"),
+        ({"returning": "yes"}, r"`visitor\['returning'\]` must be True, False or None, got 'yes'"),
+        ({"returning": 1}, r"`visitor\['returning'\]` must be True, False or None, got 1"),
+        ({"days_since_visit": "9"}, r"`visitor\['days_since_visit'\]` must be a number or None"),
+        ({"days_since_visit": True}, r"`visitor\['days_since_visit'\]` must be a number or None"),
+        ({"days_since_visit": 1j}, r"`visitor\['days_since_visit'\]` must be a number or None"),
+        ({"days_since_visit": [1.0]}, r"`visitor\['days_since_visit'\]` must be a number or None"),
+        (["phone"], "`visitor` must be a mapping of features to values"),
+        ({"returning": "y" * 5000}, "`visitor"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(visitor: object, message: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^{message}") as error:
+        Features(SHOP).encode(visitor)  # type: ignore[arg-type]
+    assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("declaration", "message"),
+    [
+        ({"link": str}, "`features` must be named by a letter .* and not all, clicks, link,"),
+        ({"1st": str}, "`features` must be named by a letter"),
+        ({"a" * 41: str}, "`features` must be named by a letter"),
+        ({3: str}, "`features` must be named by a letter"),
+        ({"a": int}, r"`features\['a'\]` must be str, bool, a tuple of 1 to 64 words or"),
+        ({"a": ()}, r"`features\['a'\]` must be str, bool"),
+        ({"a": "phone"}, r"`features\['a'\]` must be str, bool"),
+        ({"a": (1, "b")}, r"`features\['a'\]` must be str, bool"),
+        ({"a": (2, 1)}, r"`features\['a'\]` must be str, bool"),
+        ({"a": (1, math.nan)}, r"`features\['a'\]` must be str, bool"),
+        ({"a": (True, 2)}, r"`features\['a'\]` must be str, bool"),
+        ({"a": ("b", "b")}, r"`features\['a'\]` must be different words"),
+        ({"a": tuple(map(str, range(65)))}, r"`features\['a'\]` must be str, bool"),
+        ({f"f{k}": str for k in range(17)}, "`features` must be a mapping of at most 16 names"),
+        (["device"], "`features` must be a mapping of at most 16 names"),
+    ],
+)
+def test_declarations_that_make_no_sense_are_refused(declaration: object, message: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^{message}"):
+        Features(declaration)  # type: ignore[arg-type]
+
+
+def test_a_word_of_an_open_list_gets_a_place_when_it_was_seen_often() -> None:
+    features = Features({"country": str})
+    seen = [places(features, country="DE")[0] for _ in range(SEEN_OFTEN + 1)]
+    assert seen == [1] * (SEEN_OFTEN - 1) + [2, 2]
+    assert features.label(2) == ("country", "DE")
+    assert features.label(1) == ("country", RARE)
+    assert places(features, country="FR") == [1]
+
+
+def test_a_million_values_leave_no_trace() -> None:
+    features = Features({"session": str})
+    for k in range(1_000_000):
+        if k % 10 == 0:
+            features.encode({"session": "often"})
+        features.encode({"session": f"seen once {k}"})
+    frequent = features.features[0].frequent  # type: ignore[attr-defined]
+    assert frequent.words == ["often"]
+    assert len(frequent.counts) <= MAX_COUNTED
+    assert sys.getsizeof(frequent.counts) < 20_000
+
+
+def test_long_words_are_rare_and_places_are_bounded() -> None:
+    features = Features({"country": str})
+    for _ in range(2 * SEEN_OFTEN):
+        assert places(features, country="x" * (MAX_LENGTH + 1)) == [1]
+        for k in range(MAX_WORDS + 5):
+            assert 1 <= places(features, country=f"c{k}")[0] < features.sizes[0]
+    frequent = features.features[0].frequent  # type: ignore[attr-defined]
+    assert len(frequent.words) == MAX_WORDS
+    assert frequent.counts == {}
+    assert places(features, country=f"c{MAX_WORDS + 4}") == [1]
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=400), st.integers(0, 400))
+def test_features_survive_saving_at_any_point(words: list[str], at: int) -> None:
+    never_saved = Features({"w": str, **SHOP})
+    saved = Features({"w": str, **SHOP})
+    for k, word in enumerate(words):
+        if k == at:
+            saved = Features.restore(json.loads(json.dumps(saved.plain())))
+        one, other = never_saved.encode({"w": word}), saved.encode({"w": word})
+        assert one.tolist() == other.tolist()
+    assert saved.plain() == never_saved.plain()
+    assert saved.sizes == never_saved.sizes
+
+
+@given(st.lists(st.integers(0, 400), min_size=1, max_size=3000))
+def test_no_word_is_counted_too_often(stream: list[int]) -> None:
+    frequent = FrequentWords()
+    for number in stream:
+        frequent.place(str(number))
+    for word in frequent.words:
+        assert stream.count(int(word)) >= SEEN_OFTEN
+    for word, n in frequent.counts.items():
+        assert 1 <= n <= stream.count(int(word))
+
+
+def test_values_are_found_by_their_labels() -> None:
+    features = Features(SHOP)
+    assert features.label(features.place("device", "phone")) == ("device", "phone")
+    assert features.label(features.place("returning", True)) == ("returning", "True")
+    assert features.label(features.place("days_since_visit", "7 to 30")) == (
+        "days_since_visit",
+        "7 to 30",
+    )
+    assert features.place("country", "DE") == features.encode({"country": "DE"})[1]
+    with pytest.raises(
+        InvalidInput, match=r"^`device` must be one of its values \(\(not known\), p"
+    ):
+        features.place("device", "fridge")
+    with pytest.raises(InvalidInput, match=r"^`feature` must be a declared one \(device, country"):
+        features.place("browser", "lynx")
