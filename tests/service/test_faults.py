@@ -15,6 +15,7 @@ import pytest
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
+from slotwise.testing.store_rows import reads
 from tests.service import crash_harness
 from tests.service.conftest import http, problem_of
 
@@ -137,4 +138,4 @@ def test_a_strict_service_answers_a_page_after_its_commit(tmp_path: Path) -> Non
         service: Any = server.context.service
         for _ in range(20):
             page = admin.post("/v1/pools/home/decide").json()
-            assert service._store.decision(page["decision_id"]) is not None
+            assert reads(service._store).decision(page["decision_id"]) is not None

@@ -34,6 +34,7 @@ from slotwise.service.records import (
 from slotwise.service.service import Service, ServiceOptions
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
+from slotwise.testing.store_rows import reads
 from tests.service.rows import T0, link, pool
 
 CLICK_WINDOW = 100 * SECOND_US
@@ -353,7 +354,7 @@ class Life(RuleBasedStateMachine):
             self.compare()
 
     def compare(self) -> None:
-        stored = self.service._store.counters("home")
+        stored = reads(self.service._store).counters("home")
         found = {
             (group, link_id, name): value
             for (group, link_id), counted in stored.links.items()

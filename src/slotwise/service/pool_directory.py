@@ -68,8 +68,9 @@ class Registry:
         self._store = store
         self._options = options or ServiceOptions()
         self._lock = RLock()
-        self._pools = {pool.pool_id: PoolRuntime.load(store, pool) for pool in store.pools()}
-        self._keys = {key.key_id: key for key in store.keys()}  # noqa: SIM118 - a store is no dict
+        with store.reading() as reader:
+            self._pools = {pool.pool_id: PoolRuntime.load(reader, pool) for pool in reader.pools()}
+            self._keys = {key.key_id: key for key in reader.keys()}  # noqa: SIM118 - a reader is no dict
         self._compiler = PolicyCompiler(self._take_compiled)
         self._first_compiled: list[Future[None]] = []
         self._committer = GroupCommitter(
@@ -205,7 +206,8 @@ class Registry:
 
     def changes(self, subject: str = "", limit: int = 100) -> list[ChangeRecord]:
         """Return who changed what, newest first, of one subject or of all. Reading."""
-        return self._store.changes(subject, limit)
+        with self._store.reading() as reader:
+            return reader.changes(subject, limit)
 
     def compile_policies(self) -> None:
         """Compile the default policy and those of all pools, beside everything else. Quick.
@@ -274,7 +276,10 @@ class Registry:
         self, runtime: PoolRuntime, saved: object, were_reset: bool
     ) -> list[LinkRecord]:
         assert isinstance(saved, list)
-        counters = self._store.counters(runtime.pool.pool_id) if were_reset else None
+        counters = None
+        if were_reset:
+            with self._store.reading() as reader:
+                counters = reader.counters(runtime.pool.pool_id)
         with self._lock:
             runtime.set_links(saved)
             if counters is not None:

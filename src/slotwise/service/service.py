@@ -94,7 +94,8 @@ class Service(Registry):
         self._learning = RLock()
         self._stopping = Event()
         self._learner: Thread | None = None
-        self._closed_until_us = store.progress().closed_until_us
+        with store.reading() as reader:
+            self._closed_until_us = reader.progress().closed_until_us
         self._recent: dict[str, DecisionRecord] = {}
         self._ids = DecisionIds()
 
@@ -260,13 +261,15 @@ class Service(Registry):
         """
         with self._learning:
             self._commit(CloseWindows(until_us=now_us))
-            progress = self._store.progress()
+            with self._store.reading() as reader:
+                progress = reader.progress()
             self._closed_until_us = progress.closed_until_us
             for pool_id in sorted(self._pools):
                 runtime = self._pools[pool_id]
                 n_folded = fold_pool(self._store, self._commit, pool_id, progress)
                 if n_folded:
-                    counters = self._store.counters(pool_id)
+                    with self._store.reading() as reader:
+                        counters = reader.counters(pool_id)
                     with self._lock:
                         runtime.counters = counters
                 if runtime.is_compiling:
@@ -307,9 +310,17 @@ class Service(Registry):
         Reading.
         """
         self._runtime(pool_id)
-        closed_until_us = self._store.progress().closed_until_us
-        for views in self._store.all_views(pool_id, since_us, until_us, EXPORT_CHUNK):
-            yield [round_row(view, closed_until_us) for view in views]
+        with self._store.reading() as reader:
+            closed_until_us = reader.progress().closed_until_us
+        last = 0
+        while True:
+            # Each chunk at its own moment: a slow consumer must not hold one for minutes.
+            with self._store.reading() as reader:
+                batch = reader.views_after(pool_id, since_us, until_us, last, EXPORT_CHUNK)
+            if not batch.views:
+                return
+            last = batch.last
+            yield [round_row(view, closed_until_us) for view in batch.views]
 
     def health(self) -> Health:
         """Tell whether the service can do its work. Quick."""
@@ -408,7 +419,8 @@ class Service(Registry):
         known = self._recent.get(decision_id)
         if known is None:
             try:
-                known = self._store.decision(decision_id)
+                with self._store.reading() as reader:
+                    known = reader.decision(decision_id)
             except StoreUnavailable:
                 return None
         if known is not None and (known.pool_id, known.asked) != (pool_id, asked):

@@ -55,6 +55,7 @@ from slotwise.testing.store_rows import (
     decision_row,
     link_row,
     pool_row,
+    reads,
     refund_row,
 )
 
@@ -92,13 +93,13 @@ class StoreContract:
     def fold(self, store: Store, until_us: int, limit: int = 1_000) -> int:
         """Close windows and fold them as the service does; return how many views were folded."""
         store.commit([CloseWindows(until_us=until_us)])
-        reset_times = store.reset_times("home")
+        reset_times = reads(store).reset_times("home")
         n_folded = 0
         for level in LEVELS:
             while True:
-                progress = store.progress()
+                progress = reads(store).progress()
                 after = progress.folded.get(("home", level), FOLD_START)
-                views = store.closed_views("home", level, after, until_us, limit)
+                views = reads(store).closed_views("home", level, after, until_us, limit)
                 if not views:
                     break
                 n_folded += len(views)
@@ -116,11 +117,11 @@ class StoreContract:
     def test_what_was_saved_is_read_back(self, store: Store) -> None:
         key = KeyRecord(key_id="k1", key_hash="aa", scopes=("decide", "read"), created_us=7)
         store.commit([SaveKey(key=key, change=change_row("k1", action="key.create"))])
-        assert store.pools() == [pool_row()]
-        assert [link.link_id for link in store.links("home")] == list(LINK_IDS)
-        assert [link.place for link in store.links("home")] == [0, 1, 2]
-        assert store.links("elsewhere") == []
-        assert store.keys() == [key]
+        assert reads(store).pools() == [pool_row()]
+        assert [link.link_id for link in reads(store).links("home")] == list(LINK_IDS)
+        assert [link.place for link in reads(store).links("home")] == [0, 1, 2]
+        assert reads(store).links("elsewhere") == []
+        assert reads(store).keys() == [key]
 
     def test_saving_again_replaces_and_keeps_the_place(self, store: Store) -> None:
         changed = link_row("l1", title="Spring sale", retired=True)
@@ -128,29 +129,32 @@ class StoreContract:
         store.commit(
             [SavePool(pool=pool_row(slots=3), change=change_row("home", action="pool.change"))]
         )
-        found = {link.link_id: link for link in store.links("home")}
+        found = {link.link_id: link for link in reads(store).links("home")}
         assert found["l1"] == replace(changed, place=0)
         assert found["l4"].place == 3
-        assert store.pools() == [pool_row(slots=3)]
+        assert reads(store).pools() == [pool_row(slots=3)]
 
     def test_changes_are_listed_newest_first(self, store: Store) -> None:
         store.commit([SavePool(pool=pool_row(), change=change_row("home", action="pool.change"))])
-        assert [item.action for item in store.changes("", 10)] == [
+        assert [item.action for item in reads(store).changes("", 10)] == [
             "pool.change",
             "link.create",
             "pool.create",
         ]
-        assert [item.action for item in store.changes("home", 10)] == ["pool.change", "pool.create"]
-        assert [item.action for item in store.changes("home/", 10)] == ["link.create"]
-        assert store.changes("hom", 10) == store.changes("hom/", 10) == []
-        assert len(store.changes("", 2)) == 2
+        assert [item.action for item in reads(store).changes("home", 10)] == [
+            "pool.change",
+            "pool.create",
+        ]
+        assert [item.action for item in reads(store).changes("home/", 10)] == ["link.create"]
+        assert reads(store).changes("hom", 10) == reads(store).changes("hom/", 10) == []
+        assert len(reads(store).changes("", 2)) == 2
 
     def test_a_commit_is_all_or_nothing(self, store: Store) -> None:
         broken: Any = object()
         with pytest.raises(InvalidInput, match="`operations` must be operations of a store"):
             store.commit([AppendDecision(decision=decision_row("d1")), click_row("d1"), broken])
-        assert store.view("d1") is None
-        assert store.n_quarantined() == 0
+        assert reads(store).view("d1") is None
+        assert reads(store).n_quarantined() == 0
         assert _outcomes(store.commit([click_row("d1")])) == ["quarantined"]
 
     def test_a_commit_survives_reopening(self, store: Store, tmp_path: Path) -> None:
@@ -162,14 +166,14 @@ class StoreContract:
                 refund_row("r1", "c1"),
             ]
         )
-        before = store.view("d1")
+        before = reads(store).view("d1")
         self.fold(store, START_US + 2 * REVENUE_WINDOW_US)
-        counters, progress = store.counters("home"), store.progress()
+        counters, progress = reads(store).counters("home"), reads(store).progress()
         store.close()
         again = self.open_store(tmp_path)
-        assert again.view("d1") == before
-        assert again.counters("home") == counters
-        assert again.progress() == progress
+        assert reads(again).view("d1") == before
+        assert reads(again).counters("home") == counters
+        assert reads(again).progress() == progress
         again.close()
 
     def test_later_operations_of_a_batch_see_earlier_ones(self, store: Store) -> None:
@@ -187,9 +191,9 @@ class StoreContract:
     def test_a_decision_is_read_back_whole(self, store: Store) -> None:
         decision = decision_row("d1", holdout=True, fallback="policy-failed", asked='{"slots":1}')
         store.commit([AppendDecision(decision=decision)])
-        assert store.decision("d1") == replace(decision, stored_us=START_US)
-        assert store.decision("d2") is None
-        assert store.view("d2") is None
+        assert reads(store).decision("d1") == replace(decision, stored_us=START_US)
+        assert reads(store).decision("d2") is None
+        assert reads(store).view("d2") is None
 
     def test_committing_the_same_again_changes_nothing(self, store: Store) -> None:
         late_us = START_US + 2 * REVENUE_WINDOW_US
@@ -204,9 +208,9 @@ class StoreContract:
         ]
         store.commit(batch)
         self.fold(store, late_us)
-        before = store.view("d1"), store.counters("home")
+        before = reads(store).view("d1"), reads(store).counters("home")
         assert set(_outcomes(store.commit(batch))) == {"duplicate"}
-        assert (store.view("d1"), store.counters("home")) == before
+        assert (reads(store).view("d1"), reads(store).counters("home")) == before
         assert self.fold(store, late_us) == 0
 
     def test_a_decision_stored_twice_after_its_window_counts_its_late_feedback_once(
@@ -215,7 +219,7 @@ class StoreContract:
         store.commit([click_row("d1", received_us=START_US + CLICK_WINDOW_US + 1)])
         for _ in range(2):
             store.commit([AppendDecision(decision=decision_row("d1"))])
-        assert store.counters("home").links["policy", "l1"] == LinkCounters(late_clicks=1)
+        assert reads(store).counters("home").links["policy", "l1"] == LinkCounters(late_clicks=1)
 
     def test_the_first_content_of_an_id_stays(self, store: Store) -> None:
         answers = store.commit(
@@ -228,7 +232,7 @@ class StoreContract:
             ]
         )
         assert _outcomes(answers) == ["accepted", "rejected", "accepted", "rejected"]
-        view = store.view("d1")
+        view = reads(store).view("d1")
         assert view is not None
         assert view.conversions[0].event.revenue_micros == 9_000_000
         assert view.adjustments[0].event.refund_micros == 2_000_000
@@ -237,7 +241,7 @@ class StoreContract:
         store.commit([AppendDecision(decision=decision_row("d1"))])
         for _ in range(2):
             store.commit([conversion_row("c1", "d1", currency="USD"), click_row("d1", "l9")])
-        noted = [(item.kind, item.event_id, item.reason) for item in store.refusals("d1")]
+        noted = [(item.kind, item.event_id, item.reason) for item in reads(store).refusals("d1")]
         assert sorted(noted) == [
             ("click", "l9", "link-not-shown"),
             ("conversion", "c1", "wrong-currency"),
@@ -266,15 +270,15 @@ class StoreContract:
                 target.commit(rest[:size])
                 del rest[:size]
             self.fold(target, START_US + 2 * REVENUE_WINDOW_US, limit=7)
-        assert store.counters("home") == other.counters("home")
-        assert store.counters("home").pages["holdout"].click_views == 8
+        assert reads(store).counters("home") == reads(other).counters("home")
+        assert reads(store).counters("home").pages["holdout"].click_views == 8
         other.close()
 
     def test_received_times_never_run_backwards(self, store: Store) -> None:
         store.commit([AppendDecision(decision=decision_row("d1"))])
         store.commit([click_row("d1", "l1", START_US + 50)])
         store.commit([click_row("d1", "l2", START_US + 40)])
-        view = store.view("d1")
+        view = reads(store).view("d1")
         assert view is not None
         times = {click.event.link_id: click.received_us for click in view.clicks}
         assert times == {"l1": START_US + 50, "l2": START_US + 50}
@@ -287,7 +291,7 @@ class StoreContract:
         again = self.open_store(tmp_path)
         assert _outcomes(again.commit([click_row("d1", received_us=in_window)])) == ["late"]
         again.commit([CloseWindows(until_us=in_window - 1)])
-        assert again.progress().closed_until_us == in_window
+        assert reads(again).progress().closed_until_us == in_window
         again.close()
 
     def test_a_decision_that_comes_after_its_window_closed_is_not_learned(
@@ -296,7 +300,7 @@ class StoreContract:
         store.commit([CloseWindows(until_us=START_US + CLICK_WINDOW_US)])
         store.commit([AppendDecision(decision=decision_row("d1"))])
         store.commit([AppendDecision(decision=decision_row("d2", START_US + 1))])
-        learned = {item: store.decision(item) for item in ("d1", "d2")}
+        learned = {item: reads(store).decision(item) for item in ("d1", "d2")}
         assert {key: item.learned for key, item in learned.items() if item} == {
             "d1": False,
             "d2": True,
@@ -307,7 +311,7 @@ class StoreContract:
         store.commit([AppendDecision(decision=decision_row("d1")), click_row("d1")])
         closes_us = START_US + CLICK_WINDOW_US
         store.commit([CloseWindows(until_us=closes_us)])
-        views = store.closed_views("home", CLICKS, FOLD_START, closes_us, 10)
+        views = reads(store).closed_views("home", CLICKS, FOLD_START, closes_us, 10)
         fold = ApplyFold(
             pool_id="home",
             level=CLICKS,
@@ -318,18 +322,18 @@ class StoreContract:
         )
         assert store.commit([fold, fold]) == [True, False]
         assert store.commit([fold]) == [False]
-        assert store.counters("home").links["policy", "l1"].clicks == 1
-        assert store.progress().folded == {("home", CLICKS): fold.until}
+        assert reads(store).counters("home").links["policy", "l1"].clicks == 1
+        assert reads(store).progress().folded == {("home", CLICKS): fold.until}
 
     def test_a_fold_computed_before_a_reset_is_not_applied(self, store: Store) -> None:
         store.commit([AppendDecision(decision=decision_row("d1")), click_row("d1")])
         self.fold(store, START_US + CLICK_WINDOW_US)
         reset = link_row("l1", counted_from_us=START_US + 5)
         store.commit([SaveLinks(links=(reset,), changes=(), reset=("l1",))])
-        assert ("policy", "l1") not in store.counters("home").links
-        assert store.counters("home").links["policy", "l2"].click_views == 1
+        assert ("policy", "l1") not in reads(store).counters("home").links
+        assert reads(store).counters("home").links["policy", "l2"].click_views == 1
         closes_us = START_US + REVENUE_WINDOW_US
-        views = store.closed_views("home", REVENUE, FOLD_START, closes_us, 10)
+        views = reads(store).closed_views("home", REVENUE, FOLD_START, closes_us, 10)
         stale = ApplyFold(
             pool_id="home",
             level=REVENUE,
@@ -340,7 +344,7 @@ class StoreContract:
         )
         assert store.commit([stale]) == [False]
         self.fold(store, closes_us)
-        assert ("policy", "l1") not in store.counters("home").links
+        assert ("policy", "l1") not in reads(store).counters("home").links
 
     def test_closed_views_come_in_folding_order_page_by_page(self, store: Store) -> None:
         for decision_id, offset in (("b", 0), ("c", 9), ("a", 0), ("d", 4)):
@@ -355,7 +359,7 @@ class StoreContract:
         found: list[str] = []
         after = FOLD_START
         while True:
-            views = store.closed_views("home", level, after, until_us, 1)
+            views = reads(store).closed_views("home", level, after, until_us, 1)
             if not views:
                 return found
             after = fold_position(views[0], level)
@@ -370,24 +374,27 @@ class StoreContract:
         for k in range(7):
             decision = decision_row(f"d{9 - k}", START_US + (k * 5) % 7)
             store.commit([AppendDecision(decision=decision), click_row(f"d{9 - k}")])
-        chunks = list(store.all_views("home", 0, None, 3))
-        assert [len(chunk) for chunk in chunks] == [3, 3, 1]
-        views = [view for chunk in chunks for view in chunk]
+        views, last, sizes = [], 0, []
+        while (batch := reads(store).views_after("home", 0, None, last, 3)).views:
+            last = batch.last
+            sizes.append(len(batch.views))
+            views += batch.views
+        assert sizes == [3, 3, 1]
+        assert batch.last == last
         assert [view.decision.decision_id for view in views] == [f"d{9 - k}" for k in range(7)]
         assert all(len(view.clicks) == 1 for view in views)
         some = [
             view.decision.issued_us
-            for chunk in store.all_views("home", START_US + 2, START_US + 5, 100)
-            for view in chunk
+            for view in reads(store).views_after("home", START_US + 2, START_US + 5, 0, 100).views
         ]
         assert sorted(some) == [START_US + 2, START_US + 3, START_US + 4]
 
     def test_quarantined_events_are_counted_until_they_are_joined(self, store: Store) -> None:
         store.commit([click_row("d1"), conversion_row("c1", "d1"), refund_row("r1", "c1")])
-        assert store.n_quarantined() == 3
+        assert reads(store).n_quarantined() == 3
         store.commit([AppendDecision(decision=decision_row("d1"))])
-        assert store.n_quarantined() == 0
-        view = store.view("d1")
+        assert reads(store).n_quarantined() == 0
+        view = reads(store).view("d1")
         assert view is not None
         assert (len(view.clicks), len(view.conversions), len(view.adjustments)) == (1, 1, 1)
 
@@ -398,27 +405,27 @@ class StoreContract:
         store.commit([click_row("d1", received_us=late_us), conversion_row("c1", "d1", late_us)])
         store.commit([refund_row("r2", "c1", late_us)])
         self.fold(store, late_us)
-        assert store.counters("home").links["holdout", "l1"] == LinkCounters(
+        assert reads(store).counters("home").links["holdout", "l1"] == LinkCounters(
             click_views=1, revenue_views=1, late_clicks=1, late_revenue_micros=5_000_000
         )
 
     def test_what_was_learned_is_replaced(self, store: Store) -> None:
-        assert store.learned("home") is None
+        assert reads(store).learned("home") is None
         for version in (1, 2):
             learned = Learned(
                 pool_id="home", version=version, published=b"\x00p%d" % version, state=b"s"
             )
             store.commit([SaveLearned(learned=learned)])
-        assert store.learned("home") == learned
+        assert reads(store).learned("home") == learned
 
     def test_reads_at_one_moment(self, store: Store) -> None:
         with store.reading() as reader:
-            assert reader.pools() == store.pools()
-            assert reader.progress() == store.progress()
+            assert reader.pools() == reads(store).pools()
+            assert reader.progress() == reads(store).progress()
 
     def test_checking_changes_nothing_and_closing_twice_is_harmless(self, store: Store) -> None:
-        before = store.progress()
+        before = reads(store).progress()
         store.check()
-        assert store.progress() == before
+        assert reads(store).progress() == before
         store.close()
         store.close()

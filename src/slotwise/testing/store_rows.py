@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ from slotwise.service.records import (
     ShownLink,
 )
 from slotwise.service.storage.commands import RecordEvent
+from slotwise.service.storage.contract import Store, StoreReader
 
 __all__ = [
     "CLICK_WINDOW_US",
@@ -31,6 +33,7 @@ __all__ = [
     "decision_row",
     "link_row",
     "pool_row",
+    "reads",
     "refund_row",
 ]
 
@@ -128,3 +131,20 @@ def refund_row(
         currency="EUR",
     )
     return RecordEvent(event=replace(event, **changes), received_us=received_us)
+
+
+def reads(store: Store) -> StoreReader:
+    """Return the reads of a store, each made at a moment of its own."""
+    return cast("StoreReader", _ReadsByThemselves(store))
+
+
+class _ReadsByThemselves:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def read(*arguments: Any) -> Any:
+            with self._store.reading() as reader:
+                return getattr(reader, name)(*arguments)
+
+        return read

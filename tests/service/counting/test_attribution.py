@@ -31,6 +31,7 @@ from slotwise.service.storage.commands import (
     SavePool,
 )
 from slotwise.service.storage.memory import MemoryStore
+from slotwise.testing.store_rows import reads
 from tests.service.rows import (
     CLICK_WINDOW_S,
     MAX_REVENUE,
@@ -331,7 +332,7 @@ def test_counting_rule(rule: Rule) -> None:
     store = opened_store()
     answers = store.commit([operation_of(*arrival) for arrival in rule.arrivals])
     assert [said(item) for item in answers if isinstance(item, Outcome)] == rule.answers
-    view = store.view("d1")
+    view = reads(store).view("d1")
     if view is None:
         return
     counted = attribute(view, END)
@@ -349,8 +350,8 @@ def test_every_row_of_the_table_counts_the_same_when_each_arrival_is_a_commit_of
         operations = [operation_of(*arrival) for arrival in rule.arrivals]
         answers = together.commit(operations)
         assert [apart.commit([operation])[0] for operation in operations] == answers
-        assert apart.view("d1") == together.view("d1")
-        assert apart.counters("home") == together.counters("home")
+        assert reads(apart).view("d1") == reads(together).view("d1")
+        assert reads(apart).counters("home") == reads(together).counters("home")
 
 
 def view_of(*events: tuple[Any, float], **changes: Any) -> View:

@@ -20,6 +20,7 @@ from slotwise.service.records import ConversionEvent, DecisionRecord, Event
 from slotwise.service.service import Service
 from slotwise.service.storage.commands import FOLD_START
 from slotwise.service.storage.verify import recount, verify
+from slotwise.testing.store_rows import reads
 from tests.service.conftest import OpenService
 from tests.service.rows import (
     CLICK_WINDOW_S,
@@ -97,7 +98,7 @@ def test_views_count_for_clicks_first_and_for_revenue_when_both_windows_closed(
     service.submit_events([click(first, page.decision_id), order], T0 + 5).result()
 
     def counted() -> LinkCounters:
-        return service._store.counters("home").links.get(("policy", first), LinkCounters())
+        return reads(service._store).counters("home").links.get(("policy", first), LinkCounters())
 
     service.learn(seconds(CLICK_WINDOW_S) - 1)
     assert counted() == LinkCounters()
@@ -118,7 +119,7 @@ def test_how_often_windows_are_folded_does_not_matter(open_service: OpenService)
     visit(often, random.Random(3), 120)
     for hours in range(30):
         often.learn(seconds(hours * 3_600))
-    reader = often._store
+    reader = reads(often._store)
     whole = Counters()
     for level in LEVELS:
         until_us = often.health().closed_until_us
@@ -162,17 +163,17 @@ def test_a_policy_fed_by_rounds_knows_the_same_after_restarts_and_replays(
 def test_a_change_of_policy_learns_from_the_whole_log(service: Service) -> None:
     visit(service, random.Random(3), 60)
     service.learn(FAR)
-    before = service._store.counters("home")
+    before = reads(service._store).counters("home")
     service.put_pool(pool(policy="exp3-m"), "t", FAR).result()
     service.learn(FAR + 1)
-    assert service._store.counters("home") == before
+    assert reads(service._store).counters("home") == before
     run = service._pools["home"].round_run()
     assert run is not None
     weights = np.frombuffer(run.knowledge()["log_weights"][1])
     assert weights.argmax() in (3, 4)
     service.put_pool(pool(), "t", FAR).result()
     service.learn(FAR + 2)
-    assert service._store.counters("home") == before
+    assert reads(service._store).counters("home") == before
 
 
 def test_rounds_come_by_time_of_closing_then_level_then_id_from_any_place(
@@ -255,7 +256,7 @@ def count_shuffled_duplicates(service: Service, n_events: int) -> None:
     assert outcomes.count("accepted") == len(events)
     assert outcomes.count("duplicate") == len(sent) - len(events)
     service.learn(FAR)
-    counters = service._store.counters("home").links.values()
+    counters = reads(service._store).counters("home").links.values()
     assert sum(item.clicks for item in counters) == len(events) // 2
     assert sum(item.click_views for item in counters) == 2 * len(pages)
     revenue = sum(item.revenue_micros for item in events if isinstance(item, ConversionEvent))

@@ -15,6 +15,7 @@ from slotwise.service.learning.policy_run import PolicyRun
 from slotwise.service.pool import problem_of
 from slotwise.service.reporting.pool_report import share_rate
 from slotwise.service.service import Service
+from slotwise.testing.store_rows import reads
 from tests.service.conftest import OpenService
 from tests.service.learning.test_learning import visit
 from tests.service.rows import (
@@ -148,7 +149,7 @@ def test_the_export_has_every_round_and_its_settled_outcomes(service: Service) -
     assert len(rows) == 51
     settled = [row for row in rows if row.revenue_settled]
     assert len(settled) == 50
-    counters = service._store.counters("home").links.values()
+    counters = reads(service._store).counters("home").links.values()
     assert sum(sum(row.clicks) for row in settled) == sum(item.clicks for item in counters)
     revenue = sum(item.revenue_micros for item in counters)
     assert sum(sum(row.revenue_micros) for row in settled) == revenue

@@ -13,6 +13,7 @@ from slotwise.service.storage.commands import AppendDecision, Operation, RecordE
 from slotwise.service.storage.contract import Store
 from slotwise.service.storage.memory import MemoryStore
 from slotwise.service.storage.sqlite.store import SqliteStore
+from slotwise.testing.store_rows import reads
 from tests.service.rows import CLICK_WINDOW_S, REVENUE_WINDOW_S, T0, decision, pool, seconds
 from tests.service.storage.test_stores import CREATED
 
@@ -85,7 +86,7 @@ def test_sql_sums_as_one_would_by_hand(tmp_path: Path, seed: int, since_s: int) 
     found = []
     for store in (sqlite, memory):
         fill(store, operations)
-        found.append(store.activity("home", seconds(since_s), HOUR_US, seconds(100_000)))
+        found.append(reads(store).activity("home", seconds(since_s), HOUR_US, seconds(100_000)))
     sqlite.close()
     assert found[0] == found[1]
     assert sum(span.clicks for span in found[0].spans) > 10
@@ -105,7 +106,7 @@ def test_of_many_pages_only_some_are_opened(
     store = SqliteStore(tmp_path / "store.db")
     pages = [decision(f"d{n}", issued_us=seconds(n)) for n in range(950)]
     fill(store, [AppendDecision(decision=made) for made in pages])
-    activity = store.activity("home", seconds(0), 10 * HOUR_US, T0)
+    activity = reads(store).activity("home", seconds(0), 10 * HOUR_US, T0)
     store.close()
     views = {span.link_id: span.views for span in activity.link_spans}
     assert views.keys() == {"l1", "l2"}
@@ -130,7 +131,7 @@ def test_a_page_and_its_feedback_stand_in_the_hour_of_the_page() -> None:
             RecordEvent(event=sale, received_us=seconds(50_000)),
         ],
     )
-    activity: Activity = store.activity("home", T0 - HOUR_US, HOUR_US, T0)
+    activity: Activity = reads(store).activity("home", T0 - HOUR_US, HOUR_US, T0)
     start_us = T0 // HOUR_US * HOUR_US
     expected = Span(
         start_us=start_us,

@@ -14,6 +14,7 @@ from slotwise.service.errors import StoreUnavailable
 from slotwise.service.service import Service
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.backup import back_up, restore
+from slotwise.testing.store_rows import reads
 from tests.service.rows import T0, click, seconds
 
 FAR = seconds(10 * 86_400)
@@ -40,8 +41,8 @@ def test_a_backup_of_a_running_service_is_one_whole_file(service: Service, tmp_p
     assert report.mismatches == ()
     assert sorted(path.name for path in tmp_path.iterdir() if "copy" in path.name) == ["copy.db"]
     copy = SqliteStore(tmp_path / "copy.db")
-    assert copy.counters("home") == service._store.counters("home")
-    assert copy.decision(decisions[0]) is not None
+    assert reads(copy).counters("home") == reads(service._store).counters("home")
+    assert reads(copy).decision(decisions[0]) is not None
     copy.close()
 
 
@@ -53,7 +54,7 @@ def test_a_restored_store_goes_on_where_the_backup_was(service: Service, tmp_pat
     restore(tmp_path / "copy.db", store_path(tmp_path), overwrite=True)
     again = Service(SqliteStore(store_path(tmp_path)))
     assert again.decision(decisions[0]).decision.decision_id == decisions[0]
-    assert again._store.decision(lost) is None
+    assert reads(again._store).decision(lost) is None
     assert again.decide("home", FAR + 2).policy_version == 2
     again.close()
     assert (tmp_path / "store.db.replaced").exists()

@@ -13,6 +13,7 @@ from slotwise.service.records import ChangeRecord, Outcome
 from slotwise.service.storage.commands import AppendDecision, Operation, RecordEvent, SavePool
 from slotwise.service.storage.group_commit import GroupCommitter
 from slotwise.service.storage.memory import MemoryStore
+from slotwise.testing.store_rows import reads
 from tests.service.rows import T0, click, decision, pool
 
 CREATED = ChangeRecord(changed_us=T0, changed_by="test", action="pool.create", subject="home")
@@ -100,7 +101,9 @@ def test_a_store_that_is_away_refuses_feedback_and_keeps_decisions_in_order(
     store.is_away = False
     assert committer.commit_waiting()
     assert committer.available
-    assert list(store._decisions) == ["d1", "d2", "d3"]
+    assert [
+        view.decision.decision_id for view in reads(store).views_after("home", 0, None, 0, 99).views
+    ] == ["d1", "d2", "d3"]
     assert committer.n_lost_decisions == 0
     again = committer.submit([clicked("d1")])
     committer.commit_waiting()
@@ -124,7 +127,9 @@ def test_when_too_much_waits_feedback_is_refused_and_the_oldest_decisions_go(
     assert committer.n_lost_decisions == 3
     store.is_away = False
     committer.commit_waiting()
-    assert list(store._decisions) == [f"d{k}" for k in range(3, 13)]
+    assert [
+        view.decision.decision_id for view in reads(store).views_after("home", 0, None, 0, 99).views
+    ] == [f"d{k}" for k in range(3, 13)]
 
 
 def test_a_write_that_breaks_a_rule_of_the_store_takes_no_other_with_it(
@@ -148,7 +153,7 @@ def test_a_caller_that_went_away_does_not_stop_its_write(
     abandoned = committer.submit([clicked("d1")])
     assert abandoned.cancel()
     assert committer.commit_waiting()
-    view = store.view("d1")
+    view = reads(store).view("d1")
     assert view is not None
     assert len(view.clicks) == 1
 

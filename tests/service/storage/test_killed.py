@@ -11,6 +11,7 @@ import pytest
 from slotwise.service.service import Service, ServiceOptions
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
+from slotwise.testing.store_rows import reads
 from tests.service.rows import link, pool
 
 ROOT = Path(__file__).parents[3]
@@ -62,14 +63,14 @@ def run_cycles(path: Path, n_cycles: int) -> None:
         store = SqliteStore(path)
         assert verify(store).mismatches == ()
         for decision_id, link_id, outcome, _ in acknowledged:
-            view = store.view(decision_id)
+            view = reads(store).view(decision_id)
             assert outcome == "accepted"
             assert view is not None
             assert [click.event.link_id for click in view.clicks] == [link_id]
         store.close()
     last = Service(SqliteStore(path))
     last.learn(now_us + 10**7)
-    counters = last._store.counters("home").links.values()
+    counters = reads(last._store).counters("home").links.values()
     assert sum(item.clicks for item in counters) >= len(acknowledged)
     assert verify(last._store).mismatches == ()
     last.close()

@@ -21,6 +21,7 @@ from slotwise.service.storage.migrations import migration_scripts, present_versi
 from slotwise.service.storage.schema import SCHEMA_VERSION, metadata
 from slotwise.service.storage.sqlite.store import SqliteStore
 from slotwise.testing.store_contract import StoreContract
+from slotwise.testing.store_rows import reads
 from tests.service.rows import decision, pool
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -65,8 +66,7 @@ def test_decisions_are_stored_in_order_however_many(path: Path, n_decisions: int
     store.commit([AppendDecision(decision=decision(name)) for name in names])
     stored = [
         view.decision.decision_id
-        for views in store.all_views("home", 0, None, 100)
-        for view in views
+        for view in reads(store).views_after("home", 0, None, 0, 1_000).views
     ]
     assert stored == names
 
@@ -90,7 +90,7 @@ def test_a_reader_sees_one_moment_while_others_commit(path: Path) -> None:
         assert reader.pools() == []
         store.commit([SavePool(pool=pool(), change=CREATED)])
         assert reader.pools() == []
-    assert store.pools() == [pool()]
+    assert reads(store).pools() == [pool()]
     store.close()
 
 
@@ -103,12 +103,12 @@ def test_a_locked_file_is_unavailable_and_comes_back_by_itself(path: Path) -> No
         store.commit([AppendDecision(decision=decision())])
     with pytest.raises(StoreUnavailable, match="locked"):
         store.check()
-    assert store.pools() == [pool()]
+    assert reads(store).pools() == [pool()]
     blocker.execute("ROLLBACK")
     blocker.close()
     store.check()
     store.commit([AppendDecision(decision=decision())])
-    assert store.decision("d1") is not None
+    assert reads(store).decision("d1") is not None
     store.close()
 
 
@@ -125,7 +125,7 @@ def test_a_closed_store_is_unavailable(path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="closed"):
         store.commit([])
     with pytest.raises(StoreUnavailable, match="closed"):
-        store.pools()
+        reads(store).pools()
 
 
 def test_the_code_asks_for_the_newest_migration() -> None:

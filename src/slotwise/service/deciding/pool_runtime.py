@@ -23,7 +23,7 @@ from slotwise.service.learning.replay import RoundPosition
 from slotwise.service.pool import policy_of, problem_of
 from slotwise.service.records import LinkRecord, PoolSettings
 from slotwise.service.storage.commands import Learned
-from slotwise.service.storage.contract import Store
+from slotwise.service.storage.contract import StoreReader
 
 __all__ = ["Draft", "PoolRuntime"]
 
@@ -80,12 +80,12 @@ class PoolRuntime:
         self._open_pages = OpenPages()
 
     @classmethod
-    def load(cls, store: Store, pool: PoolSettings) -> PoolRuntime:
+    def load(cls, reader: StoreReader, pool: PoolSettings) -> PoolRuntime:
         """Return a pool as it was left: the last version is drawn from at once."""
         runtime = cls(pool)
-        runtime.set_links(store.links(pool.pool_id))
-        runtime.counters = store.counters(pool.pool_id)
-        learned = store.learned(pool.pool_id)
+        runtime.set_links(reader.links(pool.pool_id))
+        runtime.counters = reader.counters(pool.pool_id)
+        learned = reader.learned(pool.pool_id)
         if learned is not None:
             published = decode_published(learned.published)
             runtime._version = learned.version

@@ -46,7 +46,10 @@ def _fold_level(
     n_folded = 0
     while True:
         until_us = progress.closed_until_us
-        views = store.closed_views(pool_id, level, position, until_us, FOLD_SIZE)
+        with store.reading() as reader:
+            views = reader.closed_views(pool_id, level, position, until_us, FOLD_SIZE)
+            # Read after `n_resets` was: at worst newer than it, and then the fold is refused.
+            reset_times = reader.reset_times(pool_id)
         if not views:
             return n_folded
         fold = ApplyFold(
@@ -55,8 +58,7 @@ def _fold_level(
             after=position,
             until=fold_position(views[-1], level),
             n_resets=progress.n_resets,
-            # Read after `n_resets` was: at worst newer than it, and then the fold is refused.
-            increment=count_settled(views, level, store.reset_times(pool_id)),
+            increment=count_settled(views, level, reset_times),
         )
         if not commit(fold):
             return n_folded

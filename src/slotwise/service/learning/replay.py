@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from slotwise.service.counting.views import CLICKS, LEVELS, Level, View
 from slotwise.service.storage.commands import FoldPosition
-from slotwise.service.storage.contract import StoreReader
+from slotwise.service.storage.contract import Store
 from slotwise.service.storage.verify import fold_position
 
 __all__ = ["RoundPosition", "settled_rounds"]
@@ -31,17 +31,17 @@ class RoundPosition(NamedTuple):
 
 
 def settled_rounds(
-    reader: StoreReader, pool_id: str, after: RoundPosition, until_us: int
+    store: Store, pool_id: str, after: RoundPosition, until_us: int
 ) -> Iterator[tuple[RoundPosition, View]]:
     """Go through the outcomes after a place that closed by `until_us`."""
     return heapq.merge(
-        *(_of_level(reader, pool_id, level, after, until_us) for level in LEVELS),
+        *(_of_level(store, pool_id, level, after, until_us) for level in LEVELS),
         key=lambda item: item[0],
     )
 
 
 def _of_level(
-    reader: StoreReader, pool_id: str, level: Level, after: RoundPosition, until_us: int
+    store: Store, pool_id: str, level: Level, after: RoundPosition, until_us: int
 ) -> Iterator[tuple[RoundPosition, View]]:
     if level == after.level:
         start_id = after.decision_id
@@ -49,7 +49,8 @@ def _of_level(
         start_id = _AFTER_EVERY_ID if level < after.level else ""
     position = FoldPosition(closes_us=after.closes_us, decision_id=start_id)
     while True:
-        views = reader.closed_views(pool_id, level, position, until_us, _PAGE)
+        with store.reading() as reader:
+            views = reader.closed_views(pool_id, level, position, until_us, _PAGE)
         for view in views:
             position = fold_position(view, level)
             yield RoundPosition(position.closes_us, level, position.decision_id), view

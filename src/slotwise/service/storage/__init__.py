@@ -21,7 +21,8 @@ def open_store(address: str) -> Store:
     `sqlite:///shop.sqlite` (or just a path) is a file, relative to the working directory;
     `sqlite:////var/lib/shop.sqlite` an absolute one; `memory:` lasts as long as the process.
 
-    >>> open_store("memory:").pools()
+    >>> with open_store("memory:").reading() as reader:
+    ...     reader.pools()
     []
     """
     if address == "memory:":

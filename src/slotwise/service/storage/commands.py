@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from slotwise.service.counting.views import Counters, Level
+from slotwise.service.counting.views import Counters, Level, View
 from slotwise.service.records import (
     ChangeRecord,
     DecisionRecord,
@@ -31,6 +31,7 @@ __all__ = [
     "SaveLearned",
     "SaveLinks",
     "SavePool",
+    "ViewBatch",
 ]
 
 
@@ -78,6 +79,14 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     """The published snapshot, as `slotwise.service.deciding.snapshot` writes it."""
     state: bytes = b""
     """The policy's state and its place in the round log; empty for policies fed by counts."""
+
+
+class ViewBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """Some views in the order they were stored; no views means that there are no more."""
+
+    views: list[View]
+    last: int
+    """The place of the last view: the next batch starts after it."""
 
 
 class SavePool(msgspec.Struct, frozen=True, kw_only=True):

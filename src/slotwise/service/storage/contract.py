@@ -1,16 +1,12 @@
-"""What every store is: group commits of operations, and reads of what was committed."""
+"""What every store is: commits of operations, and a reader of what was committed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from slotwise.service.counting.views import (
-    Counters,
-    Level,
-    View,
-)
+from slotwise.service.counting.views import Counters, Level, View
 from slotwise.service.records import (
     ChangeRecord,
     DecisionRecord,
@@ -25,13 +21,14 @@ from slotwise.service.storage.commands import (
     Operation,
     Progress,
     Refusal,
+    ViewBatch,
 )
 
 __all__ = ["Store", "StoreReader"]
 
 
 class StoreReader(Protocol):
-    """The reads of a store; each sees whole commits only."""
+    """The reads of a store at one moment: all of them see the same commits, each one whole."""
 
     def pools(self) -> list[PoolSettings]:
         """Return every pool, by id."""
@@ -87,10 +84,13 @@ class StoreReader(Protocol):
         """
         ...
 
-    def all_views(
-        self, pool_id: str, since_us: int, until_us: int | None, chunk: int
-    ) -> Iterator[list[View]]:
-        """Go through all views issued in [since, until), in the order they were stored."""
+    def views_after(
+        self, pool_id: str, since_us: int, until_us: int | None, after: int, limit: int
+    ) -> ViewBatch:
+        """Return the next views issued in [since, until), in the order they were stored.
+
+        `after` is 0 at first, then the `last` of the batch before.
+        """
         ...
 
     def n_quarantined(self) -> int:
@@ -102,7 +102,7 @@ class StoreReader(Protocol):
         ...
 
 
-class Store(StoreReader, Protocol):
+class Store(Protocol):
     """Where the service keeps what it must not lose.
 
     One thread writes (`commit`), any thread reads. A store has no clock: times come with the
@@ -121,22 +121,22 @@ class Store(StoreReader, Protocol):
     - a fold moves its position and its counters together, once
     - every counter equals what `slotwise.service.storage.verify` recomputes from the rows
     - reads see whole commits only
-    - when the store is away every call raises `StoreUnavailable`, and works again by itself
-      when it is back
+    - when the store is away every call raises `StoreUnavailable`; a call made after it is back
+      works
     """
 
     def commit(self, operations: Sequence[Operation]) -> list[object]:
         """Apply all operations in one transaction; None unless the operation answers."""
         ...
 
-    def close(self) -> None:
-        """Release files and connections; safe to call twice."""
-        ...
-
     def reading(self) -> AbstractContextManager[StoreReader]:
-        """Read at one moment: every read inside sees the same commits."""
+        """Return a reader of this moment. Leave it soon: it keeps old pages of the file alive."""
         ...
 
     def check(self) -> None:
         """Raise `StoreUnavailable` when the store cannot be written."""
+        ...
+
+    def close(self) -> None:
+        """Release files and connections; safe to call twice."""
         ...

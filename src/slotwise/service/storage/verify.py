@@ -84,7 +84,8 @@ def recount(reader: StoreReader, pool_id: str, progress: Progress) -> tuple[Coun
     """Return a pool's counters as its raw rows give them, and how many decisions there are."""
     reset_times = reader.reset_times(pool_id)
     counters, n_views = Counters(), 0
-    for views in reader.all_views(pool_id, 0, None, _CHUNK):
+    batch = reader.views_after(pool_id, 0, None, 0, _CHUNK)
+    while views := batch.views:
         n_views += len(views)
         counters = add_counters(counters, count_late(views, reset_times))
         for level in LEVELS:
@@ -95,6 +96,7 @@ def recount(reader: StoreReader, pool_id: str, progress: Progress) -> tuple[Coun
                 if view.decision.learned and fold_position(view, level) <= folded_to
             ]
             counters = add_counters(counters, count_settled(settled, level, reset_times))
+        batch = reader.views_after(pool_id, 0, None, batch.last, _CHUNK)
     return counters, n_views
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -33,6 +33,7 @@ from slotwise.service.storage.commands import (
     Learned,
     Progress,
     Refusal,
+    ViewBatch,
 )
 from slotwise.service.storage.sqlite import statements
 
@@ -177,31 +178,20 @@ class SqliteReader:
         )
         return self._views(rows.decision_from_row(row) for row in found)
 
-    def all_views(
-        self, pool_id: str, since_us: int, until_us: int | None, chunk: int
-    ) -> Iterator[list[View]]:
-        """Go through all views issued in [since, until), in the order they were stored."""
-        after_seq = 0
-        while True:
-            views, after_seq = self.views_after(pool_id, since_us, until_us, chunk, after_seq)
-            if not views:
-                return
-            yield views
-
     def views_after(
-        self, pool_id: str, since_us: int, until_us: int | None, chunk: int, after_seq: int
-    ) -> tuple[list[View], int]:
-        """Return the next views of `all_views` and where the ones after them start."""
+        self, pool_id: str, since_us: int, until_us: int | None, after: int, limit: int
+    ) -> ViewBatch:
+        """Return the next views issued in [since, until), in the order they were stored."""
         found = self._fetch(
             statements.ALL_DECISIONS,
-            after_seq=after_seq,
+            after_seq=after,
             pool_id=pool_id,
             since_us=since_us,
             until_us=_FOREVER if until_us is None else until_us,
-            n_rows=chunk,
+            n_rows=limit,
         )
         views = self._views(rows.decision_from_row(row) for row in found)
-        return views, found[-1][-1] if found else after_seq
+        return ViewBatch(views=views, last=found[-1][-1] if found else after)
 
     def n_quarantined(self) -> int:
         """Count the events that wait for their decision or conversion."""

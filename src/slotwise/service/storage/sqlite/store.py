@@ -12,27 +12,8 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
-from slotwise.service.counting.views import (
-    Counters,
-    Level,
-    View,
-)
 from slotwise.service.errors import StoreUnavailable
-from slotwise.service.records import (
-    ChangeRecord,
-    DecisionRecord,
-    KeyRecord,
-    LinkRecord,
-    PoolSettings,
-)
-from slotwise.service.storage.activity import Activity
-from slotwise.service.storage.commands import (
-    FoldPosition,
-    Learned,
-    Operation,
-    Progress,
-    Refusal,
-)
+from slotwise.service.storage.commands import Operation
 from slotwise.service.storage.contract import StoreReader
 from slotwise.service.storage.migrations import upgrade
 from slotwise.service.storage.sqlite.batch import SqliteBatch
@@ -117,12 +98,7 @@ class SqliteStore:
 
     @contextmanager
     def reading(self) -> Iterator[StoreReader]:
-        """Read at one moment: every read inside sees the same commits."""
-        with self._reader() as reader:
-            yield reader
-
-    @contextmanager
-    def _reader(self) -> Iterator[SqliteReader]:
+        """Return a reader of this moment."""
         with _as_unavailable():
             if self._closed:
                 raise StoreUnavailable(f"the store {self._path.name} is closed")
@@ -154,93 +130,6 @@ class SqliteStore:
             with suppress(sqlite3.Error):
                 self._writer.close()
             self._writer = None
-
-    def pools(self) -> list[PoolSettings]:
-        """Return every pool, by id."""
-        with self._reader() as reader:
-            return reader.pools()
-
-    def links(self, pool_id: str) -> list[LinkRecord]:
-        """Return the links of a pool, by place."""
-        with self._reader() as reader:
-            return reader.links(pool_id)
-
-    def reset_times(self, pool_id: str) -> dict[str, int]:
-        """Return `counted_from_us` of the links whose statistics were ever reset."""
-        with self._reader() as reader:
-            return reader.reset_times(pool_id)
-
-    def keys(self) -> list[KeyRecord]:
-        """Return every key, by id."""
-        with self._reader() as reader:
-            return reader.keys()
-
-    def changes(self, subject: str, limit: int) -> list[ChangeRecord]:
-        """Return changes of a subject (`home/`: of all below `home`, "": of all), newest first."""
-        with self._reader() as reader:
-            return reader.changes(subject, limit)
-
-    def progress(self) -> Progress:
-        """Return how far windows are closed and folded."""
-        with self._reader() as reader:
-            return reader.progress()
-
-    def counters(self, pool_id: str) -> Counters:
-        """Return the counters of a pool."""
-        with self._reader() as reader:
-            return reader.counters(pool_id)
-
-    def learned(self, pool_id: str) -> Learned | None:
-        """Return what the pool published last."""
-        with self._reader() as reader:
-            return reader.learned(pool_id)
-
-    def decision(self, decision_id: str) -> DecisionRecord | None:
-        """Return a decision by its id."""
-        with self._reader() as reader:
-            return reader.decision(decision_id)
-
-    def view(self, decision_id: str) -> View | None:
-        """Return a decision with what was received for it."""
-        with self._reader() as reader:
-            return reader.view(decision_id)
-
-    def refusals(self, decision_id: str) -> list[Refusal]:
-        """Return the events refused for a decision, in order of arrival."""
-        with self._reader() as reader:
-            return reader.refusals(decision_id)
-
-    def closed_views(
-        self, pool_id: str, level: Level, after: FoldPosition, until_us: int, limit: int
-    ) -> list[View]:
-        """Return views that learn and closed at this level by `until_us`, in folding order."""
-        with self._reader() as reader:
-            return reader.closed_views(pool_id, level, after, until_us, limit)
-
-    def all_views(
-        self, pool_id: str, since_us: int, until_us: int | None, chunk: int
-    ) -> Iterator[list[View]]:
-        """Go through all views issued in [since, until), in the order they were stored.
-
-        Each list is read by itself: a slow consumer does not hold back SQLite's clean-up.
-        """
-        after_seq = 0
-        while True:
-            with self._reader() as reader:
-                views, after_seq = reader.views_after(pool_id, since_us, until_us, chunk, after_seq)
-            if not views:
-                return
-            yield views
-
-    def n_quarantined(self) -> int:
-        """Count the events that wait for their decision or conversion."""
-        with self._reader() as reader:
-            return reader.n_quarantined()
-
-    def activity(self, pool_id: str, since_us: int, span_us: int, closed_until_us: int) -> Activity:
-        """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
-        with self._reader() as reader:
-            return reader.activity(pool_id, since_us, span_us, closed_until_us)
 
 
 @contextmanager

@@ -1,0 +1,194 @@
+"""The tables of the memory store as dictionaries, and its reads."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from slotwise.service.counting.views import (
+    CLICKS,
+    Counters,
+    Level,
+    StoredAdjustment,
+    StoredClick,
+    StoredConversion,
+    View,
+)
+from slotwise.service.records import (
+    ChangeRecord,
+    DecisionRecord,
+    KeyRecord,
+    LinkRecord,
+    PoolSettings,
+)
+from slotwise.service.storage.activity import Activity, activity_of
+from slotwise.service.storage.commands import (
+    FoldPosition,
+    Learned,
+    Progress,
+    Refusal,
+    ViewBatch,
+)
+from slotwise.service.storage.ledger import ClickKey
+
+__all__ = ["MemoryReader", "Tables"]
+
+
+class Tables:
+    """Every row of the store, by its identity."""
+
+    def __init__(self) -> None:
+        self.pools: dict[str, PoolSettings] = {}
+        self.links: dict[str, dict[str, LinkRecord]] = defaultdict(dict)
+        self.keys: dict[str, KeyRecord] = {}
+        self.changes: list[ChangeRecord] = []
+        self.decisions: dict[str, DecisionRecord] = {}
+        self.stored: list[str] = []
+        """The ids of the decisions in the order they were stored."""
+        self.clicks: dict[ClickKey, StoredClick] = {}
+        self.clicks_of: dict[str, list[ClickKey]] = defaultdict(list)
+        self.conversions: dict[str, StoredConversion] = {}
+        self.conversions_of: dict[str, list[str]] = defaultdict(list)
+        self.adjustments: dict[str, StoredAdjustment] = {}
+        self.adjustments_of: dict[str, list[str]] = defaultdict(list)
+        self.refusals: dict[tuple[str, str, str, str], Refusal] = {}
+        self.counters: dict[str, Counters] = {}
+        self.learned: dict[str, Learned] = {}
+        self.folded: dict[tuple[str, Level], FoldPosition] = {}
+        self.closed_until_us = 0
+        self.latest_us = 0
+        self.n_resets = 0
+
+
+class MemoryReader:
+    """Reads the tables; the store holds back commits meanwhile."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def pools(self) -> list[PoolSettings]:
+        """Return every pool, by id."""
+        return [self._tables.pools[pool_id] for pool_id in sorted(self._tables.pools)]
+
+    def links(self, pool_id: str) -> list[LinkRecord]:
+        """Return the links of a pool, by place."""
+        return sorted(self._tables.links[pool_id].values(), key=lambda link: link.place)
+
+    def reset_times(self, pool_id: str) -> dict[str, int]:
+        """Return `counted_from_us` of the links whose statistics were ever reset."""
+        links = self._tables.links[pool_id].values()
+        return {item.link_id: item.counted_from_us for item in links if item.counted_from_us}
+
+    def keys(self) -> list[KeyRecord]:
+        """Return every key, by id."""
+        return [self._tables.keys[key_id] for key_id in sorted(self._tables.keys)]
+
+    def changes(self, subject: str, limit: int) -> list[ChangeRecord]:
+        """Return changes of a subject (`home/`: of all below `home`, "": of all), newest first."""
+        found = [
+            item
+            for item in reversed(self._tables.changes)
+            if subject in ("", item.subject)
+            or (subject.endswith("/") and item.subject.startswith(subject))
+        ]
+        return found[:limit]
+
+    def progress(self) -> Progress:
+        """Return how far windows are closed and folded."""
+        return Progress(
+            closed_until_us=self._tables.closed_until_us,
+            latest_us=self._tables.latest_us,
+            n_resets=self._tables.n_resets,
+            folded=dict(self._tables.folded),
+        )
+
+    def counters(self, pool_id: str) -> Counters:
+        """Return the counters of a pool."""
+        return self._tables.counters.get(pool_id, Counters())
+
+    def learned(self, pool_id: str) -> Learned | None:
+        """Return what the pool published last."""
+        return self._tables.learned.get(pool_id)
+
+    def decision(self, decision_id: str) -> DecisionRecord | None:
+        """Return a decision by its id."""
+        return self._tables.decisions.get(decision_id)
+
+    def view(self, decision_id: str) -> View | None:
+        """Return a decision with what was received for it."""
+        decision = self._tables.decisions.get(decision_id)
+        return None if decision is None else self._view_of(decision)
+
+    def refusals(self, decision_id: str) -> list[Refusal]:
+        """Return the events refused for a decision, in order of arrival."""
+        return [item for item in self._tables.refusals.values() if item.decision_id == decision_id]
+
+    def closed_views(
+        self, pool_id: str, level: Level, after: FoldPosition, until_us: int, limit: int
+    ) -> list[View]:
+        """Return views that learn and closed at this level by `until_us`, in folding order."""
+        closed = []
+        for decision in self._tables.decisions.values():
+            if decision.pool_id == pool_id and decision.learned:
+                position = _position(decision, level)
+                if after < position and position.closes_us <= until_us:
+                    closed.append((position, decision))
+        closed.sort(key=lambda item: item[0])
+        return [self._view_of(decision) for _, decision in closed[:limit]]
+
+    def views_after(
+        self, pool_id: str, since_us: int, until_us: int | None, after: int, limit: int
+    ) -> ViewBatch:
+        """Return the next views issued in [since, until), in the order they were stored."""
+        views: list[View] = []
+        for place, decision_id in enumerate(self._tables.stored[after:], start=after + 1):
+            decision = self._tables.decisions[decision_id]
+            in_time = until_us is None or decision.issued_us < until_us
+            if decision.pool_id == pool_id and decision.issued_us >= since_us and in_time:
+                views.append(self._view_of(decision))
+                after = place
+                if len(views) == limit:
+                    break
+        return ViewBatch(views=views, last=after)
+
+    def n_quarantined(self) -> int:
+        """Count the events that wait for their decision or conversion."""
+        known = self._tables.decisions
+        conversions = self._tables.conversions
+        n_clicks = sum(decision_id not in known for decision_id, _, _ in self._tables.clicks)
+        n_conversions = sum(item.event.decision_id not in known for item in conversions.values())
+        n_adjustments = sum(
+            item.event.conversion_id not in conversions
+            or conversions[item.event.conversion_id].event.decision_id not in known
+            for item in self._tables.adjustments.values()
+        )
+        return n_clicks + n_conversions + n_adjustments
+
+    def activity(self, pool_id: str, since_us: int, span_us: int, closed_until_us: int) -> Activity:
+        """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
+        views = [
+            self._view_of(decision)
+            for decision in self._tables.decisions.values()
+            if decision.pool_id == pool_id
+        ]
+        n_refusals = Counter(item.decision_id for item in self._tables.refusals.values())
+        return activity_of(views, n_refusals, since_us, span_us, closed_until_us)
+
+    def _view_of(self, decision: DecisionRecord) -> View:
+        tables = self._tables
+        conversion_ids = tables.conversions_of.get(decision.decision_id, [])
+        click_keys = tables.clicks_of.get(decision.decision_id, [])
+        return View(
+            decision=decision,
+            clicks=tuple(tables.clicks[key] for key in click_keys),
+            conversions=tuple(tables.conversions[item] for item in conversion_ids),
+            adjustments=tuple(
+                tables.adjustments[adjustment_id]
+                for conversion_id in conversion_ids
+                for adjustment_id in tables.adjustments_of.get(conversion_id, [])
+            ),
+        )
+
+
+def _position(decision: DecisionRecord, level: Level) -> FoldPosition:
+    closes_us = decision.click_closes_us if level == CLICKS else decision.revenue_closes_us
+    return FoldPosition(closes_us=closes_us, decision_id=decision.decision_id)

@@ -1,0 +1,163 @@
+"""A store in dictionaries: for tests, and to read what a store does without SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import RLock
+
+from msgspec.structs import replace
+
+from slotwise.errors import InvalidInput
+from slotwise.service.counting.counters import add_counters
+from slotwise.service.counting.views import Counters, StoredAdjustment, View
+from slotwise.service.records import LinkRecord
+from slotwise.service.storage.commands import (
+    FOLD_START,
+    AppendDecision,
+    ApplyFold,
+    CloseWindows,
+    Operation,
+    RecordEvent,
+    SaveKey,
+    SaveLearned,
+    SaveLinks,
+    SavePool,
+)
+from slotwise.service.storage.contract import StoreReader
+from slotwise.service.storage.ledger import Ledger, NewRows, click_key
+from slotwise.service.storage.memory.reads import MemoryReader, Tables
+
+__all__ = ["MemoryStore"]
+
+
+class MemoryStore:
+    """Keeps every row in a dictionary under one lock; durable as long as the object lives."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._tables = Tables()
+
+    def commit(self, operations: Sequence[Operation]) -> list[object]:
+        """Apply all operations; once they are operations, nothing in them can fail halfway."""
+        for operation in operations:
+            if not isinstance(operation, Operation):
+                raise InvalidInput.of("operations", "operations of a store", operation)
+        with self._lock:
+            batch = _Batch(self._tables)
+            return [batch.apply(operation) for operation in operations]
+
+    @contextmanager
+    def reading(self) -> Iterator[StoreReader]:
+        """Hold back every commit while reading."""
+        with self._lock:
+            yield MemoryReader(self._tables)
+
+    def check(self) -> None:
+        """Do nothing: memory is always there."""
+
+    def close(self) -> None:
+        """Keep everything: there is nothing to release."""
+
+
+class _Batch:
+    """One commit. The ledger adds to the store's own dictionaries; the rest is indexed here."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._reader = MemoryReader(tables)
+        self._ledger = Ledger(tables.closed_until_us, tables.latest_us, self)
+        self._ledger.decisions = tables.decisions
+        self._ledger.clicks = tables.clicks
+        self._ledger.conversions = tables.conversions
+        self._ledger.adjustments = tables.adjustments
+
+    def apply(self, operation: Operation) -> object:
+        tables, ledger = self._tables, self._ledger
+        answer: object = None
+        match operation:
+            case AppendDecision():
+                ledger.append(operation)
+            case RecordEvent():
+                answer = ledger.record(operation)
+            case CloseWindows(until_us=until_us):
+                ledger.close_windows(until_us)
+            case SavePool(pool=pool, change=change):
+                tables.pools[pool.pool_id] = pool
+                tables.changes.append(change)
+            case SaveLinks():
+                answer = self._save_links(operation)
+            case SaveKey(key=key, change=change):
+                tables.keys[key.key_id] = key
+                tables.changes.append(change)
+            case ApplyFold():
+                answer = self._apply_fold(operation)
+            case SaveLearned(learned=learned):
+                tables.learned[learned.pool_id] = learned
+        self._index_new_rows()
+        return answer
+
+    def knows_decision(self, decision_id: str) -> bool:
+        return decision_id in self._tables.decisions
+
+    def view_with_new_rows(self, decision_id: str) -> View:
+        self._index_new_rows()
+        view = self._reader.view(decision_id)
+        assert view is not None, "it is indexed just now"
+        return view
+
+    def adjustments_with_new_rows(self, conversion_id: str) -> list[StoredAdjustment]:
+        self._index_new_rows()
+        adjustment_ids = self._tables.adjustments_of.get(conversion_id, [])
+        return [self._tables.adjustments[item] for item in adjustment_ids]
+
+    def reset_times(self, pool_id: str) -> Mapping[str, int]:
+        return self._reader.reset_times(pool_id)
+
+    def _save_links(self, operation: SaveLinks) -> list[LinkRecord]:
+        tables = self._tables
+        saved = []
+        for link in operation.links:
+            links = tables.links[link.pool_id]
+            known = links.get(link.link_id)
+            place = len(links) if known is None else known.place
+            links[link.link_id] = replace(link, place=place)
+            saved.append(links[link.link_id])
+            if link.link_id in operation.reset and link.pool_id in tables.counters:
+                counters = tables.counters[link.pool_id]
+                kept = {key: item for key, item in counters.links.items() if key[1] != link.link_id}
+                tables.counters[link.pool_id] = replace(counters, links=kept)
+        tables.changes.extend(operation.changes)
+        tables.n_resets += bool(operation.reset)
+        return saved
+
+    def _apply_fold(self, operation: ApplyFold) -> bool:
+        tables, key = self._tables, (operation.pool_id, operation.level)
+        position = tables.folded.get(key, FOLD_START)
+        if (position, tables.n_resets) != (operation.after, operation.n_resets):
+            return False
+        counters = tables.counters.get(operation.pool_id, Counters())
+        tables.counters[operation.pool_id] = add_counters(counters, operation.increment)
+        tables.folded[key] = operation.until
+        return True
+
+    def _index_new_rows(self) -> None:
+        tables, ledger = self._tables, self._ledger
+        new, ledger.new = ledger.new, NewRows()
+        tables.stored += [decision.decision_id for decision in new.decisions]
+        for click, _ in new.clicks:
+            tables.clicks_of[click.event.decision_id].append(click_key(click.event))
+        for conversion, _ in new.conversions:
+            event = conversion.event
+            tables.conversions_of[event.decision_id].append(event.conversion_id)
+        for adjustment, _ in new.adjustments:
+            refund = adjustment.event
+            tables.adjustments_of[refund.conversion_id].append(refund.adjustment_id)
+        for item in new.refusals:
+            key = (item.decision_id, item.kind, item.event_id, item.reason)
+            tables.refusals.setdefault(key, item)
+        for pool_id, late in new.late.items():
+            counters = tables.counters.get(pool_id, Counters())
+            tables.counters[pool_id] = add_counters(counters, late)
+        tables.closed_until_us = ledger.closed_until_us
+        tables.latest_us = ledger.latest_us
