@@ -3,7 +3,8 @@
 Two units, each with one suffix everywhere: money is an integer number of micro-units
 (`*_micros`, 12.50 EUR is 12_500_000), a time is an integer number of microseconds since the
 epoch (`*_us`), always by the server's clock. Every record is immutable and holds only values
-that JSON can carry, so a record can be stored, logged, exported and answered as it is.
+that JSON can carry, so a record can be stored, logged, exported and answered as it is. The
+fields of a stored record stand in the order of its table's columns.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ FloorStatus = Literal["met", "learning", "infeasible"]
 Scope = Literal["decide", "track", "read", "admin"]
 
 
-class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
+class PoolSettings(msgspec.Struct, frozen=True):
     """How one pool is run; changing it never rewrites what was decided before.
 
     A decision carries its own windows, currency and `max_revenue_micros`, so a view is always
@@ -69,7 +70,7 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Links that stand at a position of every page, unless the caller of decide says otherwise."""
 
 
-class LinkRecord(msgspec.Struct, frozen=True, kw_only=True):
+class LinkRecord(msgspec.Struct, frozen=True):
     """One link of a pool; `place` is its row in every array of the pool and never changes."""
 
     pool_id: str
@@ -104,7 +105,7 @@ class ShownLink(msgspec.Struct, frozen=True, gc=False, array_like=True):
     propensity: float
 
 
-class FloorReport(msgspec.Struct, frozen=True, kw_only=True):
+class FloorReport(msgspec.Struct, frozen=True):
     """How a page stands to the click floor.
 
     `met`: the expected clicks reach the floor and are known well enough to say so.
@@ -119,7 +120,7 @@ class FloorReport(msgspec.Struct, frozen=True, kw_only=True):
     status: FloorStatus
 
 
-class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True):
+class DecisionRecord(msgspec.Struct, frozen=True):
     """A page that was answered, with everything needed to count and to learn from it later."""
 
     decision_id: str
@@ -150,7 +151,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True):
     """False when it reached the store only after its click window had been folded."""
 
 
-class ClickEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="click"):
+class ClickEvent(msgspec.Struct, frozen=True, tag_field="type", tag="click"):
     """A link of a page was clicked; identified by the decision and the link."""
 
     kind: ClassVar[Literal["click"]] = "click"
@@ -165,9 +166,7 @@ class ClickEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     """What the sender's clock said: kept as an annotation, never used."""
 
 
-class ConversionEvent(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="conversion"
-):
+class ConversionEvent(msgspec.Struct, frozen=True, tag_field="type", tag="conversion"):
     """A click brought revenue; identified by `conversion_id` over all pools."""
 
     kind: ClassVar[Literal["conversion"]] = "conversion"
@@ -179,9 +178,7 @@ class ConversionEvent(
     client_time: str | None = None
 
 
-class AdjustmentEvent(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="adjustment"
-):
+class AdjustmentEvent(msgspec.Struct, frozen=True, tag_field="type", tag="adjustment"):
     """Revenue of a conversion was taken back (a refund); identified by `adjustment_id`."""
 
     kind: ClassVar[Literal["adjustment"]] = "adjustment"
@@ -209,7 +206,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The field of the event that breaks the rule, for a JSON pointer."""
 
 
-class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
+class KeyRecord(msgspec.Struct, frozen=True):
     """An API key as stored: never the key itself, only its hash."""
 
     key_id: str
@@ -222,7 +219,7 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
     """0 while the key works."""
 
 
-class ChangeRecord(msgspec.Struct, frozen=True, kw_only=True):
+class ChangeRecord(msgspec.Struct, frozen=True):
     """Who changed what, when: one row for every change that an admin call makes."""
 
     changed_us: int

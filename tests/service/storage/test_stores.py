@@ -132,7 +132,7 @@ def test_the_code_asks_for_the_newest_migration() -> None:
     assert migration_scripts().get_current_head() == SCHEMA_VERSION
 
 
-@pytest.mark.parametrize("version", ["empty", "v0001"])
+@pytest.mark.parametrize("version", ["empty", "v0001-1", "v0002-1"])
 def test_every_released_schema_is_migrated_to_the_tables_of_the_code(
     version: str, path: Path
 ) -> None:

@@ -36,28 +36,28 @@ LEVELS: tuple[Level, ...] = (CLICKS, REVENUE)
 Group = Literal["policy", "holdout"]
 
 
-class StoredClick(msgspec.Struct, frozen=True, kw_only=True):
+class StoredClick(msgspec.Struct, frozen=True):
     """A click with the time by which it is judged."""
 
     event: ClickEvent
     received_us: int
 
 
-class StoredConversion(msgspec.Struct, frozen=True, kw_only=True):
+class StoredConversion(msgspec.Struct, frozen=True):
     """A conversion with the time by which it is judged."""
 
     event: ConversionEvent
     received_us: int
 
 
-class StoredAdjustment(msgspec.Struct, frozen=True, kw_only=True):
+class StoredAdjustment(msgspec.Struct, frozen=True):
     """An adjustment with the time by which it is judged."""
 
     event: AdjustmentEvent
     received_us: int
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class View(msgspec.Struct, frozen=True):
     """A decision with everything received for it: all that attribution needs."""
 
     decision: DecisionRecord
@@ -66,7 +66,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     adjustments: tuple[StoredAdjustment, ...] = ()
 
 
-class LinkCounters(msgspec.Struct, frozen=True, kw_only=True):
+class LinkCounters(msgspec.Struct, frozen=True):
     """Sums over the views of one link in one group; integers, so exact and order-free."""
 
     click_views: int = 0
@@ -78,7 +78,7 @@ class LinkCounters(msgspec.Struct, frozen=True, kw_only=True):
     """Late conversions less late refunds."""
 
 
-class PageCounters(msgspec.Struct, frozen=True, kw_only=True):
+class PageCounters(msgspec.Struct, frozen=True):
     """Sums over the pages of one group, with the squares that an interval needs."""
 
     click_views: int = 0

@@ -16,6 +16,7 @@ from slotwise.service.learning.open_views import OpenPages
 from slotwise.service.learning.policy_run import (
     PolicyRun,
     RunState,
+    decode_state,
     needs_only_counts,
 )
 from slotwise.service.learning.publishing import publish, stand_in
@@ -226,17 +227,24 @@ class PoolRuntime:
         )
 
     def _restore_state(self) -> PolicyRun | None:
-        """Return the stored run, moved to the present links; None when it is another policy's."""
+        """Return the stored run, moved to the present links.
+
+        None when it is another policy's or was written by another version of the policy: the
+        run then learns from the first round again.
+        """
         if not self._stored_state:
             return None
-        stored = msgspec.msgpack.decode(self._stored_state, type=RunState)
-        if (stored.policy, stored.policy_settings) != (
+        stored = decode_state(self._stored_state)
+        if stored is None or (stored.policy, stored.policy_settings) != (
             self.pool.policy,
             self.pool.policy_settings,
         ):
             return None
         policy = policy_of(self.pool)
         problem = problem_of(len(stored.link_ids), self.pool.slots, self.pool.click_floor)
+        fresh = PolicyRun.started(policy, problem, stored.link_ids)
+        if not fresh.has_shape_of(stored.arrays):
+            return None
         run = PolicyRun.restored(policy, problem, stored.link_ids, stored.arrays)
         self.fed_to = RoundPosition(stored.closes_us, stored.level, stored.decision_id)
         if stored.link_ids == self.active:

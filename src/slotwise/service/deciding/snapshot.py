@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.service.counting.rates import LinkRates, floor_report, solve_page
 from slotwise.service.deciding.page_mix import PageMix, uniform_probabilities
 from slotwise.service.learning.policy_run import PolicyRun
@@ -19,6 +19,8 @@ from slotwise.service.pool import problem_of
 from slotwise.service.records import FloorReport, PoolSettings
 
 __all__ = ["NO_WISH", "Published", "Snapshot", "Wish", "decode_published"]
+
+PUBLISHED_FORMAT = 1
 
 _log = logging.getLogger(__name__)
 
@@ -51,8 +53,11 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     published_us: int
-    pool_changed_us: int
-    """When the settings that it was made for were put: others need another version."""
+    pool_changed_us: int = -1
+    """When the settings that it was made for were saved: others need another version.
+
+    The first stores did not say so: their versions are drawn from until the next is published.
+    """
     policy: str
     link_ids: tuple[str, ...]
     probabilities: bytes
@@ -62,6 +67,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     shadow_price: float | None
     floor: FloorReport
     fallback: str
+    format: int = PUBLISHED_FORMAT
 
 
 class Snapshot:
@@ -239,5 +245,15 @@ class Snapshot:
 
 
 def decode_published(stored: bytes) -> Published:
-    """Read a version as `msgspec.msgpack.encode` wrote it."""
+    """Read a version as `msgspec.msgpack.encode` wrote it, in this or an earlier format."""
+    published_format = msgspec.msgpack.decode(stored, type=_Numbered).format
+    if published_format > PUBLISHED_FORMAT:
+        raise UnsupportedState(
+            f"a published version has format {published_format}, this version of slotwise knows "
+            f"up to {PUBLISHED_FORMAT}; use the version that wrote it, or a newer one"
+        )
     return msgspec.msgpack.decode(stored, type=Published)
+
+
+class _Numbered(msgspec.Struct):
+    format: int = 1

@@ -17,7 +17,10 @@ from slotwise.service.counting.attribution import attribute
 from slotwise.service.counting.rates import LinkCounts, LinkRates
 from slotwise.service.counting.views import CLICKS, Level, View
 
-__all__ = ["PolicyRun", "RunState", "needs_only_counts"]
+__all__ = ["PolicyRun", "RunState", "decode_state", "needs_only_counts"]
+
+STATE_FORMAT = 1
+"""How the state of a policy is written; one in another format is learned again from the rounds."""
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
@@ -43,6 +46,16 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     decision_id: str
     """The last outcome taken in: its time of closing, level and decision."""
     arrays: dict[str, tuple[tuple[int, ...], bytes]]
+    format: int = STATE_FORMAT
+
+
+def decode_state(stored: bytes) -> RunState | None:
+    """Read the state of a policy; None when it is in a format of another version of slotwise."""
+    try:
+        state = msgspec.msgpack.decode(stored, type=RunState)
+    except msgspec.ValidationError:
+        return None
+    return state if state.format == STATE_FORMAT else None
 
 
 class PolicyRun:
@@ -149,6 +162,11 @@ class PolicyRun:
             name: (array.shape, np.ascontiguousarray(array, np.float64).tobytes())
             for name, array in arrays.items()
         }
+
+    def has_shape_of(self, arrays: Mapping[str, tuple[tuple[int, ...], bytes]]) -> bool:
+        """Say whether stored knowledge has the names and shapes of this run's own."""
+        own = {name: array.shape for name, array in self.policy.knowledge(self._state).items()}
+        return own == {name: tuple(shape) for name, (shape, _) in arrays.items()}
 
     @classmethod
     def restored(

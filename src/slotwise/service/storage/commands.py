@@ -45,14 +45,14 @@ class FoldPosition(msgspec.Struct, frozen=True, kw_only=True, order=True):
 FOLD_START = FoldPosition(closes_us=0, decision_id="")
 
 
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+class Refusal(msgspec.Struct, frozen=True):
     """An event for a known decision that was not stored, and why."""
 
     decision_id: str
     kind: Literal["click", "conversion", "adjustment"]
     event_id: str
-    link_id: str
     reason: str
+    link_id: str
     detail: str
     received_us: int
 
@@ -70,7 +70,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """By pool and level."""
 
 
-class Learned(msgspec.Struct, frozen=True, kw_only=True):
+class Learned(msgspec.Struct, frozen=True):
     """What a pool publishes and what its policy needs to go on after a restart."""
 
     pool_id: str

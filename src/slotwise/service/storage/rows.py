@@ -1,331 +1,191 @@
-"""Records to rows and back, in the column order of the schema."""
+"""Records to rows and back, derived from the record types and the columns of their tables.
+
+A column holds the field of its name. A record of an event shares its row with the event. Plain
+values stand as they are, everything else as JSON text. Only the page of a decision is packed
+differently: floor and links make one column, which is read only as a whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar, get_origin, get_type_hints
 
 import msgspec
+from msgspec.structs import astuple
+from sqlalchemy import Table
 
-from slotwise.service.counting.views import (
-    StoredAdjustment,
-    StoredClick,
-    StoredConversion,
-)
+from slotwise.errors import UnsupportedState
+from slotwise.service.counting.views import StoredAdjustment, StoredClick, StoredConversion
 from slotwise.service.records import (
-    AdjustmentEvent,
     ChangeRecord,
-    ClickEvent,
-    ConversionEvent,
     DecisionRecord,
     FloorReport,
     FloorStatus,
     KeyRecord,
     LinkRecord,
-    Pin,
     PoolSettings,
-    Scope,
     ShownLink,
 )
-from slotwise.service.storage.commands import (
-    Refusal,
-)
+from slotwise.service.storage import schema
+from slotwise.service.storage.commands import Learned, Refusal
 
 __all__ = [
-    "adjustment_from_row",
-    "adjustment_row",
-    "change_from_row",
-    "change_row",
-    "click_from_row",
-    "click_row",
-    "conversion_from_row",
-    "conversion_row",
-    "decision_from_row",
-    "decision_row",
-    "key_from_row",
-    "key_row",
-    "link_from_row",
-    "link_row",
-    "pool_from_row",
-    "pool_row",
-    "refusal_from_row",
-    "refusal_row",
+    "ADJUSTMENTS",
+    "CHANGES",
+    "CLICKS",
+    "CONVERSIONS",
+    "DECISIONS",
+    "KEYS",
+    "LEARNED",
+    "LINKS",
+    "PAGE_FORMAT",
+    "POOLS",
+    "REFUSALS",
+    "Row",
+    "row_columns",
 ]
 
 Row = Sequence[Any]
+Record = TypeVar("Record", bound=msgspec.Struct)
+
+PAGE_FORMAT = 2
+"""How `decisions.page` is written now; each row says in which format it is."""
+
+_encode_json = msgspec.json.Encoder().encode
+
+
+def row_columns(table: Table) -> list[str]:
+    """Return the columns that a row gives: all but a number that the engine counts up."""
+    return [column.name for column in table.columns if column.name != "seq"]
+
+
+def _json(value: object) -> str:
+    return _encode_json(value).decode()
+
+
+class Rows(Generic[Record]):
+    """The rows of one record type: its fields in their order, an event's before its record's."""
+
+    def __init__(self, record_type: type[Record], table: Table) -> None:
+        self._record_type = record_type
+        hints = get_type_hints(record_type)
+        self._event_type: type[msgspec.Struct] | None = hints.get("event")
+        names = list(record_type.__struct_fields__)
+        if self._event_type is not None:
+            hints |= get_type_hints(self._event_type)
+            names[:1] = self._event_type.__struct_fields__
+        self._n_event = len(names) - 1
+        decoders = [(place, _decoder(hints[name])) for place, name in enumerate(names)]
+        self._decoders = [(place, decode) for place, decode in decoders if decode is not None]
+        self._encoded = [place for place, decode in self._decoders if decode is not bool]
+        self._check_columns(names, row_columns(table))
+
+    def row(self, record: Record) -> Row:
+        """Return the columns of a record."""
+        if self._event_type is not None:
+            event, received_us = astuple(record)
+            return (*astuple(event), received_us)
+        if not self._encoded:
+            return astuple(record)
+        row = list(astuple(record))
+        for place in self._encoded:
+            row[place] = _json(row[place])
+        return row
+
+    def record(self, row: Row) -> Record:
+        """Return the record of a row; a row of an event may go on after it."""
+        if self._event_type is not None:
+            n_event = self._n_event
+            return self._record_type(self._event_type(*row[:n_event]), row[n_event])
+        if self._decoders:
+            row = list(row)
+            for place, decode in self._decoders:
+                row[place] = decode(row[place])
+        return self._record_type(*row)
+
+    def _check_columns(self, fields: Sequence[str], columns: Sequence[str]) -> None:
+        # Stored events also say whether they waited for their decision.
+        if [name for name in columns if name != "waited"] != list(fields):
+            raise TypeError(f"{self._record_type.__name__} has {fields}, its table {columns}")
+
+
+def _decoder(hint: Any) -> Callable[[Any], Any] | None:
+    if hint is bool:
+        return bool
+    return msgspec.json.Decoder(hint).decode if get_origin(hint) in (tuple, dict) else None
+
+
+class _ShownAsObject(msgspec.Struct):
+    """A shown link as some versions wrote it in format 1."""
+
+    link_id: str
+    position: int
+    propensity: float
 
 
 class _Page(msgspec.Struct, array_like=True):
-    """The part of a decision that is read only as a whole, as a short JSON array."""
-
     floor: tuple[float, float, float, FloorStatus]
     shown: tuple[ShownLink, ...]
 
 
-_page_decoder = msgspec.json.Decoder(_Page)
-_encoder = msgspec.json.Encoder()
+class _FirstPage(msgspec.Struct, array_like=True):
+    floor: tuple[float, float, float, FloorStatus]
+    shown: tuple[tuple[str, int, float] | _ShownAsObject, ...]
 
 
-def _json(value: object) -> str:
-    return _encoder.encode(value).decode()
+class _DecisionRows(Rows[DecisionRecord]):
+    """Floor and links of a page are one column; a last one has the format it is written in."""
+
+    _N_BEFORE = DecisionRecord.__struct_fields__.index("floor")
+    _decode_page = msgspec.json.Decoder(_Page).decode
+    _decode_first_page = msgspec.json.Decoder(_FirstPage).decode
+
+    def row(self, record: DecisionRecord) -> Row:
+        """Return the columns of a decision."""
+        fields = astuple(record)
+        n = self._N_BEFORE
+        page = _json((astuple(record.floor), record.shown))
+        return (*fields[:n], page, *fields[n + 2 :], PAGE_FORMAT)
+
+    def record(self, row: Row) -> DecisionRecord:
+        """Return the decision of a row; what follows the row's own columns is ignored."""
+        n = self._N_BEFORE
+        *rest, learned, page_format = row[n + 1 : n + 7]
+        rest[0] = bool(rest[0])
+        floor, shown = self._page(row[n], page_format)
+        fields: list[Any] = [*row[:n], FloorReport(*floor), shown, *rest, bool(learned)]
+        return DecisionRecord(*fields)
+
+    def _page(self, text: str, page_format: int) -> tuple[Row, tuple[ShownLink, ...]]:
+        if page_format == PAGE_FORMAT:
+            page = self._decode_page(text)
+            return page.floor, page.shown
+        if page_format != 1:
+            raise UnsupportedState(
+                f"a decision has row format {page_format}, this version of slotwise knows up to "
+                f"{PAGE_FORMAT}; use the version that wrote it, or a newer one"
+            )
+        first = self._decode_first_page(text)
+        shown = tuple(
+            ShownLink(*link)
+            if isinstance(link, tuple)
+            else ShownLink(link.link_id, link.position, link.propensity)
+            for link in first.shown
+        )
+        return first.floor, shown
+
+    def _check_columns(self, fields: Sequence[str], columns: Sequence[str]) -> None:
+        packed = [{"floor": "page"}.get(name, name) for name in fields if name != "shown"]
+        super()._check_columns([*packed, "format"], columns)
 
 
-def pool_row(pool: PoolSettings) -> Row:
-    """Return the columns of `pools`."""
-    return (
-        pool.pool_id,
-        pool.slots,
-        pool.click_floor,
-        pool.max_revenue_micros,
-        pool.currency,
-        pool.click_window_s,
-        pool.revenue_window_s,
-        pool.policy,
-        _json(pool.policy_settings),
-        pool.holdout,
-        _json(pool.fallback_order),
-        _json(pool.allowed_hosts),
-        pool.archived,
-        pool.created_us,
-        pool.changed_us,
-        _json(pool.pins),
-    )
-
-
-def pool_from_row(row: Row) -> PoolSettings:
-    """Return the pool of a row of `pools`."""
-    return PoolSettings(
-        pool_id=row[0],
-        slots=row[1],
-        click_floor=row[2],
-        max_revenue_micros=row[3],
-        currency=row[4],
-        click_window_s=row[5],
-        revenue_window_s=row[6],
-        policy=row[7],
-        policy_settings=msgspec.json.decode(row[8]),
-        holdout=row[9],
-        fallback_order=msgspec.json.decode(row[10], type=tuple[str, ...]),
-        allowed_hosts=msgspec.json.decode(row[11], type=tuple[str, ...]),
-        archived=bool(row[12]),
-        created_us=row[13],
-        changed_us=row[14],
-        pins=msgspec.json.decode(row[15], type=tuple[Pin, ...]),
-    )
-
-
-def link_row(link: LinkRecord) -> Row:
-    """Return the columns of `links`."""
-    return (
-        link.pool_id,
-        link.link_id,
-        link.url,
-        link.title,
-        link.retired,
-        link.place,
-        link.counted_from_us,
-        link.created_us,
-        link.changed_us,
-    )
-
-
-def link_from_row(row: Row) -> LinkRecord:
-    """Return the link of a row of `links`."""
-    return LinkRecord(
-        pool_id=row[0],
-        link_id=row[1],
-        url=row[2],
-        title=row[3],
-        retired=bool(row[4]),
-        place=row[5],
-        counted_from_us=row[6],
-        created_us=row[7],
-        changed_us=row[8],
-    )
-
-
-def key_row(key: KeyRecord) -> Row:
-    """Return the columns of `keys`."""
-    scopes = _json(key.scopes)
-    return (key.key_id, key.key_hash, scopes, key.label, key.created_us, key.revoked_us)
-
-
-def key_from_row(row: Row) -> KeyRecord:
-    """Return the key of a row of `keys`."""
-    return KeyRecord(
-        key_id=row[0],
-        key_hash=row[1],
-        scopes=msgspec.json.decode(row[2], type=tuple[Scope, ...]),
-        label=row[3],
-        created_us=row[4],
-        revoked_us=row[5],
-    )
-
-
-def change_row(change: ChangeRecord) -> Row:
-    """Return the columns of `changes` after `seq`."""
-    return (
-        change.changed_us,
-        change.changed_by,
-        change.action,
-        change.subject,
-        change.before,
-        change.after,
-    )
-
-
-def change_from_row(row: Row) -> ChangeRecord:
-    """Return the change of a row of `changes`, without its `seq`."""
-    return ChangeRecord(
-        changed_us=row[0],
-        changed_by=row[1],
-        action=row[2],
-        subject=row[3],
-        before=row[4],
-        after=row[5],
-    )
-
-
-def decision_row(decision: DecisionRecord) -> Row:
-    """Return the columns of `decisions` after `seq`."""
-    floor = decision.floor
-    page = _Page(
-        floor=(floor.clicks, floor.expected, floor.attainable, floor.status),
-        shown=decision.shown,
-    )
-    return (
-        decision.decision_id,
-        decision.pool_id,
-        decision.issued_us,
-        decision.click_closes_us,
-        decision.revenue_until_us,
-        decision.revenue_closes_us,
-        decision.currency,
-        decision.max_revenue_micros,
-        decision.policy,
-        decision.policy_version,
-        _json(page),
-        decision.holdout,
-        decision.fallback,
-        decision.asked,
-        decision.stored_us,
-        decision.learned,
-    )
-
-
-def decision_from_row(row: Row) -> DecisionRecord:
-    """Return the decision of a row of `decisions`, without its `seq`."""
-    page = _page_decoder.decode(row[10])
-    clicks, expected, attainable, status = page.floor
-    return DecisionRecord(
-        decision_id=row[0],
-        pool_id=row[1],
-        issued_us=row[2],
-        click_closes_us=row[3],
-        revenue_until_us=row[4],
-        revenue_closes_us=row[5],
-        currency=row[6],
-        max_revenue_micros=row[7],
-        policy=row[8],
-        policy_version=row[9],
-        floor=FloorReport(clicks=clicks, expected=expected, attainable=attainable, status=status),
-        shown=page.shown,
-        holdout=bool(row[11]),
-        fallback=row[12],
-        asked=row[13],
-        stored_us=row[14],
-        learned=bool(row[15]),
-    )
-
-
-def click_row(click: StoredClick, waited: bool) -> Row:
-    """Return the columns of `clicks`."""
-    event = click.event
-    key = (event.decision_id, event.link_id, event.invalid)
-    return (*key, click.received_us, event.client_time, waited)
-
-
-def click_from_row(row: Row) -> StoredClick:
-    """Return the click of a row of `clicks`."""
-    event = ClickEvent(decision_id=row[0], link_id=row[1], invalid=row[2], client_time=row[4])
-    return StoredClick(event=event, received_us=row[3])
-
-
-def conversion_row(conversion: StoredConversion, waited: bool) -> Row:
-    """Return the columns of `conversions`."""
-    event = conversion.event
-    return (
-        event.conversion_id,
-        event.decision_id,
-        event.link_id,
-        event.revenue_micros,
-        event.currency,
-        conversion.received_us,
-        event.client_time,
-        waited,
-    )
-
-
-def conversion_from_row(row: Row) -> StoredConversion:
-    """Return the conversion of a row of `conversions`."""
-    event = ConversionEvent(
-        conversion_id=row[0],
-        decision_id=row[1],
-        link_id=row[2],
-        revenue_micros=row[3],
-        currency=row[4],
-        client_time=row[6],
-    )
-    return StoredConversion(event=event, received_us=row[5])
-
-
-def adjustment_row(adjustment: StoredAdjustment, waited: bool) -> Row:
-    """Return the columns of `adjustments`."""
-    event = adjustment.event
-    return (
-        event.adjustment_id,
-        event.conversion_id,
-        event.refund_micros,
-        event.currency,
-        adjustment.received_us,
-        event.client_time,
-        waited,
-    )
-
-
-def adjustment_from_row(row: Row) -> StoredAdjustment:
-    """Return the adjustment of a row of `adjustments`."""
-    event = AdjustmentEvent(
-        adjustment_id=row[0],
-        conversion_id=row[1],
-        refund_micros=row[2],
-        currency=row[3],
-        client_time=row[5],
-    )
-    return StoredAdjustment(event=event, received_us=row[4])
-
-
-def refusal_row(refusal: Refusal) -> Row:
-    """Return the columns of `refusals`."""
-    return (
-        refusal.decision_id,
-        refusal.kind,
-        refusal.event_id,
-        refusal.reason,
-        refusal.link_id,
-        refusal.detail,
-        refusal.received_us,
-    )
-
-
-def refusal_from_row(row: Row) -> Refusal:
-    """Return the refusal of a row of `refusals`."""
-    return Refusal(
-        decision_id=row[0],
-        kind=row[1],
-        event_id=row[2],
-        reason=row[3],
-        link_id=row[4],
-        detail=row[5],
-        received_us=row[6],
-    )
+POOLS = Rows(PoolSettings, schema.pools)
+LINKS = Rows(LinkRecord, schema.links)
+KEYS = Rows(KeyRecord, schema.keys)
+CHANGES = Rows(ChangeRecord, schema.changes)
+DECISIONS = _DecisionRows(DecisionRecord, schema.decisions)
+CLICKS = Rows(StoredClick, schema.clicks)
+CONVERSIONS = Rows(StoredConversion, schema.conversions)
+ADJUSTMENTS = Rows(StoredAdjustment, schema.adjustments)
+REFUSALS = Rows(Refusal, schema.refusals)
+LEARNED = Rows(Learned, schema.learned)

@@ -2,7 +2,8 @@
 
 Raw rows (decisions, clicks, conversions, adjustments) are only ever inserted. Their primary
 keys are the identities of the counting rules, so a second copy cannot enter. Counters are
-sums over raw rows and change in the transaction that stores or folds the rows.
+sums over raw rows and change in the transaction that stores or folds the rows. The columns of
+a table stand in the order of its record's fields; `slotwise.service.storage.rows` relies on it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ __all__ = [
     "store_clock",
 ]
 
-SCHEMA_VERSION = "v0002"
+SCHEMA_VERSION = "v0003"
 """The migration that this code needs: the newest one in `slotwise.service.storage.migrations`."""
 
 metadata = MetaData(
@@ -133,6 +134,7 @@ decisions = Table(
     Column("asked", Text, nullable=False),
     Column("stored_us", BigInteger, nullable=False),
     Column("learned", Boolean, nullable=False),
+    Column("format", Integer, nullable=False, server_default="1"),
     Index("ix_decisions_id", "decision_id", unique=True),
     Index("ix_decisions_click_closes", "pool_id", "click_closes_us", "decision_id"),
     Index("ix_decisions_revenue_closes", "pool_id", "revenue_closes_us", "decision_id"),
@@ -144,8 +146,8 @@ clicks = Table(
     Column("decision_id", Id, primary_key=True),
     Column("link_id", Id, primary_key=True),
     Column("invalid", String(64), primary_key=True),
-    Column("received_us", BigInteger, nullable=False),
     Column("client_time", Text),
+    Column("received_us", BigInteger, nullable=False),
     Column("waited", Boolean, nullable=False),
 )
 
@@ -157,8 +159,8 @@ conversions = Table(
     Column("link_id", Id, nullable=False),
     Column("revenue_micros", BigInteger, nullable=False),
     Column("currency", String(3), nullable=False),
-    Column("received_us", BigInteger, nullable=False),
     Column("client_time", Text),
+    Column("received_us", BigInteger, nullable=False),
     Column("waited", Boolean, nullable=False),
     CheckConstraint("revenue_micros >= 0", name="not_negative"),
     Index("ix_conversions_decision", "decision_id"),
@@ -171,8 +173,8 @@ adjustments = Table(
     Column("conversion_id", Id, nullable=False),
     Column("refund_micros", BigInteger, nullable=False),
     Column("currency", String(3), nullable=False),
-    Column("received_us", BigInteger, nullable=False),
     Column("client_time", Text),
+    Column("received_us", BigInteger, nullable=False),
     Column("waited", Boolean, nullable=False),
     CheckConstraint("refund_micros >= 0", name="not_negative"),
     Index("ix_adjustments_conversion", "conversion_id"),

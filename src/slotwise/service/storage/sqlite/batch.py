@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, starmap
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -75,18 +75,17 @@ class SqliteBatch:
             case CloseWindows(until_us=until_us):
                 self._ledger.close_windows(until_us)
             case SavePool(pool=pool, change=change):
-                self._connection.execute(statements.UPSERT["pools"], rows.pool_row(pool))
-                self._connection.execute(statements.INSERT_CHANGE, rows.change_row(change))
+                self._connection.execute(statements.UPSERT["pools"], rows.POOLS.row(pool))
+                self._connection.execute(statements.INSERT_CHANGE, rows.CHANGES.row(change))
             case SaveLinks():
                 return self._save_links(operation)
             case SaveKey(key=key, change=change):
-                self._connection.execute(statements.UPSERT["keys"], rows.key_row(key))
-                self._connection.execute(statements.INSERT_CHANGE, rows.change_row(change))
+                self._connection.execute(statements.UPSERT["keys"], rows.KEYS.row(key))
+                self._connection.execute(statements.INSERT_CHANGE, rows.CHANGES.row(change))
             case ApplyFold():
                 return self._apply_fold(operation)
             case SaveLearned(learned=learned):
-                row = (learned.pool_id, learned.version, learned.published, learned.state)
-                self._connection.execute(statements.UPSERT["learned"], row)
+                self._connection.execute(statements.UPSERT["learned"], rows.LEARNED.row(learned))
             case _:
                 raise InvalidInput.of("operations", "operations of a store", operation)
         return None
@@ -133,11 +132,11 @@ class SqliteBatch:
 
     def _write_new_rows(self) -> None:
         new, self._ledger.new = self._ledger.new, NewRows()
-        self._write("decisions", map(rows.decision_row, new.decisions))
-        self._write("clicks", starmap(rows.click_row, new.clicks))
-        self._write("conversions", starmap(rows.conversion_row, new.conversions))
-        self._write("adjustments", starmap(rows.adjustment_row, new.adjustments))
-        self._write("refusals", map(rows.refusal_row, new.refusals))
+        self._write("decisions", map(rows.DECISIONS.row, new.decisions))
+        self._write("clicks", _event_rows(rows.CLICKS, new.clicks))
+        self._write("conversions", _event_rows(rows.CONVERSIONS, new.conversions))
+        self._write("adjustments", _event_rows(rows.ADJUSTMENTS, new.adjustments))
+        self._write("refusals", map(rows.REFUSALS.row, new.refusals))
         for pool_id, late in new.late.items():
             self._add_counters(pool_id, late)
 
@@ -182,14 +181,14 @@ class SqliteBatch:
             placed = replace(link, place=len(links) if before is None else before.place)
             links[link.link_id] = placed
             saved.append(placed)
-            self._connection.execute(statements.UPSERT["links"], rows.link_row(placed))
+            self._connection.execute(statements.UPSERT["links"], rows.LINKS.row(placed))
             if link.link_id in operation.reset:
                 self._connection.execute(
                     statements.RESET_LINK_COUNTERS, (link.pool_id, link.link_id)
                 )
         self._n_resets += bool(operation.reset)
         self._connection.executemany(
-            statements.INSERT_CHANGE, map(rows.change_row, operation.changes)
+            statements.INSERT_CHANGE, map(rows.CHANGES.row, operation.changes)
         )
         return saved
 
@@ -206,3 +205,9 @@ class SqliteBatch:
 
 def _sums(counters: LinkCounters | PageCounters) -> tuple[int, ...]:
     return tuple(getattr(counters, name) for name in counters.__struct_fields__)
+
+
+def _event_rows(
+    mapping: rows.Rows[rows.Record], new: Iterable[tuple[rows.Record, bool]]
+) -> Iterable[rows.Row]:
+    return [(*mapping.row(stored), waited) for stored, waited in new]

@@ -57,11 +57,11 @@ class SqliteReader:
 
     def pools(self) -> list[PoolSettings]:
         """Return every pool, by id."""
-        return [rows.pool_from_row(row) for row in self._fetch(statements.POOLS)]
+        return [rows.POOLS.record(row) for row in self._fetch(statements.POOLS)]
 
     def links(self, pool_id: str) -> list[LinkRecord]:
         """Return the links of a pool, by place."""
-        return [rows.link_from_row(row) for row in self._fetch(statements.LINKS, pool_id=pool_id)]
+        return [rows.LINKS.record(row) for row in self._fetch(statements.LINKS, pool_id=pool_id)]
 
     def n_links(self, pool_id: str) -> int:
         """Count the links of a pool."""
@@ -73,12 +73,12 @@ class SqliteReader:
 
     def keys(self) -> list[KeyRecord]:
         """Return every key, by id."""
-        return [rows.key_from_row(row) for row in self._fetch(statements.KEYS)]
+        return [rows.KEYS.record(row) for row in self._fetch(statements.KEYS)]
 
     def changes(self, subject: str, limit: int) -> list[ChangeRecord]:
         """Return changes of a subject (`home/`: of all below `home`, "": of all), newest first."""
         found = self._fetch(statements.CHANGES, subject=subject, n_rows=limit)
-        return [rows.change_from_row(row) for row in found]
+        return [rows.CHANGES.record(row) for row in found]
 
     def clock(self) -> tuple[int, int, int]:
         """Return `closed_until_us`, `latest_us` and `n_resets`."""
@@ -115,8 +115,8 @@ class SqliteReader:
 
     def learned(self, pool_id: str) -> Learned | None:
         """Return what the pool published last."""
-        for _, version, published, state in self._fetch(statements.LEARNED, pool_id=pool_id):
-            return Learned(pool_id=pool_id, version=version, published=published, state=state)
+        for row in self._fetch(statements.LEARNED, pool_id=pool_id):
+            return rows.LEARNED.record(row)
         return None
 
     def decision(self, decision_id: str) -> DecisionRecord | None:
@@ -126,32 +126,32 @@ class SqliteReader:
     def decisions(self, decision_ids: Iterable[str]) -> dict[str, DecisionRecord]:
         """Return those of the decisions that are there, by id."""
         found = self._listed(statements.DECISIONS_BY_ID, decision_ids)
-        return {row[0]: rows.decision_from_row(row) for row in found}
+        return {row[0]: rows.DECISIONS.record(row) for row in found}
 
     def clicks_of(self, decision_ids: Iterable[str]) -> list[StoredClick]:
         """Return the clicks of decisions, by time."""
         found = self._listed(statements.CLICKS_OF, decision_ids)
-        return [rows.click_from_row(row) for row in found]
+        return [rows.CLICKS.record(row) for row in found]
 
     def conversions_of(self, decision_ids: Iterable[str]) -> list[StoredConversion]:
         """Return the conversions of decisions, by time."""
         found = self._listed(statements.CONVERSIONS_OF, decision_ids)
-        return [rows.conversion_from_row(row) for row in found]
+        return [rows.CONVERSIONS.record(row) for row in found]
 
     def conversions(self, conversion_ids: Iterable[str]) -> dict[str, StoredConversion]:
         """Return those of the conversions that are there, by id."""
         found = self._listed(statements.CONVERSIONS_BY_ID, conversion_ids)
-        return {row[0]: rows.conversion_from_row(row) for row in found}
+        return {row[0]: rows.CONVERSIONS.record(row) for row in found}
 
     def adjustments_of(self, conversion_ids: Iterable[str]) -> list[StoredAdjustment]:
         """Return the adjustments of conversions, by time."""
         found = self._listed(statements.ADJUSTMENTS_OF, conversion_ids)
-        return [rows.adjustment_from_row(row) for row in found]
+        return [rows.ADJUSTMENTS.record(row) for row in found]
 
     def adjustments(self, adjustment_ids: Iterable[str]) -> dict[str, StoredAdjustment]:
         """Return those of the adjustments that are there, by id."""
         found = self._listed(statements.ADJUSTMENTS_BY_ID, adjustment_ids)
-        return {row[0]: rows.adjustment_from_row(row) for row in found}
+        return {row[0]: rows.ADJUSTMENTS.record(row) for row in found}
 
     def view(self, decision_id: str) -> View | None:
         """Return a decision with what was received for it."""
@@ -162,7 +162,7 @@ class SqliteReader:
     def refusals(self, decision_id: str) -> list[Refusal]:
         """Return the events refused for a decision, in order of arrival."""
         found = self._fetch(statements.REFUSALS, decision_id=decision_id)
-        return [rows.refusal_from_row(row) for row in found]
+        return [rows.REFUSALS.record(row) for row in found]
 
     def closed_views(
         self, pool_id: str, level: Level, after: FoldPosition, until_us: int, limit: int
@@ -176,7 +176,7 @@ class SqliteReader:
             until_us=until_us,
             n_rows=limit,
         )
-        return self._views(rows.decision_from_row(row) for row in found)
+        return self._views(rows.DECISIONS.record(row) for row in found)
 
     def views_after(
         self, pool_id: str, since_us: int, until_us: int | None, after: int, limit: int
@@ -190,7 +190,7 @@ class SqliteReader:
             until_us=_FOREVER if until_us is None else until_us,
             n_rows=limit,
         )
-        views = self._views(rows.decision_from_row(row) for row in found)
+        views = self._views(rows.DECISIONS.record(row) for row in found)
         return ViewBatch(views=views, last=found[-1][-1] if found else after)
 
     def n_quarantined(self) -> int:

@@ -14,11 +14,9 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.elements import ColumnElement
 
-from slotwise.service.counting.views import (
-    CLICKS,
-    REVENUE,
-)
+from slotwise.service.counting.views import CLICKS, REVENUE
 from slotwise.service.storage import schema
+from slotwise.service.storage.rows import row_columns
 
 __all__ = [
     "ADD_LINK_COUNTERS",
@@ -58,13 +56,8 @@ def _sql(statement: ClauseElement) -> str:
     return str(statement.compile(dialect=_dialect))
 
 
-def _columns(table: Table) -> list[str]:
-    """Return the columns that a row gives: all but a number that the engine counts up."""
-    return [column.name for column in table.columns if column.name != "seq"]
-
-
 def _qmarks(table: Table, n_rows: int = 1) -> str:
-    names = _columns(table)
+    names = row_columns(table)
     row = f"({', '.join('?' * len(names))})"
     return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES {', '.join([row] * n_rows)}"
 
@@ -77,7 +70,7 @@ def _insert(table: Table, n_rows: int = 1) -> str:
 def _upsert(table: Table) -> str:
     """Insert, or replace every column but the identity."""
     keys = [column.name for column in table.primary_key.columns]
-    rest = [name for name in _columns(table) if name not in keys]
+    rest = [name for name in row_columns(table) if name not in keys]
     updates = ", ".join(f"{name} = excluded.{name}" for name in rest)
     return f"{_qmarks(table)} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {updates}"
 
@@ -85,13 +78,13 @@ def _upsert(table: Table) -> str:
 def _add(table: Table) -> str:
     """Insert, or add every column but the identity."""
     keys = [column.name for column in table.primary_key.columns]
-    rest = [name for name in _columns(table) if name not in keys]
+    rest = [name for name in row_columns(table) if name not in keys]
     updates = ", ".join(f"{name} = {table.name}.{name} + excluded.{name}" for name in rest)
     return f"{_qmarks(table)} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {updates}"
 
 
 def _rows(table: Table) -> Select[Any]:
-    return select(*(table.c[name] for name in _columns(table)))
+    return select(*(table.c[name] for name in row_columns(table)))
 
 
 def _listed(column: ColumnElement[Any]) -> ColumnElement[bool]:
