@@ -17,6 +17,7 @@ BUILT_IN = {
     "UnsupportedState": ValueError,
     "MissingData": FileNotFoundError,
     "InvalidConfig": ValueError,
+    "InvalidLog": ValueError,
 }
 
 

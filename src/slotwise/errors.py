@@ -7,6 +7,7 @@
     ├── UnknownName          (LookupError)        a policy, data set or metric nobody registered
     ├── UnsupportedState     (ValueError)         a saved file that this version cannot read
     ├── MissingData          (FileNotFoundError)  a file or column a data set needs is not there
+    ├── InvalidLog           (ValueError)         a log of page views that breaks a rule
     └── InvalidConfig        (ValueError)         a settings file, named with its key
 
 Every message names the argument, the rule and the value, then says what to do.
@@ -18,6 +19,7 @@ __all__ = [
     "InvalidConfig",
     "InvalidFeedback",
     "InvalidInput",
+    "InvalidLog",
     "MissingData",
     "SlotwiseError",
     "UnknownDecision",
@@ -72,3 +74,7 @@ class MissingData(SlotwiseError, FileNotFoundError):
 
 class InvalidConfig(SlotwiseError, ValueError):
     """A settings file breaks a rule; the message starts with the file and the key."""
+
+
+class InvalidLog(SlotwiseError, ValueError):
+    """A log of page views breaks a rule; the message starts with the file and names the row."""

@@ -1,0 +1,25 @@
+"""Ask a log what another policy, floor or page would have earned."""
+
+from slotwise.evaluation.answers import Estimate, Evaluation
+from slotwise.evaluation.candidates import BestMix, Candidate, Mix, read_mix
+from slotwise.evaluation.estimators import ESTIMATORS
+from slotwise.evaluation.evaluate import Settings, evaluate, evaluate_all
+from slotwise.evaluation.fitted_links import FittedLinks, fit_links
+from slotwise.evaluation.frontier import LogFrontier, frontier_of_log
+
+__all__ = [
+    "ESTIMATORS",
+    "BestMix",
+    "Candidate",
+    "Estimate",
+    "Evaluation",
+    "FittedLinks",
+    "LogFrontier",
+    "Mix",
+    "Settings",
+    "evaluate",
+    "evaluate_all",
+    "fit_links",
+    "frontier_of_log",
+    "read_mix",
+]

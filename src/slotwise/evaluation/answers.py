@@ -1,0 +1,118 @@
+"""What an evaluation says: estimates with intervals, and how far the log can be trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from slotwise.evaluation.frames import polars_or_error
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["Estimate", "Evaluation"]
+
+MIN_SAMPLE = 30
+"""Fewer effective page views than this say nothing."""
+MAX_UNCOVERED = 0.2
+MAX_RELATIVE_WIDTH = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value a page view, and the interval that holds it."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a candidate would have brought a page view.
+
+    Both intervals hold together with probability `confidence`, at every length of the log at once.
+    `uncovered` is the share of the candidate's page that the log could not show; the estimates
+    count it as the models predict (a link never shown as nothing), the intervals as anything
+    possible. `n_fitted` pages only served to fit the candidate, `n_unsettled` were left out.
+    """
+
+    candidate: str
+    estimator: str
+    confidence: float
+    revenue: Estimate
+    clicks: Estimate
+    effective_sample_size: float
+    max_weight: float
+    uncovered: float
+    n_pages: int
+    n_fitted: int
+    n_unsettled: int
+    n_clipped: int
+    currency: str | None
+    click_floor: float | None = None
+    bootstrap: dict[str, tuple[float, float]] = field(default_factory=dict)
+    mix: dict[str, float] = field(default_factory=dict)
+    """The candidate's page on the last pages of the log, averaged over segments."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def floor_is_kept(self) -> bool | None:
+        """Whether the clicks keep the floor; None where the interval allows both."""
+        if self.click_floor is None:
+            return None
+        if self.clicks.low >= self.click_floor:
+            return True
+        return False if self.clicks.high < self.click_floor else None
+
+    @property
+    def cannot_tell(self) -> str:
+        """Why the log cannot tell, in a sentence; empty where it can."""
+        if self.effective_sample_size < MIN_SAMPLE:
+            size = f"{self.effective_sample_size:.2g}"
+            return f"The log cannot tell: it is worth {size} page views of this candidate."
+        if self.uncovered > MAX_UNCOVERED:
+            share = f"{self.uncovered:.0%}"
+            return f"The log cannot tell: it could not show {share} of this candidate's page."
+        for name, estimate in (("revenue", self.revenue), ("clicks", self.clicks)):
+            if estimate.high - estimate.low > MAX_RELATIVE_WIDTH * max(estimate.value, 1e-12):
+                ends = f"{estimate.low:.4g} to {estimate.high:.4g}"
+                return f"The log cannot tell: {name} may be anything from {ends}."
+        return ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, for JSON."""
+        return {
+            "candidate": self.candidate,
+            "revenue": _plain(self.revenue),
+            "clicks": _plain(self.clicks),
+            "effective_sample_size": self.effective_sample_size,
+            "max_weight": self.max_weight,
+            "uncovered": self.uncovered,
+            "estimator": self.estimator,
+            "confidence": self.confidence,
+            "n_pages": self.n_pages,
+            "n_fitted": self.n_fitted,
+            "n_unsettled": self.n_unsettled,
+            "n_clipped": self.n_clipped,
+            "currency": self.currency,
+            "click_floor": self.click_floor,
+            "floor_is_kept": self.floor_is_kept,
+            "cannot_tell": self.cannot_tell,
+            "bootstrap": {name: list(ends) for name, ends in self.bootstrap.items()},
+            "notes": list(self.notes),
+        }
+
+    def frame(self) -> polars.DataFrame:
+        """Return a table with a row for revenue and one for clicks."""
+        rows = {"revenue": self.revenue, "clicks": self.clicks}
+        return polars_or_error().DataFrame(
+            [
+                {"candidate": self.candidate, "level": level, **_plain(estimate)}
+                for level, estimate in rows.items()
+            ]
+        )
+
+
+def _plain(estimate: Estimate) -> dict[str, float]:
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}

@@ -1,0 +1,213 @@
+"""Candidates: with what probability each link would have been on the page."""
+
+from __future__ import annotations
+
+import csv
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.errors import InvalidInput, MissingData
+from slotwise.evaluation.segment_program import best_segment_mix
+from slotwise.evaluation.vocabulary import Vocabulary
+from slotwise.problem import is_finite_number
+from slotwise.selection import Solution
+
+__all__ = ["BestMix", "Candidate", "Known", "Mix", "read_mix"]
+
+Floats = NDArray[np.float64]
+SLOT = "slot"
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a candidate may look at: the log before the block that it is asked for."""
+
+    links: Vocabulary
+    segments: list[tuple[str, ...]]
+    n_slots: int
+    rates: Floats
+    views: Floats
+
+
+class Candidate(ABC):
+    """Something that would have chosen the links of the log's pages."""
+
+    features: tuple[str, ...] = ()
+    """The features of visitors that it looks at."""
+    by_slot = False
+    """Whether it says in which slot a link stands."""
+    fits_on = 0.0
+    """The share of the log, from its beginning, that it needs before it is evaluated."""
+
+    @abstractmethod
+    def probabilities(self, known: Known) -> Floats:
+        """Return an inclusion probability for each segment (or slot) and link."""
+
+    @abstractmethod
+    def extended(self, table: Floats, known: Known) -> Floats:
+        """Return `table` with room for links and segments that appeared since it was made."""
+
+
+class Mix(Candidate):
+    """Fixed inclusion probabilities, the same for everybody or given by segment or slot.
+
+    `probabilities` maps the values of `features` (an empty tuple without features, the slot
+    as a number with `by_slot`) to the probability of each link. Links that are left out have 0,
+    and a segment that is left out makes the log's pages of that segment an error.
+
+    >>> Mix.of({"sale": 1.0, "new": 0.6, "blog": 0.4}).n_slots
+    2
+    """
+
+    def __init__(
+        self,
+        probabilities: Mapping[tuple[str, ...], Mapping[str, float]],
+        features: Iterable[str] = (),
+        by_slot: bool = False,
+    ) -> None:
+        self.features = tuple(features)
+        self.by_slot = by_slot
+        self._mixes = {key: dict(mix) for key, mix in probabilities.items()}
+        totals = [self._checked_total(key, mix) for key, mix in self._mixes.items()]
+        if not totals:
+            raise InvalidInput.of("mix", "at least one link with its probability", {})
+        if by_slot and any(total != 1 for total in totals):
+            raise InvalidInput.of("mix", "probabilities that sum to 1 in every slot", totals)
+        if len(set(totals)) > 1:
+            raise InvalidInput.of("mix", "of as many slots in every segment", sorted(set(totals)))
+        self.n_slots = len(totals) if by_slot else totals[0]
+
+    @classmethod
+    def of(cls, probabilities: Mapping[str, float]) -> Mix:
+        """Return the mix that is the same for everybody."""
+        return cls({(): probabilities})
+
+    @staticmethod
+    def _checked_total(key: tuple[str, ...], mix: Mapping[str, float]) -> int:
+        for link, probability in mix.items():
+            if not (is_finite_number(probability) and 0 <= probability <= 1 + ROUNDING):
+                raise InvalidInput.of(f"probability of {link}", "from 0 to 1", probability)
+        total = sum(mix.values())
+        if abs(total - round(total)) > ROUNDING * max(1, len(mix)) or round(total) < 1:
+            where = f" of {', '.join(key)}" if key else ""
+            rule = "the number of slots, a whole number"
+            raise InvalidInput.of(f"sum of the probabilities{where}", rule, round(total, 6))
+        return round(total)
+
+    def probabilities(self, known: Known) -> Floats:
+        """Return the given probabilities, by the codes of the log."""
+        links = known.links
+        for mix in self._mixes.values():
+            for link in mix:
+                links.code(link)
+        keys = (
+            [(str(slot),) for slot in range(1, known.n_slots + 1)]
+            if self.by_slot
+            else known.segments
+        )
+        table = np.zeros((max(len(keys), 1), len(links)))
+        for row, key in enumerate(keys):
+            if key not in self._mixes:
+                if self.by_slot:
+                    continue
+                named = ", ".join(
+                    f"{name}={value}" for name, value in zip(self.features, key, strict=True)
+                )
+                raise InvalidInput.of("mix", "given for every segment of the log", named)
+            for link, probability in self._mixes[key].items():
+                table[row, links.code(link)] = probability
+        return table
+
+    def extended(self, table: Floats, known: Known) -> Floats:  # noqa: ARG002 (fixed by the base)
+        """Return the given probabilities for all links and segments of now."""
+        return self.probabilities(known)
+
+
+class BestMix(Candidate):
+    """The mix with the most revenue that keeps a click floor, by the estimates of the log.
+
+    A mix chosen by looking at a log seems better on that log than it is. So the mix of each part
+    of the log is fitted to the pages before that part, and the first quarter only serves to fit.
+    With `features` each segment of visitors gets a mix of its own, and the floor holds on average.
+    """
+
+    fits_on = 0.25
+
+    def __init__(
+        self, click_floor: float, n_slots: int | None = None, features: Iterable[str] = ()
+    ) -> None:
+        if not (is_finite_number(click_floor) and click_floor >= 0):
+            rule = "a finite number that is at least 0"
+            raise InvalidInput.of("click_floor", rule, click_floor)
+        self.click_floor = float(click_floor)
+        self.n_slots = n_slots
+        self.features = tuple(features)
+        self.solution: Solution | None = None
+        """The last mix that was fitted, with its floor's status."""
+
+    def probabilities(self, known: Known) -> Floats:
+        """Solve the floor program for the rates of the log so far."""
+        n_slots = self.n_slots or known.n_slots
+        by_segment, self.solution = best_segment_mix(
+            known.rates, known.views.sum(axis=1), n_slots, self.click_floor
+        )
+        return by_segment
+
+    def extended(self, table: Floats, known: Known) -> Floats:
+        """Show no new link yet, and a new segment the average page."""
+        average = (
+            np.zeros(len(known.links))
+            if self.solution is None
+            else np.pad(
+                self.solution.probabilities,
+                (0, len(known.links) - len(self.solution.probabilities)),
+            )
+        )
+        grown = np.pad(table, ((0, 0), (0, len(known.links) - table.shape[1])))
+        n_new = max(len(known.segments) - len(table), 0)
+        return np.concatenate([grown, np.tile(average, (n_new, 1))])
+
+
+def read_mix(path: str | Path) -> Mix:
+    """Read a mix from a CSV file with the columns link and probability.
+
+    A column `slot` says in which slot the link stands with this probability; any other column is a
+    feature of visitors, with a mix for each of its values.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise MissingData(f"`mix` must be a CSV file that exists, got {str(path)!r}")
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+        names = tuple(csv.reader([path.read_text(encoding="utf-8-sig").split("\n")[0]]))
+    columns = tuple(name.strip() for name in names[0]) if names else ()
+    for needed in ("link", "probability"):
+        if needed not in columns:
+            raise MissingData(f"{path.name}: a mix must have the columns link and probability")
+    features = tuple(
+        name.removeprefix("visitor.") for name in columns if name not in ("link", "probability")
+    )
+    by_slot = SLOT in features
+    if by_slot and len(features) > 1:
+        raise InvalidInput.of("mix", "by slot or by features, not by both", list(features))
+    mixes: dict[tuple[str, ...], dict[str, float]] = {}
+    for number, row in enumerate(rows, start=2):
+        cells = {name.strip(): (cell or "").strip() for name, cell in row.items() if name}
+        key = tuple(cells[name] for name in columns if name not in ("link", "probability"))
+        mix = mixes.setdefault(key, {})
+        if cells["link"] in mix:
+            raise InvalidInput(
+                f"{path.name}: a link must have one probability, got two in row {number}"
+            )
+        try:
+            mix[cells["link"]] = float(cells["probability"])
+        except ValueError:
+            rule = f"{path.name}: `probability` must be a number"
+            raise InvalidInput(f"{rule}, got {cells['probability']!r} in row {number}") from None
+    return Mix(mixes, () if by_slot else features, by_slot)

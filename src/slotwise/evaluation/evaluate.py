@@ -1,0 +1,236 @@
+"""Ask a log what candidates would have earned: one pass, however long the log is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.errors import InvalidInput
+from slotwise.evaluation.answers import Estimate, Evaluation
+from slotwise.evaluation.candidates import BestMix, Candidate, Known
+from slotwise.evaluation.confidence_sequence import mean_bounds
+from slotwise.evaluation.estimators import ESTIMATORS
+from slotwise.evaluation.log_files import Source
+from slotwise.evaluation.log_reader import LogReader, Pages
+from slotwise.evaluation.page_sums import CLICKS, REVENUE
+from slotwise.evaluation.tallies import Tallies
+from slotwise.evaluation.track import Track
+from slotwise.problem import is_finite_number
+
+__all__ = ["Settings", "evaluate", "evaluate_all"]
+
+FIRST_FIT, FIT_AGAIN = 100, 1.25
+"""Models and mixes are fitted after so many pages, and whenever the log has grown by a quarter."""
+N_BLOCKS = 2000
+SUSPICIOUS = 6.0
+"""Standard errors by which the sum of weights may miss its mean before it is reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to evaluate.
+
+    `estimator` makes the value; the intervals hold for the target, whichever is chosen. `clip` is
+    the largest weight of the clipped estimator. `max_revenue` is the most that one view of a link
+    can bring, for a log in money that does not say so itself. `click_floor` is what the clicks of a
+    mix are compared with; the best mix has a floor of its own.
+    """
+
+    estimator: str = "dr"
+    confidence: float = 0.95
+    clip: float = 100.0
+    max_revenue: float | None = None
+    click_floor: float | None = None
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.estimator not in ESTIMATORS:
+            raise InvalidInput.of("estimator", f"one of {', '.join(ESTIMATORS)}", self.estimator)
+        if not (is_finite_number(self.confidence) and 0 < self.confidence < 1):
+            raise InvalidInput.of("confidence", "between 0 and 1", self.confidence)
+        if not (is_finite_number(self.clip) and self.clip > 0):
+            raise InvalidInput.of("clip", "a positive finite number", self.clip)
+        floor = self.click_floor
+        if floor is not None and not (is_finite_number(floor) and floor >= 0):
+            raise InvalidInput.of("click_floor", "a finite number that is at least 0", floor)
+
+
+DEFAULT = Settings()
+
+
+def evaluate(log: Source, candidate: Candidate, settings: Settings = DEFAULT) -> Evaluation:
+    """Return what `candidate` would have earned on the pages of `log`."""
+    return evaluate_all(log, {"candidate": candidate}, settings)["candidate"]
+
+
+def evaluate_all(
+    log: Source, candidates: Mapping[str, Candidate], settings: Settings = DEFAULT
+) -> dict[str, Evaluation]:
+    """Evaluate several candidates in one pass; each answer holds by itself.
+
+    All of them must look at the same features, by segment or by slot.
+    """
+    chosen = list(candidates.values())
+    if not chosen:
+        raise InvalidInput.of("candidates", "at least one candidate", {})
+    kinds = {(candidate.features, candidate.by_slot) for candidate in chosen}
+    if len(kinds) > 1:
+        raise InvalidInput.of("candidates", "of the same features and slots", sorted(kinds))
+    reader = LogReader(log, chosen[0].features, settings.max_revenue)
+    if chosen[0].by_slot and not reader.has_slot_probabilities:
+        rule = "without slots, since the log has no column `slot_probability`"
+        raise InvalidInput.of("mix", rule, "a column `slot`")
+    passing = _Pass(reader, chosen, settings)
+    for pages in reader:
+        passing.take_in(pages)
+    return {
+        name: passing.answer(name, track, settings)
+        for name, track in zip(candidates, passing.tracks, strict=True)
+    }
+
+
+class _Pass:
+    """One pass over a log: splits it where models are fitted again or links leave the pool."""
+
+    def __init__(
+        self, reader: LogReader, candidates: Sequence[Candidate], settings: Settings
+    ) -> None:
+        self._reader = reader
+        self._by_slot = candidates[0].by_slot
+        self._candidates = candidates
+        self._clip = settings.clip
+        self.tracks: list[Track] = []
+        self._tallies = Tallies()
+        self._n_pages = 0
+        self._n_rows = 0
+        self._next_fit = FIRST_FIT
+        self._pool_changes = 0
+        self._is_seen: NDArray[np.bool_] = np.zeros(0, bool)
+        self._rates = np.zeros((2, 1, 0))
+
+    def take_in(self, pages: Pages) -> None:
+        """Let every candidate see the next pages."""
+        if not pages.n_pages:
+            return
+        if not self.tracks:
+            approximately = self._reader.n_rows // max(1, self._reader.n_slots)
+            size = max(1, approximately // N_BLOCKS)
+            self.tracks = [Track(one, self._clip, size) for one in self._candidates]
+        begin = 0
+        while begin < pages.n_pages:
+            refit = self._n_pages >= self._next_fit
+            if refit:
+                self._next_fit = int(self._next_fit * FIT_AGAIN)
+            end = min(pages.n_pages, begin + self._next_fit - self._n_pages)
+            changes = pages.pool_changes[begin:end]
+            has_changed = int(changes[0]) != self._pool_changes
+            self._pool_changes = int(changes[0])
+            same = np.flatnonzero(changes != changes[0])
+            end = begin + int(same[0]) if len(same) else end
+            self._add(pages.part(begin, end), refit, has_changed)
+            begin = end
+
+    def _add(self, pages: Pages, refit: bool, has_changed: bool) -> None:
+        reader, tallies = self._reader, self._tallies
+        n_rows = reader.n_slots if self._by_slot else max(1, len(reader.segments))
+        tallies.make_room(n_rows, len(reader.links))
+        if has_changed:
+            tallies.recent_views[:] = 0
+            self._is_seen = np.zeros(0, bool)
+        if refit:
+            self._rates = tallies.rates()
+            self._is_seen = tallies.recent_views > 0
+        known = Known(reader.links, reader.segments, reader.n_slots, self._rates, tallies.views)
+        for track in self.tracks:
+            if self._n_rows < track.candidate.fits_on * reader.n_rows:
+                track.skip(pages)
+                continue
+            track.prepare(known, self._is_seen, refit)
+            track.add(pages)
+        tallies.make_room(n_rows, len(reader.links))
+        tallies.add(pages, self._by_slot)
+        self._n_pages += pages.n_pages
+        self._n_rows += len(pages.links)
+
+    def answer(self, name: str, track: Track, settings: Settings) -> Evaluation:
+        """Return what the log says about one candidate."""
+        totals, reader = track.totals, self._reader
+        if not totals.n_pages:
+            rule = "a log long enough to fit the candidate and to evaluate it"
+            raise InvalidInput.of("log", rule, f"{reader.n_pages} pages")
+        alpha = 1.0 - settings.confidence
+        values = totals.estimate(settings.estimator)
+        most = totals.most / totals.n_pages
+        estimates = []
+        for level, unit in ((CLICKS, 1.0), (REVENUE, reader.max_revenue)):
+            # two levels, two ends
+            low, high = mean_bounds(track.bets[level], alpha / 4)
+            low, high = max(0.0, low), min(most, high)
+            value = min(max(float(values[level]), 0.0), most)  # what a page can bring
+            estimates.append(
+                Estimate(value * unit, min(low, value) * unit, max(high, value) * unit)
+            )
+        table = track.table
+        assert table is not None
+        ends = track.blocks.interval(alpha, np.random.default_rng(settings.seed))
+        candidate = track.candidate
+        uncovered, notes = self._uncovered(track, table)
+        return Evaluation(
+            candidate=name,
+            estimator=settings.estimator,
+            confidence=settings.confidence,
+            revenue=estimates[REVENUE],
+            clicks=estimates[CLICKS],
+            effective_sample_size=totals.effective_sample_size,
+            max_weight=totals.largest_weight,
+            uncovered=uncovered,
+            n_pages=totals.n_pages,
+            n_fitted=track.n_skipped,
+            n_unsettled=reader.n_unsettled,
+            n_clipped=reader.n_clipped,
+            currency=reader.currency,
+            click_floor=(
+                candidate.click_floor if isinstance(candidate, BestMix) else settings.click_floor
+            ),
+            bootstrap={
+                "clicks": (float(ends[CLICKS, 0]), float(ends[CLICKS, 1])),
+                "revenue": (
+                    float(ends[REVENUE, 0]) * reader.max_revenue,
+                    float(ends[REVENUE, 1]) * reader.max_revenue,
+                ),
+            },
+            mix=self._mix(table),
+            notes=notes,
+        )
+
+    def _mix(self, table: NDArray[np.float64]) -> dict[str, float]:
+        """Return the average page, by link."""
+        if self._by_slot:
+            page = table.sum(axis=0)
+        else:
+            views = self._tallies.views.sum(axis=1)[: len(table)]
+            page = views @ table[: len(views)] / max(views.sum(), 1.0)
+        links = self._reader.links.values
+        return {links[place]: float(page[place]) for place in np.flatnonzero(page > 0)}
+
+    def _uncovered(self, track: Track, table: NDArray[np.float64]) -> tuple[float, tuple[str, ...]]:
+        """Return the share of the page that the log could not show, and what to note."""
+        shown = np.zeros(table.shape[1], bool)
+        views = self._tallies.views.sum(axis=0)
+        shown[: len(views)] = views > 0
+        never = float((table * ~shown).sum() / max(table.sum(), 1e-300))
+        covered, error = track.totals.covered
+        missing = 1.0 - covered - never
+        is_missing = missing > max(3.0 * error, 1e-9)
+        if track.is_full_support:
+            if abs(missing) > max(SUSPICIOUS * error, 1e-6) and error > 0:
+                note = (
+                    f"The weights sum to {covered:.3g} of what they should: the probabilities of "
+                    "the log are not those that chose its pages, or links left its pool."
+                )
+                return never, (note,)
+            return never, ()
+        return min(1.0, max(0.0, never + (missing if is_missing else 0.0))), ()

@@ -1,0 +1,85 @@
+"""`slotwise evaluate`: each question once, and the mistakes that people make."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from slotwise.cli.main import main
+from tests.evaluation.logs import random_log, write
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("log")
+    return write(folder / "log.parquet", random_log(seed=3, n_pages=3000))
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
+    assert main(["evaluate", *map(str, words)]) == 0
+    return capsys.readouterr().out
+
+
+def test_another_floor(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, log, "--floor", "0.5")
+    assert "floor 0.5: kept" in text
+    assert "effective of" in text
+    assert "only served to fit the mix" in text
+    assert "second opinion, bootstrap" in text
+
+
+def test_the_json_of_an_answer(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = json.loads(said(capsys, log, "--floor", "0.5", "--json"))
+    for level in ("revenue", "clicks"):
+        assert answer[level]["low"] <= answer[level]["value"] <= answer[level]["high"]
+    assert {"effective_sample_size", "max_weight", "uncovered"} <= set(answer)
+
+
+def test_a_mix_of_your_own(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mix = tmp_path / "mine.csv"
+    mix.write_text("link,probability\nlink-0,1\nnobody,1\n")
+    text = said(capsys, log, "--mix", mix, "--floor", "0.1")
+    assert "50.0% of the page could not be shown by the log" in text
+    assert "The log cannot tell" in text
+
+
+def test_a_policy_on_a_fitted_simulator(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = (log, "--policy", "cucb", "--floor", "0.5", "--runs", "3")
+    assert "A simulation, not an estimate from the log." in " ".join(said(capsys, *words).split())
+    answer = json.loads(said(capsys, *words, "--json"))
+    assert answer["n_runs"] == 3
+    assert 0 < answer["revenue"]["value"] < answer["clicks"]["value"] < 2
+
+
+def test_the_frontier_and_its_picture(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = said(capsys, log, "--frontier", "--out", tmp_path, "--format", "svg")
+    assert "each floor's intervals hold by themselves" in text
+    assert (tmp_path / "frontier-log.svg").exists()
+    points = json.loads(said(capsys, log, "--frontier", "--json"))["points"]
+    assert len(points) == 11
+
+
+MISTAKES = [
+    ([], "one question: --floor, --mix, --policy or --frontier, got 'none'"),
+    (["--frontier", "--policy", "cucb"], "got 'several'"),
+    (["--frontier", "--floor", "1"], "`--floor` must be left out with --frontier"),
+    (["--policy", "cucb", "--by", "country"], "`--by` must be left out"),
+    (["--policy", "cubc"], "did you mean 'cucb'?"),
+    (["--policy", "cucb", "--runs", "1"], "`--runs` must be at least 2, got 1"),
+    (["--floor", "-1"], "`click_floor` must be a finite number that is at least 0, got -1.0"),
+    (["--floor", "1", "--by", "country"], "`features` must be features of the log (none)"),
+    (["--floor", "1", "--estimator", "x"], "`estimator` must be one of dr, ips, sn, clipped"),
+    (["--mix", "none.csv"], "`mix` must be a CSV file that exists"),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), MISTAKES)
+def test_a_mistake_is_one_sentence(
+    words: list[str], sentence: str, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", str(log), *words]) == 2
+    assert sentence in capsys.readouterr().err

@@ -1,0 +1,167 @@
+"""What an evaluation admits: links never shown, rare ones, wrong logs, pools that change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slotwise.errors import InvalidInput
+from slotwise.evaluation import BestMix, Mix, Settings, evaluate, evaluate_all
+from tests.evaluation.logs import as_file, random_log
+
+
+def one_slot_log(
+    links: list[str], chances: list[float], clicked: list[bool], **more: list[Any]
+) -> dict[str, list[Any]]:
+    n_pages = len(links)
+    return {
+        "page_id": list(range(n_pages)),
+        "time_us": list(range(n_pages)),
+        "slot": [1] * n_pages,
+        "link": links,
+        "probability": chances,
+        "clicked": clicked,
+        "revenue": [float(one) for one in clicked],
+        **more,
+    }
+
+
+def test_a_link_never_shown_widens_the_interval_by_all_it_may_bring() -> None:
+    log = random_log(n_pages=3000)
+    known = evaluate([as_file(log)], Mix.of({"link-0": 1.0, "link-1": 1.0}))
+    partly = evaluate([as_file(log)], Mix.of({"link-0": 1.0, "link-1": 0.7, "other": 0.3}))
+    assert known.uncovered == 0
+    assert partly.uncovered == pytest.approx(0.15)
+    assert partly.clicks.high > partly.clicks.value + 0.3
+    assert partly.clicks.low < partly.clicks.value
+
+
+def test_a_log_without_exploration_covers_only_what_it_showed() -> None:
+    """Probabilities of 1, as an old log of a policy that has settled; b is never tried."""
+    n_pages = 2000
+    clicked = (np.random.default_rng(1).random(n_pages) < 0.3).tolist()
+    log = one_slot_log(["a"] * n_pages, [1.0] * n_pages, clicked)
+    answer = evaluate([as_file(log)], Mix.of({"a": 0.5, "b": 0.5}))
+    assert answer.uncovered == pytest.approx(0.5)
+    assert answer.clicks.low <= 0.15
+    assert answer.clicks.high >= 0.65
+    assert "could not show 50% of this candidate's page" in answer.cannot_tell
+
+
+def test_pages_that_could_not_show_a_link_are_counted_as_uncovered() -> None:
+    """Link b had a chance of one half on the first half of the pages and none on the second."""
+    rng = np.random.default_rng(2)
+    n_pages = 4000
+    links = ["b" if rng.random() < 0.5 and t < 2000 else "a" for t in range(n_pages)]
+    chances = [0.5 if t < 2000 else 1.0 for t in range(n_pages)]
+    clicked = (rng.random(n_pages) < 0.3).tolist()
+    answer = evaluate([as_file(one_slot_log(links, chances, clicked))], Mix.of({"b": 1.0}))
+    # binomial with standard error 0.011
+    assert answer.uncovered == pytest.approx(0.5, abs=0.06)
+    assert answer.clicks.high >= 0.6
+
+
+def test_a_rare_link_is_admitted() -> None:
+    """Two views of probability 1e-6 carry all the weight: the log is worth two page views."""
+    rng = np.random.default_rng(3)
+    n_pages = 10_000
+    links = ["a"] * n_pages
+    chances = [0.9] * n_pages
+    links[100] = links[5000] = "b"
+    chances[100] = chances[5000] = 1e-6
+    clicked = (rng.random(n_pages) < 0.05).tolist()
+    answer = evaluate([as_file(one_slot_log(links, chances, clicked))], Mix.of({"b": 1.0}))
+    assert answer.effective_sample_size == pytest.approx(2.0)
+    assert answer.max_weight == pytest.approx(1e6)
+    assert answer.cannot_tell == "The log cannot tell: it is worth 2 page views of this candidate."
+    assert (answer.clicks.low, answer.clicks.high >= 1.0) == (0.0, True)
+
+
+def test_probabilities_that_did_not_choose_the_pages_are_noticed() -> None:
+    log = random_log(n_pages=3000)
+    log["min_probability"] = [0.2] * len(log["link"])
+    log["probability"] = [0.2] * len(log["link"])
+    answer = evaluate([as_file(log)], Mix.of({"link-0": 1.0, "link-1": 1.0}))
+    assert "are not those that chose its pages" in answer.notes[0]
+    assert (
+        evaluate([as_file(random_log(n_pages=3000))], Mix.of({"link-0": 1.0, "a": 1.0})).notes == ()
+    )
+
+
+def test_a_link_that_left_the_pool_may_have_brought_anything() -> None:
+    """Link b leaves after half of the log, which only `pool_changes` tells."""
+    rng = np.random.default_rng(4)
+    n_pages = 8000
+    half = n_pages // 2
+    links = rng.choice(["a", "b", "c"], n_pages)
+    links[half:] = rng.choice(["a", "c"], half)
+    chances = [1 / 3] * half + [1 / 2] * half
+    clicked = (rng.random(n_pages) < 0.5).tolist()
+    more: dict[str, list[Any]] = {
+        "min_probability": chances,
+        "pool_changes": [0] * half + [1] * half,
+    }
+    log = one_slot_log(links.tolist(), chances, clicked, **more)
+    answer = evaluate([as_file(log)], Mix.of({"b": 1.0}))
+    # on the second half anything between 0 and 1 is possible
+    assert answer.clicks.low <= 0.25
+    assert answer.clicks.high >= 0.75
+    kept = evaluate([as_file(log)], Mix.of({"a": 1.0}))
+    assert kept.clicks.high - kept.clicks.low < 0.2
+
+
+def test_the_smallest_probability_makes_the_interval_narrower() -> None:
+    log = random_log(n_pages=5000)
+    mix = Mix.of({"link-0": 1.0, "link-1": 1.0})
+    told = evaluate([as_file(log)], mix)
+    del log["min_probability"]
+    untold = evaluate([as_file(log)], mix)
+    assert told.revenue.high < untold.revenue.high
+    assert told.revenue.value == untold.revenue.value
+
+
+def test_the_floor_is_kept_missed_or_open() -> None:
+    log = [as_file(random_log(n_pages=5000))]
+    assert evaluate(log, BestMix(0.2)).floor_is_kept is True
+    log[0].seek(0)
+    assert evaluate(log, BestMix(1.99)).floor_is_kept is False
+    log[0].seek(0)
+    mix = Mix.of({"link-0": 1.0, "link-1": 1.0})
+    without = evaluate(log, mix)
+    assert (without.floor_is_kept, without.click_floor) == (None, None)
+    log[0].seek(0)
+    assert evaluate(log, mix, Settings(click_floor=without.clicks.value)).floor_is_kept is None
+    log[0].seek(0)
+    assert evaluate(log, mix, Settings(click_floor=without.clicks.low)).floor_is_kept is True
+
+
+def test_candidates_in_one_pass_equal_candidates_alone() -> None:
+    log = random_log()
+    mixes = {
+        "one": Mix.of({"link-0": 1.0, "link-1": 1.0}),
+        "two": Mix.of({"link-2": 1.0, "link-3": 1.0}),
+    }
+    together = evaluate_all([as_file(log)], mixes)
+    for name, mix in mixes.items():
+        alone = evaluate_all([as_file(log)], {name: mix})[name]
+        assert together[name] == alone
+    with pytest.raises(InvalidInput, match="at least one candidate"):
+        evaluate_all([as_file(log)], {})
+
+
+def test_answers_are_plain_values_and_frames() -> None:
+    answer = evaluate([as_file(random_log())], BestMix(0.5))
+    plain = answer.as_dict()
+    assert set(plain["revenue"]) == {"value", "low", "high"}
+    assert {"effective_sample_size", "max_weight", "uncovered", "clicks"} <= set(plain)
+    frame = answer.frame()
+    assert frame["level"].to_list() == ["revenue", "clicks"]
+    assert frame["low"].to_list() == [answer.revenue.low, answer.clicks.low]
+
+
+def test_a_log_too_short_to_fit_is_refused() -> None:
+    log = {name: column[:2] for name, column in random_log().items()}
+    with pytest.raises(InvalidInput, match="long enough to fit the candidate"):
+        evaluate([as_file(log)], BestMix(0.5))
