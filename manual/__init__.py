@@ -1,1 +1,1 @@
-"""Builds the manual: what mkdocs adds to the pages of docs/ from the sources of truth."""
+"""What mkdocs adds to the pages of docs/, generated from the sources."""

@@ -1,4 +1,4 @@
-"""The benchmarks in pictures, from the table that `python -m benchmarks` wrote into the page."""
+"""Figures of the benchmarks, from the table that `python -m benchmarks` wrote into the page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TICKS = (0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0)
 
 
 class MeasuredRow(NamedTuple):
-    """One row of the page's table, as it stands there."""
+    """One row of the table of the page, as text."""
 
     name: str
     measured: str
@@ -35,7 +35,7 @@ class MeasuredRow(NamedTuple):
 
     @property
     def better_than_target(self) -> float:
-        """How many times better than its target the row is; below 1 it misses it."""
+        """The factor by which the row is better than its target; below 1 the target is missed."""
         reached, target = _number(self.reached), _number(self.target)
         return reached / target if self.target.startswith("at least") else target / reached
 
@@ -60,7 +60,7 @@ def measured_rows(text: str) -> list[MeasuredRow]:
 
 
 def measured_with(text: str) -> str:
-    """Return the sentence of the page that says what the numbers were measured with."""
+    """Return the sentence of the page about the machine and versions of the measurement."""
     found = re.search(r"^Measured with .*$", text, re.MULTILINE)
     return found[0] if found else ""
 
@@ -71,7 +71,7 @@ def draw_targets(path: Path = PAGE) -> Figure:
     rows = [row for row in measured_rows(text) if row.verdict in ("met", "missed")]
     with house_style():
         figure, axes = _bars_figure(
-            "Targets: what is met, and by how much", measured_with(text), len(rows)
+            "Targets, and by how much they are met or missed", measured_with(text), len(rows)
         )
         for place, row in enumerate(rows):
             factor = row.better_than_target
@@ -96,7 +96,7 @@ def draw_targets(path: Path = PAGE) -> Figure:
         axes.set_xticks([tick for tick in TICKS if min(factors) / 2 <= tick <= 2 * max(factors)])
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
         axes.xaxis.set_minor_formatter(FuncFormatter(lambda _value, _: ""))
-        axes.set_xlabel("times better than the target; left of 1 it is missed", loc="right")
+        axes.set_xlabel("factor by which the target is met; below 1 it is missed", loc="right")
     return figure
 
 
@@ -115,7 +115,7 @@ def draw_alternatives(path: Path = PAGE) -> Figure:
             axes.text(_number(row.measured), place, said, va="center", fontsize=8.5, color=INK)
         _name_rows(axes, [row.name for row in rows])
         axes.set_xlim(0, 1.14 * max(_number(row.measured) for row in rows))
-        axes.set_xlabel("µs a page view, select and update", loc="right")
+        axes.set_xlabel("µs per page view, select and update", loc="right")
     return figure
 
 

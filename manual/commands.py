@@ -1,4 +1,4 @@
-"""Every command of the program with every option, read from the program itself."""
+"""Reference of all commands with their options, generated from the program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CommandPage", "commands", "commands_reference", "parse_command_line"
 
 
 class CommandPage(NamedTuple):
-    """A command as one types it, and typer's own description of it."""
+    """The words of a command, and its typer object."""
 
     words: tuple[str, ...]
     command: Any
@@ -28,7 +28,7 @@ class CommandPage(NamedTuple):
 
     @property
     def options(self) -> list[Any]:
-        """What the command takes, but for --help, which all of them take."""
+        """The arguments and options of the command, except --help."""
         return [parameter for parameter in self.command.params if not parameter.hidden]
 
 
@@ -38,7 +38,7 @@ def program() -> Any:
 
 
 def commands() -> list[CommandPage]:
-    """Return every command that does something, those of groups too, by name."""
+    """Return every command, including those of groups, sorted by name."""
     return sorted(_walk((), program()), key=lambda page: page.words)
 
 
@@ -67,14 +67,14 @@ def commands_reference() -> str:
         parts.append(_words_and_examples(page.command.help or ""))
         if page.options:
             rows = [_row(parameter) for parameter in page.options]
-            parts.append(table(["argument or option", "unless given", "meaning"], rows))
+            parts.append(table(["argument or option", "default", "meaning"], rows))
         else:
-            parts.append("It takes nothing but `--help`.")
+            parts.append("It has no arguments or options except `--help`.")
     return "\n\n".join(parts)
 
 
 def _words_and_examples(text: str) -> str:
-    """Return a help text as Markdown: its words, then its examples as a block of code."""
+    """Return a help text as Markdown, with its examples as a block of code."""
     words, _, examples = text.partition("Examples:")
     lines = [line.strip() for line in examples.splitlines() if line.strip()]
     shown = words.strip()
@@ -95,7 +95,7 @@ def _spelling(parameter: Any) -> str:
 
 def _default(parameter: Any) -> str:
     if parameter.required:
-        return "must be given"
+        return "required"
     if getattr(parameter, "is_flag", False) and not parameter.secondary_opts:
         return "off"
     if parameter.default is None:
@@ -117,11 +117,11 @@ def _meaning(parameter: Any) -> str:
 
 
 def parse_command_line(words: list[str]) -> None:
-    """Parse what follows `slotwise` as the program itself would, and run nothing.
+    """Parse the words after `slotwise` as the program does, without running anything.
 
-    Raises what typer raises on a command, an argument or an option that does not exist. Options
-    of the program itself are only looked up: parsing them would carry them out, and one of them
-    writes into the home directory.
+    Raises the error of typer for an unknown command, argument or option. Options of the program
+    itself are only looked up, because parsing them would execute them, and one of them writes into
+    the home directory.
     """
     command, name, context = program(), "slotwise", None
     if words and words[0].startswith("-"):
@@ -130,7 +130,7 @@ def parse_command_line(words: list[str]) -> None:
             raise UnknownName(f"slotwise has no options {', '.join(sorted(unknown))}")
         return
     while hasattr(command, "commands"):
-        # A group takes no words of its own; what follows names a command of it.
+        # A group has no arguments of its own; the next word names one of its commands.
         context = command.make_context(name, [], parent=context, resilient_parsing=True)
         if not words:
             raise UnknownName(f"{name} is a group; say which of its commands")

@@ -1,4 +1,4 @@
-"""Examples of docstrings as blocks of code: to Markdown a line of `>>>` is a nested quotation."""
+"""Put the examples of docstrings into blocks of code; Markdown reads `>>>` as a quotation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class FencedExamples(griffe.Extension):
     """Puts every example of every docstring into a block of code before it is read."""
 
     def on_instance(self, *, obj: griffe.Object, **_kwargs: Any) -> None:
-        """Rewrite the docstring of what was just read."""
+        """Rewrite the docstring of an object that was just read."""
         if obj.docstring is not None:
             obj.docstring.value = fence_examples(obj.docstring.value)
 

@@ -28,7 +28,7 @@ METADATA = re.compile(r"<metadata>.*?</metadata>\s*", re.DOTALL)
 
 
 class ManualFigure(NamedTuple):
-    """How a figure is drawn, and what it shows in words."""
+    """The function that draws a figure, and its description."""
 
     draw: Callable[[], Figure]
     words: str
@@ -37,7 +37,7 @@ class ManualFigure(NamedTuple):
 FIGURES: Mapping[str, ManualFigure] = {
     "leaderboard": ManualFigure(
         draw_leaderboard,
-        "The ratio of every policy to the best one of each case, one row a policy",
+        "The ratio of every policy to the best one of each case, one row per policy",
     ),
     "targets": ManualFigure(
         draw_targets, "Every benchmark with a target: how many times better or worse it is"
@@ -53,9 +53,9 @@ FIGURES: Mapping[str, ManualFigure] = {
 
 
 def draw_themed(name: str) -> dict[str, str]:
-    """Return the SVG of a figure for light and for dark pages, by its place in the site."""
+    """Return the SVG of a figure for light and for dark pages, by path in the site."""
     if name not in FIGURES:
-        raise UnknownName(f"no figure is called {name!r}; known are {', '.join(FIGURES)}")
+        raise UnknownName(f"no figure is called {name!r}; known: {', '.join(FIGURES)}")
     stream = io.StringIO()
     figure = FIGURES[name].draw()
     with house_style():

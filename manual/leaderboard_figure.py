@@ -17,7 +17,7 @@ from slotwise.simulation.leaderboard import Leaderboard, records
 __all__ = ["draw_leaderboard"]
 
 BOARD = Path(__file__).resolve().parent.parent / "docs" / "leaderboard.json"
-KEPT, MISSED, OUT_OF_REACH = "#0072b2", "#d55e00", "#999999"
+KEPT, MISSED, INFEASIBLE = "#0072b2", "#d55e00", "#999999"
 
 
 def draw_leaderboard(path: Path = BOARD) -> Figure:
@@ -35,7 +35,7 @@ def draw_leaderboard(path: Path = BOARD) -> Figure:
                 if standing is None:
                     continue
                 if case.floor_status == "infeasible":
-                    face, edge = BACKGROUND, OUT_OF_REACH
+                    face, edge = BACKGROUND, INFEASIBLE
                 elif standing.keeps_floor:
                     face, edge = KEPT, KEPT
                 else:
@@ -73,7 +73,7 @@ def _write_words(figure: Figure, origin: str) -> None:
     marks = [
         _mark(KEPT, KEPT, "keeps the floor"),
         _mark(BACKGROUND, MISSED, "misses it"),
-        _mark(BACKGROUND, OUT_OF_REACH, "floor out of reach"),
+        _mark(BACKGROUND, INFEASIBLE, "floor infeasible"),
     ]
     figure.legend(
         handles=marks,

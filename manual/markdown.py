@@ -1,4 +1,4 @@
-"""Markdown in small pieces: cells, tables and fenced code."""
+"""Pieces of Markdown: cells, tables and fenced code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["cell", "code", "fence", "table"]
 
 
 def cell(text: str) -> str:
-    r"""Return text that stands in one cell of a table.
+    r"""Return text escaped for one cell of a table.
 
     >>> cell("svg|png\nor both")
     'svg\\|png or both'
@@ -17,7 +17,7 @@ def cell(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Return text as code within a line; nothing for nothing.
+    """Return text as inline code; empty text stays empty.
 
     >>> code("n_slots"), code("")
     ('`n_slots`', '')

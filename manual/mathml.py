@@ -1,4 +1,4 @@
-"""Mathematics without a script: LaTeX becomes MathML while the site is built."""
+"""Convert LaTeX to MathML while the site is built, so that pages need no script."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTA
 
 
 def with_mathml(page: str) -> str:
-    """Return the HTML of a page with its formulas as MathML, which browsers draw by themselves."""
+    """Return the HTML of a page with its formulas as MathML."""
     page = BLOCK.sub(lambda match: _block(match[1]), page)
     return INLINE.sub(lambda match: _formula(match[1], "inline"), page)
 
 
 def _block(latex: str) -> str:
-    # Wide formulas scroll by themselves, so that a phone's page does not.
+    # A wide formula scrolls in its own box, so that the page does not scroll on a phone.
     return f'<div class="formula" tabindex="0">{_formula(latex.strip(), "block")}</div>'
 
 
 def _formula(latex: str, display: str) -> str:
-    """Return a formula as MathML, with the thin spaces that its converter leaves out."""
+    """Return a formula as MathML, with the thin spaces that the converter omits."""
     return NAMED_FUNCTION.sub(
         rf"{THIN_SPACE}\1{THIN_SPACE}", convert(html.unescape(latex), display=display)
     )

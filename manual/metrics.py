@@ -1,4 +1,4 @@
-"""Every metric of the service, read from where they are declared."""
+"""Reference of all metrics of the service, generated from their declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every policy of the registry with its settings and what it promises to do."""
+"""Reference of all registered policies with their settings and properties."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def policies_reference() -> str:
         parts.append(f"{first_line} In Python: [`{policy.__name__}`][{home}].")
         parts.append(_facts(policy))
         if setting_names(policy):
-            parts.append(table(["setting", "unless given"], _settings(policy)))
+            parts.append(table(["setting", "default"], _settings(policy)))
         else:
             parts.append("It has no settings.")
     return "\n\n".join(parts)
@@ -48,5 +48,5 @@ def _settings(policy: type[Policy]) -> list[list[str]]:
         if not field.init:
             continue
         required = field.default is dataclasses.MISSING
-        rows.append([code(field.name), "must be given" if required else code(repr(field.default))])
+        rows.append([code(field.name), "required" if required else code(repr(field.default))])
     return rows

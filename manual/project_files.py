@@ -1,4 +1,4 @@
-"""Files of the project that are pages of the manual as they are."""
+"""Files of the project that are also pages of the manual."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def project_file(name: str) -> str:
-    """Return a Markdown file of the project's root, its links into docs/ fit for the manual."""
+    """Return a Markdown file of the root folder, with its links into docs/ adapted."""
     text = (ROOT / name).read_text(encoding="utf-8")
     return re.sub(r"\]\(docs/", "](", text)

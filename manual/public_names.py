@@ -1,4 +1,4 @@
-"""Every public name: what the modules that programs import list in `__all__`."""
+"""All public names: those that public modules list in `__all__`."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ PUBLIC_MODULES = (
     "slotwise.simulation.leaderboard",
     "slotwise.testing",
 )
-"""The modules whose names programs may import; all others are slotwise's own business."""
+"""The modules whose names programs may import; all others are internal."""
 
 NOT_PUBLIC = {
-    "slotwise.cli": "typed in a shell: the commands have a page of their own",
-    "slotwise.extras": "which extra to install: its one sentence is that of an error",
-    "slotwise.service": "called over HTTP: the routes have a page of their own",
-    "slotwise.version": "its one name is `slotwise.__version__`",
+    "slotwise.cli": "used in a shell; the commands have their own page",
+    "slotwise.extras": "internal; it names the extra of a missing package in errors",
+    "slotwise.service": "used over HTTP; the routes have their own page",
+    "slotwise.version": "its only name is `slotwise.__version__`",
 }
-"""The other modules of the first two levels, and why their names are not listed."""
+"""The other modules of the first two levels, and why they are not public."""
 
 
 def public_names(module: str) -> list[str]:
-    """Return the names that a module lists as its own, in its order."""
+    """Return the public names of a module in its own order."""
     return list(importlib.import_module(module).__all__)
 
 
 def names_reference(module: str) -> str:
-    """Return a directive for each name, which mkdocstrings replaces by its documentation."""
+    """Return one directive per name; mkdocstrings replaces it with the documentation."""
     return "\n\n".join(f"::: {module}.{name}" for name in public_names(module))

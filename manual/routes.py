@@ -107,12 +107,12 @@ def _body(schema: Mapping[str, Any], document: Mapping[str, Any]) -> str:
             [
                 code(name),
                 _type(field, document),
-                "must be given" if name in required else _json(field.get("default")),
+                "required" if name in required else _json(field.get("default")),
                 meaning_of(field, document),
             ]
             for name, field in each.get("properties", {}).items()
         ]
-        parts.append(table(["field", "type", "unless given", "meaning"], rows))
+        parts.append(table(["field", "type", "default", "meaning"], rows))
     return "\n\n".join(parts)
 
 

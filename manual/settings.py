@@ -23,7 +23,7 @@ def settings_reference() -> str:
         ]
         for name, note in setting_notes().items()
     ]
-    return table(["setting", "variable", "unless given", "meaning"], rows)
+    return table(["setting", "variable", "default", "meaning"], rows)
 
 
 def limits_reference() -> str:

@@ -1,7 +1,7 @@
-"""What an experiment is judged by: functions of arrays, and nothing else.
+"""The measures of an experiment, as functions of arrays.
 
-Every measure is cumulative: `rounds` says how many rounds have passed, and the totals next to it
-hold what they brought so far. Totals may have more axes in front (runs, for one).
+Every measure is cumulative: `rounds` holds how many rounds have passed, and the totals beside it
+hold the sums up to that round. Totals may have further leading axes, for example one for runs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Interval(NamedTuple):
 def regret(rounds: ArrayLike, optimum: float, reward: ArrayLike) -> Floats:
     """Return the revenue missed against the best fixed mix: t · x*·g − Σ g shown.
 
-    Negative where chance, or a floor not kept, brought more than the best mix earns on average.
+    Negative if chance, or a missed floor, brought more than the best mix earns on average.
 
     >>> regret([10, 20], optimum=0.5, reward=[4.0, 9.5]).tolist()
     [1.0, 0.5]
@@ -54,10 +54,10 @@ def regret(rounds: ArrayLike, optimum: float, reward: ArrayLike) -> Floats:
 
 
 def violation_of_round(floor: float, clicks: ArrayLike) -> Floats:
-    """Return by how much each round misses the floor: (h − clicks)₊; the paper plots the sum.
+    """Return by how much each round misses the floor, (h − clicks)₊; the paper plots the sum.
 
-    Rounds above the floor do not make up for rounds below it, so even the best mix adds up
-    violation in proportion to the rounds.
+    Rounds above the floor do not compensate for rounds below it, so the violation of even the
+    best mix grows in proportion to the rounds.
 
     >>> violation_of_round(2.0, [0, 1, 2, 5]).tolist()
     [2.0, 1.0, 0.0, 0.0]
@@ -66,7 +66,7 @@ def violation_of_round(floor: float, clicks: ArrayLike) -> Floats:
 
 
 def shortfall(rounds: ArrayLike, floor: float, clicks: ArrayLike) -> Floats:
-    """Return the clicks missing in all so far: [h·t − Σ clicks]₊; the theorem bounds this.
+    """Return the clicks missing in total so far, [h·t − Σ clicks]₊; the theorem bounds this.
 
     >>> shortfall([10, 20], floor=2.0, clicks=[15, 44]).tolist()
     [5.0, 0.0]
@@ -78,7 +78,8 @@ def shortfall(rounds: ArrayLike, floor: float, clicks: ArrayLike) -> Floats:
 def ratio(reward: ArrayLike, violation: ArrayLike) -> Floats:
     """Return reward / violation: infinite without violation, not a number for 0 / 0.
 
-    No headline: keeping more clicks than the floor asks raises it above the best mix's.
+    Not a measure of quality: more clicks than the floor asks for raise it above the ratio of the
+    best mix.
 
     >>> ratio([3.0, 3.0], [2.0, 0.0]).tolist()
     [1.5, inf]
@@ -98,8 +99,8 @@ def theorem_bound(
 
         2L·sqrt(2T ln(16/δ)) + 4(2·sqrt(γKLT) + Kγ(1 + ln(LT/K))),   γ = 72 ln(8KT/δ)
 
-    Each is at most this with probability 1 − δ. With `gamma_scale` below 1 it is the same
-    formula, no longer a promise: the proof needs the paper's γ.
+    Each is at most this with probability 1 − δ. With `gamma_scale` below 1 the formula is the same,
+    but it is no longer a guarantee: the proof needs the paper's γ.
 
     >>> round(theorem_bound(271, 15, 50_000, 0.01) / 1e6, 1)
     20.8
@@ -114,7 +115,7 @@ def theorem_bound(
 
 
 def trivial_bound(n_slots: int, n_rounds: int) -> float:
-    """Return L·T, which no policy's regret or shortfall can exceed, whatever it does.
+    """Return L·T, which the regret and the shortfall of no policy can exceed.
 
     >>> trivial_bound(15, 50_000)
     750000.0
@@ -151,8 +152,8 @@ def mean_interval(samples: ArrayLike, level: float = 0.95) -> Interval:
 
         mean ± t(level, n − 1) · s / sqrt(n)
 
-    One sample has no spread, so its interval is the sample. Where a sample is infinite or not a
-    number there is no such interval; the ends are then the smallest and largest sample.
+    The interval of a single sample is the sample itself. If a sample is infinite or not a number,
+    the ends are the smallest and the largest sample.
 
     >>> mean, low, high = mean_interval([1.0, 2.0, 3.0])
     >>> f"{mean:.1f} ({low:.3f} to {high:.3f})"
@@ -174,13 +175,13 @@ def mean_interval(samples: ArrayLike, level: float = 0.95) -> Interval:
 
 
 def growth_exponent(rounds: ArrayLike, totals: ArrayLike, level: float = 0.95) -> Interval:
-    """Return the power of t by which a total grew over the last half of the rounds.
+    """Return the power of t with which a total grew over the second half of the rounds.
 
     The slope of log(mean total) against log(t) by least squares: 1 is linear growth, 1/2 the
-    square root. The interval is the jackknife's, leaving out one run at a time, because a single
-    run may be below zero, where no logarithm is. Not a number where the mean is.
+    square root. The interval is a jackknife that leaves out one run at a time, because the total of
+    a single run may be negative and have no logarithm. Not a number if the mean is not positive.
 
-    `totals` has one row a run.
+    `totals` has one row per run.
 
     >>> t = np.arange(1, 101)
     >>> runs = np.sqrt(t) * np.array([[2.9], [3.0], [3.1]])

@@ -30,8 +30,8 @@ def test_every_data_set_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     for name in DATASETS:
         assert line_with(printed, name)
-    assert line_with(printed, "coupon-like").startswith("coupon-like 271 15 4, binds Look-alike")
-    assert "10, does not bind Look-alike" in line_with(printed, "ads-like")
+    assert line_with(printed, "coupon-like").startswith("coupon-like 271 15 4, binding Look-alike")
+    assert "10, slack Look-alike" in line_with(printed, "ads-like")
     assert "Loader" in line_with(printed, "edx-course")
     assert '"Online Courses from Harvard and MIT"' in line_with(printed, "edx-course")
 
@@ -46,10 +46,10 @@ def test_one_is_shown_with_its_optimum(
     assert "look-alike of Ad-Clicks" in printed
     assert line_with(printed, "links") == "links 225"
     assert line_with(printed, "slots") == "slots 20"
-    assert line_with(printed, "floor, in clicks a page view").endswith("12 (binds)")
+    assert line_with(printed, "floor, in clicks per page view").endswith("12 (binding)")
     assert "3.7647 with 12.000 clicks" in line_with(printed, "best revenue at the floor")
     assert "3.8709 with 10.235 clicks" in line_with(printed, "best revenue without a floor")
-    assert line_with(printed, "most clicks that can be had").endswith("15.922")
+    assert line_with(printed, "largest possible clicks").endswith("15.922")
     assert line_with(printed, "shadow price of a click").endswith("0.0733")
     assert line_with(printed, "click rate").split()[2:][3] == "0.2312"
     assert "…" not in printed
@@ -61,7 +61,7 @@ def test_a_floor_out_of_reach_is_answered_with_the_best_that_can_be_had(
     page = ["-o", "n_slots=2", "-o", "click_floor=0.3", "--floor", "0.9"]
     assert main(["datasets", "table", "--data", str(links_csv), *page]) == 0
     printed = capsys.readouterr().out
-    assert line_with(printed, "floor, in clicks a page view").endswith("0.9 (out of reach)")
+    assert line_with(printed, "floor, in clicks per page view").endswith("0.9 (infeasible)")
     assert "with 0.700 clicks" in line_with(printed, "revenue of the most clicked page")
     assert line_with(printed, "shadow price of a click").endswith("none")
 

@@ -52,8 +52,8 @@ def test_the_picture_and_the_corners_are_written(
 def test_a_floor_out_of_reach_is_said(links_csv: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["frontier", str(links_csv), "--slots", "2", "--floor", "0.9"]) == 0
     printed = capsys.readouterr().out
-    assert "floor 0.9, out of reach" in printed
-    assert "0.9   out of reach" in printed
+    assert "floor 0.9, infeasible" in printed
+    assert "0.9     infeasible" in printed
 
 
 def test_a_data_set_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,7 +78,7 @@ def test_a_saved_selector(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     printed = capsys.readouterr().out
     assert "shop.npz: the price of the floor, as estimated now" in printed
     assert "low" in printed
-    assert "95 % for all floors at once" in printed
+    assert "95 % band for all floors at once" in printed
     assert (tmp_path / "frontier-shop.png").is_file()
 
 

@@ -69,7 +69,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
         patched.setattr(running, "play_run", play_some)
         assert main(command) == 130
     # Three policies play a first round each before their runs.
-    assert "stopped: 6 of 9 runs are kept; the same command goes on" in capsys.readouterr().err
+    assert "stopped: 6 of 9 runs are kept; the same command continues" in capsys.readouterr().err
     assert main(command) == 0
     assert not (tmp_path / "parts").exists()
 
@@ -87,7 +87,7 @@ def test_an_unknown_case_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["leaderboard", "--cases", "no-such", "--out", str(tmp_path)]) == 2
-    assert "no case is called 'no-such'; known are coupon-like" in capsys.readouterr().err
+    assert "no case is called 'no-such'; known: coupon-like" in capsys.readouterr().err
 
 
 def test_the_help_shows_an_example(

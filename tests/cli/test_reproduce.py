@@ -79,7 +79,7 @@ def test_ctrl_c_says_what_is_kept(
     command = ["reproduce", *TINY, "--threads", "1", "--out", str(tmp_path)]
     assert main(command) == 130
     # Ten were played; the sweep of the same links will use them again.
-    assert "stopped: 20 of 171 runs are kept; the same command goes" in capsys.readouterr().err
+    assert "stopped: 20 of 171 runs are kept; the same command continues" in capsys.readouterr().err
 
 
 def test_on_the_original_files_a_floor_out_of_reach_is_reported(
@@ -94,8 +94,8 @@ def test_on_the_original_files_a_floor_out_of_reach_is_reported(
     assert edx.config["optimum"]["attainable_clicks"] == pytest.approx(9.284, abs=5e-4)
     for name in ("report.md", "report.html"):
         report = (tmp_path / name).read_text()
-        assert "out of reach: at most 9.28" in report
-        assert "no page reaches the floor: regret is against the most clicked page" in report
+        assert "infeasible: at most 9.28" in report
+        assert "no page reaches the floor: regret is relative to the most clicked page" in report
 
 
 def test_the_help_shows_an_example(

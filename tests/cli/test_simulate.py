@@ -89,7 +89,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
     capsys.readouterr()
     assert main(["simulate", "mine.toml", "--threads", "1"]) == 130
     said = capsys.readouterr().err
-    assert "stopped: 4 of 6 runs are kept; the same command goes on from there" in said
+    assert "stopped: 4 of 6 runs are kept; the same command continues from there" in said
     monkeypatch.setattr(running, "play_run", play_run)
     assert main(["simulate", "mine.toml"]) == 0
     resumed, whole = Results.load("mine.parquet"), Results.load("whole.parquet")
@@ -102,7 +102,10 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
     ("arguments", "message"),
     [
         (["gone.toml"], "slotwise: no experiment file at gone.toml"),
-        (["figure-9"], "slotwise: no experiment file figure-9, and no shipped one; did you mean"),
+        (
+            ["figure-9"],
+            "slotwise: no experiment file or shipped experiment is called figure-9; did you mean",
+        ),
         (["mine.toml", "--runs", "0"], "mine.toml: `n_runs`: Input should be greater than"),
         (["mine.toml", "--threads", "0"], "`n_threads` must be at least 1, got 0"),
     ],

@@ -86,10 +86,12 @@ def test_original_data_are_not_called_a_look_alike() -> None:
 
 def test_a_floor_out_of_reach_is_said() -> None:
     results = make_results(n_runs=2, changes={"optimum": INFEASIBLE})
-    assert "out of reach: at most 3.2; compared with that page" in words(draw_experiment(results))
+    assert "infeasible: at most 3.2; compared with the most clicked page" in words(
+        draw_experiment(results)
+    )
 
 
-def test_regret_leaves_out_those_that_chase_another_optimum_and_says_so() -> None:
+def test_regret_leaves_out_those_that_seek_another_optimum_and_says_so() -> None:
     axes = panel(draw_experiment(make_results(n_runs=2)), "regret")
     assert labels_at_ends(axes) == {"Con-UCB", "Con-UCB γ/72", "LExp", "oracle x*"}
     assert "without CUCB and Exp3.M, as in the paper" in [text.get_text() for text in axes.texts]
@@ -159,7 +161,7 @@ def test_a_panel_says_whose_ratio_is_infinite() -> None:
 def test_regret_is_against_the_most_clicked_page_when_the_floor_is_out_of_reach() -> None:
     results = make_results(n_runs=2, changes={"optimum": INFEASIBLE})
     said = words(draw_experiment(results))
-    assert "revenue missed against the most clicked page" in said
+    assert "revenue missed relative to the most clicked page" in said
     assert "that keeps the floor" not in said
 
 
@@ -208,7 +210,7 @@ def test_a_sweep_runs_from_the_printed_gamma_on_the_left_to_the_smallest() -> No
         assert left > 1 > 1 / 1440 > right
         ticks = [tick.get_text() for tick in axes.get_xticklabels()]
         assert {"1", "1/72", "1/1440"} <= set(ticks)
-    assert re.search("Con-UCB as its γ shrinks", words(figure))
+    assert re.search("Con-UCB with smaller γ", words(figure))
 
 
 def test_a_sweep_shows_the_finals_and_the_others_as_level_lines() -> None:
@@ -224,5 +226,5 @@ def test_a_sweep_shows_the_finals_and_the_others_as_level_lines() -> None:
 
 
 def test_a_sweep_needs_two_scales() -> None:
-    with pytest.raises(InvalidInput, match="Con-UCB at two `gamma_scale` or more"):
+    with pytest.raises(InvalidInput, match="Con-UCB with two or more values of `gamma_scale`"):
         draw_sweep(make_results(("con-ucb", "lexp"), n_runs=2))

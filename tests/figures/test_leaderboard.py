@@ -61,7 +61,7 @@ def test_both_forms_show_numbers_rule_and_reasons(board: Leaderboard, tmp_path: 
             "52.0k",
             "3 cases, 20 runs each, seed 1; slotwise 0.1.0, commit 0123abc.",
             "the lowest regret is best",
-            "picky does not take this case",
+            "picky rejects this case",
             "a file was not given",
             "1,500 / 0",
             "largest running deficit",
@@ -92,7 +92,7 @@ def test_odd_names_cannot_break_out(tmp_path: Path) -> None:
 
 def test_the_recommendation_follows_the_numbers(board: Leaderboard) -> None:
     first, behind, keepers = recommendation(board)
-    assert first.startswith("Use paced-kl where nothing else is known: it keeps every floor")
+    assert first.startswith("Use paced-kl if you know nothing else: it keeps every floor")
     assert first.endswith("It is the default.")
     assert "its ratio to the best policy of a case is at most 1.30 (on other)" in first
     assert "paced-kl is not the best on other (queue-ts, 1.30" in behind
@@ -104,15 +104,15 @@ def test_the_recommendation_follows_the_numbers(board: Leaderboard) -> None:
 def test_a_policy_that_knows_the_horizon_is_named_beside_the_recommendation() -> None:
     case = make_case("one", {"paced-kl": Fared(1_200.0, 0.0), "queue-ts": Fared(1_000.0, 0.0)})
     first, known, *_ = recommendation(make_board(case))
-    assert first.startswith("Use paced-kl where nothing else is known")
-    assert known.startswith("Told how many rounds there will be, queue-ts comes out before it")
+    assert first.startswith("Use paced-kl if you know nothing else")
+    assert known.startswith("If the number of rounds is known, queue-ts ranks higher")
 
 
 def test_a_default_that_is_beaten_is_said_so() -> None:
     case = make_case("one", {"paced-kl": Fared(2_000.0, 0.0), "new": Fared(1_000.0, 0.0)})
     first = recommendation(make_board(case))[0]
-    assert first.startswith("Use new where nothing else is known")
-    assert "by the rule below, new should take its place" in first
+    assert first.startswith("Use new if you know nothing else")
+    assert "by the rule below, new should replace it" in first
 
 
 def test_a_block_is_written_between_its_markers(board: Leaderboard, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_block_is_written_between_its_markers(board: Leaderboard, tmp_path: Pa
     page.write_text(f"before\n{BLOCK_START}\nold\n{BLOCK_END}\nafter\n", encoding="utf-8")
     update_block(page, board)
     text = page.read_text(encoding="utf-8")
-    assert text.startswith(f"before\n{BLOCK_START}\n\nUse paced-kl where")
+    assert text.startswith(f"before\n{BLOCK_START}\n\nUse paced-kl if")
     assert text.endswith(f"{BLOCK_END}\nafter\n")
     assert "old" not in text
     update_block(page, board)

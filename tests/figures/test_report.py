@@ -106,10 +106,10 @@ def test_both_forms_show_settings_numbers_bounds_and_verdicts(report: WrittenRep
             "does not hold",
             "the printed γ",
             "γ/72",
-            "even the oracle",
-            "raises it above the oracle",
-            "chase another optimum",
-            "for its first 3.33k showings, and there are 2.77k a link, so many bounds never leave",
+            "even the violation of the oracle",
+            "has a higher ratio than the oracle",
+            "seek another optimum",
+            "On average a link is shown on 2.77k, so many bounds stay at 1",
         ):
             assert expected in text, expected
 

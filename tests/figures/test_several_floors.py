@@ -70,7 +70,7 @@ def test_each_floor_has_its_panels() -> None:
     for name in ("click", "cart", "cart/click"):
         assert f"Violation: {name}\n" in said
         assert f"Shortfall: {name}\n" in said
-    assert "cart below 0.2 of click, round by round" in said
+    assert "cart below 0.2 of click, summed over rounds" in said
     assert (
         "floors click 4, cart 1, cart/click 0.2, binding: click at 0.1, cart/click at 0.25" in said
     )
@@ -83,7 +83,7 @@ def test_each_floor_has_its_panels() -> None:
         ({"status": "slack"}, "slack: the best page keeps them"),
         (
             {"status": "infeasible", "largest_shortfall": 0.0852},
-            "out of reach: 8.52 % of a floor is missing where most is",
+            "infeasible: 8.52 % is the largest relative shortfall",
         ),
     ],
 )
@@ -125,7 +125,7 @@ def test_the_price_of_a_floor_is_marked() -> None:
 
 def test_a_floor_out_of_reach_is_marked_so() -> None:
     said = words(draw_frontier(FrontierPicture("Links", "", CURVE, floor=1.2)))
-    assert said.count("floor 1.2: out of reach") == 2
+    assert said.count("floor 1.2: infeasible") == 2
 
 
 def test_a_band_and_worthless_links_can_be_drawn() -> None:

@@ -239,7 +239,7 @@ def test_a_mistake_in_levels_or_floors_is_named(
         ("n_runs = 2", "n_runs = true", "`n_runs`: Input should be a valid integer, got True"),
         ("n_runs = 2", "n_runs = 0", "`n_runs`: Input should be greater than or equal to 1"),
         ("n_rounds = 100", "n_rounds = 0", "`n_rounds`: Input should be greater than or equal"),
-        ("n_runs = 2", "runs = 2", "`runs` is no key of an experiment"),
+        ("n_runs = 2", "runs = 2", "`runs` is not a key of an experiment"),
         ("n_runs = 2", "seed = -1", "`seed`: Input should be greater than or equal to 0, got -1"),
         ("coupon-like", "coupon-lik", "`dataset`: `name` must be one of the data sets"),
         ("n_runs = 2", "click_floor = 99.0", "`dataset`: `click_floor` must be at least 0"),
@@ -272,7 +272,7 @@ def test_a_mistake_in_levels_or_floors_is_named(
         (
             "n_runs = 2",
             '[environment]\nkind = "bernoulli"\nclick_delay = 1',
-            "`environment.bernoulli.click_delay` is no key of an experiment",
+            "`environment.bernoulli.click_delay` is not a key of an experiment",
         ),
         (
             "n_runs = 2",

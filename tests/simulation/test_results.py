@@ -151,7 +151,7 @@ def test_totals_without_a_quantity_are_refused() -> None:
 
 @pytest.mark.parametrize("rounds", [[], [0, 1], [5, 5], [[1, 2]]])
 def test_checkpoints_must_grow(rounds: Any) -> None:
-    with pytest.raises(InvalidInput, match="`rounds` must be checkpoints that grow"):
+    with pytest.raises(InvalidInput, match="`rounds` must be increasing checkpoints"):
         Results(CONFIG, np.array(rounds), {"a": one_run()})
 
 

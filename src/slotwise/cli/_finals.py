@@ -1,4 +1,4 @@
-"""Tables of where policies ended, for commands that run experiments."""
+"""Tables of final values, for commands that run experiments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIGNS = {Verdict.HOLDS: "[green]✓[/]", Verdict.FAILS: "[red]✗[/]", Verdict.U
 
 
 def finals_table(results: Results) -> Table:
-    """Return the means of all policies after the last round."""
+    """Return the means of every policy after the last round."""
     setting = Setting.of(results)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
     table.title = f"{setting.heading}\n[not bold]{setting.size_sentence}[/]"
@@ -38,12 +38,12 @@ def finals_table(results: Results) -> Table:
 
 
 def claims_table(findings: Sequence[Finding]) -> Table:
-    """Return the verdict on every claim, one column a data set with one sign a scale of γ."""
+    """Return the verdict on every claim: one column per data set, one sign per scale of γ."""
     settings = {each.setting.heading: each.setting for each in findings}
     scales = sorted({each.scale for each in findings}, reverse=True)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
     table.title = f"The paper's claims, with {' and with '.join(map(scale_phrase, scales))}"
-    table.caption = "✓ holds   ✗ does not hold   ? cannot be told"
+    table.caption = "✓ holds   ✗ does not hold   ? undecided"
     table.caption_justify = "left"
     table.add_column("claim")
     for setting in settings.values():

@@ -1,4 +1,4 @@
-"""A bar with the time left, for commands that run experiments."""
+"""A progress bar with the time left, for commands that run experiments."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 __all__ = ["progress_bar"]
 
 SPEED_PERIOD = 120.0
-"""Seconds over which speed is averaged: data sets differ in how fast they go."""
+"""Seconds over which the speed is averaged, because experiments differ in speed."""
 
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
-    """Show a bar on the terminal's error stream; yield what to tell the share done."""
+    """Show a bar on the error stream; yield a function that takes the share done."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""Ctrl-C in a command that runs experiments: say what is kept, and leave with 130."""
+"""Ctrl-C in a command that runs experiments: print what is kept and exit with 130."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def say_what_is_kept(plan: Sequence[Planned], parts: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         n_kept, n_runs = kept_runs(plan, parts), sum(planned.n_runs for planned in plan)
-        sentence = f"{n_kept:,} of {n_runs:,} runs are kept; the same command goes on from there"
+        sentence = f"{n_kept:,} of {n_runs:,} runs are kept; the same command continues from there"
         typer.echo(f"stopped: {sentence}", err=True)
         raise typer.Exit(130) from None

@@ -1,4 +1,4 @@
-"""`slotwise datasets`: which data sets there are, and what one of them holds."""
+"""`slotwise datasets`: list the data sets, or show one of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
             Path | None, typer.Option("--data", help="The directory with the original files.")
         ] = None,
         floor: Annotated[
-            float | None, typer.Option("--floor", help="Another floor, in clicks a page view.")
+            float | None, typer.Option("--floor", help="Another floor, in clicks per page view.")
         ] = None,
         option: Annotated[
             list[str] | None,
@@ -69,7 +69,7 @@ def register(app: typer.Typer) -> None:
 
 
 def parse_option(text: str) -> tuple[str, str | int | float]:
-    """Split "name=value"; a value that reads as a number is one.
+    """Split "name=value"; a value that is a number is returned as one.
 
     >>> parse_option("n_slots=10"), parse_option("click_rate=views-per-day")
     (('n_slots', 10), ('click_rate', 'views-per-day'))
@@ -114,7 +114,7 @@ def overview_row(entry: LookAlike | Loader) -> list[str]:
 
 
 def show(console: Console, dataset: Dataset) -> None:
-    """Print what a data set holds and what its floor asks for."""
+    """Print the contents of a data set and the optimum at its floor."""
     console.print(f"[bold]{dataset.name}[/]: {dataset.title}", highlight=False)
     for line in (dataset.source, *dataset.notes):
         console.print(f"  {line}", highlight=False, markup=False)
@@ -125,18 +125,18 @@ def show(console: Console, dataset: Dataset) -> None:
 def facts(dataset: Dataset) -> Table:
     """Return the sizes, and revenue and clicks of the best pages."""
     outlook = look_ahead(dataset)
-    reached = outlook.floor != "out of reach"
-    best = "best revenue at the floor" if reached else "revenue of the most clicked page"
+    is_feasible = outlook.floor != "infeasible"
+    best = "best revenue at the floor" if is_feasible else "revenue of the most clicked page"
     rows = {
         "links": f"{dataset.n_links}",
         "slots": f"{dataset.n_slots}",
         "failure probability": f"{dataset.failure_probability:g}",
-        "floor, in clicks a page view": f"{dataset.click_floor:g} ({outlook.floor})",
+        "floor, in clicks per page view": f"{dataset.click_floor:g} ({outlook.floor})",
         best: f"{outlook.revenue:.4f} with {outlook.clicks:.3f} clicks",
         "best revenue without a floor": f"{outlook.revenue_without_floor:.4f} "
         f"with {outlook.clicks_without_floor:.3f} clicks",
-        "most clicks that can be had": f"{outlook.most_clicks:.3f}",
-        "shadow price of a click": f"{outlook.shadow_price:.4f}" if reached else "none",
+        "largest possible clicks": f"{outlook.most_clicks:.3f}",
+        "shadow price of a click": f"{outlook.shadow_price:.4f}" if is_feasible else "none",
     }
     table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
     for row in rows.items():

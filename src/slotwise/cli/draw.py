@@ -1,4 +1,4 @@
-"""`slotwise draw`: figures of results files."""
+"""`slotwise draw`: draw the figures of results files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["register"]
 
 HELP = """Draw the figure of one or more results files.
 
-An experiment becomes the paper's panels; Con-UCB at four scales of γ or more becomes a sweep.
-Each figure is named after its file and lies beside it, or in the directory given.
+An experiment is drawn with the paper's panels; Con-UCB at four or more scales of γ is drawn as a
+sweep. Each figure has the name of its results file and lies beside it, or in the directory given.
 
 Examples:
 
@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
     def draw(
         files: Annotated[
             list[Path],
-            typer.Argument(metavar="RESULTS", help="What `slotwise simulate` wrote."),
+            typer.Argument(metavar="RESULTS", help="Files that `slotwise simulate` wrote."),
         ],
         out: Annotated[
             Path | None, typer.Option("--out", help="The directory for the figures.")

@@ -1,4 +1,4 @@
-"""`slotwise frontier`: what every click floor costs, from a table or from a saved selector."""
+"""`slotwise frontier`: the cost of every click floor, from a table or a saved selector."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ N_ROWS = 10
 HELP = """Print, and draw, the best revenue for every click floor and the price of one more click.
 
 TABLE is a CSV, TSV or Parquet file with clicks, views and revenue of each link, or the name of a
-data set. With --selector the curve is that of a saved selector's present estimates, with a band.
+data set. With --selector the curve is computed from the present estimates of a saved selector, with
+a band.
 
 Examples:
 
@@ -40,7 +41,7 @@ Examples:
 
 
 class Priced(NamedTuple):
-    """A picture to draw, the name of its files, and the present floor if there is one."""
+    """A figure to draw, and the name of its files."""
 
     picture: FrontierPicture
     name: str
@@ -58,7 +59,8 @@ def register(app: typer.Typer) -> None:
             int | None, typer.Option("--slots", help="Slots on the page; needed for a file.")
         ] = None,
         floor: Annotated[
-            float | None, typer.Option("--floor", help="The floor to mark, in clicks a page view.")
+            float | None,
+            typer.Option("--floor", help="The floor to mark, in clicks per page view."),
         ] = None,
         selector: Annotated[
             Path | None, typer.Option("--selector", help="A saved selector, instead of TABLE.")
@@ -71,7 +73,7 @@ def register(app: typer.Typer) -> None:
             typer.Option("--option", "-o", help="An option of the table, as name=value."),
         ] = None,
         out: Annotated[
-            Path | None, typer.Option("--out", help="The directory for the picture and the CSV.")
+            Path | None, typer.Option("--out", help="The directory for the figure and the CSV.")
         ] = None,
         formats: Annotated[
             str, typer.Option("--format", help="svg, png, or both with a comma.")
@@ -105,7 +107,7 @@ def _load(
     data: Path | None,
     options: dict[str, str | int | float],
 ) -> Dataset:
-    """Return the data set: by its name, or from a file of the user's own."""
+    """Return the data set of that name, or one from a file of the user."""
     if slots is not None:
         options["n_slots"] = slots
     if floor is not None:
@@ -131,7 +133,7 @@ def _of_dataset(data: Dataset, floor: float | None) -> Priced:
             subtitle=f"{data.n_links} links, {data.n_slots} slots  ·  {_sentence(curve, present)}",
             curve=curve,
             floor=present,
-            revenue_word="revenue a page view, scaled",
+            revenue_word="scaled revenue per page view",
         ),
         f"frontier-{Path(data.title).stem if data.name == 'table' else data.name}",
     )
@@ -158,17 +160,17 @@ def _of_selector(path: Path, floor: float | None) -> Priced:
 
 def _sentence(curve: Frontier, floor: float | None) -> str:
     free, most = curve.floors[0], curve.floors[-1]
-    said = f"free up to {free:.3g} clicks, at most {most:.3g}"
+    said = f"costs nothing up to {free:.3g} clicks, at most {most:.3g}"
     if floor is None:
         return said
     if floor > most:
-        return f"floor {floor:g}, out of reach; {said}"
+        return f"floor {floor:g}, infeasible; {said}"
     price = curve.shadow_price_at(floor)
     return f"floor {floor:g} at a shadow price of {price:.3g}; {said}"
 
 
 def _rows(picture: FrontierPicture) -> list[float]:
-    """Return the floors to print: evenly from the last free one to the highest, and the present."""
+    """Return the floors to print: evenly spaced ones that cost revenue, and the present one."""
     curve = picture.curve
     floors = set(np.linspace(curve.floors[0], curve.floors[-1], N_ROWS + 1).tolist())
     if picture.floor is not None:
@@ -181,7 +183,7 @@ def _table(picture: FrontierPicture) -> Table:
     headings = ["floor", "best revenue", "share", "shadow price"]
     if picture.band is not None:
         headings[2:2] = ["low", "high"]
-        table.caption = "low and high: 95 % for all floors at once, while rates stay"
+        table.caption = "low and high: 95 % band for all floors at once, for constant rates"
         table.caption_justify = "left"
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
@@ -195,7 +197,7 @@ def _cells(picture: FrontierPicture, floor: float) -> list[str]:
     curve = picture.curve
     best, value = float(curve.values[0]), curve.value_at(floor)
     note = "present" if floor == picture.floor else ""
-    cells = [f"{floor:.4g}", "out of reach" if np.isnan(value) else f"{value:.4f}"]
+    cells = [f"{floor:.4g}", "infeasible" if np.isnan(value) else f"{value:.4f}"]
     if picture.band is not None:
         ends = [one.value_at(floor) for one in picture.band]
         cells += ["none" if np.isnan(end) else f"{end:.4f}" for end in ends]
@@ -205,7 +207,7 @@ def _cells(picture: FrontierPicture, floor: float) -> list[str]:
 
 
 def _write_corners(curve: Frontier, directory: Path, name: str) -> Path:
-    """Write the exact corners: up to each floor, one more click costs the price beside it."""
+    """Write the exact corners; up to each floor, one more click costs the price beside it."""
     path = directory / f"{name}.csv"
     prices = np.concatenate([[0.0], curve.shadow_prices])
     lines = [

@@ -1,4 +1,4 @@
-"""`slotwise leaderboard`: every policy on a suite of cases, and which one to use."""
+"""`slotwise leaderboard`: rank every policy on a suite of cases and recommend one."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ __all__ = ["register"]
 
 QUICK_ROUNDS, QUICK_RUNS = 1_000, 3
 
-HELP = """Run all policies on a suite of small worlds and say which one to use where.
+HELP = """Run all policies on a suite of small environments and recommend one.
 
-Look-alikes of the paper's data, floors slack, tight and out of reach, drifting rates, late
-feedback, rounds of many page views, few and many links, tiny rates; the original files where --data
-has them. Writes a page, Markdown, JSON and a Parquet table. Ctrl-C keeps what is finished; the same
-command goes on from there.
+The cases are look-alikes of the paper's data, slack, tight and infeasible floors, drifting rates,
+late feedback, rounds of many page views, few and many links, tiny rates, and the original files if
+--data has them. Writes HTML, Markdown, JSON and a Parquet table. Ctrl-C keeps finished runs; the
+same command continues from there.
 
 Examples:
 
@@ -56,16 +56,19 @@ def register(app: typer.Typer) -> None:
     @app.command("leaderboard", help=HELP)
     def leaderboard(
         quick: Annotated[
-            bool, typer.Option("--quick", help="Three cases, few runs of few rounds.")
+            bool, typer.Option("--quick", help="Three cases with few runs of few rounds.")
         ] = False,
         full: Annotated[
-            bool, typer.Option("--full", help="More rounds, a million of tiny rates: takes hours.")
+            bool, typer.Option("--full", help="More rounds, up to a million; takes hours.")
         ] = False,
         cases: Annotated[
-            str | None, typer.Option("--cases", help="Only these cases, with commas between.")
+            str | None, typer.Option("--cases", help="Only these cases, separated by commas.")
         ] = None,
         policies: Annotated[
-            str | None, typer.Option("--policies", help="Only these, and the default.")
+            str | None,
+            typer.Option(
+                "--policies", help="Only these policies and the default, separated by commas."
+            ),
         ] = None,
         runs: Annotated[int | None, typer.Option("--runs", help="Runs of each policy.")] = None,
         rounds: Annotated[int | None, typer.Option("--rounds", help="Rounds of a run.")] = None,
@@ -74,16 +77,19 @@ def register(app: typer.Typer) -> None:
             Path | None, typer.Option("--data", help="The directory with the original files.")
         ] = None,
         threads: Annotated[
-            int | None, typer.Option("--threads", help="Threads; one a core by default.")
+            int | None, typer.Option("--threads", help="Threads; by default one per core.")
         ] = None,
         out: Annotated[
             Path, typer.Option("--out", help="The directory for results and pages.")
         ] = Path("leaderboard"),
         finished: Annotated[
-            Path | None, typer.Option("--from", help="Run nothing: write a finished JSON again.")
+            Path | None,
+            typer.Option(
+                "--from", help="Run nothing; write the pages of a finished JSON file again."
+            ),
         ] = None,
         update: Annotated[
-            Path | None, typer.Option("--update", help="A Markdown page whose block to write.")
+            Path | None, typer.Option("--update", help="A Markdown page whose block to replace.")
         ] = None,
     ) -> None:
         if finished is not None:
@@ -102,7 +108,7 @@ def register(app: typer.Typer) -> None:
             plan = plan_leaderboard(suite, entrants, effort, out)
             board = _run(plan, suite.notes, out / "parts", threads)
         written = write_leaderboard(board, out)
-        board = Leaderboard.load(written.json)  # with the digits that whoever reads it has
+        board = Leaderboard.load(written.json)  # with the digits that the file has
         if update is not None:
             update_block(update, board)
         _print(gather_board(board))
@@ -133,10 +139,10 @@ def _print(page: LeaderboardPage) -> None:
 
 
 def records_table(page: LeaderboardPage) -> Table:
-    """Return the policies over all cases, the best first."""
+    """Return the table of all policies over all cases, the best first."""
     table = _table(f"All policies\n[not bold]{page.origin}[/]")
     table.add_column("policy", no_wrap=True)
-    for heading in ("floors missed", "worst ratio", "average", "wins", "µs a round"):
+    for heading in ("floors missed", "worst ratio", "average", "wins", "µs per round"):
         table.add_column(heading, justify="right")
     for row in page.records:
         table.add_row(*row)
@@ -144,7 +150,7 @@ def records_table(page: LeaderboardPage) -> Table:
 
 
 def defaults_table(page: LeaderboardPage) -> Table:
-    """Return the default beside the best policy of each case."""
+    """Return the table of the default beside the best policy of each case."""
     table = _table(f"The default, {page.default}, case by case\n[not bold]regret / shortfall[/]")
     for heading in ("case", "floor", "best policy"):
         table.add_column(heading)
@@ -157,7 +163,7 @@ def defaults_table(page: LeaderboardPage) -> Table:
 
 
 def aims_table(page: LeaderboardPage) -> Table:
-    """Return what was aimed for, and what was reached."""
+    """Return the table of the aims and their verdicts."""
     table = _table("Aims\n[not bold]regret / shortfall[/]")
     for heading in ("on", "aim", page.reference, "the default", "verdict", ""):
         table.add_column(heading)

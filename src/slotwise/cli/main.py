@@ -1,6 +1,6 @@
-"""The program `slotwise`: find the commands, run one, say in one sentence what went wrong.
+"""The program `slotwise`: find the commands, run one, and print an error in one sentence.
 
-Exit codes: 0 done, 1 an unexpected error (with its traceback), 2 a `SlotwiseError` or wrong
+Exit codes: 0 success, 1 an unexpected error (with its traceback), 2 a `SlotwiseError` or wrong
 usage, 130 stopped with Ctrl-C.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["build_app", "command_names", "main"]
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run `slotwise` with `args` (of the process by default) and return the exit code."""
+    """Run `slotwise` with `args`, by default those of the process, and return the exit code."""
     args = sys.argv[1:] if args is None else list(args)
     try:
         app = build_app(args)
@@ -40,7 +40,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def command_names() -> list[str]:
-    """Return the name of every command, in the order of the alphabet.
+    """Return the names of all commands in alphabetical order.
 
     >>> "main" in command_names()
     False
@@ -55,9 +55,9 @@ def is_command(module: str) -> bool:
 
 
 def build_app(args: Sequence[str]) -> typer.Typer:
-    """Return the program with the command that `args` begin with, or with all of them.
+    """Return the program with the command that `args` start with, or with all commands.
 
-    Loading only what is asked for keeps a command from waiting for the packages of the others.
+    Only the packages of the requested command are imported, so that it starts quickly.
     """
     try:
         import typer
@@ -67,7 +67,7 @@ def build_app(args: Sequence[str]) -> typer.Typer:
     app = typer.Typer(
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        help="Choose which links go on a page: most revenue under a click floor.",
+        help="Choose which links go on a page: the most revenue that keeps a click floor.",
     )
 
     def print_version(wanted: bool) -> None:
@@ -82,7 +82,7 @@ def build_app(args: Sequence[str]) -> typer.Typer:
             "--version",
             callback=print_version,
             is_eager=True,
-            help="Print the version and leave.",
+            help="Print the version and exit.",
         ),
     ) -> None:
         pass
@@ -94,7 +94,7 @@ def build_app(args: Sequence[str]) -> typer.Typer:
 
 
 def add_command(app: typer.Typer, name: str) -> None:
-    """Add the command `name`, or one in its place that says which packages it lacks."""
+    """Add the command `name`, or a replacement that names its missing packages."""
     try:
         module = importlib.import_module(f"slotwise.cli.{name.replace('-', '_')}")
     except ModuleNotFoundError as error:
@@ -106,10 +106,10 @@ def add_command(app: typer.Typer, name: str) -> None:
 def add_stand_in(app: typer.Typer, name: str, problem: SlotwiseError) -> None:
     """Add a command that takes any arguments and raises `problem`."""
 
-    # Without its own --help option even `--help` is answered with what is missing.
+    # Without its own --help option, `--help` is answered with the missing packages as well.
     @app.command(
         name,
-        help=f"Not installed: {problem}".replace("[", r"\["),  # a bracket is markup to rich
+        help=f"Not installed: {problem}".replace("[", r"\["),  # rich treats a bracket as markup
         add_help_option=False,
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     )

@@ -1,4 +1,4 @@
-"""`slotwise policies`: which policies there are, and the formula of one of them."""
+"""`slotwise policies`: list the policies, or show the formula of one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
             return
         policy = find(name)
         console.print(f"[bold]{policy.name}[/]", highlight=False)
-        # The example at the end is for those who read the source.
+        # The example at the end belongs to the source, not to the terminal.
         formula = (inspect.getdoc(policy) or "").partition(">>>")[0].rstrip()
         console.print(formula, highlight=False, markup=False, soft_wrap=True)
         console.print()
@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
 
 
 def find(name: str) -> type[Policy]:
-    """Return the policy of that name; an unknown one is answered with the nearest."""
+    """Return the policy of that name; the error for an unknown one suggests the closest name."""
     if name not in POLICIES:
         make_policy(name)
     return POLICIES[name]
@@ -78,7 +78,7 @@ def overview() -> Table:
 
 
 def settings_of(policy: type[Policy]) -> str:
-    """Return the settings of a policy with their defaults, as one would type them."""
+    """Return the settings of a policy with their defaults, as in Python."""
     parts = []
     for field in dataclasses.fields(policy):  # type: ignore[arg-type]
         if field.default is dataclasses.MISSING:
@@ -89,7 +89,7 @@ def settings_of(policy: type[Policy]) -> str:
 
 
 def needs_horizon(policy: type[Policy]) -> bool:
-    """Say whether the policy cannot start without knowing how many rounds there will be."""
+    """Return whether the policy needs to know the number of rounds."""
     if "horizon" not in {field.name for field in dataclasses.fields(policy)}:  # type: ignore[arg-type]
         return False
     try:

@@ -1,4 +1,4 @@
-"""`slotwise reproduce`: the paper's experimental section, from look-alikes or original files."""
+"""`slotwise reproduce`: run the paper's experiments on look-alikes or the original files."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from slotwise.simulation.series import notes_of
 
 __all__ = ["register"]
 
-HELP = """Run the paper's experiments again, draw its figures and judge its claims.
+HELP = """Reproduce the paper's experiments, draw its figures and judge its claims.
 
-Three data sets, and Ad-Clicks with a floor that binds; Con-UCB with the printed γ and with γ/72,
-LExp, CUCB, Exp3.M and the best fixed mix; then Con-UCB over many γ. Without --data the data are
-look-alikes, drawn from written recipes, and every figure says so. Ctrl-C keeps the runs that are
-finished; the same command goes on from there, and what is finished is not run again.
+There are three data sets, and Ad-Clicks once more with a binding floor. On each run Con-UCB at the
+printed γ and at γ/72, LExp, CUCB, Exp3.M and the best fixed mix; then Con-UCB over many γ. Without
+--data the data are look-alikes drawn from recipes, and every figure says so. Ctrl-C keeps finished
+runs; the same command continues from there, and finished experiments are not run again.
 
 Examples:
 
@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
     @app.command("reproduce", help=HELP)
     def reproduce(
         quick: Annotated[
-            bool, typer.Option("--quick", help="Few runs of few rounds, to see it work.")
+            bool, typer.Option("--quick", help="Few runs of few rounds, for a first look.")
         ] = False,
         data: Annotated[
             Path | None, typer.Option("--data", help="The directory with the original files.")
@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         rounds: Annotated[int | None, typer.Option("--rounds", help="Rounds of a run.")] = None,
         threads: Annotated[
-            int | None, typer.Option("--threads", help="Threads; one a core by default.")
+            int | None, typer.Option("--threads", help="Threads; by default one per core.")
         ] = None,
         out: Annotated[
             Path, typer.Option("--out", help="The directory for results, figures and report.")
@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
         for note in notes_of(plan):
             console.print(f"note: {note}", highlight=False, markup=False)
         parts = out / "parts"
-        with say_what_is_kept(plan, parts), progress_bar("The paper, again") as progress:
+        with say_what_is_kept(plan, parts), progress_bar("The paper") as progress:
             results = run_series(plan, parts, n_threads=threads, progress=progress)
         experiments = [each for each in results if not is_sweep(each)]
         report = write_report(experiments, [each for each in results if is_sweep(each)], out)

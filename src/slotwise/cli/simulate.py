@@ -1,4 +1,4 @@
-"""`slotwise simulate`: run one experiment file into a results file."""
+"""`slotwise simulate`: run the experiment of a file into a results file."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from slotwise.simulation.series import notes_of
 
 __all__ = ["register"]
 
-HELP = """Run the experiment of a TOML file, or of a shipped one by its name, into a results file.
+HELP = """Run the experiment of a TOML file, or a shipped experiment by name, into a results file.
 
-The numbers depend on the file and its seed alone, whatever the number of threads. Ctrl-C keeps the
-runs that are finished; the same command goes on from there. `slotwise draw` draws the results.
+The numbers depend on the file and its seed alone, not on the number of threads. Ctrl-C keeps
+finished runs; the same command continues from there. `slotwise draw` draws the results.
 
 Examples:
 
@@ -37,13 +37,16 @@ def register(app: typer.Typer) -> None:
     @app.command("simulate", help=HELP)
     def simulate(
         file: Annotated[
-            str, typer.Argument(metavar="FILE", help="A TOML file, or a shipped name.")
+            str,
+            typer.Argument(
+                metavar="FILE", help="A TOML file, or the name of a shipped experiment."
+            ),
         ],
         runs: Annotated[int | None, typer.Option("--runs", help="Runs of each policy.")] = None,
         rounds: Annotated[int | None, typer.Option("--rounds", help="Rounds of a run.")] = None,
         seed: Annotated[int | None, typer.Option("--seed", help="Another seed.")] = None,
         threads: Annotated[
-            int | None, typer.Option("--threads", help="Threads; one a core by default.")
+            int | None, typer.Option("--threads", help="Threads; by default one per core.")
         ] = None,
         data: Annotated[
             Path | None, typer.Option("--data", help="The directory with the original files.")

@@ -1,4 +1,4 @@
-"""Where feedback comes from in a simulation, and data sets to make it from."""
+"""Sources of feedback for simulations, and data sets to build them from."""
 
 from slotwise.environments.amounts import BetaRevenueLinks, FixedPriceLinks
 from slotwise.environments.bernoulli import BernoulliLevels, BernoulliLinks, IntervalLinks

@@ -1,4 +1,4 @@
-"""Revenue of many sizes: spread around its mean, or a fixed price that is paid or not."""
+"""Revenue of different amounts: spread around a mean, or a fixed price that is paid or not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BetaRevenueLinks", "FixedPriceLinks"]
 
 
 class BetaWorld(NamedTuple):
-    """Click rates, and both parameters of each link's Beta distribution."""
+    """Click rates, and the two parameters of the Beta distribution of each link."""
 
     click_rate: Floats
     toward_one: Floats
@@ -25,7 +25,7 @@ class BetaWorld(NamedTuple):
 
 
 class PriceWorld(NamedTuple):
-    """Click rates, chance of a sale after a click, and what a sale brings."""
+    """Click rates, probabilities of a sale after a click, and prices."""
 
     click_rate: Floats
     sale_rate: Floats
@@ -40,7 +40,7 @@ def serve_beta(
     rng: np.random.Generator,
     outcomes: Floats,
 ) -> None:
-    """Draw clicks, and what each click brings."""
+    """Draw clicks, and the amount of each click."""
     for slot in range(len(shown)):
         link = shown[slot]
         clicked = 1.0 if rng.random() < world.click_rate[link] else 0.0
@@ -57,7 +57,7 @@ def serve_price(
     rng: np.random.Generator,
     outcomes: Floats,
 ) -> None:
-    """Draw clicks, and whether each of them buys."""
+    """Draw clicks, and whether each click leads to a sale."""
     for slot in range(len(shown)):
         link = shown[slot]
         clicked = 1.0 if rng.random() < world.click_rate[link] else 0.0
@@ -67,10 +67,10 @@ def serve_price(
 
 
 class BetaRevenueLinks(BernoulliLinks):
-    """Links whose click brings a Beta amount with mean `revenue_per_click`.
+    """Links whose clicks bring Beta-distributed amounts with mean `revenue_per_click`.
 
-    `concentration` is the sum of the Beta's parameters: large values keep amounts close to
-    their mean, small ones push them to 0 and 1. Means must lie inside (0, 1).
+    `concentration` is the sum of the two Beta parameters: large values keep amounts close to the
+    mean, small values push them to 0 and 1. Means must lie inside (0, 1).
 
     >>> BetaRevenueLinks([0.5], [0.25], concentration=4.0).rates(1)[1].tolist()
     [0.125]
@@ -99,7 +99,7 @@ class BetaRevenueLinks(BernoulliLinks):
 
 
 class FixedPriceLinks(BernoulliLinks):
-    """Links whose click buys with `sale_rate` something that brings exactly `price`.
+    """Links whose clicks lead to a sale with probability `sale_rate`; a sale brings `price`.
 
     >>> FixedPriceLinks([0.5], sale_rate=[0.5], price=[0.4]).rates(1)[1].tolist()
     [0.1]

@@ -1,4 +1,4 @@
-"""Independent Bernoulli levels: the paper's world, for two levels and for more."""
+"""Independent Bernoulli levels: the paper's environment, for two levels and for more."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BernoulliWorld(NamedTuple):
 
 
 class IntervalWorld(NamedTuple):
-    """Conditional rates and how many page views a round has."""
+    """Conditional rates, and the number of page views of a round."""
 
     conditional: Floats
     n_views: int
@@ -40,10 +40,10 @@ def serve(
     rng: np.random.Generator,
     outcomes: Floats,
 ) -> None:
-    """Draw every level of every link shown, also those that no longer matter.
+    """Draw every level of every shown link, even after a level was not reached.
 
-    So a round takes the same number of draws whatever is shown, and all policies of a run meet
-    the same visitors.
+    So a round takes the same number of draws whichever links are shown, and all policies of a
+    run meet the same visitors.
     """
     conditional = world.conditional
     for slot in range(len(shown)):
@@ -61,7 +61,7 @@ def serve_interval(
     rng: np.random.Generator,
     outcomes: Floats,
 ) -> None:
-    """Draw how many of the round's page views pass each level."""
+    """Draw how many page views of the round reach each level."""
     conditional = world.conditional
     for slot in range(len(shown)):
         alive = world.n_views
@@ -82,7 +82,7 @@ def check_conditional_rates(names: tuple[str, ...], rates: tuple[ArrayLike, ...]
 
 @dataclass(frozen=True, eq=False)
 class BernoulliLevels(Environment):
-    """Links whose levels succeed independently: `rates_given_last[j, i]` for level j of link i.
+    """Links whose levels are reached independently; `rates_given_last[j, i]` is level j of link i.
 
     >>> rates = [[0.5, 0.2], [0.3, 0.4], [0.1, 0.9]]
     >>> shop = BernoulliLevels(rates, levels=("click", "cart", "buy"))
@@ -119,7 +119,7 @@ class BernoulliLevels(Environment):
 
 
 class BernoulliLinks(BernoulliLevels):
-    """The paper's links: clicked with `click_rate`, then earning with `revenue_per_click`.
+    """The paper's links: clicked with probability `click_rate`, then paid with `revenue_per_click`.
 
     >>> BernoulliLinks(click_rate=[0.5, 0.2], revenue_per_click=[0.1, 0.9]).n_links
     2
@@ -132,7 +132,7 @@ class BernoulliLinks(BernoulliLevels):
 
 
 class IntervalLinks(BernoulliLinks):
-    """Links whose round is a short interval of `views_per_round` page views of one page.
+    """Links for rounds that are short intervals of `views_per_round` page views of one page.
 
     >>> IntervalLinks([0.5], [0.1], views_per_round=100).views_per_round
     100

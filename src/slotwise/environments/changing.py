@@ -1,4 +1,4 @@
-"""Changing worlds: rates that drift, and feedback that comes late."""
+"""Environments that change or delay: rates that drift, and late feedback."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def serve(
     rng: np.random.Generator,
     outcomes: Floats,
 ) -> None:
-    """Draw every level at the rates between the last station and the next."""
+    """Draw every level at rates interpolated between the last station and the next."""
     stations = world.stations
     along = round_number / world.n_rounds * (len(stations) - 1)
     station = min(int(along), len(stations) - 2)
@@ -46,10 +46,10 @@ def serve(
 
 
 class DriftingLinks(Environment):
-    """Links whose rates move in straight lines from station to station over the experiment.
+    """Links whose rates change linearly between stations over the experiment.
 
-    Regret is against the best fixed mix for the mean rates, which a policy that follows the
-    drift can beat.
+    Regret is relative to the best fixed mix for the mean rates; a policy that follows the drift
+    can earn more than that mix.
 
     >>> calm = BernoulliLinks([0.2, 0.4], [0.5, 0.5])
     >>> sale = BernoulliLinks([0.6, 0.4], [0.5, 0.5])
@@ -73,11 +73,11 @@ class DriftingLinks(Environment):
         return int(self._stations.shape[2])
 
     def world(self, n_rounds: int) -> DriftingWorld:
-        """Return the stations, spread over the rounds."""
+        """Return the stations and the rounds they are spread over."""
         return DriftingWorld(self._stations, n_rounds)
 
     def rates(self, n_rounds: int) -> Floats:
-        """Return the mean over the rounds of each compound (a parabola between stations)."""
+        """Return the mean of each compound over the rounds; it is quadratic between stations."""
         n_rounds = max(n_rounds, 1)
         along = np.arange(1, n_rounds + 1) / n_rounds * (len(self._stations) - 1)
         station = np.minimum(along.astype(int), len(self._stations) - 2)
@@ -98,7 +98,7 @@ class DriftingLinks(Environment):
 
 
 class LateFeedback(Environment):
-    """The same links, but clicks and revenue are known only some rounds later.
+    """Links whose clicks and later levels become known some rounds after the page view.
 
     >>> late = LateFeedback(BernoulliLinks([0.2], [0.5]), click_delay=10, revenue_delay=500)
     >>> late.delays
@@ -116,7 +116,7 @@ class LateFeedback(Environment):
 
     @property
     def serving(self) -> Callable[..., None]:
-        """The function that serves the links themselves."""
+        """The function that serves the wrapped links."""
         return self._links.serving
 
     @property
@@ -125,18 +125,18 @@ class LateFeedback(Environment):
         return self._links.n_links
 
     def world(self, n_rounds: int) -> Any:
-        """Return the world of the links themselves."""
+        """Return the world of the wrapped links."""
         return self._links.world(n_rounds)
 
     def rates(self, n_rounds: int) -> Floats:
-        """Return the rates of the links themselves."""
+        """Return the rates of the wrapped links."""
         return self._links.rates(n_rounds)
 
 
 def drift_towards(
     links: BernoulliLinks, seed: int, n_stations: int = 4, strength: float = 0.5
 ) -> DriftingLinks:
-    """Return links whose rates wander: each station multiplies them by up to 1 + `strength`.
+    """Return links with drifting rates: each station multiplies them by up to 1 + `strength`.
 
     >>> drift_towards(BernoulliLinks([0.2, 0.4], [0.5, 0.5]), seed=1).n_links
     2

@@ -1,4 +1,4 @@
-"""What every environment is: settings that make a world, and one compiled function on it."""
+"""The contract of an environment: settings that make a world, and one compiled function."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Floats = NDArray[np.float64]
 
 
 class Environment:
-    """Where feedback comes from in a simulation.
+    """The source of feedback in a simulation.
 
     `world(n_rounds)` returns a NamedTuple of plain arrays; `serve(world, round_number, shown,
-    rng, outcomes)` plays one round: it writes what the links in `shown` brought at every level
-    into `outcomes[level, slot]`, summed over the page views of the round. An environment knows
-    nothing of regret or floors; it only answers what links bring.
+    rng, outcomes)` simulates one round: it writes the outcome of the links in `shown` at every
+    level into `outcomes[level, slot]`, summed over the page views of the round. An environment
+    knows nothing about regret or floors.
 
     Laws, tested by `slotwise.testing.EnvironmentContract`: outcomes lie in [0, views_per_round];
-    no level brings more than the level before it; means are those of `rates`; the same generator
-    gives the same visitors; `world` is not changed by serving.
+    no level exceeds the level before it; means are those of `rates`; the same generator gives
+    the same visitors; serving does not change `world`.
     """
 
     serve: ClassVar[Callable[[Any, int, NDArray[np.int64], np.random.Generator, Floats], None]]
@@ -34,7 +34,7 @@ class Environment:
 
     @property
     def serving(self) -> Callable[..., None]:
-        """The function that serves a round: `serve`, unless links are wrapped."""
+        """The function that serves a round; `serve`, unless the environment wraps another one."""
         return type(self).serve
 
     @property
@@ -43,9 +43,9 @@ class Environment:
         raise NotImplementedError
 
     def world(self, n_rounds: int) -> Any:
-        """Return what `serve` needs for an experiment of `n_rounds` rounds."""
+        """Return the arrays that `serve` needs for an experiment of `n_rounds` rounds."""
         raise NotImplementedError
 
     def rates(self, n_rounds: int) -> Floats:
-        """Return the mean outcome of a view, of shape (n_levels, n_links), over the rounds."""
+        """Return the mean outcome of a page view over the rounds, of shape (n_levels, n_links)."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""A results file in, a picture out: figures and the report, which know no policy."""
+"""Figures and reports from results files; `known_policies` alone knows policies by name."""
 
 from slotwise.figures.canvas import FORMATS, save_figure
 from slotwise.figures.drawing import draw_results

@@ -1,4 +1,4 @@
-"""From a drawing to files: the same bytes for the same drawing, wherever and whenever."""
+"""Write figures to files; the same figure always gives the same bytes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from slotwise.figures.style import INK, MUTED, RC
 __all__ = ["FORMATS", "house_style", "save_figure", "write_frame"]
 
 FORMATS = ("svg", "png")
-"""The kinds of files that a figure can be written to."""
+"""The file formats of figures."""
 
 PNG_DOTS_PER_INCH = 160
 
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw in the house style, whatever the user's own matplotlib settings say."""
+    """Draw in the house style, independent of the user's matplotlib settings."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(RC)  # type: ignore[arg-type]
@@ -34,7 +34,7 @@ def house_style() -> Iterator[None]:
 
 
 def write_frame(figure: Figure, setting: Setting, title: str) -> None:
-    """Write the title, the settings under it and the origin at the foot of a figure."""
+    """Write the title, the settings below it, and the origin at the bottom of a figure."""
     width, height = figure.get_size_inches()
     left = 0.55 / width
     text: dict[str, Any] = {"ha": "left", "va": "top", "parse_math": False}
@@ -42,7 +42,7 @@ def write_frame(figure: Figure, setting: Setting, title: str) -> None:
     subtitle = f"{setting.size_sentence}  ·  {setting.floor_sentence}"
     figure.text(left, 1 - 0.53 / height, subtitle, fontsize=9.5, color=MUTED, **text)
     figure.text(left, 0.24 / height, setting.origin_sentence, fontsize=8, color=MUTED, **text)
-    data = "look-alike data, made from a written recipe" if setting.is_look_alike else ""
+    data = "look-alike data, drawn from a recipe" if setting.is_look_alike else ""
     figure.text(
         1 - 0.3 / width, 0.24 / height, data, fontsize=8, color=MUTED, **text | {"ha": "right"}
     )
@@ -51,7 +51,7 @@ def write_frame(figure: Figure, setting: Setting, title: str) -> None:
 def save_figure(
     figure: Figure, directory: Path, name: str, formats: Sequence[str] = FORMATS
 ) -> list[Path]:
-    """Write `figure` into `directory`, one file a format, and return the files."""
+    """Write `figure` into `directory`, one file per format, and return the files."""
     for kind in formats:
         if kind not in FORMATS:
             raise InvalidInput.of("format", f"one of {', '.join(FORMATS)}", kind)
@@ -66,7 +66,7 @@ def save_figure(
 
 def _rendered(figure: Figure, kind: str) -> bytes:
     stream = io.BytesIO()
-    # A date or the name of the drawing library would make equal drawings differ.
+    # A date or the name of the drawing library would make equal figures differ.
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
     with house_style():
         figure.savefig(stream, format=kind, dpi=PNG_DOTS_PER_INCH, metadata=metadata)
@@ -74,7 +74,7 @@ def _rendered(figure: Figure, kind: str) -> bytes:
 
 
 def _with_palette(png: io.BytesIO) -> bytes:
-    """Return a PNG in the few colours it has: a third of the size, to the eye the same."""
+    """Return a PNG with a palette of 256 colours: a third of the size, with no visible change."""
     smaller = io.BytesIO()
     picture = Image.open(png).convert("RGB")
     palette = picture.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)

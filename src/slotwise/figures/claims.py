@@ -1,4 +1,4 @@
-"""The paper's claims, one by one, each with the judgement of the data at hand."""
+"""The paper's claims, each judged on the results of one data set."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from slotwise.simulation.results import Results
 __all__ = ["CLAIMS", "HUGE", "Claim", "Finding", "findings_of", "scale_phrase"]
 
 HUGE = 2.0
-"""The paper calls the others' violations huge and gives no number: here, this many times."""
+"""The paper calls the violations of other policies huge without a number; here, this factor."""
 
 Judge = Callable[[Results, str], Judgement]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper that data can contradict."""
+    """A claim of the paper that data can contradict."""
 
     name: str
     sentence: str
     judge: Judge
     is_ordering: bool = False
-    """Whether it says that Con-UCB beats the other algorithms."""
+    """Whether it claims that Con-UCB is better than the other algorithms."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one data set says about one claim for Con-UCB at one scale of γ."""
+    """The judgement of one claim on one data set, for Con-UCB at one scale of γ."""
 
     claim: Claim
     setting: Setting
@@ -55,7 +55,7 @@ class Finding:
 
 
 def scale_phrase(scale: float) -> str:
-    """Return how a scale of γ is spoken of.
+    """Return a scale of γ in words.
 
     >>> scale_phrase(1.0), scale_phrase(1 / 72)
     ('the printed γ', 'γ/72')
@@ -67,7 +67,7 @@ def scale_phrase(scale: float) -> str:
 
 
 def findings_of(results: Results) -> list[Finding]:
-    """Judge every claim on one data set, for every Con-UCB in it, the printed γ first."""
+    """Judge every claim on one data set, for every Con-UCB in it, the largest γ first."""
     setting = Setting.of(results)
     found = []
     for label in setting.labels_of_policy(results.labels, SUBJECT):
@@ -82,7 +82,7 @@ def findings_of(results: Results) -> list[Finding]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Con-UCB against others in one metric: below each of them, or above, by a factor."""
+    """A comparison of Con-UCB with others: below, or above, each of them by a factor."""
 
     metric: str
     others: tuple[str, ...]
@@ -90,7 +90,7 @@ class Comparison:
     factor: float = 1.0
 
     def __call__(self, results: Results, label: str) -> Judgement:
-        """Judge the Con-UCB of `label`; a policy that was not run leaves the claim open."""
+        """Judge the Con-UCB of `label`; undecided if one of the others was not run."""
         setting = Setting.of(results)
         verdicts, parts = [], []
         for name in self.others:
@@ -109,7 +109,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class SubLinearGrowth:
-    """A metric of Con-UCB that grows slower than the rounds."""
+    """The claim that a metric of Con-UCB grows more slowly than the rounds."""
 
     metric: str
 

@@ -1,4 +1,4 @@
-"""Plain words made from verdicts: the data write the conclusion, nobody else."""
+"""The conclusion of a report, composed from the verdicts alone."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["conclude"]
 VERBS: Mapping[Verdict, tuple[str, str]] = {
     Verdict.HOLDS: ("holds", "hold"),
     Verdict.FAILS: ("fails", "fail"),
-    Verdict.UNKNOWN: ("cannot be told", "cannot be told"),
+    Verdict.UNKNOWN: ("is undecided", "are undecided"),
 }
 
 
 def conclude(findings: Sequence[Finding], settings: Sequence[Setting]) -> list[str]:
-    """Return the conclusion as sentences, one paragraph each."""
+    """Return the paragraphs of the conclusion."""
     if not findings:
         return ["Con-UCB was not run, so none of the paper's claims can be judged."]
     scales = sorted({finding.scale for finding in findings}, reverse=True)
@@ -32,7 +32,7 @@ def conclude(findings: Sequence[Finding], settings: Sequence[Setting]) -> list[s
 
 
 def _about_scale(scale: float, findings: Sequence[Finding]) -> str:
-    """Say which claims hold everywhere, which nowhere, and what becomes of the rest."""
+    """State which claims hold everywhere, which nowhere, and where the others hold."""
     ours = [finding for finding in findings if finding.scale == scale]
     verdicts = {
         claim: {
@@ -58,7 +58,7 @@ def _about_scale(scale: float, findings: Sequence[Finding]) -> str:
         _about_mixed(claim, said) for claim, said in verdicts.items() if len(set(said.values())) > 1
     ]
     if not parts:
-        parts = ["none comes out the same on all data sets"]
+        parts = ["none has the same verdict on all data sets"]
     opening = f"Of the {len(CLAIMS)} claims, with {scale_phrase(scale)}, {_listed(parts)}."
     return " ".join([opening, *mixed])
 
@@ -73,7 +73,7 @@ def _about_mixed(claim: Claim, said: Mapping[str, Verdict]) -> str:
 
 
 def _about_ordering(scales: Sequence[float], findings: Sequence[Finding]) -> str:
-    """Say where Con-UCB beats the others as the paper reports."""
+    """State where Con-UCB is better than the others, as the paper reports."""
     parts = []
     for scale in scales:
         ordering = [
@@ -94,27 +94,27 @@ def _about_ordering(scales: Sequence[float], findings: Sequence[Finding]) -> str
         else:
             where = f"on {_listed(whole)} only" if whole else "on no data set"
         parts.append(f"with {scale_phrase(scale)} {where}")
-    return f"The paper's ordering of the algorithms appears whole {'; '.join(parts)}."
+    return f"The paper's ordering of the algorithms is fully reproduced {'; '.join(parts)}."
 
 
 def _about_bound(settings: Sequence[Setting]) -> str:
     empty = [setting for setting in settings if setting.theorem_bound >= setting.trivial_bound]
     if not empty:
-        return "The theorem's bound is below L·T on every data set, so it says something here."
+        return "The theorem's bound is below L·T on every data set, so it is informative here."
     numbers = [
         f"{setting.short_heading}: {readable(setting.theorem_bound)} "
         f"against {readable(setting.trivial_bound)}"
         for setting in empty
     ]
     return (
-        "The theorem's bound, made explicit, is above L·T, which nothing can exceed, so at this "
-        f"horizon it promises nothing ({'; '.join(numbers)})."
+        "The theorem's bound, made explicit, is above L·T, which no policy can exceed, so it is "
+        f"not informative at this horizon ({'; '.join(numbers)})."
     )
 
 
 def _about_data(settings: Sequence[Setting]) -> list[str]:
     look_alikes = _titles(setting for setting in settings if setting.is_look_alike)
-    unkept = _titles(setting for setting in settings if setting.is_floor_out_of_reach)
+    unkept = _titles(setting for setting in settings if setting.is_floor_infeasible)
     slack = _titles(
         setting for setting in settings if setting.config["optimum"].get("status") == "slack"
     )
@@ -126,13 +126,13 @@ def _about_data(settings: Sequence[Setting]) -> list[str]:
         )
     if slack:
         said.append(
-            f"On {_listed(slack)} the floor is slack: it costs nothing, and the floor program is "
-            "never put to the test."
+            f"On {_listed(slack)} the floor is slack: it costs nothing, so these results do not "
+            "test the floor program."
         )
     if unkept:
         said.append(
-            f"On {_listed(unkept)} no page reaches the floor: regret is against the most clicked "
-            "page, and violation and shortfall grow for every policy."
+            f"On {_listed(unkept)} no page reaches the floor: regret is relative to the most "
+            "clicked page, and violation and shortfall grow for every policy."
         )
     return said
 

@@ -1,4 +1,4 @@
-"""The figure that fits a results file, whichever kind it holds."""
+"""Draw the figure that fits a results file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names at the ends of lines, moved apart just enough to be read."""
+"""Labels at the ends of lines, moved apart just enough to be readable."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ class EndLabel(NamedTuple):
 
 
 def spread(heights: Sequence[float], gap: float, low: float, high: float) -> Floats:
-    """Return heights at least `gap` apart, in the same order, as near as can be to the given ones.
+    """Return the closest heights that are at least `gap` apart and in the same order.
 
-    Least squares under an order: less i · gap from the i-th, this is isotonic regression, solved
-    by pooling neighbours that stand in each other's way. Within [low, high] where there is room.
+    This is least squares under an order constraint: with i · gap subtracted from the i-th height it
+    is isotonic regression, solved by pooling adjacent violators. The heights lie within [low, high]
+    if there is room.
 
     >>> spread([5.0, 5.0, 9.0], gap=1.0, low=0.0, high=10.0).tolist()
     [4.5, 5.5, 9.0]
@@ -55,7 +56,7 @@ def spread(heights: Sequence[float], gap: float, low: float, high: float) -> Flo
 
 
 def label_ends(axes: Axes, labels: Sequence[EndLabel]) -> None:
-    """Write each name right of the axes beside its line's end; call with the limits settled."""
+    """Write each label to the right of the axes; call it after the limits are set."""
     pixels = axes.get_window_extent()
     points_high = pixels.height * 72 / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
     ends = axes.transData.transform([(0.0, label.height) for label in labels])[:, 1]

@@ -1,4 +1,4 @@
-"""The figure of one data set: the paper's four panels, the theorem's, and where all ended."""
+"""The figure of one data set: the paper's four panels, the shortfall, and a table of finals."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ MAX_ROWS = 11
 def draw_experiment(results: Results) -> Figure:
     """Draw Figure 1, 2 or 3 of the paper from a results file.
 
-    Regret, violation, compound reward and their ratio as in the paper, the shortfall of the
-    theorem beside them, and a table of where every policy ended. The oracle's line is in every
-    panel: the best mix adds up violation too.
+    The panels are regret, violation, compound reward and their ratio as in the paper, then the
+    shortfall of the theorem and a table of the final values. The line of the oracle is in every
+    panel, because the violation of the best mix grows as well.
     """
     setting = Setting.of(results)
     with house_style():
@@ -39,8 +39,8 @@ def draw_experiment(results: Results) -> Figure:
         for place, panel in enumerate(PANELS):
             draw_panel(figure.add_subplot(grid[divmod(place, 3)]), panel, results)
         note = (
-            f"The theorem allows {readable(setting.theorem_bound)} of regret or shortfall;\n"
-            f"no policy can miss more than L·T = {readable(setting.trivial_bound)}."
+            f"The theorem's bound on regret and shortfall is {readable(setting.theorem_bound)};\n"
+            f"no policy can exceed L·T = {readable(setting.trivial_bound)}."
         )
         draw_finals(figure.add_subplot(grid[1, 2]), results, COLUMNS, "means over the runs", note)
         write_frame(figure, setting, setting.full_title)
@@ -50,7 +50,7 @@ def draw_experiment(results: Results) -> Figure:
 def draw_finals(
     axes: Axes, results: Results, columns: Mapping[str, str], meaning: str, note: str
 ) -> None:
-    """Draw a table of where every policy ended; `columns` names the metrics that it shows."""
+    """Draw a table of the final values of every policy; `columns` names its metrics."""
     axes.set_axis_off()
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)

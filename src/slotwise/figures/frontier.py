@@ -1,4 +1,4 @@
-"""The figure of the floor's price: best revenue against floor, and what the next click costs."""
+"""The figure of the frontier: best revenue and shadow price against the click floor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class FrontierPicture:
-    """What a picture of a frontier shows: the curve, the present floor, a band if there is one.
+    """The contents of a frontier figure: the curve, the present floor, and a band if there is one.
 
     `band` holds the curves of the lower and of the upper bounds.
     """
@@ -33,7 +33,7 @@ class FrontierPicture:
     curve: Frontier
     floor: float | None = None
     band: tuple[Frontier, Frontier] | None = None
-    revenue_word: str = "revenue a page view"
+    revenue_word: str = "revenue per page view"
 
 
 def draw_frontier(picture: FrontierPicture) -> Figure:
@@ -72,7 +72,7 @@ def _write_titles(figure: Figure, picture: FrontierPicture) -> None:
 
 
 def _start(picture: FrontierPicture) -> float:
-    """Return the left end of the axes: a little before floors begin to cost anything."""
+    """Return the left end of the axes: a little before the first floor that costs revenue."""
     first, last = float(picture.curve.floors[0]), float(picture.curve.floors[-1])
     wanted = [first] if picture.floor is None else [first, picture.floor]
     if picture.band is not None:
@@ -86,13 +86,13 @@ def _end(picture: FrontierPicture) -> float:
     if picture.floor is not None:
         ends.append(picture.floor)
     if picture.band is not None:
-        # the upper bounds of links hardly seen reach far beyond what is worth a look
+        # the upper bounds of rarely shown links are too large to be useful
         ends.append(min(float(picture.band[1].floors[-1]), 1.5 * ends[0]))
     return max(ends) + 0.04 * (max(ends) - _start(picture))
 
 
 def _free_then(curve: Frontier, start: float) -> tuple[Floats, Floats]:
-    """Return the corners of a curve with the level piece, where the floor is free, before it."""
+    """Return the corners of a curve, preceded by the flat piece where the floor costs nothing."""
     floors = np.concatenate([[min(start, float(curve.floors[0]))], curve.floors])
     return floors, np.concatenate([[curve.values[0]], curve.values])
 
@@ -137,7 +137,7 @@ def _draw_price(axes: Axes, picture: FrontierPicture) -> None:
     highest = float(prices.max(initial=0.0))
     axes.set_ylim(0.0, 1.06 * highest if highest > 0 else 1.0)
     _mark_floor(axes, picture, with_value=False)
-    write_heading(axes, "Shadow price", "revenue given up for one more click a page view")
+    write_heading(axes, "Shadow price", "revenue given up for one more click per page view")
 
 
 def _mark_floor(axes: Axes, picture: FrontierPicture, *, with_value: bool) -> None:
@@ -147,7 +147,7 @@ def _mark_floor(axes: Axes, picture: FrontierPicture, *, with_value: bool) -> No
     axes.axvline(floor, color=INK, linewidth=0.9, dashes=(4, 2), zorder=2)
     curve = picture.curve
     if floor > curve.floors[-1]:
-        said = f"floor {readable(floor)}: out of reach"
+        said = f"floor {readable(floor)}: infeasible"
     elif with_value:
         value = curve.value_at(floor)
         axes.plot([floor], [value], "o", color=INK, markersize=4.5, zorder=5)
@@ -156,7 +156,9 @@ def _mark_floor(axes: Axes, picture: FrontierPicture, *, with_value: bool) -> No
         said = f"floor {readable(floor)}: {readable(curve.shadow_price_at(floor))}"
     left, right = axes.get_xlim()
     share = (floor - left) / (right - left)
-    side = "left" if share < 0.25 else "right"  # the curves fall, and rise, to the right
+    side = (
+        "left" if share < 0.25 else "right"
+    )  # leave the curves, which change to the right, uncovered
     nudge = 0.012 if side == "left" else -0.012
     height = 0.06 if with_value else 0.93
     write(axes, (share + nudge, height), said, fontsize=8.5, color=INK, ha=side, va="center")
@@ -164,7 +166,7 @@ def _mark_floor(axes: Axes, picture: FrontierPicture, *, with_value: bool) -> No
 
 def _dress(axes: Axes, start: float, end: float) -> None:
     axes.set_xlim(start, end if end > start else start + 1.0)
-    axes.set_xlabel("click floor, in expected clicks a page view", loc="right", labelpad=2)
+    axes.set_xlabel("click floor, in expected clicks per page view", loc="right", labelpad=2)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     for axis in (axes.xaxis, axes.yaxis):

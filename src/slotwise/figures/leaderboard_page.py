@@ -1,4 +1,4 @@
-"""The leaderboard in rows of text, for a page, for Markdown and for a terminal alike."""
+"""The rows of the leaderboard as text, for HTML, Markdown and the terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from slotwise.simulation.leaderboard import (
 
 __all__ = ["CaseChapter", "DefaultRow", "LeaderboardPage", "MatrixRow", "RecordRow", "gather_board"]
 
-MEASURE_NAMES = {"deficit": "largest running deficit", "microseconds": "µs a round"}
+MEASURE_NAMES = {"deficit": "largest running deficit", "microseconds": "µs per round"}
 
 
 class RecordRow(NamedTuple):
@@ -52,7 +52,7 @@ class DefaultRow(NamedTuple):
 
 
 class MatrixCell(NamedTuple):
-    """A policy on a case: the ratio, and how it is to be seen: best, near, far or floor."""
+    """The ratio of a policy on a case, and its kind: best, near, far or floor (missed)."""
 
     text: str
     kind: str
@@ -85,7 +85,7 @@ class CaseChapter(NamedTuple):
 
 
 class LeaderboardPage(NamedTuple):
-    """All a page says."""
+    """The whole content of a page."""
 
     default: str
     reference: str
@@ -102,7 +102,7 @@ class LeaderboardPage(NamedTuple):
 
 
 def gather_board(board: Leaderboard) -> LeaderboardPage:
-    """Return everything a page says of a leaderboard."""
+    """Return the content of a page about a leaderboard."""
     in_order = records(board)
     return LeaderboardPage(
         default=board.default,
@@ -153,11 +153,11 @@ def _default_row(case: CaseBoard, default_label: str) -> DefaultRow:
 
 
 def _default_verdict(case: CaseBoard, default: Standing) -> str:
-    """Say whether the default is near the best, and whether the runs are enough to be sure."""
+    """Return whether the default is near the best, and whether the runs are enough to decide."""
     if case.judged_by == "regret" and not default.keeps_floor:
         return "floor missed"
     verdict = AimVerdict.MET if default.ratio <= ALLOWED_FACTOR else AimVerdict.MISSED
-    return verdict.value + ("" if default.is_within is not None else ", not surely")
+    return verdict.value + ("" if default.is_within is not None else ", undecided")
 
 
 def _pair(standing: Standing) -> str:
@@ -179,9 +179,9 @@ def _cell(case: CaseBoard, label: str) -> MatrixCell:
 
 def _chapter(case: CaseBoard) -> CaseChapter:
     sizes = (
-        f"{case.n_slots} of {case.n_links:,} links, {floor_phrase(case)} (most clicks a page can "
-        f"have: {case.most_clicks:.4g}); {case.n_rounds:,} rounds, {case.n_runs} runs; judged by "
-        f"{case.judged_by}, a shortfall of {case.allowed_shortfall:,.0f} is allowed."
+        f"{case.n_slots} of {case.n_links:,} links, {floor_phrase(case)} (largest possible: "
+        f"{case.most_clicks:.4g} clicks); {case.n_rounds:,} rounds, {case.n_runs} runs; judged by "
+        f"{case.judged_by}; the allowed shortfall is {case.allowed_shortfall:,.0f}."
     )
     rows = [
         CaseRow(
@@ -195,9 +195,7 @@ def _chapter(case: CaseBoard) -> CaseChapter:
     ]
     if case.oracle:
         rows.append(CaseRow("", _name(ORACLE), "", "", _measure_cells(case.oracle)))
-    refused = [
-        f"{_name(label)} does not take this case: {why}" for label, why in case.refused.items()
-    ]
+    refused = [f"{_name(label)} rejects this case: {why}" for label, why in case.refused.items()]
     return CaseChapter(case, sizes, rows, refused)
 
 

@@ -1,4 +1,4 @@
-"""What a leaderboard says in sentences, put together from its numbers and nothing else."""
+"""The sentences of a leaderboard, composed from its numbers alone."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from slotwise.simulation.leaderboard import (
 
 __all__ = ["floor_phrase", "origin_sentence", "recommendation"]
 
-FLOORS = {"slack": "slack", "binding": "binds", "infeasible": "out of reach"}
-
 
 def origin_sentence(board: Leaderboard) -> str:
-    """Say what made the numbers."""
+    """Return the origin of the numbers in one sentence."""
     runs = sorted({case.n_runs for case in board.cases})
     runs_phrase = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     made_by = f"slotwise {board.version}"
@@ -28,12 +26,12 @@ def origin_sentence(board: Leaderboard) -> str:
 
 
 def floor_phrase(case: CaseBoard) -> str:
-    """Say what the floor of a case asks for."""
-    return f"h = {case.click_floor:g}, {FLOORS[case.floor_status]}"
+    """Return the floor of a case and its state."""
+    return f"h = {case.click_floor:g}, {case.floor_status}"
 
 
 def recommendation(board: Leaderboard) -> list[str]:
-    """Return the recommendation as paragraphs, the first of which stands alone."""
+    """Return the paragraphs of the recommendation; the first is complete by itself."""
     in_order = records(board)
     first = best_without_horizon(board)
     paragraphs = []
@@ -42,7 +40,7 @@ def recommendation(board: Leaderboard) -> list[str]:
     overall = in_order[0]
     if first is None or overall.label != first.label:
         paragraphs.append(
-            f"Told how many rounds there will be, {overall.label} comes out before it: "
+            f"If the number of rounds is known, {overall.label} ranks higher: "
             f"{_record_phrase(overall)}."
         )
     paragraphs.append(_where_others_are_better(board))
@@ -51,15 +49,15 @@ def recommendation(board: Leaderboard) -> list[str]:
 
 
 def _first_sentences(first: Record, board: Leaderboard) -> str:
-    text = f"Use {first.label} where nothing else is known: {_record_phrase(first)}."
+    text = f"Use {first.label} if you know nothing else: {_record_phrase(first)}."
     if first.label == board.default:
         return f"{text} It is the default."
     default = next((one for one in records(board) if one.label == board.default), None)
     if default is None:
-        return f"{text} The default, {board.default}, did not play."
+        return f"{text} The default, {board.default}, was not run."
     return (
         f"{text} The default is {default.label} ({_record_phrase(default)}): by the rule below, "
-        f"{first.label} should take its place."
+        f"{first.label} should replace it."
     )
 
 
@@ -75,7 +73,7 @@ def _record_phrase(record: Record) -> str:
 
 
 def _where_others_are_better(board: Leaderboard) -> str:
-    """Say on which cases the default is not the best, and by how much."""
+    """State on which cases the default is not the best, and by how much."""
     behind = []
     for case in board.cases:
         default = case.find(board.default)
@@ -88,8 +86,8 @@ def _where_others_are_better(board: Leaderboard) -> str:
         for ratio, case, best in sorted(behind, key=lambda one: -one[0])
     ]
     return (
-        f"{board.default} is not the best on {', '.join(phrases)}; in brackets the best policy "
-        "there and the default's ratio to it."
+        f"{board.default} is not the best on {', '.join(phrases)}. In parentheses: the best policy "
+        "of the case, and the ratio of the default to it."
     )
 
 
@@ -98,7 +96,7 @@ def _doubt(case: CaseBoard, board: Leaderboard) -> str:
     if default is None or default.is_within is not None:
         return ""
     side = "below" if default.ratio <= ALLOWED_FACTOR else "above"
-    return f", not surely {side} {ALLOWED_FACTOR:g}"
+    return f", not significantly {side} {ALLOWED_FACTOR:g}"
 
 
 def _who_misses_floors(in_order: list[Record]) -> str:
@@ -112,5 +110,5 @@ def _who_misses_floors(in_order: list[Record]) -> str:
     )
     text = f"Policies that keep every floor that can be kept: {', '.join(always)}."
     if fastest is not None and len(always) > 1:
-        text += f" The fastest of them is {fastest.label}, {fastest.microseconds:.1f} µs a round."
+        text += f" The fastest of them is {fastest.label}, {fastest.microseconds:.1f} µs per round."
     return text

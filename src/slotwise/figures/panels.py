@@ -1,4 +1,4 @@
-"""One panel: a metric over time, a line with its band for every policy."""
+"""One panel: a metric over time, with a line and a band for every policy."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ __all__ = ["PANELS", "Panel", "draw_panel", "labels_of", "meaning_of"]
 
 @dataclass(frozen=True)
 class Panel:
-    """What a panel shows and how it explains itself."""
+    """The metric of a panel, its title and its explanation."""
 
     metric: str
     title: str
     meaning: str
     left_out: tuple[str, ...] = ()
-    """Names of policies that chase another optimum, which the paper leaves out."""
+    """Names of policies that seek another optimum, which the paper leaves out."""
     has_optimal_line: bool = False
     first_share: float = 0.0
-    """The share of the rounds, from the start, in which the metric is all noise."""
+    """The share of the rounds, from the start, that is left out because the metric is noise."""
 
 
 PANELS = (
     Panel(
         "regret",
         "Cumulative regret",
-        "revenue missed against the best mix that keeps the floor",
+        "revenue missed relative to the best mix that keeps the floor",
         left_out=FLOORLESS,
     ),
-    Panel("violation", "Cumulative violation", "clicks below the floor, round by round"),
+    Panel("violation", "Cumulative violation", "clicks below the floor, summed over rounds"),
     Panel(
         "reward",
         "Cumulative compound reward",
-        "revenue in all; dotted: the best mix on average",
+        "total revenue; dotted: expectation of the best mix",
         has_optimal_line=True,
     ),
     Panel(
         "ratio",
         "Reward / violation",
-        "revenue for each click below the floor",
+        "revenue per click below the floor",
         first_share=0.02,
     ),
-    Panel("shortfall", "Shortfall", "clicks missing in all, which the theorem bounds"),
+    Panel("shortfall", "Shortfall", "clicks missing in total, which the theorem bounds"),
 )
 
 
@@ -67,14 +67,14 @@ def labels_of(panel: Panel, results: Results) -> tuple[list[str], list[str]]:
 
 
 def meaning_of(panel: Panel, setting: Setting) -> str:
-    """Return what a panel shows; a floor out of reach changes what regret is against."""
-    if panel.metric == "regret" and setting.is_floor_out_of_reach:
-        return "revenue missed against the most clicked page"
+    """Return the explanation of a panel; regret depends on whether the floor can be kept."""
+    if panel.metric == "regret" and setting.is_floor_infeasible:
+        return "revenue missed relative to the most clicked page"
     return panel.meaning
 
 
 def draw_panel(axes: Axes, panel: Panel, results: Results) -> None:
-    """Draw one metric of `results`, names at the ends of the lines."""
+    """Draw one metric of `results`, with labels at the ends of the lines."""
     setting = Setting.of(results)
     shown, left_out = labels_of(panel, results)
     look = strokes(results.labels)
@@ -102,7 +102,7 @@ def draw_panel(axes: Axes, panel: Panel, results: Results) -> None:
 
 
 def _drawable(curve: Curve, first_share: float) -> Curve:
-    """Return the part of a curve that has a place on paper, less the first noisy rounds."""
+    """Return the finite part of a curve, without the first noisy rounds."""
     rounds, mean, low, high = curve
     keep = np.isfinite(mean) & np.isfinite(low) & np.isfinite(high)
     keep &= rounds >= first_share * rounds[-1]
@@ -121,7 +121,7 @@ def _draw_line(axes: Axes, curve: Curve, stroke: Stroke, *, is_mark: bool) -> No
 
 
 def _settle_axes(axes: Axes, panel: Panel, results: Results) -> None:
-    """Settle limits and ticks: heights start at zero, unless regret goes below it."""
+    """Set limits and ticks; the vertical axis starts at zero unless regret is negative."""
     axes.set_xlim(0, results.n_rounds)
     axes.set_xlabel("rounds", loc="right", labelpad=2)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
@@ -142,7 +142,7 @@ def _settle_axes(axes: Axes, panel: Panel, results: Results) -> None:
 
 
 def _write_note(axes: Axes, note: str) -> None:
-    """Write a remark below the axis, on the line of its name."""
+    """Write a note below the axis, on the line of its label."""
     axes.annotate(
         note,
         (0, 0),

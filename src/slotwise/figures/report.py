@@ -1,4 +1,4 @@
-"""The report: settings, tables, figures and the paper's claims, as a page and as Markdown."""
+"""The report: settings, tables, figures and the paper's claims, as HTML and Markdown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["WrittenReport", "write_report"]
 
 
 class WrittenReport(NamedTuple):
-    """Where a report was written."""
+    """The files of a report."""
 
     html: Path
     markdown: Path
@@ -36,9 +36,9 @@ def write_report(
 ) -> WrittenReport:
     """Write `report.html`, `report.md` and `figures/` into `out_dir`.
 
-    `results` are the experiments, one a data set; `sweeps` those of Con-UCB over many γ. The page
-    needs nothing beside itself: style and drawings are inside. Verdicts and conclusion come from
-    the numbers alone.
+    `results` are the experiments, one per data set; `sweeps` are those of Con-UCB over many γ. The
+    page is one file: styles and figures are inside. Verdicts and conclusion are computed from the
+    numbers.
     """
     if not results:
         raise InvalidInput.of("results", "of at least one experiment", list(results))

@@ -1,4 +1,4 @@
-"""What a report says, gathered from results: every number of the page, and no layout."""
+"""The content of a report, computed from results; the layout is in the templates."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Chapter:
 
     @property
     def caption(self) -> str:
-        """What the figure shows, for those who cannot see it too."""
+        """The description of the figure, also for screen readers."""
         return (
             f"{self.setting.heading}: cumulative regret, violation, compound reward, ratio and "
             f"shortfall of {', '.join(display_name(label) for label in self.results.labels)}; "
@@ -58,7 +58,7 @@ class Page:
 
     @property
     def columns(self) -> list[tuple[str, list[tuple[str, dict[str, Finding]]]]]:
-        """Data set, and for each scale of γ the findings by claim: the table of all verdicts."""
+        """The table of verdicts: for each data set and scale of γ, the findings by claim."""
         found = []
         for chapter in self.chapters:
             labels = dict.fromkeys(finding.label for finding in chapter.findings)
@@ -74,12 +74,12 @@ class Page:
 
     @property
     def is_drawn_from_look_alikes(self) -> bool:
-        """Whether any data set was made up to resemble the original."""
+        """Whether any data set is a look-alike."""
         return any(chapter.setting.is_look_alike for chapter in (*self.chapters, *self.sweeps))
 
 
 def gather(results: Sequence[Results], sweeps: Sequence[Results]) -> Page:
-    """Judge and tabulate `results`, each the experiment of a data set, and the `sweeps`."""
+    """Judge and tabulate `results`, one experiment per data set, and the `sweeps`."""
     names = _distinct_names([*results, *sweeps])
     chapters = [
         _chapter(each, name) for each, name in zip(results, names[: len(results)], strict=True)
@@ -119,15 +119,15 @@ def _facts(setting: Setting) -> list[tuple[str, str]]:
         ("Notes", _sentences(dataset.get("notes", ""))),
         ("Links, slots", f"{config['n_links']}, {config['n_slots']}"),
         ("Floor", setting.floor_sentence.removeprefix("floor ")),
-        ("Clicks that can be had", readable(optimum.get("attainable_clicks", float("nan")))),
-        ("Best revenue a round", readable(setting.optimum, digits=5)),
+        ("Largest possible clicks", readable(optimum.get("attainable_clicks", float("nan")))),
+        ("Best revenue per round", readable(setting.optimum, digits=5)),
         ("Failure probability", readable(config["failure_probability"])),
         ("Rounds, runs", f"{config['n_rounds']:,}, {setting.n_runs:,}"),
-        ("Made by", setting.origin_sentence),
+        ("Origin", setting.origin_sentence),
     ]
     if "seconds" in config:
         seconds = config["seconds"]
-        took = f"{seconds['wall']:.1f} s, of processors {seconds['cpu']:.1f} s"
+        took = f"{seconds['wall']:.1f} s, {seconds['cpu']:.1f} s of processor time"
         facts.append(("Time", took))
     return [(name, value) for name, value in facts if value and value != "–"]
 
@@ -137,7 +137,7 @@ def _sentences(notes: str | Sequence[str]) -> str:
 
 
 def _bound_rows(results: Results, setting: Setting) -> list[tuple[str, list[str]]]:
-    """Return measured regret and shortfall of each Con-UCB beside what is promised of them."""
+    """Return measured regret and shortfall of each Con-UCB beside their bounds."""
     config = setting.config
     useful = metrics.first_useful_round(
         config["n_links"], config["n_slots"], config["failure_probability"]
@@ -154,7 +154,7 @@ def _bound_rows(results: Results, setting: Setting) -> list[tuple[str, list[str]
                 [
                     _final(results, label, "regret"),
                     _final(results, label, "shortfall"),
-                    readable(setting.theorem_bound) if is_printed else "no promise",
+                    readable(setting.theorem_bound) if is_printed else "no guarantee",
                     readable(setting.trivial_bound),
                     readable(useful) if is_printed else "–",
                 ],
@@ -164,7 +164,7 @@ def _bound_rows(results: Results, setting: Setting) -> list[tuple[str, list[str]
 
 
 def _distinct_names(results: Sequence[Results]) -> list[str]:
-    """Return a file name for the figure of each, fit for every system."""
+    """Return a distinct file name for the figure of each, valid on every system."""
     names: list[str] = []
     for each in results:
         setting = Setting.of(each)

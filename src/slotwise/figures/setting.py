@@ -1,4 +1,4 @@
-"""What a results file says about its experiment, read once and named."""
+"""The settings of an experiment that figures show, read from its results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Setting"]
 
 @dataclass(frozen=True)
 class Setting:
-    """The settings of one experiment that figures and reports speak of."""
+    """The settings of one experiment that figures and reports show."""
 
     config: Mapping[str, Any]
     n_runs: int
@@ -35,7 +35,7 @@ class Setting:
 
     @classmethod
     def of(cls, results: Results) -> Setting:
-        """Read the settings of `results`; a missing one is named."""
+        """Read the settings of `results`; the error for a missing one names it."""
         for key in cls.NEEDED:
             if key not in results.config:
                 rule = f"of results with the setting {key!r}, which figures show"
@@ -44,7 +44,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """The data set's short name, fit for file names."""
+        """The short name of the data set, valid in file names."""
         return str(self.config["dataset"]["name"])
 
     @property
@@ -54,18 +54,18 @@ class Setting:
 
     @property
     def is_look_alike(self) -> bool:
-        """Whether the data were made up to resemble the original."""
+        """Whether the data were drawn from a recipe to resemble the original."""
         return bool(self.config["dataset"].get("look_alike", False))
 
     @property
     def full_title(self) -> str:
-        """The title, which says when the data are a look-alike."""
+        """The title, which states whether the data are a look-alike."""
         says_so = "look-alike" in self.title.lower()
         return f"{self.title} (look-alike)" if self.is_look_alike and not says_so else self.title
 
     @property
     def heading(self) -> str:
-        """The full title with the floor: one data set may be tried with several."""
+        """The full title with the floor, since one data set may be run with several floors."""
         floor = self._floors_in_words or f"h = {readable(self.config['click_floor'])}"
         title = self.full_title
         return f"{title[:-1]}, {floor})" if title.endswith(")") else f"{title} ({floor})"
@@ -78,12 +78,12 @@ class Setting:
 
     @property
     def optimum(self) -> float:
-        """The best revenue a round under the floor."""
+        """The best revenue per round that keeps the floor."""
         return float(self.config["optimum"]["value"])
 
     @property
-    def is_floor_out_of_reach(self) -> bool:
-        """Whether no page has as many clicks as the floor asks."""
+    def is_floor_infeasible(self) -> bool:
+        """Whether no page has as many clicks as the floor asks for."""
         return bool(self.config["optimum"].get("status") == "infeasible")
 
     @property
@@ -105,7 +105,7 @@ class Setting:
         optimum, floors = self.config["optimum"], f"floors {self._floors_in_words}"
         if optimum["status"] == "infeasible":
             part = f"{100 * optimum['largest_shortfall']:.3g} %"
-            return f"{floors}, out of reach: {part} of a floor is missing where most is"
+            return f"{floors}, infeasible: {part} is the largest relative shortfall"
         if optimum["status"] == "slack":
             return f"{floors}, slack: the best page keeps them"
         priced = [
@@ -117,7 +117,7 @@ class Setting:
 
     @property
     def floor_sentence(self) -> str:
-        """The floor, and whether it costs anything or can be kept at all."""
+        """The floor, and whether it is slack, binding or infeasible."""
         if self.floor_names:
             return self._several_floors_sentence()
         optimum = self.config["optimum"]
@@ -129,12 +129,12 @@ class Setting:
             return f"{floor}, slack: the best page has {readable(optimum['clicks'])}"
         if status == "infeasible":
             attainable = readable(optimum["attainable_clicks"])
-            return f"{floor}, out of reach: at most {attainable}; compared with that page"
+            return f"{floor}, infeasible: at most {attainable}; compared with the most clicked page"
         return floor
 
     @property
     def size_sentence(self) -> str:
-        """How large the experiment is."""
+        """The size of the experiment."""
         runs = "one run" if self.n_runs == 1 else f"{self.n_runs} runs"
         return (
             f"{self.config['n_links']} links, {self.config['n_slots']} slots, "
@@ -155,7 +155,7 @@ class Setting:
 
     @property
     def theorem_bound(self) -> float:
-        """What the theorem promises of regret and shortfall at the printed γ."""
+        """The theorem's bound on regret and shortfall at the printed γ."""
         return metrics.theorem_bound(
             self.config["n_links"],
             self.config["n_slots"],
@@ -165,20 +165,21 @@ class Setting:
 
     @property
     def trivial_bound(self) -> float:
-        """What no policy can exceed."""
+        """The largest possible regret or shortfall."""
         return metrics.trivial_bound(self.config["n_slots"], self.config["n_rounds"])
 
     @property
     def start_sentence(self) -> str:
-        """How long Con-UCB's bounds stay at 1, beside how often a link can be shown at all."""
+        """How long Con-UCB's bounds stay at 1, compared with how often a link can be shown."""
         config = self.config
         n_links, n_slots, n_rounds = (config[key] for key in ("n_links", "n_slots", "n_rounds"))
         showings = 2 * paper_gamma(n_links, n_rounds, config["failure_probability"])
         share = n_slots * n_rounds / n_links
-        verdict = "so many bounds never leave it" if share < showings else "so most can leave it"
+        verdict = "so many bounds stay at 1" if share < showings else "so most bounds fall below 1"
         return (
-            f"{self.heading}: at the printed γ a link's bound is 1 for its first "
-            f"{readable(showings)} showings, and there are {readable(share)} a link, {verdict}."
+            f"{self.heading}: at the printed γ the bound of a link is 1 for its first "
+            f"{readable(showings)} page views. On average a link is shown on {readable(share)}, "
+            f"{verdict}."
         )
 
     def policy_name(self, label: str) -> str:
@@ -193,7 +194,7 @@ class Setting:
         return [label for label in labels if self.policy_name(label) == name]
 
     def gamma_scale(self, label: str) -> float | None:
-        """Return the `gamma_scale` a label was run with, None where it has none."""
+        """Return the `gamma_scale` of a label, None if it has none."""
         for policy in self.config.get("policies", ()):
             if policy["label"] == label and "gamma_scale" in policy.get("settings", {}):
                 return float(policy["settings"]["gamma_scale"])

@@ -15,11 +15,11 @@ __all__ = ["draw_several_floors", "has_several_floors"]
 PANEL_INCHES = 4.5
 HEIGHT_INCHES = 11.6
 MAX_COLUMNS = 4
-"""More floors than this would leave the table no room; the file has them all."""
+"""With more floors than this the table would not fit; the results file has them all."""
 
 
 def has_several_floors(results: Results) -> bool:
-    """Return whether an experiment asks for more than clicks."""
+    """Return whether an experiment has floors beyond a click floor."""
     return bool(Setting.of(results).floor_names)
 
 
@@ -57,8 +57,8 @@ def _floor_panels(name: str, setting: Setting) -> tuple[Panel, Panel]:
     level, _, before = name.partition("/")
     missing = f"{level} below {asked} of {before}" if before else f"{level} below {asked}"
     return (
-        Panel(f"violation:{name}", f"Violation: {name}", f"{missing}, round by round"),
-        Panel(f"shortfall:{name}", f"Shortfall: {name}", f"{missing}, over all rounds together"),
+        Panel(f"violation:{name}", f"Violation: {name}", f"{missing}, summed over rounds"),
+        Panel(f"shortfall:{name}", f"Shortfall: {name}", f"{missing}, in total"),
     )
 
 
@@ -66,4 +66,4 @@ def _note(setting: Setting) -> str:
     hidden = len(setting.floor_names) - MAX_COLUMNS
     if hidden > 0:
         return f"{hidden} more floors are in the file."
-    return "The oracle is the best mix that keeps every floor it can."
+    return "The oracle is the best fixed mix under all floors."

@@ -43,7 +43,7 @@ RC: Mapping[str, object] = {
     "axes.spines.top": False,
     "axes.unicode_minus": True,
     "figure.facecolor": BACKGROUND,
-    "font.family": "DejaVu Sans",  # ships with matplotlib: the same letters on every machine
+    "font.family": "DejaVu Sans",  # ships with matplotlib: the same on every machine
     "font.size": 8.5,
     "grid.color": GRID,
     "grid.linewidth": 0.8,
@@ -51,7 +51,7 @@ RC: Mapping[str, object] = {
     "lines.solid_capstyle": "round",
     "path.simplify": True,
     "svg.fonttype": "path",
-    "svg.hashsalt": "slotwise",  # element ids, and so whole files, come out the same every time
+    "svg.hashsalt": "slotwise",  # fixes the ids of elements, so that files are reproducible
     "text.color": INK,
     "xtick.color": MUTED,
     "xtick.labelsize": 8,
@@ -69,7 +69,7 @@ class Stroke(NamedTuple):
 
 
 def readable(value: float, digits: int = 3) -> str:
-    """Return a number as people say it, without trailing zeros.
+    """Return a number in a short, readable form without trailing zeros.
 
     >>> [readable(value) for value in (50_000, 1_234_567, 0.0746, 12.0, -1500, 0)]
     ['50k', '1.23M', '0.0746', '12', '−1.5k', '0']
@@ -78,7 +78,7 @@ def readable(value: float, digits: int = 3) -> str:
 
 
 def measured(value: float) -> str:
-    """Return a measured number with three digits that count, zeros among them.
+    """Return a measured number with three significant digits, including zeros.
 
     >>> [measured(value) for value in (79_000, 39.2, 0.53, 999_600, 0)]
     ['79.0k', '39.2', '0.530', '1.00M', '0']
@@ -101,7 +101,7 @@ def _with_unit(value: float, written: Callable[[float], str]) -> str:
 
 
 def scale_name(scale: float) -> str:
-    """Return a `gamma_scale` as the fraction it was meant as.
+    """Return a `gamma_scale` as the fraction that it stands for.
 
     >>> [scale_name(scale) for scale in (1.0, 1 / 72, 0.25, 2.0, 0.3333)]
     ['1', '1/72', '1/4', '2', '0.333']
@@ -114,7 +114,7 @@ def scale_name(scale: float) -> str:
 
 
 def on_dark(colour: str) -> str:
-    """Return the colour that stands for `colour` on a dark page.
+    """Return the colour that replaces `colour` on a dark page.
 
     >>> on_dark(INK), on_dark("#0072b2")
     ('#e8edf2', '#57a2cc')

@@ -1,4 +1,4 @@
-"""The figure of the sweep: what becomes of Con-UCB as its γ shrinks from the printed one."""
+"""The figure of a sweep: Con-UCB with γ from the printed value down."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ SIZE_INCHES = (13.6, 4.7)
 MIN_SCALES = 4
 SWEPT_METRICS = ("regret", "violation", "shortfall")
 CLOSEST_TICKS = 0.14
-"""Tick labels nearer than this share of the axis would run into each other."""
+"""Tick labels closer than this share of the axis would overlap."""
 
 
 Floats = NDArray[np.float64]
 
 
 class Swept(NamedTuple):
-    """A label of the sweep and the scale of γ behind it."""
+    """A label of the sweep and its scale of γ."""
 
     label: str
     scale: float
@@ -50,12 +50,12 @@ def is_sweep(results: Results) -> bool:
 def draw_sweep(results: Results) -> Figure:
     """Draw final regret, violation and shortfall of Con-UCB against `gamma_scale`.
 
-    Printed γ on the left, ever smaller ones to the right, on a log axis, with 95 % intervals;
-    the other policies, which have no γ, are level lines.
+    The printed γ is on the left of a log axis and smaller values are to the right, with 95 %
+    intervals. Policies without γ are horizontal lines.
     """
     swept = _swept(results)
     if len({each.scale for each in swept}) < 2:
-        rule = "of results with Con-UCB at two `gamma_scale` or more"
+        rule = "results of Con-UCB with two or more values of `gamma_scale`"
         raise InvalidInput.of("results", rule, list(results.labels))
     setting = Setting.of(results)
     panels = [panel for panel in PANELS if panel.metric in SWEPT_METRICS]
@@ -66,7 +66,7 @@ def draw_sweep(results: Results) -> Figure:
         )
         for place, panel in enumerate(panels):
             _draw_panel(figure.add_subplot(grid[0, place]), panel, results, swept)
-        title = f"{setting.full_title}: Con-UCB as its γ shrinks"
+        title = f"{setting.full_title}: Con-UCB with smaller γ"
         write_frame(figure, setting, title)
     return figure
 
@@ -119,7 +119,7 @@ def _draw_others(
     swept: set[str],
     look: dict[str, Stroke],
 ) -> list[EndLabel]:
-    """Draw the policies without a γ as level lines with their bands."""
+    """Draw the policies without γ as horizontal lines with their bands."""
     ends = []
     for label in labels_of(panel, results)[0]:
         if label in swept:
@@ -144,11 +144,11 @@ def _dress(axes: Axes, scales: Floats, lowest: float) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(_readable_ticks(scales))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: scale_name(value)))
-    axes.set_xlabel("γ as a share of the printed 72 ln(8KT/δ)", loc="left", labelpad=4)
+    axes.set_xlabel("γ relative to the printed 72 ln(8KT/δ)", loc="left", labelpad=4)
 
 
 def _readable_ticks(scales: Floats) -> list[float]:
-    """Return the scales to name: both ends, 1/72, then whichever have room."""
+    """Return the scales that get a tick: both ends, 1/72, then those that fit."""
     distinct = np.unique(scales)[::-1]
     width = math.log(distinct[0] / distinct[-1])
     wanted = [distinct[0], distinct[-1]]

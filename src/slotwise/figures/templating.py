@@ -1,4 +1,4 @@
-"""Pages and Markdown from templates, safe for whatever names the numbers come with."""
+"""HTML and Markdown from templates, with all names escaped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["markdown_cell", "templates"]
 
 
 def templates(*, is_html: bool) -> jinja2.Environment:
-    """Return the templates; what goes into a page is escaped, what goes into text is not."""
+    """Return the templates; HTML is escaped, plain text is not."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("slotwise.figures", "templates"),
         autoescape=is_html,
@@ -23,11 +23,11 @@ def templates(*, is_html: bool) -> jinja2.Environment:
 
 
 def _paragraphs_as_markdown(html: str) -> str:
-    """Return paragraphs of plain text as Markdown has them."""
+    """Return HTML paragraphs of plain text as Markdown."""
     return html.replace("<p>", "").replace("</p>\n", "\n\n").rstrip() + "\n"
 
 
 def markdown_cell(text: str) -> str:
-    """Return text that cannot break out of its cell or be taken for markup."""
+    """Return text escaped for one cell of a Markdown table."""
     escaped = "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in text)
     return " ".join(escaped.split())

@@ -1,4 +1,4 @@
-"""A figure inside a page: one drawing that follows the reader's light or dark setting."""
+"""SVG figures inside a page that follow the light or dark setting of the reader."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 class ThemedSvg(str):
     """The `<svg>` element of a figure, its colours named by CSS variables.
 
-    Ids get a prefix, so that several figures can stand in one page.
+    Ids get a prefix, so that one page can contain several figures.
     """
 
     @classmethod
     def of(cls, svg: str, prefix: str) -> ThemedSvg:
-        """Read the text of an SVG file; `prefix` must be its own in the page, fit for an id."""
+        """Read the text of an SVG file; `prefix` must be a valid id, unique in the page."""
         text = svg[svg.index("<svg") :]
         text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
         text = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', text)
@@ -30,12 +30,12 @@ class ThemedSvg(str):
 
     @property
     def colours(self) -> set[str]:
-        """The colours of the light page that the drawing uses."""
+        """The colours of the light page that the figure uses."""
         return set(re.findall(r"var\(--c-[0-9a-f]{6}, (#[0-9a-f]{6})\)", self))
 
 
 def dark_rules(colours: set[str]) -> str:
-    """Return the CSS variables that turn `colours` into those of a dark page.
+    """Return the CSS variables that replace `colours` on a dark page.
 
     >>> dark_rules({"#ffffff"})
     '--c-ffffff: #14191f;'

@@ -1,4 +1,4 @@
-"""Whether a claim holds, told from intervals over runs and from nothing else."""
+"""Verdicts on claims, computed from intervals over runs."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ __all__ = [
 ]
 
 SUB_LINEAR_BELOW = 0.95
-"""Growth like t to this power or more counts as linear: over 50,000 rounds a curve that is linear
-but for its first rounds comes out just under 1, and must not be praised for it."""
+"""Growth like t to this power or more counts as linear. Over 50,000 rounds, a curve that is linear
+except for its first rounds has an exponent slightly below 1, and must not count as sub-linear."""
 
 MIN_CHECKPOINTS = 4
 
 
 class Verdict(Enum):
-    """What the data say about a claim."""
+    """The verdict of the data on a claim."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
-    UNKNOWN = "cannot be told"
+    UNKNOWN = "undecided"
 
 
 class Judgement(NamedTuple):
-    """A verdict and the numbers it rests on."""
+    """A verdict and the numbers that it is based on."""
 
     verdict: Verdict
     evidence: str
@@ -63,8 +63,8 @@ def judge_below(
 ) -> Verdict:
     """Judge whether `factor` times a metric of `lower` is below that of `upper`.
 
-    In a run all policies meet the same visitors, so the interval is that of the difference run by
-    run: the claim holds where the whole interval is on its side of zero. One run has none.
+    In a run all policies meet the same visitors, so the interval is that of the difference within
+    each run. The claim holds if the whole interval is on its side of zero. One run has no interval.
     """
     left, right = results.final(lower, metric), results.final(upper, metric)
     n_shared = min(len(left), len(right))
@@ -81,25 +81,27 @@ def judge_below(
 
 
 def final_evidence(results: Results, metric: str, label: str) -> str:
-    """Return a policy's name and where its metric ended."""
+    """Return the name of a policy and the final value of its metric."""
     interval = metrics.mean_interval(results.final(label, metric))
     return f"{display_name(label)} {with_interval(*map(float, interval))}"
 
 
 def judge_sub_linear(results: Results, metric: str, label: str) -> Judgement:
-    """Judge whether a metric grew slower than the rounds over their last half."""
+    """Judge whether a metric grew more slowly than the rounds over their second half."""
     totals = results.over_time(label, metric)
     end = metrics.mean_interval(totals[:, -1])
     if len(totals) == 1:
         return Judgement(Verdict.UNKNOWN, "one run has no interval")
     if end.high <= 0:
-        return Judgement(Verdict.HOLDS, f"ends at {with_interval(*map(float, end))}: none at all")
+        return Judgement(
+            Verdict.HOLDS, f"ends at {with_interval(*map(float, end))}, so it does not grow"
+        )
     if (results.rounds >= results.n_rounds / 2).sum() < MIN_CHECKPOINTS:
-        return Judgement(Verdict.UNKNOWN, "too few checkpoints in the last half of the rounds")
+        return Judgement(Verdict.UNKNOWN, "too few checkpoints in the second half of the rounds")
     mean, low, high = map(float, metrics.growth_exponent(results.rounds, totals))
     if math.isnan(mean) or math.isinf(low):
-        return Judgement(Verdict.UNKNOWN, "too near zero to tell how it grows")
-    evidence = f"grows like t^{mean:.2f} ({low:.2f} to {high:.2f}): twice the rounds, "
+        return Judgement(Verdict.UNKNOWN, "too close to zero to fit its growth")
+    evidence = f"grows like t^{mean:.2f} ({low:.2f} to {high:.2f}); twice the rounds give "
     evidence += f"{2**mean:.2f} times as much"
     if high < SUB_LINEAR_BELOW:
         return Judgement(Verdict.HOLDS, evidence)
@@ -109,7 +111,7 @@ def judge_sub_linear(results: Results, metric: str, label: str) -> Judgement:
 
 
 def all_of(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict on a claim of several parts: one failure fails it.
+    """Return the verdict on a claim with several parts; it fails if one part fails.
 
     >>> all_of([Verdict.HOLDS, Verdict.UNKNOWN, Verdict.FAILS])
     <Verdict.FAILS: 'does not hold'>

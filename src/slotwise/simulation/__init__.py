@@ -1,4 +1,4 @@
-"""An experiment in, a results file out."""
+"""Run experiments: an experiment in, a results file out."""
 
 from slotwise.simulation.experiment import Experiment, label_policies
 from slotwise.simulation.experiment_file import ExperimentFile, load_experiment

@@ -1,4 +1,4 @@
-"""The [environment] of an experiment's file: how the rates of a data set turn into feedback."""
+"""The [environment] section of an experiment file: how the rates of a data set become feedback."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Bernoulli", "EnvironmentSection", "Section"]
 
 
 class Section(pydantic.BaseModel):
-    """A table of the file: it has these keys and no others, each of exactly its type."""
+    """A table of the file, with exactly these keys, each of exactly its type."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -54,7 +54,7 @@ class Bernoulli(Section):
 
 
 class Beta(Section):
-    """A click brings an amount spread around its mean."""
+    """The revenue of a click is spread around its mean."""
 
     kind: Literal["beta"]
     concentration: float = 4.0
@@ -66,7 +66,7 @@ class Beta(Section):
 
 
 class FixedPrice(Section):
-    """A click brings `price` or nothing, with the mean of the data set."""
+    """A click brings `price` or nothing; its mean is that of the data set."""
 
     kind: Literal["fixed-price"]
     price: float
@@ -103,7 +103,7 @@ class Late(Section):
 
 
 class Drifting(Section):
-    """Rates wander around those of the data set."""
+    """Rates drift away from those of the data set."""
 
     kind: Literal["drifting"]
     drift_seed: int = 1

@@ -1,4 +1,4 @@
-"""An experiment: which policies play in which environment, how long and how often."""
+"""An experiment: policies, environment, number of rounds and number of runs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ N_CHECKPOINTS = 240
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything that decides the numbers of an experiment, and what to call it.
+    """Everything that determines the numbers of an experiment, and its title.
 
-    `dataset` describes where the links come from, for reports: name, title, look_alike, source
-    and notes.
+    `dataset` describes the origin of the links for reports: name, title, look_alike, source and
+    notes.
     """
 
     environment: Environment
@@ -54,19 +54,19 @@ class Experiment:
 
     @property
     def n_rounds(self) -> int:
-        """How many rounds a run has."""
+        """The number of rounds of a run."""
         return self.problem.horizon or 0
 
     @property
     def checkpoints(self) -> NDArray[np.int64]:
-        """The rounds at which totals are kept: evenly spaced, with more of the first ones."""
+        """The rounds at which totals are kept: evenly spaced, with additional early rounds."""
         n_rounds = self.n_rounds
         even = np.linspace(0, n_rounds, N_CHECKPOINTS + 1)[1:]
         early = np.geomspace(1, n_rounds, N_CHECKPOINTS // 4)
         return np.unique(np.ceil(np.concatenate([even, early])).astype(np.int64))
 
     def optimum(self) -> Optimum:
-        """Return the floor program on the true mean rates: what the best fixed mix does."""
+        """Return the solution of the floor program on the true mean rates: the best fixed mix."""
         return find_optimum(self.environment, self.problem, self.n_rounds)
 
     def config(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class Experiment:
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings as JSON has them; what it has not, a user's own objects, by its words."""
+    """Return settings as JSON types; other objects become their `repr`."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, np.ndarray | np.generic):
@@ -127,9 +127,9 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def current_commit() -> str | None:
-    """Return the commit of the source tree that this package runs from, if it is one.
+    """Return the commit of the source tree that this package runs from, or None.
 
-    It ends in "-dirty" where the tree has changes that are not committed.
+    It ends in "-dirty" if the tree has uncommitted changes.
     """
     here = Path(__file__)
 
@@ -139,7 +139,7 @@ def current_commit() -> str | None:
         return done.stdout.strip()
 
     try:
-        # Installed into somebody's project, the repository around it is not ours.
+        # If the package is installed inside another project, the repository around it is not ours.
         git("ls-files", "--error-unmatch", here.name)
         return git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
     except (OSError, subprocess.SubprocessError):
@@ -147,7 +147,7 @@ def current_commit() -> str | None:
 
 
 def label_policies(policies: Iterable[Policy] | Mapping[str, Policy]) -> dict[str, Policy]:
-    """Return policies by label: their names, unless a mapping gives other ones.
+    """Return policies by label: the labels of a mapping, or the names of the policies.
 
     >>> from slotwise.policies import CUCB, Uniform
     >>> list(label_policies([CUCB(), Uniform()]))

@@ -1,4 +1,4 @@
-"""Experiments as TOML files: read, checked, every mistake named by file and key."""
+"""Experiments as TOML files; every error names the file and the key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["ExperimentFile", "load_experiment"]
 
 
 def _number(value: Any) -> Any:
-    """Read "1/72" as a number, so that files can say what the paper says."""
+    """Read "1/72" as a number, so that files can state fractions as the paper does."""
     if isinstance(value, str) and "/" in value:
         try:
             return float(Fraction(value))
@@ -70,7 +70,7 @@ class ExperimentFile(Section):
     _path: Path = pydantic.PrivateAttr(Path("experiment"))
 
     def experiment(self, directory: Path | None = None) -> Experiment:
-        """Return the experiment, on the original data where `directory` holds it."""
+        """Return the experiment, on the original data if `directory` holds it."""
         with self._blaming("dataset"):
             data = self._load(directory)
         with self._blaming("environment"):
@@ -145,13 +145,13 @@ class ExperimentFile(Section):
                     if "failure_probability" in _setting_names(entry.name):
                         settings.setdefault("failure_probability", failure_probability)
                     policy = make_policy(entry.name, settings)
-                policy.start(problem)  # refuses here, not after an hour
+                policy.start(problem)  # fail now instead of after an hour
             policies[label] = policy
         return policies
 
     @contextmanager
     def _blaming(self, key: str | None = None) -> Iterator[None]:
-        """Name the file and the key in an error; missing data are not the file's fault."""
+        """Name the file and the key in an error, except for missing data files."""
         try:
             yield
         except (MissingData, _Blamed):
@@ -167,11 +167,11 @@ def _setting_names(policy_name: str) -> set[str]:
 
 
 class _Blamed(InvalidConfig):
-    """An error that names its file and key already."""
+    """An error that already names its file and key."""
 
 
 def load_experiment(path: str | Path, changes: Mapping[str, Any] | None = None) -> ExperimentFile:
-    """Read an experiment's TOML file; `changes` replace keys, as command-line options do."""
+    """Read an experiment file; `changes` replace keys, as command-line options do."""
     path = Path(path)
     try:
         text = path.read_bytes().decode()
@@ -197,5 +197,5 @@ def _first_problem(error: pydantic.ValidationError) -> str:
     if first["type"] == "missing":
         return f"`{key}` is missing"
     if first["type"] == "extra_forbidden":
-        return f"`{key}` is no key of an experiment"
+        return f"`{key}` is not a key of an experiment"
     return f"`{key}`: {first['msg']}, got {first['input']!r}"

@@ -1,4 +1,4 @@
-"""What decides the numbers of a run, in a few letters: code and environment."""
+"""Digests of what determines the numbers of a run: the code and the environment."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ DECIDING = (
     "simulation/experiment.py",
     "simulation/optimum.py",
 )
-"""The parts of the package in which a change may change a number of a run."""
+"""The parts of the package that can change a number of a run."""
 
 LENGTH = 16
 
 
 @cache
 def code_fingerprint() -> str:
-    """Return a digest of the sources that decide numbers, equal for equal sources.
+    """Return a digest of the sources that determine numbers, equal for equal sources.
 
-    A version number would not do: between two versions the code changes often.
+    The version number is not enough, because the code changes between two versions.
     """
     digest = hashlib.sha256()
     for part in DECIDING:
@@ -45,7 +45,7 @@ def code_fingerprint() -> str:
 
 
 def environment_fingerprint(environment: Environment, n_rounds: int) -> str:
-    """Return a digest of all that an environment answers from.
+    """Return a digest of everything that determines the outcomes of an environment.
 
     >>> from slotwise.environments import BernoulliLinks, LateFeedback
     >>> links = BernoulliLinks([0.5, 0.2], [0.1, 0.9])

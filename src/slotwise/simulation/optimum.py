@@ -1,4 +1,4 @@
-"""The best fixed mix on the true rates: what every policy is measured against."""
+"""The best fixed mix on the true rates, with which every policy is compared."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Floats = NDArray[np.float64]
 
 
 class Optimum(NamedTuple):
-    """The best mix, and what it brings a page view on average.
+    """The best mix, and its expected outcomes per page view.
 
-    `amounts` and `shadow_prices` are those of every floor by its name; `shadow_price` and
-    `clicks` belong to the click floor. `largest_shortfall` is the part of a floor that is missing
-    where most is: above 0 only where no mix keeps every floor.
+    `amounts` and `shadow_prices` hold those of every floor by name; `shadow_price` and `clicks`
+    belong to the click floor. `largest_shortfall` is the largest relative shortfall of a floor,
+    above 0 only if no mix keeps every floor.
     """
 
     probabilities: Floats
@@ -36,7 +36,7 @@ class Optimum(NamedTuple):
     largest_shortfall: float
 
     def plain(self) -> dict[str, Any]:
-        """Return what results files keep, without infinite numbers."""
+        """Return the fields that results files keep, with None for infinite numbers."""
         kept: dict[str, Any] = {
             "value": self.value,
             "clicks": self.clicks,
@@ -71,7 +71,7 @@ def _with_several_floors(rates: Floats, problem: Problem) -> Optimum:
         weight * rates[problem.levels.index(level)] for level, weight in problem.rewards.items()
     )
     demands = [rates[floor.level] - floor.rate * rates[floor.level - 1] for floor in floors]
-    if not demands:  # nothing but weighed rewards: a floor of nothing keeps the program's shape
+    if not demands:  # weighted rewards without a floor: a floor of 0 keeps the shape of the program
         demands = [np.zeros(problem.n_links)]
     least = [floor.least for floor in floors] or [0.0]
     best = solve_floors(np.asarray(value), np.array(demands), problem.n_slots, least)

@@ -1,4 +1,4 @@
-"""Finished runs of an experiment that is not finished: kept on disk, found again."""
+"""Finished runs of an unfinished experiment, kept on disk."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ DECIDING = (
     "n_rounds",
     "seed",
 )
-"""The settings that decide a policy's run, beside the policy itself."""
+"""The settings that determine a run, besides the policy."""
 
 
 class Parts:
     """A folder with one small file for each finished run of each policy.
 
-    A run is filed under a digest of all that decides its numbers: the environment, the page,
-    the rounds, the seed, the policy's settings and slotwise's own code. So a changed
-    experiment starts anew, more runs or one more policy go on where fewer ended, and two
-    experiments may share a folder and what they have in common. The code of a policy of your
-    own is not looked at: remove the folder when you change it.
+    A run is stored under a digest of everything that determines its numbers: the environment, the
+    page, the rounds, the seed, the settings of the policy and slotwise's own code. So a changed
+    experiment starts again, an experiment with more runs or another policy reuses finished runs,
+    and two experiments may share a folder and their common runs. The code of a policy of your own
+    is not part of the digest: remove the folder when you change it.
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
@@ -61,7 +61,7 @@ class Parts:
         return record
 
     def keep(self, label: str, run: int, record: NDArray[np.float64]) -> None:
-        """Store the record of a finished run; the file appears whole or not at all."""
+        """Store the record of a finished run; the file appears complete or not at all."""
         final = self._file(label, run)
         final.parent.mkdir(parents=True, exist_ok=True)
         temporary = final.with_suffix(f".{os.getpid()}.tmp")
@@ -70,13 +70,13 @@ class Parts:
         temporary.replace(final)
 
     def count(self, n_runs: int) -> int:
-        """Return how many of the first `n_runs` runs of all policies are finished."""
+        """Return the number of finished runs among the first `n_runs` of every policy."""
         return sum(
             self._file(label, run).is_file() for label in self._folders for run in range(n_runs)
         )
 
     def discard(self) -> None:
-        """Remove the runs of these policies: their experiment is finished."""
+        """Remove the runs of these policies, because their experiment is finished."""
         for folder in self._folders.values():
             shutil.rmtree(folder, ignore_errors=True)
         if self._root.is_dir() and not any(self._root.iterdir()):

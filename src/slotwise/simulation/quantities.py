@@ -1,4 +1,4 @@
-"""What a run records of every level and floor, by the names that results give it."""
+"""The quantities that a run records of every level and floor, by their names in results."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Floats = NDArray[np.float64]
 
 
 def quantities_of(problem: Problem, records: Floats) -> dict[str, Floats]:
-    """Return the totals of (run, kind, row, checkpoint) by name; rows are levels, then rates.
+    """Return the quantities of records of shape (run, kind, row, checkpoint) by name.
 
-    Beyond two levels with a click floor, every level has its "total:LEVEL" and every floor its
-    violation and deficit. The total of a rate, "total:cart/click", is what lies above it: carts
-    less the rate times the clicks.
+    Rows are levels, then floors on rates. With more than two levels, or floors beyond the click
+    floor, every level has a "total:LEVEL" and every floor its violation and deficit. The total of
+    a rate, "total:cart/click", is its surplus: carts minus the rate times the clicks.
     """
     levels = problem.levels
     quantities = {

@@ -1,4 +1,4 @@
-"""What an experiment leaves behind: totals over time of every policy and run, in one file."""
+"""The results of an experiment: totals over time of every policy and run, in one file."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class SummaryRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Results:
-    """Totals of every policy, run and checkpoint, with all it takes to read them.
+    """Totals of every policy, run and checkpoint, with the settings of the experiment.
 
-    `config` holds the settings, plain enough for JSON. `rounds` are the checkpoints.
-    `totals[label][quantity]` has one row a run and one column a checkpoint, summed since the
+    `config` holds the settings as JSON types. `rounds` are the checkpoints.
+    `totals[label][quantity]` has one row per run and one column per checkpoint, summed since the
     first round: "reward", "clicks", "violation" (Σ of (h − clicks)₊ over rounds) and "deficit"
-    (the largest h·t − clicks up to then, at least 0). Problems of more levels or floors add
+    (the largest h·t − clicks so far, at least 0). Problems with more levels or floors add
     "total:LEVEL", and "violation:FLOOR" and "deficit:FLOOR" for each floor: a level of
-    `config["floors"]`, or a rate such as "cart/click", whose total is what lies above the rate.
+    `config["floors"]`, or a rate such as "cart/click", whose total is the surplus over the rate.
 
     >>> config = {"click_floor": 1.0, "optimum": {"value": 0.5}}
     >>> of_one_run = {"reward": [[3.0, 9.0]], "clicks": [[8.0, 21.0]],
@@ -81,12 +81,12 @@ class Results:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """What `final` and `curve` can be asked for."""
+        """The metrics that `final` and `curve` take."""
         return (*METRICS, *(name for name in self._level_metrics()))
 
     @property
     def n_runs(self) -> int:
-        """How many runs every policy has at least."""
+        """The smallest number of runs of a policy."""
         return min(len(self.totals[label]["reward"]) for label in self.labels)
 
     @property
@@ -95,16 +95,16 @@ class Results:
         return int(self.rounds[-1])
 
     def final(self, label: str, metric: str) -> Floats:
-        """Return a policy's metric after the last round, one number a run."""
+        """Return a metric of a policy after the last round, one number per run."""
         return self.over_time(label, metric)[:, -1].copy()
 
     def curve(self, label: str, metric: str) -> Curve:
-        """Return a metric over time; the band is Student's t over runs, nothing for one run."""
+        """Return a metric over time with a Student-t interval over runs, empty for one run."""
         mean, low, high = metrics.mean_interval(self.over_time(label, metric))
         return Curve(self.rounds, mean, low, high)
 
     def over_time(self, label: str, metric: str) -> Floats:
-        """Return a metric at every checkpoint, one row a run."""
+        """Return a metric at every checkpoint, one row per run."""
         if label not in self.totals:
             raise UnknownName(f"unknown policy {label!r}; known: {', '.join(self.labels)}")
         if metric not in self.metrics:
@@ -118,7 +118,9 @@ class Results:
             return metrics.ratio(totals["reward"], totals["violation"])
         if metric.startswith("shortfall:"):
             level = metric.removeprefix("shortfall:")
-            floor = self.config["floors"].get(level, 0.0)  # what lies above a rate is to be 0
+            floor = self.config["floors"].get(
+                level, 0.0
+            )  # the surplus over a rate must be at least 0
             return metrics.shortfall(self.rounds, floor, totals[f"total:{level}"])
         return totals[metric]
 
@@ -131,15 +133,15 @@ class Results:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write one Parquet file; what stood there before is replaced only when it is whole."""
+        """Write one Parquet file; an earlier file is replaced only by a complete one."""
         results_file.write(Path(path), self.config, self.rounds, self.totals)
 
     @classmethod
     def load(cls, path: str | Path) -> Results:
-        """Read what `save` wrote.
+        """Read a file that `save` wrote.
 
-        A missing file is `MissingData`; a broken one, or one of a newer format, is
-        `UnsupportedState`.
+        Raises `MissingData` if there is none, and `UnsupportedState` if it is broken or has a
+        newer format.
         """
         contents = results_file.read(Path(path))
         try:
@@ -149,10 +151,10 @@ class Results:
 
     @classmethod
     def merge(cls, parts: Sequence[Results]) -> Results:
-        """Put the runs of several parts of one experiment one after another.
+        """Concatenate the runs of several parts of one experiment.
 
-        The parts must agree in all settings but the number of runs and the seconds, which
-        are added up.
+        The parts must agree in all settings except the number of runs and the seconds, which are
+        added up.
         """
         if not parts:
             raise InvalidInput.of("parts", "at least one results", parts)
@@ -188,7 +190,7 @@ class Results:
 
 
 def _plain(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a copy that holds what a file would give back, and no more."""
+    """Return a copy as a file would return it."""
     for key in ("click_floor", "optimum"):
         if key not in config:
             raise InvalidInput.of("config", f"settings with the key {key!r}", sorted(config))
@@ -203,7 +205,7 @@ def _plain(config: Mapping[str, Any]) -> Mapping[str, Any]:
 def _checked_rounds(rounds: object) -> NDArray[np.int64]:
     checked = np.array(rounds, np.int64)
     if checked.ndim != 1 or not len(checked) or checked[0] < 1 or (np.diff(checked) <= 0).any():
-        raise InvalidInput.of("rounds", "checkpoints that grow from at least 1", rounds)
+        raise InvalidInput.of("rounds", "increasing checkpoints from at least 1", rounds)
     checked.flags.writeable = False
     return checked
 

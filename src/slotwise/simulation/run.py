@@ -30,14 +30,14 @@ __all__ = ["PlainPythonNote", "run_experiment", "simulate"]
 NO_FLOORS: Mapping[str, float] = MappingProxyType({})
 
 Progress = Callable[[int, int], None]
-"""Told how many runs are done, of how many."""
+"""Called with the number of finished runs and the number of all runs."""
 
 Timing = Callable[[str, float], None]
-"""Told the label of a policy and the processor's seconds of a run it has just played."""
+"""Called with the label of a policy and the processor seconds of a run that just finished."""
 
 
 class PlainPythonNote(UserWarning):
-    """A policy or environment is plain Python: it runs, but slowly."""
+    """A policy or environment is plain Python, so it runs slowly."""
 
 
 def simulate(
@@ -56,12 +56,12 @@ def simulate(
     parts: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Results:
-    """Play every policy against the same visitors and return what came of it.
+    """Run every policy on the same visitors and return the results.
 
     Policies that need a horizon and have none get `n_rounds`. The numbers depend on the seed
-    alone, not on threads or on which other policies play. `parts` is a folder that keeps
-    finished runs: after Ctrl-C the same call goes on from there. `floors`, `rate_floors` and
-    `rewards` are those of `Problem`, for links with more levels than two.
+    alone, not on the number of threads or on the other policies. `parts` is a folder that keeps
+    finished runs: after Ctrl-C the same call continues from there. `floors`, `rate_floors` and
+    `rewards` are those of `Problem`, for links with more than two levels.
 
     >>> import slotwise
     >>> links = slotwise.BernoulliLinks([0.3, 0.2, 0.1], [0.1, 0.5, 0.9])
@@ -94,10 +94,10 @@ def run_experiment(
     progress: Progress | None = None,
     timing: Timing | None = None,
 ) -> Results:
-    """Run what is not yet done of an experiment and return all its results.
+    """Run the unfinished runs of an experiment and return all its results.
 
-    `timing` hears of the runs played now, not of those found in `parts`, and of playing alone:
-    a policy whose loop is not yet compiled plays one round before.
+    `timing` is called for the runs of this call, not for those found in `parts`. Compilation is
+    not part of the time: a policy whose loop is not yet compiled runs one round first.
     """
     n_threads = _thread_count(n_threads)
     _note_plain_python(experiment)
@@ -126,12 +126,12 @@ def _thread_count(n_threads: int | None) -> int:
 
 def _note_plain_python(experiment: Experiment) -> None:
     if not is_compiled(draw_page):
-        return  # the compiler is switched off, and whoever did that knows
+        return  # the compiler is switched off on purpose
     for label, policy in experiment.policies.items():
         if not is_machine_code(policy, experiment.environment):
             warnings.warn(
-                f"{label} runs as plain Python, some hundred times slower than compiled; where "
-                "numba can compile them, decorate its `choose` and `learn` with "
+                f"{label} runs as plain Python, about a hundred times slower than compiled code; "
+                "if numba can compile them, decorate its `choose` and `learn` with "
                 "slotwise.policies.compiled",
                 PlainPythonNote,
                 stacklevel=4,
@@ -152,7 +152,9 @@ def _all_records(
         label: {} for label in experiment.policies
     }
     missing: list[tuple[str, int]] = []
-    for run in range(n_runs):  # run by run, so that the time left is that of all policies
+    for run in range(
+        n_runs
+    ):  # run by run, so that the estimate of the time left covers all policies
         for label in experiment.policies:
             found = None if kept is None else kept.find(label, run)
             if found is None:

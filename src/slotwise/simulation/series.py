@@ -1,4 +1,4 @@
-"""Experiments into results files, one after another: finished ones are not run again."""
+"""Run experiments into results files, one after another; finished ones are not run again."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from slotwise.simulation.run import run_experiment
 __all__ = ["Planned", "finished_results", "kept_runs", "notes_of", "run_series"]
 
 SeriesProgress = Callable[[float], None]
-"""Told the share of the work that is done, from 0 to 1."""
+"""Called with the share of the work that is done, from 0 to 1."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """An experiment and the results file it is to leave."""
+    """An experiment and the path of its results file."""
 
     experiment: Experiment
     path: Path
 
     @property
     def n_runs(self) -> int:
-        """How many runs it has, over all policies."""
+        """The number of runs of all policies."""
         return self.experiment.n_runs * len(self.experiment.policies)
 
     @property
     def work(self) -> float:
-        """How much there is to do, in slots filled: what the time it takes goes by, roughly."""
+        """The number of slots to fill, to which the time is roughly proportional."""
         return float(self.n_runs * self.experiment.n_rounds * self.experiment.problem.n_slots)
 
 
@@ -44,10 +44,10 @@ def run_series(
     n_threads: int | None = None,
     progress: SeriesProgress | None = None,
 ) -> list[Results]:
-    """Run what is not yet done of all experiments; return their results, which lie in files.
+    """Run the unfinished experiments, write their results files, and return all results.
 
-    Experiments share `parts`, and with it the runs they have in common. When all are done it
-    is emptied; until then, after Ctrl-C, the same call goes on where this one ended.
+    Experiments share the folder `parts`, and with it their common runs. It is emptied when all
+    experiments are finished; until then, the same call continues after Ctrl-C.
     """
     results = []
     all_work = sum(planned.work for planned in plan)
@@ -75,7 +75,7 @@ def run_series(
 
 
 def finished_results(planned: Planned) -> Results | None:
-    """Return what the results file holds if it is of exactly this experiment, else None."""
+    """Return the results in the file if they are of exactly this experiment, else None."""
     try:
         found = Results.load(planned.path)
     except (MissingData, UnsupportedState):
@@ -87,7 +87,7 @@ def finished_results(planned: Planned) -> Results | None:
 
 
 def kept_runs(plan: Sequence[Planned], parts: Path) -> int:
-    """Return how many runs of the plan are on disk, in results files or as parts."""
+    """Return the number of runs of the plan that are on disk, in results files or as parts."""
     return sum(
         planned.n_runs
         if finished_results(planned) is not None

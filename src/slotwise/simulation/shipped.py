@@ -1,4 +1,4 @@
-"""The experiments that come with slotwise: one TOML file for each figure, and some of our own."""
+"""The experiments that come with slotwise: one TOML file per figure of the paper, and others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parent.parent
 def shipped_experiments() -> dict[str, Path]:
     """Return the file of every shipped experiment by its name.
 
-    An installed package has them inside; a source checkout beside `src`.
+    They are inside an installed package, and beside `src` in a source checkout.
 
     >>> "figure-1-coupon" in shipped_experiments()
     True
@@ -24,7 +24,7 @@ def shipped_experiments() -> dict[str, Path]:
         found = {path.stem: path for path in sorted(folder.glob("*.toml"))}
         if found:
             return found
-    raise MissingData(f"no experiments beside {PACKAGE}; install slotwise again")
+    raise MissingData(f"no experiment files in {PACKAGE}; install slotwise again")
 
 
 def experiment_path(file_or_name: str | Path) -> Path:
@@ -40,5 +40,9 @@ def experiment_path(file_or_name: str | Path) -> Path:
     if path.name in shipped and path.name == str(file_or_name):
         return shipped[path.name]
     close = difflib.get_close_matches(path.name, shipped, n=1)
-    advice = f"did you mean {close[0]!r}?" if close else f"shipped are {', '.join(shipped)}"
-    raise UnknownName(f"no experiment file {file_or_name}, and no shipped one; {advice}")
+    advice = (
+        f"did you mean {close[0]!r}?" if close else f"shipped experiments: {', '.join(shipped)}"
+    )
+    raise UnknownName(
+        f"no experiment file or shipped experiment is called {file_or_name}; {advice}"
+    )

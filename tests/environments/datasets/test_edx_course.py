@@ -77,10 +77,10 @@ def test_the_published_file_gives_the_known_optimum(original_files: Path) -> Non
     dataset = load_dataset("edx-course", original_files)
     assert dataset.n_links == 290
     outlook = look_ahead(dataset)
-    assert outlook.floor == "out of reach"
+    assert outlook.floor == "infeasible"
     assert outlook.most_clicks == pytest.approx(9.284, abs=5e-4)
     assert outlook.clicks == pytest.approx(outlook.most_clicks)
     assert outlook.revenue_without_floor == pytest.approx(0.5173, abs=5e-5)
     assert outlook.clicks_without_floor == pytest.approx(6.74, abs=5e-3)
     assert look_ahead(dataset.with_floor(9)).revenue == pytest.approx(0.5012, abs=5e-5)
-    assert look_ahead(dataset.with_floor(9)).floor == "binds"
+    assert look_ahead(dataset.with_floor(9)).floor == "binding"

@@ -81,7 +81,7 @@ def test_a_look_alike_says_so(name: str) -> None:
 )
 def test_the_floor_is_feasible_and_binds(name: str) -> None:
     outlook = look_ahead(load_dataset(name))
-    assert outlook.floor == "binds"
+    assert outlook.floor == "binding"
     assert outlook.clicks_without_floor < outlook.clicks < outlook.most_clicks
     assert outlook.revenue < outlook.revenue_without_floor
     assert outlook.shadow_price > 0
@@ -89,7 +89,7 @@ def test_the_floor_is_feasible_and_binds(name: str) -> None:
 
 def test_the_papers_floor_does_not_bind_on_ads_like_as_on_the_original() -> None:
     outlook = look_ahead(load_dataset("ads-like"))
-    assert outlook.floor == "does not bind"
+    assert outlook.floor == "slack"
     assert outlook.shadow_price == 0
     assert outlook.revenue == outlook.revenue_without_floor
 

@@ -71,7 +71,7 @@ def test_a_pool_that_brought_nothing_is_no_error(tmp_path: Path) -> None:
         (1, "shows", None, r"`shows` must be a number from 0 up, got None; see row 2 of links"),
         (2, "hits", 51, r"`hits` must be at most `shows`, got '?51'?; see row 3 of links"),
         (0, "hits", -1, r"`hits` must be a number from 0 up, got '?-1'?; see row 1 of links"),
-        (0, "euros", 1001.0, r"`euros` must be at most 10 a click .*got '?1001.0'?; see row 1"),
+        (0, "euros", 1001.0, r"`euros` must be at most 10 per click .*got '?1001.0'?; see row 1"),
         (1, "euros", 1.0, r"`euros` must be 0 without clicks, got '?1.0'?; see row 2"),
         (
             2,

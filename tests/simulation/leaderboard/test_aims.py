@@ -34,7 +34,9 @@ def test_too_few_runs_or_other_rounds_are_not_judged(n_rounds: int, n_runs: int)
     case = make_case("coupon-like", policies, n_rounds=n_rounds, n_runs=n_runs)
     check = checked(make_board(case), "coupon-like")
     assert check.verdict is AimVerdict.NOT_JUDGED
-    assert check.why == f"{n_runs} runs of {n_rounds:,} rounds; it takes 20 or more of 50,000"
+    assert (
+        check.why == f"{n_runs} runs of {n_rounds:,} rounds; a verdict needs 20 or more of 50,000"
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,7 @@ def test_edx_is_to_have_half_the_regret_of_the_reference(
 def test_edx_is_not_judged_without_the_reference() -> None:
     board = make_board(make_case("edx-9", {"paced-kl": Fared(1.0, 0.0)}))
     check = checked(board, "edx-9")
-    assert (check.verdict, check.why) == (AimVerdict.NOT_JUDGED, "queue-ts was not played")
+    assert (check.verdict, check.why) == (AimVerdict.NOT_JUDGED, "queue-ts was not run")
 
 
 def test_on_tiny_rates_the_default_is_to_be_the_best() -> None:
@@ -64,7 +66,7 @@ def test_on_tiny_rates_the_default_is_to_be_the_best() -> None:
 def test_a_case_that_was_not_played_is_not_judged() -> None:
     board = make_board(make_case("else", {"paced-kl": Fared(1.0, 0.0)}))
     check = checked(board, "ad-clicks-12")
-    assert (check.verdict, check.why) == (AimVerdict.NOT_JUDGED, "not played")
+    assert (check.verdict, check.why) == (AimVerdict.NOT_JUDGED, "not run")
 
 
 def test_robustness_names_the_worst_case_and_all_that_fail() -> None:

@@ -22,17 +22,17 @@ ORIGIN = (
     f"({SEARCHES}, PhoneRequestsStream.tsv and VisitsStream.tsv), or take {RATES} (two columns "
     "without a header) as one of the paper's authors published it"
 )
-CLICK_RATE, REVENUE = "click rate", "phone requests a click"
+CLICK_RATE, REVENUE = "click rate", "phone requests per click"
 
 
 @dataclass(frozen=True)
 class AdClicks:
-    """Loader of `x-ad-click.csv`, or where that is not there of Avito's three streams.
+    """Loader of `x-ad-click.csv`, or of Avito's three streams if that file is missing.
 
-    `x-ad-click.csv` holds a click rate and a revenue per click in each line, and is taken whole.
-    From the streams only contextual ads (ObjectType 3) that were visited count, and of these
-    the `n_links` with the most impressions are taken, ties by AdID. Their click rate is clicks
-    over impressions, their revenue per click phone requests over visits, at most 1.
+    Each line of `x-ad-click.csv` holds a click rate and a revenue per click; all lines are used.
+    Of the streams, the loader takes the `n_links` contextual ads (ObjectType 3) with the most
+    impressions among those that were visited, ties by AdID. The click rate is clicks over
+    impressions, the revenue per click is phone requests over visits, at most 1.
     """
 
     n_links: int = 225
@@ -42,7 +42,7 @@ class AdClicks:
             raise InvalidInput.of("n_links", "at least 1", self.n_links)
 
     def load(self, directory: Path, page: Page) -> Dataset:
-        """Read what `directory` holds; the streams block by block."""
+        """Read the files in `directory`; streams are read block by block."""
         if rates := _find(directory, RATES):
             return _from_rates(rates).on(page)
         if _find(directory, SEARCHES):
@@ -84,7 +84,7 @@ def _find(directory: Path, file_name: str) -> SourceFile | None:
 
 @dataclass(frozen=True)
 class _Links:
-    """What either form of the data says about the ads."""
+    """The rates of the ads, from either form of the data."""
 
     click_rate: NDArray[np.float64]
     revenue_per_click: NDArray[np.float64]

@@ -32,8 +32,8 @@ def ads_like_binding() -> Dataset:
 def ads_recipe(seed: int) -> Dataset:
     """Draw a look-alike of Ad-Clicks.
 
-    One link in six is popular, and a few of these bring much. The others are clicked rarely,
-    but what showing one brings, g = ab, hardly depends on its clicks:
+    One link in six is popular, and a few of these have a high revenue. The others are clicked
+    rarely, and their revenue rate g = ab hardly depends on their click rate:
 
         popular:  a = 0.55 + 0.33 U,             b = 0.7 V^3
         others:   a = 0.07 + 0.40 Beta(1, 2),    b = min(1, (0.038 + Exp(0.02)) / a)

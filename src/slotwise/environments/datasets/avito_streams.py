@@ -1,4 +1,4 @@
-"""Avito's three streams, counted by ad without ever holding one of them in memory.
+"""Avito's three streams, counted by ad without loading any of them into memory.
 
 The search stream alone has about 392 million rows. Each stream is read block by block and
 becomes a tally by ad; only contextual ads are kept, so the tallies stay small.
@@ -50,7 +50,7 @@ def tally_ads(directory: Path, origin: str) -> AdTally:
 
 
 def _tally_impressions(source: SourceFile) -> tuple[pl.DataFrame, int]:
-    """Return impressions and clicks of each contextual ad, and how many rows are about others."""
+    """Return impressions and clicks of each contextual ad, and the number of rows of other ads."""
     tally = Tally("AdID")
     n_other_rows = 0
     for block in read_blocks(source, ["AdID", "ObjectType", "IsClick"]):
@@ -72,7 +72,7 @@ def _tally_impressions(source: SourceFile) -> tuple[pl.DataFrame, int]:
 
 
 def _count_by_ad(source: SourceFile, ads: pl.Series, name: str) -> pl.DataFrame:
-    """Return how many rows of a stream are about each of `ads` that it mentions."""
+    """Return the number of rows of a stream for each of `ads` that occurs in it."""
     tally = Tally("AdID")
     for block in read_blocks(source, ["AdID"]):
         check_cells(source, block, "AdID", block.rows["AdID"].is_not_null(), "an identifier")

@@ -22,9 +22,9 @@ def coupon_recipe(seed: int) -> Dataset:
 
         a = 0.75 Beta(1, 4),   b = Beta(1, 1.5) exp(-4a)
 
-    The much clicked coupons sell less often, so the best page has too few clicks: over seeds
-    it has about 3.6 and the most clicked page about 6.8. The floor of 4 binds for most seeds,
-    not for all; for seed 0 it does.
+    Coupons that are clicked often sell rarely, so the best page has too few clicks: about 3.6 on
+    average over seeds, against 6.8 for the most clicked page. The floor of 4 binds for most seeds,
+    including seed 0.
 
     >>> coupon_recipe(seed=0).click_rate[:3].round(6).tolist()
     [0.167831, 0.056696, 0.007803]

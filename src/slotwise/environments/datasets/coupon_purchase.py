@@ -35,12 +35,12 @@ CLICK_RATES = ("views", "views-per-day")
 class CouponPurchase:
     """Loader of `coupon_visit_train.csv` and `coupon_list_train.csv`.
 
-    A link is a coupon of the list. Of those displayed for at least `min_display_days` days the
-    `n_links` most viewed are taken, ties by identifier. There is no log of impressions, so the
-    click rate needs a denominator of its own, `click_rate`:
+    A link is a coupon of the list. The loader takes the `n_links` most viewed coupons among those
+    displayed for at least `min_display_days` days, ties by identifier. There is no log of
+    impressions, so `click_rate` chooses another denominator:
 
     - "views": views, min-max scaled over the coupons taken
-    - "views-per-day": views a display day, divided by the largest of the coupons taken
+    - "views-per-day": views per display day, divided by the largest of the coupons taken
 
     The revenue per click is purchases over views. Visits to coupons that are not in the list
     are dropped, and the notes count them.
@@ -96,7 +96,7 @@ class CouponPurchase:
 
 
 class _Counts(NamedTuple):
-    """What is known of each coupon taken."""
+    """Counts of each coupon that was taken."""
 
     views: NDArray[np.float64]
     purchases: NDArray[np.float64]

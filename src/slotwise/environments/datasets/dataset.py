@@ -1,4 +1,4 @@
-"""A data set: what every link of a pool truly brings, and the page to fill from it."""
+"""A data set: the true rates of every link of a pool, and the page to fill from it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Dataset"]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Two rates for every link, and the page, floor and failure probability that go with them.
+    """The rates of every link, with the slots, floor and failure probability of the page.
 
     `click_rate` and `revenue_per_click` are copied on creation, checked to lie in [0, 1] and
-    made read-only. `source` says in one sentence where the numbers come from; `notes` says
-    what was left out or chosen on the way. `look_alike` is true when the numbers were drawn
-    from a recipe instead of read from the original files.
+    made read-only. `source` states in one sentence where the numbers come from; `notes` states
+    what was left out or chosen. `look_alike` is true if the numbers were drawn from a recipe
+    instead of read from the original files.
 
     `later_levels` has the conditional rates of the levels after the click, by name, where there
     are several: the part of the clicks that reaches the cart, the part of the carts that is
@@ -117,12 +117,12 @@ class Dataset:
 
     @property
     def revenue_rate(self) -> NDArray[np.float64]:
-        """What showing each link brings: click rate times revenue per click."""
+        """The revenue per page view of each link: click rate times revenue per click."""
         return self.click_rate * self.revenue_per_click
 
     @property
     def most_clicks(self) -> float:
-        """Expected clicks of the most clicked page: no floor above it can be met."""
+        """The expected clicks of the most clicked page; no floor above it can be kept."""
         return float(np.sort(self.click_rate)[-self.n_slots :].sum())
 
     def with_floor(self, click_floor: float) -> Dataset:

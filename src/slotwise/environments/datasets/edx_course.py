@@ -30,11 +30,11 @@ NAME_PARTS = ("Institution", "Course Number", "Launch Date")
 class EdxCourse:
     """Loader of `appendix.csv`.
 
-    A link is a row, and its name ends with the row: no column of the file is a key, least of
-    all `Course Number`, which a course keeps when it is given again.
-    The click rate is the min-max scaled number of participants, the revenue per click the
-    share of participants who earned a certificate. The paper's floor of 10 clicks is kept
-    although the published file has no page with so many: `look_ahead` says what can be had.
+    A link is a row, and its name ends with the row number: no column is unique, not even `Course
+    Number`, which stays the same when a course is repeated. The click rate is the min-max scaled
+    number of participants; the revenue per click is the share of participants who earned a
+    certificate. The click floor is the paper's 10, although no page of the published file reaches
+    it: `look_ahead` returns the largest number of clicks.
     """
 
     def load(self, directory: Path, page: Page) -> Dataset:

@@ -19,7 +19,7 @@ N_LINKS = 290
 def edx_like() -> Dataset:
     """Return the data set `edx-like`: seed 0 of the edX recipe.
 
-    Unlike on the original file, the paper's floor of 10 can be met, and it binds.
+    Unlike on the original file, the paper's floor of 10 can be kept, and it binds.
     """
     return edx_recipe(seed=0)
 
@@ -28,12 +28,12 @@ def edx_recipe(seed: int) -> Dataset:
     """Draw a look-alike of edX-Course.
 
     Audiences m are log-normal and their min-max scaling is the click rate: a few courses have
-    almost all participants. The larger the audience, the fewer of it earn a certificate:
+    almost all participants. The larger the audience, the smaller the share with a certificate:
 
         m = exp(1.1 Z),   a = (m - min m) / (max m - min m),   b = 0.35 Beta(1, 4) m^(-0.2)
 
-    with Z standard normal. How many clicks a page can have hangs on the one largest audience,
-    so the floor of 10 is feasible and binds for some seeds only; for seed 0 it does.
+    with Z standard normal. The single largest audience determines how many clicks a page can have,
+    so the floor of 10 is feasible and binds only for some seeds; seed 0 is one of them.
 
     >>> edx_recipe(seed=0).click_rate[:3].round(6).tolist()
     [0.00881, 0.071041, 0.023114]

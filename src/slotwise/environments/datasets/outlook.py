@@ -1,4 +1,4 @@
-"""What a floor asks of a data set: the optimum under it, without it, and the most clicks."""
+"""The optimum of a data set with and without its floor, and the largest number of clicks."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from slotwise.selection import solve
 
 __all__ = ["Outlook", "look_ahead"]
 
-FLOOR_STATES = {"slack": "does not bind", "binding": "binds", "infeasible": "out of reach"}
-
 
 @dataclass(frozen=True)
 class Outlook:
-    """Expected revenue and clicks a page view of the best fixed mixes of a data set.
+    """Expected revenue and clicks per page view of the best fixed mixes of a data set.
 
-    Where the floor is out of reach, `revenue` and `clicks` are those of the most clicked page,
-    the best that can be had, and the shadow price is infinite.
+    If the floor is infeasible, `revenue` and `clicks` are those of the most clicked page, and
+    the shadow price is infinite.
     """
 
     floor: str
-    """What the floor does: "binds", "does not bind" or "out of reach"."""
+    """The status of the floor: "slack", "binding" or "infeasible"."""
     revenue: float
     clicks: float
     shadow_price: float
@@ -36,13 +34,13 @@ def look_ahead(dataset: Dataset) -> Outlook:
     >>> from slotwise.environments.datasets import load_dataset
     >>> outlook = look_ahead(load_dataset("ads-like-binding"))
     >>> outlook.floor, round(outlook.revenue, 3), round(outlook.revenue_without_floor, 3)
-    ('binds', 3.765, 3.871)
+    ('binding', 3.765, 3.871)
     """
     value, clicks = dataset.revenue_rate, dataset.click_rate
     free = solve(value, clicks, dataset.n_slots, 0.0)
     best = solve(value, clicks, dataset.n_slots, dataset.click_floor)
     return Outlook(
-        floor=FLOOR_STATES[best.status],
+        floor=best.status,
         revenue=best.value,
         clicks=best.clicks,
         shadow_price=best.shadow_price,

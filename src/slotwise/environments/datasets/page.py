@@ -1,4 +1,4 @@
-"""The page to fill from a data set: what the paper fixes beside the links."""
+"""The page to fill from a data set: slots, floor and failure probability."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one list of data sets, and how to load one by name."""
+"""The list of all data sets, and the function that loads one by name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["DATASETS", "Loader", "LookAlike", "load_dataset"]
 PAGE_OPTIONS = MappingProxyType(
     {"n_slots": int, "click_floor": float, "failure_probability": float}
 )
-"""What may be changed about any data set."""
+"""Options that every data set takes."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class LookAlike:
 class Loader:
     """A data set that is read from files in a directory the user names.
 
-    `settings` is the class of its options, as "module:class" so that polars is imported only
-    when files are read. Links and page are the paper's; None where the user decides.
+    `settings` is the class of its options, as "module:class", so that polars is imported only
+    when files are read. `n_links` and `page` are the paper's; None if the user decides.
     """
 
     name: str

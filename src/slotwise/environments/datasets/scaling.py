@@ -1,4 +1,4 @@
-"""Bring counts into [0, 1]."""
+"""Scale counts to [0, 1]."""
 
 from __future__ import annotations
 

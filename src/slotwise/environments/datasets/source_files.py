@@ -1,7 +1,7 @@
-"""Find the original files, read the columns a loader needs, and name what is wrong with them.
+"""Find the original files, read the columns that a loader needs, and name errors in them.
 
-Every cell is read as text, so that what a loader does not need cannot trip it and what it does
-need is reported as it stands in the file, with its row (counted from 1 after the header).
+Every cell is read as text: columns that a loader does not need cannot make it fail, and a wrong
+cell is reported as it is in the file, with its row (counted from 1 after the header).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = [
 ]
 
 BLOCK_BYTES = 8 * 2**20
-"""How much of a large file is in memory at once."""
+"""The number of bytes of a large file that are in memory at once."""
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A text table that was found, and where users get it.
+    """A text table that was found, and where users can get it.
 
-    `header` names the columns of a file that does not do so in its first line.
+    `header` names the columns of a file whose first line does not.
     """
 
     path: Path
@@ -50,7 +50,7 @@ class SourceFile:
     def find(cls, directory: Path, dataset: str, file_name: str, origin: str) -> SourceFile:
         """Look for `file_name` in `directory` and in its folder named after the data set.
 
-        A name that ends in .tsv is read as Kaggle writes them: tabs, and no quotes.
+        A file whose name ends in .tsv is read with tabs and without quotes, as Kaggle writes it.
         """
         for folder in (directory, directory / dataset):
             if (folder / file_name).is_file():
@@ -83,7 +83,7 @@ class SourceFile:
 
 
 class Block(NamedTuple):
-    """Consecutive rows of a file, and the number of the first."""
+    """Consecutive rows of a file, and the number of the first row."""
 
     rows: pl.DataFrame
     first_row: int

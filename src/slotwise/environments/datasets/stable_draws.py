@@ -1,8 +1,8 @@
-"""Random draws that stay the same from one numpy to the next.
+"""Random draws that are the same with every version of numpy.
 
-numpy promises that the raw numbers of PCG64 under a SeedSequence never change, but not what its
-generators make of them. The recipes therefore take raw numbers only and turn them into what
-they need by closed formulas. What remains open is the last digit of exp, log and cos.
+numpy promises that the raw output of PCG64 under a SeedSequence never changes, but makes no such
+promise for the methods of its generators. The recipes therefore draw raw numbers only and apply
+closed formulas. Only the last digit of exp, log and cos may differ between machines.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def stable_uniforms(seed: int, n_rows: int, n_columns: int) -> Floats:
 
 
 def beta_from_uniforms(uniforms: Floats, q: float) -> Floats:
-    """Return draws of Beta(1, q), whose distribution function 1 - (1 - x)^q inverts in closed form.
+    """Return draws of Beta(1, q), by inverting its distribution function 1 - (1 - x)^q.
 
     >>> beta_from_uniforms(np.array([0.0, 0.75]), q=2.0).tolist()
     [0.0, 0.5]

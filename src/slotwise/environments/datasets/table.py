@@ -31,20 +31,20 @@ SUFFIXES = (".csv", ".tsv", ".parquet")
 
 @dataclass(frozen=True)
 class Table:
-    """Loader of a table with one row a link.
+    """Loader of a table with one row per link.
 
-    `clicks`, `views` and `revenue` name the columns with how often a link was clicked, how often
-    it was shown and what it brought in all; `link` names a column with the link's own name, if
-    there is one. The click rate is clicks over views. The revenue per click is revenue over
-    clicks, divided by `max_revenue`, the most that one click can bring; without it the largest
-    revenue per click in the table is taken. A link without clicks gets revenue 0.
+    `clicks`, `views` and `revenue` name the columns with the number of clicks, the number of views
+    and the total revenue of each link; `link` names the column with the name of the link, if there
+    is one. The click rate is clicks over views. The revenue per click is revenue over clicks,
+    divided by `max_revenue`, the largest revenue of one click; by default, the largest revenue per
+    click in the table. A link without clicks gets revenue 0.
 
     `levels` names further columns of counts, with commas between, for a pool with more levels than
     two: "cart,purchase" for how often a link was put into the cart and bought, each at most the
     count before it. The levels are then the click and these columns, and `revenue` is not read.
 
-    `file` is looked for in the directory; it may be left out when the directory given is itself
-    the file.
+    `file` is the name of the file in the directory; it may be left out if the path given is the
+    file itself.
     """
 
     file: str | None = None
@@ -145,18 +145,18 @@ class Table:
     def _revenue_per_click(
         self, source: SourceFile, block: Block, clicks: Floats
     ) -> tuple[Floats, float]:
-        """Return the scaled revenue per click, and what it was divided by."""
+        """Return the scaled revenue per click, and the number that it was divided by."""
         revenue = numbers_of(source, block, self.revenue)
         is_clicked = clicks > 0
         check_cells(
             source, block, self.revenue, pl.Series(is_clicked | (revenue == 0)), "0 without clicks"
         )
         per_click = _ratio(revenue, clicks)
-        # A pool that brought nothing keeps its zeros, whatever they are divided by.
+        # A pool without revenue keeps its zeros, whatever they are divided by.
         max_revenue = self.max_revenue or float(per_click.max(initial=0.0)) or 1.0
-        # One part in a billion is what a sum of exact prices may be off by.
+        # Tolerate one part in a billion: the rounding error of a sum of prices.
         at_most = pl.Series(per_click <= max_revenue * (1 + 1e-9))
-        rule = f"at most {max_revenue:g} a click (`max_revenue`)"
+        rule = f"at most {max_revenue:g} per click (`max_revenue`)"
         check_cells(source, block, self.revenue, at_most, rule)
         return np.minimum(1.0, per_click / max_revenue), max_revenue
 

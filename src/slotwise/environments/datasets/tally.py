@@ -1,4 +1,4 @@
-"""Count by key over blocks of rows, in memory that follows the keys and not the rows."""
+"""Counts by key over blocks of rows; memory grows with the keys, not with the rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Tally"]
 
 
 class Tally:
-    """Sums for each key, gathered block by block.
+    """Sums for each key, added block by block.
 
     >>> tally = Tally("ad")
     >>> tally.add(pl.LazyFrame({"ad": ["x", "y", "x"]}), views=pl.len())
@@ -32,7 +32,7 @@ class Tally:
             self._totals = together.group_by(self.key).agg(pl.col(name).sum() for name in sums)
 
     def totals(self, *names: str) -> pl.DataFrame:
-        """Return the key and the named sums of every key that occurred, in no order."""
+        """Return the key and the named sums of every key that occurred, in any order."""
         if self._totals is None:
             schema = {self.key: pl.String} | dict.fromkeys(names, pl.Float64)
             return pl.DataFrame(schema=schema)

@@ -1,4 +1,4 @@
-"""`tiny-rates`: a large pool of links that are hardly ever clicked, as on most real pages."""
+"""`tiny-rates`: a large pool of links with tiny click rates, as on most real pages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def tiny_rates_recipe(seed: int) -> Dataset:
         a = 0.001 * 20^U,   b = V exp(-a / 0.008)
 
     with U, V uniform on [0, 1): rates log-uniform, revenue falling with clicks. The best page
-    has about 0.08 clicks a view and the most clicked one about 0.197, so the floor of 0.12
+    has about 0.08 clicks per view and the most clicked page about 0.197, so the floor of 0.12
     binds.
 
     >>> tiny_rates_recipe(seed=0).click_rate[:3].round(6).tolist()

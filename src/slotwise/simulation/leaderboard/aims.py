@@ -1,4 +1,4 @@
-"""What the default is to reach, and whether it does: aims, judged from a leaderboard alone."""
+"""The aims of the default policy, judged from a leaderboard alone."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from slotwise.simulation.leaderboard.ranking import ALLOWED_FACTOR
 __all__ = ["REFERENCE", "AimCheck", "AimVerdict", "check_aims"]
 
 REFERENCE = "queue-ts"
-"""Posterior sampling and queue: the policy that the aims are set against."""
+"""The policy that the aims are relative to: posterior sampling with a queue."""
 
 MIN_RUNS, MIN_LONG_RUNS = 20, 5
-"""Runs it takes to judge: fewer of a million rounds, over which luck evens out."""
+"""The runs needed for a verdict: fewer for a million rounds, over which chance averages out."""
 
 
 class AimVerdict(Enum):
-    """What the numbers say of an aim."""
+    """The verdict on an aim."""
 
     MET = "met"
     MISSED = "missed"
@@ -26,7 +26,7 @@ class AimVerdict(Enum):
 
 
 class AimCheck(NamedTuple):
-    """One aim: what is asked for, what the reference and the default reach, and the verdict."""
+    """One aim, the numbers of the reference and of the default, and the verdict."""
 
     case: str
     aim: str
@@ -37,10 +37,10 @@ class AimCheck(NamedTuple):
 
 
 class _Aim(NamedTuple):
-    """Regret at most `max_regret`, or this share of the reference's, and a largest shortfall.
+    """A largest regret, absolute or as a share of the reference's, and a largest shortfall.
 
-    Without either regret the aim is to be the best policy. `max_shortfall` None is 0.1 % of
-    floor times rounds.
+    Without either regret, the aim is to be the best policy. A `max_shortfall` of None means 0.1 %
+    of floor times rounds.
     """
 
     case: str
@@ -60,7 +60,7 @@ AIMS = (
 
 
 def check_aims(board: Leaderboard) -> list[AimCheck]:
-    """Judge every aim; one whose case was played too little or not at all is not judged."""
+    """Judge every aim; an aim whose case has too few runs, or none, is not judged."""
     checks = [_check(aim, board) for aim in AIMS]
     return [*checks, _check_robustness(board)]
 
@@ -70,15 +70,15 @@ def _check(aim: _Aim, board: Leaderboard) -> AimCheck:
     asked = _asked(aim, case)
     default = None if case is None else case.find(board.default)
     if case is None or default is None:
-        return AimCheck(aim.case, asked, "", "", AimVerdict.NOT_JUDGED, "not played")
+        return AimCheck(aim.case, asked, "", "", AimVerdict.NOT_JUDGED, "not run")
     reference = case.find(REFERENCE)
-    known = (_numbers(reference) if reference else "not played", _numbers(default))
+    known = (_numbers(reference) if reference else "not run", _numbers(default))
     if case.n_rounds != aim.n_rounds or case.n_runs < aim.min_runs:
-        why = f"{case.n_runs} runs of {case.n_rounds:,} rounds; it takes {aim.min_runs} or more "
-        why += f"of {aim.n_rounds:,}"
+        why = f"{case.n_runs} runs of {case.n_rounds:,} rounds; a verdict needs {aim.min_runs} or "
+        why += f"more of {aim.n_rounds:,}"
         return AimCheck(aim.case, asked, *known, AimVerdict.NOT_JUDGED, why)
     if aim.share_of_reference is not None and reference is None:
-        why = f"{REFERENCE} was not played"
+        why = f"{REFERENCE} was not run"
         return AimCheck(aim.case, asked, *known, AimVerdict.NOT_JUDGED, why)
     is_met = _is_low_enough(aim, default, reference) and (
         default.measures["shortfall"].mean <= _max_shortfall(aim, case)
@@ -122,11 +122,11 @@ def _numbers(standing: Standing) -> str:
 
 
 def _check_robustness(board: Leaderboard) -> AimCheck:
-    """Judge that the default is near the best on every case, and keeps every floor."""
+    """Judge whether the default is near the best on every case and keeps every floor."""
     asked = f"at most {ALLOWED_FACTOR:g} times the best on every case, the floor kept"
     played = [(case, one) for case in board.cases if (one := case.find(board.default)) is not None]
     if not played:
-        return AimCheck("all cases", asked, "", "", AimVerdict.NOT_JUDGED, "not played")
+        return AimCheck("all cases", asked, "", "", AimVerdict.NOT_JUDGED, "not run")
     worst_case, worst = max(played, key=lambda pair: pair[1].ratio)
     reached = f"{worst.ratio:.2f} on {worst_case.name}"
     failed = [

@@ -1,4 +1,4 @@
-"""What the leaderboard found: every policy's measures on every case, and one file of it."""
+"""The leaderboard: the measures of every policy on every case, and its JSON file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slotwise.errors import MissingData, UnsupportedState
 __all__ = ["MEASURES", "CaseBoard", "Leaderboard", "Measure", "Standing"]
 
 MEASURES = ("regret", "violation", "shortfall", "deficit", "microseconds")
-"""What is measured of every policy; the last is the processor's time of a round."""
+"""The measures of every policy; the last is the processor time of a round."""
 
 FORMAT = 1
 
@@ -29,11 +29,11 @@ class Measure:
 
 @dataclass(frozen=True)
 class Standing:
-    """How one policy fared on one case.
+    """The outcome of one policy on one case.
 
-    `loss` is what it is compared by: its regret, or the clicks it missed where the case is
-    judged by those. `ratio` is its loss over the best one's. `is_within` says whether the ratio
-    is below the factor that is allowed, None where the runs cannot tell.
+    `loss` is the number that policies are compared by: the regret, or the missed clicks if the
+    case is judged by shortfall. `ratio` is the loss divided by the smallest loss. `is_within` says
+    whether the ratio is below the allowed factor, None if the runs are too few to decide.
     """
 
     label: str
@@ -51,9 +51,9 @@ class Standing:
 class CaseBoard:
     """One case: its sizes, its floor, and the policies from the best to the worst.
 
-    `floor_status` is that of the floor program on the true rates; `most_clicks` what the most
-    clicked page has. `judged_by` is "regret", or "shortfall" where no policy keeps the floor.
-    `refused` has the policies that do not take this case, with their reasons.
+    `floor_status` is that of the floor program on the true rates; `most_clicks` are the clicks of
+    the most clicked page. `judged_by` is "regret", or "shortfall" if no policy keeps the floor.
+    `refused` holds the policies that reject this case, with their reasons.
     """
 
     name: str
@@ -74,13 +74,13 @@ class CaseBoard:
     refused: dict[str, str]
 
     def find(self, label: str) -> Standing | None:
-        """Return the standing of a policy, or None where it did not play."""
+        """Return the standing of a policy, or None if it was not run."""
         return next((one for one in self.standings if one.label == label), None)
 
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """All cases, and what made the numbers."""
+    """All cases, with the version, commit and seed of the numbers."""
 
     default: str
     version: str
@@ -90,12 +90,12 @@ class Leaderboard:
     cases: tuple[CaseBoard, ...]
 
     def find(self, name: str) -> CaseBoard | None:
-        """Return the case of that name, or None where it was not played."""
+        """Return the case of that name, or None if it was not run."""
         return next((case for case in self.cases if case.name == name), None)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Every policy that played somewhere, in the order of the alphabet."""
+        """Every policy that was run on a case, in alphabetical order."""
         found = {one.label for case in self.cases for one in case.standings}
         return tuple(sorted(found))
 
@@ -108,15 +108,19 @@ class Leaderboard:
 
     @classmethod
     def load(cls, path: Path) -> Leaderboard:
-        """Read what `save` wrote."""
+        """Read a file that `save` wrote."""
         if not path.is_file():
             raise MissingData(f"no leaderboard {path}; `slotwise leaderboard` writes one")
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             if content.pop("format") != FORMAT:
-                raise UnsupportedState(f"{path} is of another version of slotwise; run it again")
+                raise UnsupportedState(
+                    f"{path} has the format of another slotwise version; run the leaderboard again"
+                )
             cases = tuple(_case(case) for case in content.pop("cases"))
             return cls(**{**content, "notes": tuple(content["notes"]), "cases": cases})
+        except UnsupportedState:
+            raise
         except (KeyError, TypeError, ValueError) as error:
             raise UnsupportedState(f"{path} cannot be read as a leaderboard: {error}") from error
 
@@ -133,7 +137,7 @@ def _measures(content: dict[str, Any]) -> dict[str, Measure]:
 
 
 def _rounded(value: Any) -> Any:
-    """Return a structure with its numbers cut to the digits that runs can tell."""
+    """Return a structure with its numbers rounded to six digits."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Who plays in the leaderboard: every registered policy, and a few of them with other settings."""
+"""The entrants of the leaderboard: every registered policy, some also with other settings."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "con-ucb/72": ("con-ucb", {"gamma_scale": 1 / 72}),
     "kl-con-ucb/deficit": ("kl-con-ucb", {"deficit_feedback": True}),
 }
-"""Settings beside the defaults that are worth a line, by label."""
+"""Settings other than the defaults that get a row of their own, by label."""
 
 PRIORS = ("uniform", "fitted")
 
 
 def all_entrants() -> dict[str, Policy]:
-    """Return every registered policy by label, the default first, the fixed mix left out.
+    """Return every registered policy by label, the default first, without the fixed mix.
 
-    Sampling policies play once for each prior. A policy that plans for a horizon is told it by
-    the experiment.
+    Sampling policies run once for each prior. The experiment tells a policy its horizon.
 
     >>> entrants = all_entrants()
     >>> next(iter(entrants)) == default_policy().name, "fixed-mix" in entrants
@@ -48,7 +47,7 @@ def all_entrants() -> dict[str, Policy]:
 
 
 def pick_entrants(labels: Sequence[str]) -> dict[str, Policy]:
-    """Return the entrants of these labels, and the default, which all are compared with.
+    """Return the entrants of these labels, and the default, with which all are compared.
 
     >>> list(pick_entrants(["uniform"]))[-1]
     'uniform'
@@ -57,13 +56,13 @@ def pick_entrants(labels: Sequence[str]) -> dict[str, Policy]:
     for label in labels:
         if label not in entrants:
             known = ", ".join(entrants)
-            raise UnknownName(f"no entrant is called {label!r}; known are {known}")
+            raise UnknownName(f"no entrant is called {label!r}; known: {known}")
     wanted = {default_policy().name, *labels}
     return {label: policy for label, policy in entrants.items() if label in wanted}
 
 
 def refusal(policy: Policy, problem: Problem) -> str | None:
-    """Return why a policy does not take a problem, or None where it does."""
+    """Return why a policy rejects a problem, or None if it accepts it."""
     try:
         policy.start(problem)
     except SlotwiseError as error:
@@ -72,7 +71,7 @@ def refusal(policy: Policy, problem: Problem) -> str | None:
 
 
 def knows_horizon(policy: Policy) -> bool:
-    """Say whether a policy makes use of the number of rounds that an experiment tells it."""
+    """Return whether a policy uses the number of rounds of an experiment."""
     return "horizon" in _setting_names(type(policy))
 
 

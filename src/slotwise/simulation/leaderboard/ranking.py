@@ -1,4 +1,4 @@
-"""Who comes first on a case, by a rule that is said aloud."""
+"""Rank the policies of a case by a stated rule."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ __all__ = ["ALLOWED_FACTOR", "ORACLE", "RULE", "CaseRanking", "rank_case"]
 Floats = NDArray[np.float64]
 
 ORACLE = "oracle"
-"""The label of the best fixed mix, which plays beside the policies and is not ranked."""
+"""The label of the best fixed mix, which runs beside the policies and is not ranked."""
 
 ALLOWED_FACTOR = 1.3
-"""How many times the best policy's regret the default may have on a case."""
+"""The largest ratio of the default's regret to that of the best policy on a case."""
 
 LEAST_ALLOWED, ALLOWED_SHARE = 50.0, 0.001
 RESOLUTION_SHARE = 0.001
 
 RULE = (
-    "A policy keeps the floor when its shortfall, the mean over runs, is at most 50 clicks or "
-    "0.1 % of floor times rounds, whichever is more. Among those that keep it the lowest regret "
-    "is best; the others follow by their shortfall. Where no policy keeps the floor, because it "
-    "is out of reach or the rounds are too few, the least shortfall is best, counted from what "
-    "even the most clicked page misses. A ratio is a policy's regret (or such shortfall) over "
-    "the best one's; a regret below what the runs can tell counts as that much: half the 95 % "
-    "interval of the best fixed mix's own regret, which is luck, or 0.1 % of its revenue if that "
-    "is more. A shortfall below the allowed one counts as that."
+    "A policy keeps the floor if its mean shortfall over runs is at most 50 clicks or 0.1 % of "
+    "floor times rounds, whichever is larger. Among the policies that keep the floor, the lowest "
+    "regret is best; the others follow in the order of their shortfall. If no policy keeps the "
+    "floor, because it is infeasible or the rounds are too few, the smallest shortfall is best, "
+    "counted from the shortfall of the most clicked page. A ratio is the regret (or that "
+    "shortfall) of a policy divided by that of the best one. A regret below the resolution of the "
+    "runs counts as the resolution: half the 95 % interval of the regret of the best fixed mix, "
+    "which is pure chance, or 0.1 % of its revenue if that is larger. A shortfall below the "
+    "allowed one counts as the allowed one."
 )
-"""How the policies of a case are ordered, in words; pages print it."""
+"""The rule by which the policies of a case are ordered; pages print it."""
 
 
 class CaseRanking(NamedTuple):
@@ -52,7 +53,7 @@ def rank_case(
     seconds: Mapping[str, Sequence[float]],
     knows_horizon: Mapping[str, bool],
 ) -> CaseRanking:
-    """Rank the policies of one case's results; `seconds` are the processor's, run by run."""
+    """Rank the policies of one case; `seconds` are processor seconds of every run."""
     labels = [label for label in results.labels if label != ORACLE]
     allowed = allowed_shortfall(results)
     shortfalls = {label: results.final(label, "shortfall") for label in labels}
@@ -92,10 +93,10 @@ def rank_case(
 
 
 def is_within(losses: Floats, best: Floats, resolution: float) -> bool | None:
-    """Say whether losses are at most the allowed factor of the best, None where runs cannot tell.
+    """Return whether losses are within the allowed factor of the best, None if undecided.
 
-    In a run all policies meet the same visitors, so the interval is that of the difference run
-    by run.
+    In a run all policies meet the same visitors, so the interval is that of the difference within
+    each run.
 
     >>> is_within(np.array([12.0, 12.1, 12.0]), np.array([10.0, 10.1, 10.1]), resolution=1.0)
     True
@@ -112,19 +113,19 @@ def is_within(losses: Floats, best: Floats, resolution: float) -> bool | None:
 
 
 def allowed_shortfall(results: Results) -> float:
-    """Return the shortfall with which a floor still counts as kept."""
+    """Return the largest shortfall at which a floor counts as kept."""
     promised = results.config["click_floor"] * results.n_rounds
     return max(LEAST_ALLOWED, ALLOWED_SHARE * promised)
 
 
 def unavoidable_shortfall(results: Results) -> float:
-    """Return the clicks that even the most clicked page misses of the floor."""
+    """Return the shortfall of the most clicked page."""
     missing = results.config["click_floor"] - results.config["optimum"]["attainable_clicks"]
     return float(max(0.0, missing) * results.n_rounds)
 
 
 def regret_resolution(results: Results) -> float:
-    """Return the regret below which a comparison would be one of luck."""
+    """Return the regret below which differences are due to chance."""
     revenue = float(results.config["optimum"]["value"] * results.n_rounds)
     luck = 0.0
     if ORACLE in results.labels:
@@ -134,7 +135,7 @@ def regret_resolution(results: Results) -> float:
 
 
 def measures_of(results: Results, label: str, seconds: Sequence[float]) -> dict[str, Measure]:
-    """Return mean and interval of every measure; no time where none was taken."""
+    """Return mean and interval of every measure, without time if none was measured."""
     samples = {
         name: results.final(label, name) for name in ("regret", "violation", "shortfall", "deficit")
     }

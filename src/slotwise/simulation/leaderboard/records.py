@@ -1,4 +1,4 @@
-"""Over the whole suite: each policy's record, and which one to recommend."""
+"""The record of each policy over the whole suite, and the recommendation."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ RECOMMENDATION_RULE = (
     "then by the largest of their ratios over all cases. The recommendation is the first that "
     "needs no horizon."
 )
-"""How one policy is recommended over all cases, in words; pages print it."""
+"""The rule by which one policy is recommended; pages print it."""
 
 
 class Record(NamedTuple):
-    """A policy over all cases it played.
+    """A policy over all its cases.
 
-    Ratios of cases whose floor it missed count too: they can be small, and mean little.
+    Ratios of cases whose floor it missed are included; they may be small, but mean little.
     """
 
     label: str
@@ -35,7 +35,7 @@ class Record(NamedTuple):
 
     @property
     def order(self) -> tuple[int, float]:
-        """What records are sorted by."""
+        """The sort key of records."""
         return len(self.floors_missed), self.worst_ratio
 
 
@@ -45,7 +45,7 @@ def records(board: Leaderboard) -> list[Record]:
 
 
 def best_without_horizon(board: Leaderboard) -> Record | None:
-    """Return the recommendation: the best record of a policy that knows no horizon."""
+    """Return the recommendation: the best record of a policy that uses no horizon."""
     return next((one for one in records(board) if not one.knows_horizon), None)
 
 

@@ -1,4 +1,4 @@
-"""Run the leaderboard: every entrant on every case, resumable, with the time each takes."""
+"""Run the leaderboard: every entrant on every case, resumable, with times."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from slotwise.version import __version__
 __all__ = ["PlannedCase", "plan_leaderboard", "run_leaderboard"]
 
 Progress = Callable[[float], None]
-"""Told the share of the work that is done, from 0 to 1."""
+"""Called with the share of the work that is done, from 0 to 1."""
 
 
 @dataclass(frozen=True)
 class PlannedCase:
-    """A case, its experiment and the files it is to leave."""
+    """A case, its experiment and the paths of its files."""
 
     case: Case
     planned: Planned
@@ -35,12 +35,12 @@ class PlannedCase:
 
     @property
     def seconds_path(self) -> Path:
-        """Where the time of each run is kept, beside the results."""
+        """The file with the time of each run, beside the results."""
         return self.planned.path.with_suffix(".seconds.json")
 
     @property
     def work(self) -> float:
-        """How much there is to do: time goes by slots, and by links where they are many."""
+        """The amount of work: time is proportional to slots, plus links if there are many."""
         problem = self.planned.experiment.problem
         width = problem.n_slots + problem.n_links / 40
         return self.planned.n_runs * self.planned.experiment.n_rounds * width
@@ -49,7 +49,7 @@ class PlannedCase:
 def plan_leaderboard(
     suite: Suite, entrants: Mapping[str, Policy], effort: Effort, out: Path
 ) -> list[PlannedCase]:
-    """Return the experiments of all cases, with their places in `out`."""
+    """Return the experiments of all cases, with the paths of their files in `out`."""
     return [_plan(case, entrants, effort, out) for case in suite.cases]
 
 
@@ -71,10 +71,10 @@ def run_leaderboard(
     n_threads: int | None = None,
     progress: Progress | None = None,
 ) -> Leaderboard:
-    """Run what is not yet done of all cases and rank their policies.
+    """Run the unfinished cases and rank the policies of all cases.
 
-    Finished cases lie in results files, finished runs in `parts`, so that after Ctrl-C the
-    same call goes on. When all is done `parts` is emptied.
+    Finished cases are results files and finished runs are in `parts`, so that the same call
+    continues after Ctrl-C. `parts` is emptied at the end.
     """
     all_work = sum(one.work for one in plan)
     done = 0.0
@@ -102,7 +102,7 @@ def run_leaderboard(
 def _results(
     one: PlannedCase, parts: Path, n_threads: int | None, tell: Callable[[int, int], None]
 ) -> tuple[Results, dict[str, list[float]]]:
-    """Return results and seconds of a case, from its files or from playing it."""
+    """Return results and seconds of a case, from its files or by running it."""
     found = finished_results(one.planned)
     if found is not None:
         seconds = json.loads(one.seconds_path.read_text()) if one.seconds_path.is_file() else {}

@@ -1,4 +1,4 @@
-"""The cases of the leaderboard: small worlds that differ in what makes a page hard to fill."""
+"""The cases of the leaderboard: small environments that are difficult for different reasons."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from slotwise.simulation.experiment import Experiment
 __all__ = ["QUICK_CASES", "Case", "Effort", "Suite", "build_suite", "pick_cases"]
 
 QUICK_CASES = ("coupon-like", "coupon-infeasible", "few-links")
-"""Few, and all of one kind of links: each policy is compiled once."""
+"""Few cases with the same kind of links, so that each policy is compiled once."""
 
 PAPER_ROUNDS = 50_000
 OTHER_ROUNDS = 20_000
-"""Rounds where an aim is judged, and elsewhere: there, too, unless all is to be played."""
+"""Rounds of cases with an aim, and of the other cases unless the full suite is run."""
 
 AIM_RUNS, OTHER_RUNS, LONG_RUNS = 20, 5, 3
-"""Runs where an aim is judged, elsewhere, and where a run is long."""
+"""Runs of cases with an aim, of other cases, and of cases with long runs."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One world of the suite, with as many rounds and runs as it takes to tell policies apart.
+    """One environment of the suite, with enough rounds and runs to tell policies apart.
 
-    `full_rounds` are played by those who have the time.
+    `full_rounds` is the number of rounds of the full suite.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is played: rounds and runs in place of a case's own, and the seed."""
+    """Rounds and runs that replace those of the cases, and the seed."""
 
     n_rounds: int | None = None
     n_runs: int | None = None
@@ -93,14 +93,14 @@ class Effort:
 
 
 class Suite(NamedTuple):
-    """The cases, and what had to be left out, said in sentences."""
+    """The cases, and sentences about those that were left out."""
 
     cases: tuple[Case, ...]
     notes: tuple[str, ...]
 
 
 def build_suite(data: Path | None = None) -> Suite:
-    """Return all cases; those of original files where `data` has them.
+    """Return all cases, including those of original files that `data` holds.
 
     >>> [case.name for case in build_suite().cases][:3]
     ['coupon-like', 'coupon-1', 'coupon-2']
@@ -118,7 +118,7 @@ def pick_cases(suite: Suite, names: Sequence[str]) -> Suite:
     known = {case.name: case for case in suite.cases}
     for name in names:
         if name not in known:
-            raise UnknownName(f"no case is called {name!r}; known are {', '.join(known)}")
+            raise UnknownName(f"no case is called {name!r}; known: {', '.join(known)}")
     return suite._replace(cases=tuple(known[name] for name in known if name in names))
 
 
@@ -155,7 +155,13 @@ def _paper_sizes() -> list[Case]:
 ORIGINALS: tuple[tuple[str, str, str, float, int], ...] = (
     ("ad-clicks-12", "ad-clicks", "Ad-Clicks with a floor that binds", 12.0, AIM_RUNS),
     ("edx-9", "edx-course", "edX-Course with the floor just within reach", 9.0, AIM_RUNS),
-    ("edx-10", "edx-course", "edX-Course at the paper's floor, out of reach", 10.0, OTHER_RUNS),
+    (
+        "edx-10",
+        "edx-course",
+        "edX-Course at the paper's floor, which is infeasible",
+        10.0,
+        OTHER_RUNS,
+    ),
 )
 
 
@@ -174,7 +180,7 @@ def _original_cases(data: Path | None) -> tuple[list[Case], tuple[str, ...]]:
 
 
 def _floors() -> list[Case]:
-    """Return one pool under floors that ask for nothing, for nearly all and for too much."""
+    """Return cases with a slack, a tight and an infeasible floor."""
     coupons = coupon_recipe(0)
     most = coupons.most_clicks
     return [
@@ -203,7 +209,7 @@ def _changing() -> list[Case]:
     return [
         Case(
             "drifting",
-            "the coupons with rates that wander, by up to half, over four stations",
+            "the coupons with rates that drift, by up to half, over four stations",
             coupons,
             drift_towards(links, seed=1),
         ),
@@ -215,7 +221,7 @@ def _changing() -> list[Case]:
         ),
         Case(
             "intervals",
-            "the coupons in rounds of 100 views of one page; totals are a view's",
+            "the coupons in rounds of 100 views of one page; totals are per view",
             coupons,
             interval,
             n_rounds=2_000,
@@ -256,7 +262,7 @@ def _few_links() -> Dataset:
 
 
 def _many_links() -> Dataset:
-    """Return 2,500 links of the coupon recipe's kind; the floor is half way to the most clicks."""
+    """Return 2,500 links like the coupons, with a floor half way to the most clicks."""
     clicks, revenue = stable_uniforms(seed=0, n_rows=2, n_columns=2_500)
     click_rate = 0.75 * beta_from_uniforms(clicks, q=4.0)
     pool = Dataset(

@@ -10,7 +10,7 @@ __all__ = ["write_table"]
 
 
 def write_table(board: Leaderboard, path: Path) -> None:
-    """Write the table; a measure has three columns, its mean and the ends of its interval."""
+    """Write the table; a measure has three columns: its mean and the ends of its interval."""
     import polars as pl
 
     rows = []
