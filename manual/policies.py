@@ -37,9 +37,9 @@ def _facts(policy: type[Policy]) -> str:
     answers = {
         "needs a horizon": needs_horizon(policy),
         "keeps the floor": policy.keeps_floor,
-        "learns from counts": policy.learns_from_counts,
     }
-    return ", ".join(f"{fact}: {'yes' if is_so else 'no'}" for fact, is_so in answers.items()) + "."
+    facts = [f"{fact}: {'yes' if is_so else 'no'}" for fact, is_so in answers.items()]
+    return ", ".join([*facts, f"learns from: {policy.needs.value}"]) + "."
 
 
 def _settings(policy: type[Policy]) -> list[list[str]]:

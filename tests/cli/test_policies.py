@@ -23,9 +23,9 @@ def test_every_policy_has_a_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(POLICIES) <= set(rows)
     con_ucb = rows["con-ucb"]
     assert "horizon=None, failure_probability=0.01, gamma_scale=1.0" in con_ucb
-    assert re.search(r"\s+yes\s+yes\s+yes\s+Con-UCB", con_ucb)
+    assert re.search(r"\s+yes\s+yes\s+counts\s+Con-UCB", con_ucb)
     assert "(the paper's Algorithm 1)" in con_ucb
-    assert re.search(r"\s+yes\s+no\s+no\s+Exp3\.M", rows["exp3-m"])
+    assert re.search(r"\s+yes\s+no\s+pages\s+Exp3\.M", rows["exp3-m"])
     assert "probabilities (required)" in rows["fixed-mix"]
     assert "`probabilities[i]`" in rows["fixed-mix"]
 

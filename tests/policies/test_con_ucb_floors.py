@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
 from slotwise.policies import ConUCB, Policy
-from slotwise.policies.con_ucb_floors import ConUCBFloorsState, new_floors_state
+from slotwise.policies.con_ucb_floors import ConUCBFloors
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, solve_floors
 from slotwise.selection.confidence import paper_gamma, paper_lower, paper_upper
@@ -22,19 +22,9 @@ Floats = NDArray[np.float64]
 LEVELS = ("click", "cart", "purchase")
 
 
-class AlwaysGeneral(ConUCB):
-    """Con-UCB through the general code, also for clicks alone."""
-
-    def start(self, problem: Problem) -> ConUCBFloorsState:
-        assert problem.horizon is not None
-        n_links, delta = problem.n_links, self.failure_probability
-        gamma = paper_gamma(n_links, problem.horizon, delta, problem.n_levels)
-        return new_floors_state(problem, self.gamma_scale * gamma)
-
-
 class TestGeneralCode(PolicyContract):
     def make_policy(self, problem: Problem) -> Policy:
-        return AlwaysGeneral(gamma_scale=1 / 2000)
+        return ConUCBFloors(gamma_scale=1 / 2000)
 
 
 def links_of(n_links: int, seed: int) -> Visitors:
@@ -59,7 +49,7 @@ def test_two_levels_through_the_general_code_give_the_same_numbers(
     n_links: int, n_slots: int, floor: float, gamma_scale: float
 ) -> None:
     problem = Problem(n_links, n_slots, floor, horizon=600)
-    two_level, general = ConUCB(gamma_scale=gamma_scale), AlwaysGeneral(gamma_scale=gamma_scale)
+    two_level, general = ConUCB(gamma_scale=gamma_scale), ConUCBFloors(gamma_scale=gamma_scale)
     one: Any = two_level.start(problem)
     other: Any = general.start(problem)
     visitors, rng = links_of(n_links, seed=5), np.random.default_rng(17)
@@ -86,7 +76,7 @@ def played(problem: Problem, n_rounds: int, gamma_scale: float) -> tuple[Any, Fl
     rng = np.random.default_rng(3)
     rates: Floats = rng.random((problem.n_levels, problem.n_links)).cumprod(axis=0)
     conditional = rates / np.vstack([np.ones(problem.n_links), rates[:-1]])
-    policy = ConUCB(gamma_scale=gamma_scale)
+    policy = ConUCBFloors(gamma_scale=gamma_scale)
     state: Any = policy.start(problem)
     for _ in range(n_rounds):
         policy.choose(state, rng)
@@ -110,7 +100,7 @@ SHOP = Problem(
 
 def test_each_round_solves_the_program_on_the_bounds() -> None:
     state, _ = played(SHOP, n_rounds=3000, gamma_scale=1e-3)
-    ConUCB.choose(state, np.random.default_rng(1))
+    ConUCBFloors.choose(state, np.random.default_rng(1))
     gamma = 1e-3 * paper_gamma(25, 3000, 0.01, n_levels=3)
     assert state.gamma == pytest.approx(gamma)
     upper, lower = np.empty((3, 25)), np.empty((3, 25))
@@ -139,7 +129,7 @@ def test_every_row_is_optimistic() -> None:
 
 def test_floors_are_kept_once_rates_are_known() -> None:
     state, rates = played(SHOP, n_rounds=20_000, gamma_scale=1e-3)
-    ConUCB.choose(state, np.random.default_rng(1))
+    ConUCBFloors.choose(state, np.random.default_rng(1))
     chances = dense_probabilities(state.mix)
     assert chances @ rates[0] >= 0.95 * 3.4
     assert chances @ rates[1] >= 0.95 * 2.0
@@ -148,35 +138,37 @@ def test_floors_are_kept_once_rates_are_known() -> None:
 
 def test_floors_out_of_reach_are_missed_by_the_same_part() -> None:
     problem = Problem(2, 1, levels=LEVELS[:2], floors={"click": 0.9, "cart": 0.9}, horizon=100)
-    state: Any = ConUCB(gamma_scale=1e-4).start(problem)
+    state: Any = ConUCBFloors(gamma_scale=1e-4).start(problem)
     links, many = np.array([0, 1]), np.full(2, 1e6)
-    ConUCB.learn(state, 0, links, np.ones(2), many, many * [0.9, 0.3])
-    ConUCB.learn(state, 1, links, np.ones(2), many, many * [0.0, 0.3])
-    ConUCB.choose(state, np.random.default_rng(1))
+    ConUCBFloors.learn(state, 0, links, np.ones(2), many, many * [0.9, 0.3])
+    ConUCBFloors.learn(state, 1, links, np.ones(2), many, many * [0.0, 0.3])
+    ConUCBFloors.choose(state, np.random.default_rng(1))
     # all of link 1: each floor reaches 0.3; any of link 0 lowers the carts
     assert dense_probabilities(state.mix) == pytest.approx([0.0, 1.0], abs=1e-3)
 
 
 def test_rewards_weigh_the_levels() -> None:
     problem = Problem(3, 1, levels=LEVELS, rewards={"click": 0.5, "purchase": 1.0}, horizon=100)
-    state: Any = ConUCB(gamma_scale=1e-6).start(problem)
+    state: Any = ConUCBFloors(gamma_scale=1e-6).start(problem)
     links, many = np.arange(3), np.full(3, 1e6)
     for level, rates in enumerate(([0.9, 0.5, 0.6], [0.5, 0.5, 0.5], [0.0, 0.1, 0.3])):
-        ConUCB.learn(state, level, links, np.ones(3), many, many * rates)
-    ConUCB.choose(state, np.random.default_rng(1))
+        ConUCBFloors.learn(state, level, links, np.ones(3), many, many * rates)
+    ConUCBFloors.choose(state, np.random.default_rng(1))
     assert dense_probabilities(state.mix).tolist() == [0.0, 0.0, 1.0]  # 0.45, 0.35, 0.6
 
 
 def test_one_level_maximises_its_clicks() -> None:
-    state: Any = ConUCB().start(Problem(3, 1, 0.2, levels=("click",), horizon=100))
-    ConUCB.learn(state, 0, np.arange(3), np.ones(3), np.full(3, 1e7), np.array([1e6, 3e6, 2e6]))
-    ConUCB.choose(state, np.random.default_rng(1))
+    state: Any = ConUCBFloors().start(Problem(3, 1, 0.2, levels=("click",), horizon=100))
+    ConUCBFloors.learn(
+        state, 0, np.arange(3), np.ones(3), np.full(3, 1e7), np.array([1e6, 3e6, 2e6])
+    )
+    ConUCBFloors.choose(state, np.random.default_rng(1))
     assert dense_probabilities(state.mix).tolist() == [0.0, 1.0, 0.0]
 
 
 def test_saving_keeps_what_is_known() -> None:
     state, _ = played(SHOP, n_rounds=300, gamma_scale=1e-3)
-    policy = ConUCB(gamma_scale=1e-3)
+    policy = ConUCBFloors(gamma_scale=1e-3)
     again: Any = policy.restore(SHOP, policy.knowledge(state))
     np.testing.assert_array_equal(again.program.simplex.demands, state.program.simplex.demands)
     assert policy.estimates(again).clicks.tolist() == state.upper[0].tolist()
@@ -184,4 +176,14 @@ def test_saving_keeps_what_is_known() -> None:
 
 def test_deficits_of_several_floors_are_not_fed_back() -> None:
     with pytest.raises(InvalidInput, match="`deficit_feedback` must be False beyond clicks alone"):
-        ConUCB(deficit_feedback=True).start(SHOP)
+        ConUCB(deficit_feedback=True).for_problem(SHOP)
+
+
+def test_con_ucb_hands_several_floors_over() -> None:
+    policy = ConUCB(horizon=70, gamma_scale=0.5, failure_probability=0.1)
+    two_levels = Problem(4, 2, 0.5, levels=LEVELS)
+    assert policy.for_problem(two_levels) is policy
+    assert policy.for_problem(SHOP) == ConUCBFloors(70, 0.1, 0.5)
+    assert policy.for_problem(SHOP).name == "con-ucb"
+    with pytest.raises(InvalidInput, match=r"^`problem` must be one of a click floor alone, got "):
+        policy.start(SHOP)

@@ -9,6 +9,7 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.policies import POLICIES, FixedMix, LExp, Policy, make_policy
+from slotwise.policies.checks import KEEP_FLOORS, KEEP_RATES, WEIGH_LEVELS
 from slotwise.problem import Problem
 
 LEVELS = ("click", "cart", "purchase")
@@ -18,9 +19,15 @@ ASKS_FOR_MORE = {
     "a rate": Problem(**SHOP, rate_floors={"cart": 0.2}),  # type: ignore[arg-type]
     "rewards": Problem(**SHOP, rewards={"click": 0.1, "purchase": 1.0}),  # type: ignore[arg-type]
 }
-KEEPS = {"con-ucb": {*ASKS_FOR_MORE}, "lexp": {"a further floor", "rewards"}}
+KEEPS = {
+    "con-ucb": {*ASKS_FOR_MORE},
+    "queue-ts": {*ASKS_FOR_MORE},
+    "queue-kl": {"a further floor", "rewards"},
+    "paced-kl": {"a further floor", "rewards"},
+    "lexp": {"a further floor", "rewards"},
+}
 IGNORE_FLOORS = ("cucb", "exp3-m", "uniform", "fixed-mix")  # by design, and they say so
-REFUSE = ("kl-con-ucb", "anytime-con-ucb", "safe-con-ucb", "paced-kl", *KEEPS)
+REFUSE = ("kl-con-ucb", "anytime-con-ucb", "safe-con-ucb", "con-ts", *KEEPS)
 
 
 def policy_of(name: str) -> Policy:
@@ -32,6 +39,7 @@ def policy_of(name: str) -> Policy:
 def starts(name: str, asked: str) -> bool:
     policy = policy_of(name)
     try:
+        policy = policy.for_problem(ASKS_FOR_MORE[asked])
         state: Any = policy.start(ASKS_FOR_MORE[asked])
     except InvalidInput as refusal:
         if f"for {name}" not in str(refusal):
@@ -45,6 +53,19 @@ def starts(name: str, asked: str) -> bool:
 @pytest.mark.parametrize("name", REFUSE)
 def test_what_a_policy_cannot_do_is_refused(name: str, asked: str) -> None:
     assert starts(name, asked) == (asked in KEEPS.get(name, ()))
+
+
+def test_every_policy_is_sorted_here() -> None:
+    assert {*REFUSE, *IGNORE_FLOORS} == {*POLICIES}
+
+
+def test_a_refusal_names_the_policies_that_can() -> None:
+    asked = {"a further floor": KEEP_FLOORS, "a rate": KEEP_RATES, "rewards": WEIGH_LEVELS}
+    for asks, sentence in asked.items():
+        can = sorted(name for name, kinds in KEEPS.items() if asks in kinds)
+        assert sentence.startswith(f"{', '.join(can[:-1])} and {can[-1]} ")
+        with pytest.raises(InvalidInput, match=f"; {sentence}$"):
+            policy_of("con-ts").start(ASKS_FOR_MORE[asks])
 
 
 @pytest.mark.parametrize("name", IGNORE_FLOORS)

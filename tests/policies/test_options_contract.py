@@ -12,6 +12,7 @@ from slotwise.policies import (
     AnytimeConUCB,
     ConTS,
     ConUCB,
+    Feedback,
     KLConUCB,
     Policy,
     QueueKL,
@@ -105,9 +106,9 @@ def test_bad_settings_are_named(kind: Any, settings: dict[str, Any], message: st
 
 
 def test_with_a_memory_the_order_of_rounds_matters() -> None:
-    assert KLConUCB().learns_from_counts
-    assert not KLConUCB(memory=1000).learns_from_counts
-    assert KLConUCB().learns_from_counts
+    assert KLConUCB.needs is KLConUCB().needs is Feedback.COUNTS
+    assert KLConUCB(memory=1000).needs is Feedback.COUNTS_IN_ORDER
+    assert KLConUCB().needs is Feedback.COUNTS
 
 
 @pytest.mark.parametrize("kind", [KLConUCB, AnytimeConUCB, SafeConUCB, ConTS])

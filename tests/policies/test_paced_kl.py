@@ -12,7 +12,6 @@ from scipy.optimize import brentq
 
 from slotwise import BernoulliLinks, PacedKL, Problem, Selector, default_policy, simulate
 from slotwise.errors import InvalidInput
-from slotwise.policies.paced_kl import OWED, QUEUE, click_price
 from slotwise.selection import dense_probabilities, draw_page
 
 
@@ -108,13 +107,13 @@ def test_equals_its_formula_round_by_round(delay: int) -> None:
             told, revenue = untold.pop(0)
             PacedKL.learn(state, 1, told, chances, ones, revenue)
             twin.learn_revenue(told, revenue)
-        assert state.numbers[QUEUE] == pytest.approx(twin.queue, abs=1e-9)
+        assert state.queues.lengths[0] == pytest.approx(twin.queue, abs=1e-9)
 
 
 def test_a_promise_of_no_click_has_no_price() -> None:
     state = PacedKL().start(Problem(n_links=9, n_slots=4, click_floor=0.0))
     PacedKL.choose(state, np.random.default_rng(1))
-    assert click_price(state) == 0.0
+    assert state.queues.worth.tolist() == [0.0, 1.0]
 
 
 @given(
@@ -128,8 +127,11 @@ def test_the_shortfall_never_exceeds_the_queue(floor: float, pages: list[list[bo
     for clicked in pages:
         PacedKL.learn(state, 0, shown, ones, ones, np.array(clicked, dtype=float))
         shortfall += floor - sum(clicked)
-        assert state.numbers[OWED] == pytest.approx(shortfall, abs=1e-9)
-        assert max(0.0, shortfall) <= state.numbers[QUEUE] + 1e-9
+        if floor == 0.0:
+            assert len(state.queues.lengths) == 0
+            continue
+        assert state.queues.owed[0] == pytest.approx(shortfall, abs=1e-9)
+        assert max(0.0, shortfall) <= state.queues.lengths[0] + 1e-9
 
 
 def test_keeps_the_floor_and_earns_more_than_the_paper() -> None:

@@ -53,8 +53,8 @@ def test_open_views_teach_what_they_are_expected_to_bring() -> None:
     views[0, :3], views[1, 0] = 10.0, 5.0
     expect_views(PacedKL(), state, views, RATES)
     knowledge = PacedKL().knowledge(state)
-    np.testing.assert_allclose(state.counts.views, views)
-    np.testing.assert_allclose(state.counts.sums, views * RATES)
+    np.testing.assert_allclose(state.evidence.views, views)
+    np.testing.assert_allclose(state.evidence.sums, views * RATES)
     assert knowledge["rounds"][0] == pytest.approx(10.0)
     assert knowledge["owed"][0] == pytest.approx(7.0 - 10.0 * CLICKS[:3].sum())
 

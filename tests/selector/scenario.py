@@ -35,7 +35,7 @@ def play_a_day(policy: str, folder: Path) -> dict[str, Any]:
         selector.update(page, clicks)
         selector.update(page.id, revenue={link: 25 * visitors.random() for link in clicks})
         pages.append([page.shown, sorted(page.probabilities.items())])
-    if selector.policy.learns_from_counts:
+    if selector.policy.needs.takes_counts:
         selector.update_batch({1: 40, 3: 7}, {1: 4}, {1: 12.0})
     played = {
         "pages": pages,

@@ -13,10 +13,10 @@ from slotwise.policies import POLICIES
 LINKS = ("spring-sale", "new-in", "gift-cards", "outlet", "blog")
 N_SLOTS = 2
 
-COUNTING = [name for name, kind in POLICIES.items() if kind.learns_from_counts]
+COUNTING = [name for name, kind in POLICIES.items() if kind.needs.takes_counts]
 STEADY = [name for name, kind in POLICIES.items() if not kind.samples]
 """Policies whose chances follow from what they know; the others draw them anew for each page."""
-NEEDING_PAGES = [name for name, kind in POLICIES.items() if not kind.learns_from_counts]
+NEEDING_PAGES = [name for name, kind in POLICIES.items() if not kind.needs.takes_counts]
 
 
 def registered_policy(name: str, n_links: int = len(LINKS), n_slots: int = N_SLOTS) -> Policy:

@@ -53,7 +53,7 @@ def test_the_same_seed_gives_the_same_pages_under_other_ids(policy: str) -> None
 def test_reports_do_not_change_the_pages(policy: str) -> None:
     for seed in range(10):
         quiet, watched = (new_selector(policy, links=range(5), seed=seed) for _ in range(2))
-        if quiet.policy.learns_from_counts:
+        if quiet.policy.needs.takes_counts:
             # links 1 and 2 tie, so that only how the state is arranged decides their order
             views = [30, 20, 20, 27, 27]
             revenue = [7, 2.625, 2.625, 6.5, 6]

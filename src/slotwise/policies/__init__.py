@@ -11,7 +11,7 @@ from slotwise.errors import InvalidInput, UnknownName
 from slotwise.policies.anytime_con_ucb import AnytimeConUCB
 from slotwise.policies.con_ts import ConTS
 from slotwise.policies.con_ucb import ConUCB
-from slotwise.policies.contract import Estimates, Policy, State
+from slotwise.policies.contract import Estimates, Feedback, Policy, State
 from slotwise.policies.cucb import CUCB
 from slotwise.policies.exp3m import Exp3M
 from slotwise.policies.fixed_mix import FixedMix
@@ -34,6 +34,7 @@ __all__ = [
     "ConUCB",
     "Estimates",
     "Exp3M",
+    "Feedback",
     "FixedMix",
     "KLConUCB",
     "LExp",

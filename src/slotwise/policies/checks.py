@@ -1,11 +1,24 @@
-"""The rules that settings of several policies share."""
+"""The rules that settings and problems of several policies share."""
 
 from __future__ import annotations
 
 from slotwise.errors import InvalidInput
-from slotwise.problem import whole_number
+from slotwise.problem import Problem, whole_number
 
-__all__ = ["check_failure_probability", "check_horizon", "check_prior"]
+__all__ = [
+    "check_failure_probability",
+    "check_horizon",
+    "check_positive",
+    "check_prior",
+    "require_click_floor_only",
+    "require_horizon",
+    "require_last_level_reward",
+    "require_no_rate_floors",
+]
+
+KEEP_FLOORS = "con-ucb, lexp, paced-kl, queue-kl and queue-ts keep floors on several levels"
+KEEP_RATES = "con-ucb and queue-ts keep floors on conditional rates"
+WEIGH_LEVELS = "con-ucb, lexp, paced-kl, queue-kl and queue-ts weigh levels"
 
 
 def check_failure_probability(value: float) -> None:
@@ -25,7 +38,56 @@ def check_horizon(value: int | None) -> None:
         whole_number("horizon", value, at_least=1)
 
 
+def check_positive(name: str, value: float) -> None:
+    """Refuse a setting that is not a positive number."""
+    if not 0 < value < float("inf"):
+        raise InvalidInput.of(name, "a positive number", value)
+
+
 def check_prior(value: str) -> None:
-    """Refuse a prior nobody knows."""
+    """Refuse a prior that does not exist."""
     if value not in ("uniform", "fitted"):
         raise InvalidInput.of("prior", '"uniform" or "fitted"', value)
+
+
+def require_horizon(policy_name: str, horizon: int | None, problem: Problem) -> int:
+    """Return the horizon of the policy or else of the problem; refuse if neither has one."""
+    found = horizon if horizon is not None else problem.horizon
+    if found is None:
+        advice = f"{policy_name} plans for a number of rounds: say how many page views to expect"
+        raise InvalidInput.of("horizon", "a whole number of rounds", None, advice)
+    if found < 1:
+        raise InvalidInput.of("horizon", "at least 1", found)
+    return found
+
+
+def require_click_floor_only(policy_name: str, problem: Problem) -> None:
+    """Refuse a problem with more floors than the click floor, or with weighed rewards.
+
+    For policies that would silently ignore what they are asked for.
+
+    >>> problem = Problem(9, 3, levels=("click", "cart", "buy"), floors={"cart": 0.5})
+    >>> require_click_floor_only("con-ts", problem)
+    Traceback (most recent call last):
+    slotwise.errors.InvalidInput: `floors` must be on 'click' only for con-ts, got 'cart'; ...
+    """
+    require_no_rate_floors(policy_name, problem)
+    for floor in problem.active_floors:
+        if floor.level != 0:
+            rule = f"on {problem.levels[0]!r} only for {policy_name}"
+            raise InvalidInput.of("floors", rule, floor.name, KEEP_FLOORS)
+    require_last_level_reward(policy_name, problem)
+
+
+def require_no_rate_floors(policy_name: str, problem: Problem) -> None:
+    """Refuse a problem with floors on conditional rates."""
+    if any(floor.rate > 0.0 for floor in problem.active_floors):
+        rule = f"empty for {policy_name}"
+        raise InvalidInput.of("rate_floors", rule, dict(problem.rate_floors), KEEP_RATES)
+
+
+def require_last_level_reward(policy_name: str, problem: Problem) -> None:
+    """Refuse a problem that is to earn more than its last level."""
+    if not problem.rewards_last_level_only:
+        rule = f"on {problem.levels[-1]!r} only, with weight 1, for {policy_name}"
+        raise InvalidInput.of("rewards", rule, dict(problem.rewards), WEIGH_LEVELS)

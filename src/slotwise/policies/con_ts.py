@@ -7,8 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.checks import check_prior
-from slotwise.policies.contract import Floats, Links, require_click_floor_only
+from slotwise.policies.checks import check_prior, require_click_floor_only
+from slotwise.policies.contract import Floats, Links
 from slotwise.policies.deficit import (
     Deficit,
     DeficitPolicy,
@@ -16,30 +16,15 @@ from slotwise.policies.deficit import (
     new_deficit,
     note_clicks,
 )
-from slotwise.policies.evidence import (
-    Evidence,
-    add_views,
-    check_memory,
-    count_rounds,
-    is_time_to_look_again,
-    new_evidence,
-)
-from slotwise.policies.pool_prior import PoolPrior, new_pool_prior
-from slotwise.policies.posterior import (
-    N_CHANGED,
-    Posterior,
-    draw_links,
-    draw_reachable,
-    mean_worth,
-    new_posterior,
-    note_change,
-    start_draw,
-)
+from slotwise.policies.evidence import Evidence, check_memory, new_evidence
+from slotwise.policies.posterior import N_CHANGED, Posterior, draw_reachable
 from slotwise.policies.sampling import (
-    change_all,
+    Sampling,
+    count_links,
+    draw_first,
     follow_evidence,
-    forget_changes,
-    worth_of_first_draws,
+    look_again,
+    new_sampling,
 )
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
@@ -55,7 +40,7 @@ from slotwise.selection.floor_program import (
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.price_search import INFEASIBLE, Price, floor_slackness, search_price
 from slotwise.selection.share_slots import share_slots
-from slotwise.selection.top_page import Search, new_search, top_page
+from slotwise.selection.top_page import top_page
 
 __all__ = ["ConTS"]
 
@@ -63,26 +48,23 @@ __all__ = ["ConTS"]
 class ConTSState(NamedTuple):
     """Evidence, its posteriors, and the floor program on their means, kept warm.
 
-    `level_worth` says what a unit of each level is worth at the price tried last.
+    `level_worth` says what a unit of each level is worth at the price tried last, `price_step`
+    how far the price of a page lies from that of the means, on average.
     """
 
     n_slots: int
     evidence: Evidence
     deficit: Deficit
-    pool: PoolPrior
-    posterior: Posterior
+    sampling: Sampling
     average: Program
     level_worth: Floats
     price_step: Floats
-    average_search: Search
-    search: Search
     mix: Mix
 
 
 @hot
-def _follow_means(state: ConTSState) -> None:
+def _follow_means(program: Program, posterior: Posterior) -> None:
     """Give the average program the means of the links that changed."""
-    posterior, program = state.posterior, state.average
     n_levels = len(posterior.cap)
     for k in range(posterior.sizes[N_CHANGED]):
         link = posterior.changed[k]
@@ -96,9 +78,8 @@ def _follow_means(state: ConTSState) -> None:
 
 
 @hot
-def _weigh_levels(state: ConTSState, value_weight: float, click_weight: float) -> None:
+def _weigh_levels(worth: Floats, value_weight: float, click_weight: float) -> None:
     """Write what a unit of each level is worth at these weights."""
-    worth = state.level_worth
     worth[len(worth) - 1] = value_weight
     worth[0] = click_weight if len(worth) > 1 else value_weight + click_weight
 
@@ -112,47 +93,38 @@ def choose(state: ConTSState, rng: np.random.Generator) -> None:
     drawn too, and the program solved again, until there is none: then the dual says that no
     draw the others may still have could change the page.
     """
-    posterior, n_slots, search = state.posterior, state.n_slots, state.search
-    follow_evidence(posterior, state.evidence, state.pool)
-    _follow_means(state)
-    forget_changes(posterior)
+    n_slots, worth, search = state.n_slots, state.level_worth, state.sampling.search
+    posterior = state.sampling.posterior
+    follow_evidence(state.sampling, state.evidence)
+    _follow_means(state.average, posterior)
     floor = clicks_wanted(state.deficit)
     solve_program(state.average, n_slots, floor)
-    start_draw(posterior, rng)
     guess, value_weight, click_weight = 0.0, 0.0, 1.0
     if program_status(state.average) != INFEASIBLE:
         guess = program_price(state.average)
         value_weight, click_weight = 1.0, guess
-    _weigh_levels(state, value_weight, click_weight)
-    mean_worth(posterior, state.level_worth)
-    least = worth_of_first_draws(posterior, n_slots, state.average_search)
-    n_drawn = draw_links(posterior, least, rng)
+    _weigh_levels(worth, value_weight, click_weight)
+    n_drawn = draw_first(state.sampling, worth, n_slots, rng)
     value, clicks = posterior.compound[len(posterior.cap) - 1], posterior.compound[0]
     top_page(value, clicks, n_drawn, n_slots, value_weight, click_weight, search)
-    n_drawn = draw_reachable(posterior, state.level_worth, search.first[n_slots - 1], rng)
+    n_drawn = draw_reachable(posterior, worth, search.first[n_slots - 1], rng)
     n_before = 0
     step = state.price_step[0]
     slackness = floor_slackness(floor)
     price = Price(INFEASIBLE, 0.0, 1.0, 0.0, 0.0)
     while n_drawn > n_before:
         price = search_price(value, clicks, n_drawn, n_slots, floor, slackness, guess, step, search)
-        _weigh_levels(state, price.value_weight, price.click_weight)
+        _weigh_levels(worth, price.value_weight, price.click_weight)
         least = price.threshold - 1e-9 * (1.0 + price.click_weight)
         guess = price.click_weight * price.value_weight
         step = 1e-3 * guess
         n_before = n_drawn
-        n_drawn = draw_reachable(posterior, state.level_worth, least, rng)
+        n_drawn = draw_reachable(posterior, worth, least, rng)
     if guess > 0.0:
         miss = abs(guess - program_price(state.average))
         state.price_step[0] += 0.1 * (min(miss, guess) - state.price_step[0])
     state.mix.sizes[:] = 0
     share_slots(clicks, posterior.candidates, n_slots, floor, price, search, state.mix)
-
-
-@hot
-def look_again(state: ConTSState) -> None:
-    """Work out every posterior anew before the next page."""
-    change_all(state.posterior)
 
 
 @hot
@@ -165,15 +137,9 @@ def learn(
     outcomes: Floats,
 ) -> None:
     """Count; the posteriors of the links counted move before the next page."""
-    evidence = state.evidence
     if level == 0:
         note_clicks(state.deficit, views, outcomes)
-    count_rounds(evidence, level, views)
-    for k in range(len(links)):
-        add_views(evidence, level, links[k], views[k], outcomes[k])
-        note_change(state.posterior, links[k])
-    if is_time_to_look_again(evidence, level):
-        change_all(state.posterior)
+    count_links(state.evidence, state.sampling, level, links, views, outcomes)
 
 
 @dataclass(frozen=True)
@@ -199,7 +165,7 @@ class ConTS(DeficitPolicy):
     >>> state = ConTS().start(Problem(n_links=4, n_slots=2, click_floor=0.5))
     >>> ConTS.learn(state, 0, np.array([2]), np.ones(1), np.full(1, 8.0), np.full(1, 2.0))
     >>> ConTS.choose(state, np.random.default_rng(1))
-    >>> state.posterior.hits[0].tolist(), state.posterior.misses[0].tolist()
+    >>> state.sampling.posterior.hits[0].tolist(), state.sampling.posterior.misses[0].tolist()
     ([1.0, 1.0, 3.0, 1.0], [1.0, 1.0, 7.0, 1.0])
     """
 
@@ -215,7 +181,7 @@ class ConTS(DeficitPolicy):
 
     def __post_init__(self) -> None:
         check_prior(self.prior)
-        check_memory(self, self.memory)
+        check_memory(self.memory)
 
     def start(self, problem: Problem) -> ConTSState:
         """Return posteriors that are the prior."""
@@ -225,12 +191,9 @@ class ConTS(DeficitPolicy):
             n_slots=problem.n_slots,
             evidence=new_evidence(problem, self.memory),
             deficit=new_deficit(problem, self.deficit_feedback, problem.horizon),
-            pool=new_pool_prior(problem, self.prior),
-            posterior=new_posterior(problem),
+            sampling=new_sampling(problem, self.prior),
             average=new_program(unknown, unknown),
             level_worth=np.zeros(problem.n_levels),
             price_step=np.full(1, 0.01),
-            average_search=new_search(problem.n_links),
-            search=new_search(problem.n_links),
             mix=new_mix(problem.n_links),
         )

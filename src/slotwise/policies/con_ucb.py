@@ -9,22 +9,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.errors import InvalidInput
-from slotwise.policies.by_state import choose_by_state, learn_by_state
-from slotwise.policies.con_ucb_floors import (
-    ConUCBFloorsState,
-    choose_with_floors,
-    learn_with_floors,
-    new_floors_state,
-)
-from slotwise.policies.contract import (
-    Estimates,
-    Floats,
-    Knowledge,
-    Links,
-    State,
-    require_horizon,
-)
-from slotwise.policies.counts import CountingPolicy, Counts, new_counts
+from slotwise.policies.checks import require_horizon
+from slotwise.policies.con_ucb_floors import ConUCBFloors
+from slotwise.policies.contract import Estimates, Floats, Knowledge, Links, Policy, State
+from slotwise.policies.counts import Counts, new_counts
 from slotwise.policies.deficit import (
     Deficit,
     clicks_wanted,
@@ -35,7 +23,7 @@ from slotwise.policies.deficit import (
 )
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
-from slotwise.selection.confidence import paper_gamma, paper_upper
+from slotwise.selection.confidence import paper_upper
 from slotwise.selection.floor_program import (
     Program,
     new_program,
@@ -48,17 +36,11 @@ from slotwise.selection.mix import Mix
 __all__ = ["ConUCB"]
 
 
-class Rule(NamedTuple):
-    """The settings as numbers: slots, confidence width."""
-
-    n_slots: int
-    gamma: float
-
-
 class ConUCBState(NamedTuple):
     """Counts, and the floor program on their upper bounds, kept warm."""
 
-    rule: Rule
+    n_slots: int
+    gamma: float
     counts: Counts
     deficit: Deficit
     program: Program
@@ -66,13 +48,13 @@ class ConUCBState(NamedTuple):
 
 
 @hot
-def choose_for_clicks(state: ConUCBState, rng: np.random.Generator) -> None:
+def choose(state: ConUCBState, rng: np.random.Generator) -> None:
     """Solve the floor program on the bounds; out of reach, take the most clicked links."""
-    solve_program(state.program, state.rule.n_slots, clicks_wanted(state.deficit))
+    solve_program(state.program, state.n_slots, clicks_wanted(state.deficit))
 
 
 @hot
-def learn_for_clicks(
+def learn(
     state: ConUCBState,
     level: int,
     links: Links,
@@ -81,7 +63,7 @@ def learn_for_clicks(
     outcomes: Floats,
 ) -> None:
     """Count, and move the bounds of the links that were counted; no other bound changes."""
-    counts, program, gamma = state.counts, state.program, state.rule.gamma
+    counts, program, gamma = state.counts, state.program, state.gamma
     if level == 0:
         note_clicks(state.deficit, views, outcomes)
     for k in range(len(links)):
@@ -95,31 +77,8 @@ def learn_for_clicks(
             set_value(program, link, upper)
 
 
-_choose = choose_by_state({ConUCBState: choose_for_clicks, ConUCBFloorsState: choose_with_floors})
-_learn = learn_by_state({ConUCBState: learn_for_clicks, ConUCBFloorsState: learn_with_floors})
-
-
-@hot
-def choose(state: Any, rng: np.random.Generator) -> None:
-    """Solve the program of the state: for clicks alone, or with several floors."""
-    _choose(state, rng)
-
-
-@hot
-def learn(
-    state: Any,
-    level: int,
-    links: Links,
-    probabilities: Floats,
-    views: Floats,
-    outcomes: Floats,
-) -> None:
-    """Count, and move the bounds of the links that were counted; no other bound changes."""
-    _learn(state, level, links, probabilities, views, outcomes)
-
-
 @dataclass(frozen=True)
-class ConUCB(CountingPolicy):
+class ConUCB(ConUCBFloors):
     """Con-UCB (the paper's Algorithm 1): be optimistic about clicks and revenue, keep the floor.
 
         gamma = gamma_scale * 72 ln(8 K T / delta)
@@ -134,9 +93,9 @@ class ConUCB(CountingPolicy):
     `deficit_feedback` (not in the paper) asks for more clicks while some are missing. There is
     no memory setting: the paper's bounds speak of rates that stay.
 
-    Floors on further levels and on conditional rates, and weighed rewards, are solved together
-    (`slotwise.policies.con_ucb_floors`); with n levels gamma is 72 ln(4 n K T / delta). Floors
-    out of reach are then missed by the smallest part of them.
+    With n levels gamma is 72 ln(4 n K T / delta). Floors on further levels and on conditional
+    rates, and weighed rewards, are a program of their own: `for_problem` then returns the policy
+    of `slotwise.policies.con_ucb_floors`.
 
     >>> from slotwise.problem import Problem
     >>> policy = ConUCB(horizon=1000)
@@ -146,58 +105,46 @@ class ConUCB(CountingPolicy):
     [0, 0, 4, 2]
     """
 
-    horizon: int | None = None
-    failure_probability: float = 0.01
-    gamma_scale: float = 1.0
     deficit_feedback: bool = False
 
-    name: ClassVar[str] = "con-ucb"
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
 
-    def __post_init__(self) -> None:
-        if not 0 < self.failure_probability < 1:
-            raise InvalidInput.of("failure_probability", "in (0, 1)", self.failure_probability)
-        if not 0 < self.gamma_scale < np.inf:
-            raise InvalidInput.of("gamma_scale", "a positive number", self.gamma_scale)
-        if self.horizon is not None and self.horizon < 1:
-            raise InvalidInput.of("horizon", "at least 1", self.horizon)
+    def for_problem(self, problem: Problem) -> Policy:
+        """Return this policy for clicks alone, else Con-UCB for several floors."""
+        if self._is_for(problem):
+            return self
+        if self.deficit_feedback:
+            raise InvalidInput.of("deficit_feedback", "False beyond clicks alone", True)
+        return ConUCBFloors(self.horizon, self.failure_probability, self.gamma_scale)
 
-    def start(self, problem: Problem) -> ConUCBState | ConUCBFloorsState:
-        """Return the state in which every bound is what no observation allows: 1.
-
-        The program for clicks alone serves where nothing else is asked for.
-        """
-        horizon = require_horizon(self.name, self.horizon, problem)
-        n_links = problem.n_links
-        gamma = self.gamma_scale * paper_gamma(
-            n_links, horizon, self.failure_probability, problem.n_levels
-        )
+    def _is_for(self, problem: Problem) -> bool:
         is_for_clicks = problem.has_click_floor_only and problem.rewards_last_level_only
-        if not is_for_clicks or problem.n_levels == 1:
-            if self.deficit_feedback:
-                raise InvalidInput.of("deficit_feedback", "False beyond clicks alone", True)
-            return new_floors_state(problem, gamma)
-        unknown = np.full(n_links, paper_upper(0.0, 0.0, gamma))
-        program = new_program(unknown, unknown)
-        deficit = new_deficit(problem, self.deficit_feedback, horizon)
-        rule = Rule(problem.n_slots, gamma)
-        return ConUCBState(rule, new_counts(problem), deficit, program, program.mix)
+        return is_for_clicks and problem.n_levels > 1
 
-    def knowledge(self, state: ConUCBState | ConUCBFloorsState) -> Knowledge:
+    def start(self, problem: Problem) -> ConUCBState:
+        """Return the state in which every bound is 1, since nothing was observed."""
+        if not self._is_for(problem):
+            advice = "start `policy.for_problem(problem)`, which keeps several floors"
+            raise InvalidInput.of("problem", "one of a click floor alone", problem, advice)
+        gamma = self.gamma(problem)
+        unknown = np.full(problem.n_links, paper_upper(0.0, 0.0, gamma))
+        program = new_program(unknown, unknown)
+        horizon = require_horizon(self.name, self.horizon, problem)
+        deficit = new_deficit(problem, self.deficit_feedback, horizon)
+        counts = new_counts(problem)
+        return ConUCBState(problem.n_slots, gamma, counts, deficit, program, program.mix)
+
+    def knowledge(self, state: ConUCBState) -> Knowledge:
         """Return the counts, and the deficit where it is fed back."""
-        counts = super().knowledge(state)
-        return with_deficit(counts, state) if isinstance(state, ConUCBState) else counts
+        return with_deficit(super().knowledge(state), state)
 
     def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
         """Return a state that has seen these counts and is short of as many clicks."""
         state = super().restore(problem, knowledge)
-        if isinstance(state, ConUCBState):
-            restore_deficit(state, knowledge)
+        restore_deficit(state, knowledge)
         return state
 
-    def estimates(self, state: ConUCBState | ConUCBFloorsState) -> Estimates:
+    def estimates(self, state: ConUCBState) -> Estimates:
         """Return the upper bounds of revenue and clicks."""
-        if isinstance(state, ConUCBFloorsState):
-            return Estimates(state.program.simplex.value, state.upper[0])
-        return Estimates(state.program.value, state.program.clicks)
+        return Estimates.of(state.program.value, state.program.clicks)

@@ -1,4 +1,4 @@
-"""Con-UCB with several floors: one bound a level, one row a floor, one program for all.
+"""Con-UCB for any problem: one bound a level, one row a floor, one program for all.
 
 A floor on a compound asks for the upper bound of its level. A floor on a conditional rate asks
 (C^j - rate C^(j-1)) . x >= 0 and takes the upper bound of C^j less the rate times the *lower*
@@ -9,16 +9,22 @@ stays optimistic about each floor, as it is about clicks.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from slotwise.policies.contract import Floats, Links
-from slotwise.policies.counts import Counts, new_counts
+from slotwise.policies.checks import (
+    check_failure_probability,
+    check_horizon,
+    check_positive,
+    require_horizon,
+)
+from slotwise.policies.contract import Estimates, Floats, Links, State
+from slotwise.policies.counts import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
-from slotwise.selection.confidence import paper_lower, paper_upper
+from slotwise.selection.confidence import paper_gamma, paper_lower, paper_upper
 from slotwise.selection.mix import Mix
 from slotwise.selection.several_floors import (
     FloorsProgram,
@@ -26,7 +32,7 @@ from slotwise.selection.several_floors import (
     solve_floors_program,
 )
 
-__all__ = ["ConUCBFloorsState", "choose_with_floors", "learn_with_floors", "new_floors_state"]
+__all__ = ["ConUCBFloors"]
 
 
 class Rows(NamedTuple):
@@ -36,7 +42,7 @@ class Rows(NamedTuple):
     bounds by `rewards`.
     """
 
-    level: NDArray[np.int64]
+    level: Links
     rate: Floats
     rewards: Floats
 
@@ -54,36 +60,8 @@ class ConUCBFloorsState(NamedTuple):
     mix: Mix
 
 
-def new_floors_state(problem: Problem, gamma: float) -> ConUCBFloorsState:
-    """Return the state in which every bound is what no observation allows."""
-    floors = problem.active_floors
-    shape = (problem.n_levels, problem.n_links)
-    program = new_floors_program(
-        value=np.zeros(problem.n_links),
-        demands=np.zeros((len(floors), problem.n_links)),
-        floors=np.array([floor.least for floor in floors]),
-    )
-    state = ConUCBFloorsState(
-        n_slots=problem.n_slots,
-        gamma=gamma,
-        counts=new_counts(problem),
-        rows=Rows(
-            level=np.array([floor.level for floor in floors], np.int64),
-            rate=np.array([floor.rate for floor in floors], np.float64),
-            rewards=np.array([problem.rewards.get(level, 0.0) for level in problem.levels]),
-        ),
-        upper=np.full(shape, paper_upper(0.0, 0.0, gamma)),
-        lower=np.zeros(shape),
-        program=program,
-        mix=program.mix,
-    )
-    for link in range(problem.n_links):
-        _believe(state, link)
-    return state
-
-
 @hot
-def _believe(state: ConUCBFloorsState, link: int) -> None:
+def _set_rows(state: ConUCBFloorsState, link: int) -> None:
     """Give the program what the bounds of a link say of its value and of each floor."""
     rows, upper, simplex = state.rows, state.upper, state.program.simplex
     value = 0.0
@@ -98,13 +76,13 @@ def _believe(state: ConUCBFloorsState, link: int) -> None:
 
 
 @hot
-def choose_with_floors(state: ConUCBFloorsState, rng: np.random.Generator) -> None:
+def choose(state: ConUCBFloorsState, rng: np.random.Generator) -> None:
     """Solve for all floors on the bounds; out of reach, miss them by the smallest part."""
     solve_floors_program(state.program, state.n_slots)
 
 
 @hot
-def learn_with_floors(
+def learn(
     state: ConUCBFloorsState,
     level: int,
     links: Links,
@@ -121,4 +99,67 @@ def learn_with_floors(
         total, n_views = counts.sums[level, link], counts.views[level, link]
         state.upper[level, link] = paper_upper(total, n_views, state.gamma)
         state.lower[level, link] = paper_lower(total, n_views, state.gamma)
-        _believe(state, link)
+        _set_rows(state, link)
+
+
+@dataclass(frozen=True)
+class ConUCBFloors(CountingPolicy):
+    """Con-UCB with floors on several levels and on conditional rates, and weighed rewards.
+
+        gamma = gamma_scale * 72 ln(4 n_levels K T / delta)
+        row of a floor on level j: upper(C^j) - rate * lower(C^(j-1)) in place of the truth
+        x = the most upper(reward) that keeps every row; else the smallest relative shortfall
+
+    `ConUCB.for_problem` returns it for problems with more than a click floor.
+    """
+
+    horizon: int | None = None
+    failure_probability: float = 0.01
+    gamma_scale: float = 1.0
+
+    name: ClassVar[str] = "con-ucb"
+    choose: ClassVar[Any] = staticmethod(choose)
+    learn: ClassVar[Any] = staticmethod(learn)
+
+    def __post_init__(self) -> None:
+        check_failure_probability(self.failure_probability)
+        check_positive("gamma_scale", self.gamma_scale)
+        check_horizon(self.horizon)
+
+    def gamma(self, problem: Problem) -> float:
+        """Return the confidence width."""
+        horizon = require_horizon(self.name, self.horizon, problem)
+        delta, n_levels = self.failure_probability, problem.n_levels
+        return self.gamma_scale * paper_gamma(problem.n_links, horizon, delta, n_levels)
+
+    def start(self, problem: Problem) -> State:
+        """Return the state in which every bound is what no observation allows."""
+        gamma = self.gamma(problem)
+        floors = problem.active_floors
+        shape = (problem.n_levels, problem.n_links)
+        program = new_floors_program(
+            value=np.zeros(problem.n_links),
+            demands=np.zeros((len(floors), problem.n_links)),
+            floors=np.array([floor.least for floor in floors]),
+        )
+        state = ConUCBFloorsState(
+            n_slots=problem.n_slots,
+            gamma=gamma,
+            counts=new_counts(problem),
+            rows=Rows(
+                level=np.array([floor.level for floor in floors], np.int64),
+                rate=np.array([floor.rate for floor in floors], np.float64),
+                rewards=np.array([problem.rewards.get(level, 0.0) for level in problem.levels]),
+            ),
+            upper=np.full(shape, paper_upper(0.0, 0.0, gamma)),
+            lower=np.zeros(shape),
+            program=program,
+            mix=program.mix,
+        )
+        for link in range(problem.n_links):
+            _set_rows(state, link)
+        return state
+
+    def estimates(self, state: Any) -> Estimates:
+        """Return the upper bounds of revenue and clicks."""
+        return Estimates.of(state.program.simplex.value, state.upper[0])

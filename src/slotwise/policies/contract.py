@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import InvalidInput
 from slotwise.problem import Problem
 from slotwise.selection.mix import Mix
 
-__all__ = [
-    "Estimates",
-    "Floats",
-    "Knowledge",
-    "Links",
-    "Policy",
-    "State",
-    "require_click_floor_only",
-    "require_horizon",
-    "require_last_level_reward",
-]
+__all__ = ["Estimates", "Feedback", "Floats", "Knowledge", "Links", "Policy", "State"]
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 Knowledge = dict[str, Floats]
+
+
+class Feedback(Enum):
+    """What a policy must be given to know what its page views have taught."""
+
+    COUNTS = "counts"
+    """Totals per link, without the pages they came from, in any order."""
+    COUNTS_IN_ORDER = "counts in order"
+    """Totals per link in the order in which pages settle; best page by page, since a batch is
+    taken in as one step."""
+    PAGES = "pages"
+    """Every page with the probabilities of its links, in any order."""
+    PAGES_IN_ORDER = "pages in order"
+    """Every page with the probabilities of its links, in the order in which pages settle."""
+
+    @property
+    def takes_counts(self) -> bool:
+        """Whether totals per link are enough, without pages and their probabilities."""
+        return self in (Feedback.COUNTS, Feedback.COUNTS_IN_ORDER)
 
 
 class State(Protocol):
@@ -34,15 +43,23 @@ class State(Protocol):
 
     @property
     def mix(self) -> Mix:
-        """The chances that `choose` wrote last."""
+        """The probabilities that `choose` wrote last."""
         ...
 
 
 class Estimates(NamedTuple):
-    """What a policy believes each link to be worth when it solves the floor program."""
+    """What a policy expects of each link when it solves the floor program; read-only arrays."""
 
     value: Floats
     clicks: Floats
+
+    @classmethod
+    def of(cls, value: Floats, clicks: Floats) -> Estimates:
+        """Return views of these arrays that cannot be written to."""
+        estimates = cls(value.view(), clicks.view())
+        for array in estimates:
+            array.flags.writeable = False
+        return estimates
 
 
 class Policy:
@@ -54,7 +71,7 @@ class Policy:
     `learn(state, level, links, probabilities, views, outcomes)` takes in what happened at one
     level of feedback: for each of `links` the probability it was shown with, how many page
     views are settled at this level and the sum of the level's outcome over them (level 0:
-    clicks; level 1: revenue in [0, 1] a view).
+    clicks; the last level: revenue in [0, 1] a view).
 
     Both are plain functions in the subset of Python that numba compiles, decorated with
     `slotwise.selection.compiled`, and stand as class attributes. A function that cannot be
@@ -79,20 +96,33 @@ class Policy:
     name: ClassVar[str]
     choose: ClassVar[Callable[[Any, np.random.Generator], None]]
     learn: ClassVar[Callable[[Any, int, Links, Floats, Floats, Floats], None]]
+    needs: ClassVar[Any] = Feedback.COUNTS
+    """The `Feedback` it needs."""
     per_link: ClassVar[frozenset[str]] = frozenset()
     """Names of the knowledge whose last axis has one entry a link."""
-    ordered_knowledge: ClassVar[frozenset[str]] = frozenset()
-    """Names of the knowledge that depends on the order of feedback, such as a queue, which
-    forgets a surplus. All other knowledge is the same in whatever order feedback arrives."""
-    learns_from_counts: ClassVar[bool] = True
-    """Whether counts per link, without the pages they came from, are enough to learn."""
+    ordered_knowledge: ClassVar[Any] = frozenset()
+    """Names of the knowledge that depends on the order of feedback, where it is needed in order:
+    a queue, which does not carry a surplus over. All other knowledge is the same in any order."""
     keeps_floor: ClassVar[bool] = True
     """Whether the policy tries to keep the click floor at all."""
     moves_each_round: ClassVar[bool] = False
     """Whether its pages are meant to follow each other, as with a queue that moves the price of
     clicks every round: then one page is no plan for many views, but `average_ahead` is."""
     samples: ClassVar[bool] = False
-    """Whether `choose` draws what the policy believes; its page is certain only given the draw."""
+    """Whether `choose` samples from a posterior; its page is certain only given the sample."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse a declaration of earlier versions, which nothing reads any more."""
+        super().__init_subclass__(**options)
+        if "learns_from_counts" in cls.__dict__:
+            raise TypeError(
+                f"`learns_from_counts` of {cls.__name__} must be `needs`: Feedback.COUNTS for "
+                "True, Feedback.PAGES or Feedback.PAGES_IN_ORDER for False"
+            )
+
+    def for_problem(self, problem: Problem) -> Policy:  # noqa: ARG002 - overridden by some
+        """Return the policy to start on `problem`: this one, or its kin for several floors."""
+        return self
 
     def start(self, problem: Problem) -> State:
         """Return the state of a policy that has seen nothing."""
@@ -105,6 +135,10 @@ class Policy:
     def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
         """Return the state that knows exactly `knowledge`."""
         raise NotImplementedError
+
+    def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:  # noqa: ARG002 - overridden by some
+        """Return knowledge that an earlier version saved as `restore` takes it now."""
+        return dict(knowledge)
 
     def newcomer(self, knowledge: Knowledge) -> Knowledge:
         """Return the per-link knowledge with which a link that joins a running pool starts."""
@@ -124,40 +158,3 @@ class Policy:
     def estimates(self, state: Any) -> Estimates | None:  # noqa: ARG002 - overridden by some
         """Return what goes into the floor program, or None for policies that solve none."""
         return None
-
-
-def require_horizon(policy_name: str, horizon: int | None, problem: Problem) -> int:
-    """Return the horizon of the policy or else of the problem; refuse if neither has one."""
-    found = horizon if horizon is not None else problem.horizon
-    if found is None:
-        advice = f"{policy_name} plans for a number of rounds: say how many page views to expect"
-        raise InvalidInput.of("horizon", "a whole number of rounds", None, advice)
-    if found < 1:
-        raise InvalidInput.of("horizon", "at least 1", found)
-    return found
-
-
-def require_click_floor_only(policy_name: str, problem: Problem) -> None:
-    """Refuse a problem with more floors than the click floor, or with weighed rewards.
-
-    For policies that would silently ignore what they are asked for.
-
-    >>> problem = Problem(9, 3, levels=("click", "cart", "buy"), floors={"cart": 0.5})
-    >>> require_click_floor_only("con-ts", problem)
-    Traceback (most recent call last):
-    slotwise.errors.InvalidInput: `floors` must be on 'click' only for con-ts, got 'cart'; ...
-    """
-    for floor in problem.active_floors:
-        if floor.level != 0:
-            rule = f"on {problem.levels[0]!r} only for {policy_name}"
-            advice = "con-ucb keeps floors on every level and on rates"
-            raise InvalidInput.of("floors", rule, floor.name, advice)
-    require_last_level_reward(policy_name, problem)
-
-
-def require_last_level_reward(policy_name: str, problem: Problem) -> None:
-    """Refuse a problem that is to earn more than its last level."""
-    if not problem.rewards_last_level_only:
-        rule = f"on {problem.levels[-1]!r} only, with weight 1, for {policy_name}"
-        advice = "con-ucb and lexp weigh levels"
-        raise InvalidInput.of("rewards", rule, dict(problem.rewards), advice)

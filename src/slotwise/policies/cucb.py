@@ -8,13 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.contract import (
-    Floats,
-    Knowledge,
-    Links,
-    State,
-    require_last_level_reward,
-)
+from slotwise.policies.checks import require_last_level_reward
+from slotwise.policies.contract import Floats, Knowledge, Links, State
 from slotwise.policies.counts import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot

@@ -18,19 +18,20 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.contract import Floats, Knowledge, Policy, State
+from slotwise.policies.contract import Feedback, Floats, Knowledge, Policy, State
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.compiled import hot
 
 __all__ = [
     "Evidence",
     "EvidencePolicy",
+    "WithMemory",
     "add_views",
     "check_memory",
     "count_rounds",
     "is_time_to_look_again",
     "new_evidence",
-    "weight",
+    "weighted_counts",
 ]
 
 LOOKS_PER_MEMORY = 50
@@ -91,12 +92,13 @@ def add_views(evidence: Evidence, level: int, link: int, n_views: float, outcome
 
 
 @hot
-def weight(evidence: Evidence, level: int, link: int) -> float:
-    """Return what the counts of a link are worth as of the last look at all links."""
-    if evidence.log_kept == 0.0:
-        return 1.0
-    age = evidence.looked[level] - evidence.settled[level, link]
-    return math.exp(evidence.log_kept * max(0.0, age))
+def weighted_counts(evidence: Evidence, level: int, link: int) -> tuple[float, float]:
+    """Return the sum of outcomes and the views of a link, faded to the last look at all links."""
+    kept = 1.0
+    if evidence.log_kept != 0.0:
+        age = evidence.looked[level] - evidence.settled[level, link]
+        kept = math.exp(evidence.log_kept * max(0.0, age))
+    return kept * evidence.sums[level, link], kept * evidence.views[level, link]
 
 
 @hot
@@ -109,23 +111,31 @@ def is_time_to_look_again(evidence: Evidence, level: int) -> bool:
     return True
 
 
-def check_memory(policy: EvidencePolicy, memory: int | None) -> None:
-    """Refuse a memory that is no number of rounds.
-
-    With a memory the order of rounds matters, so such a policy is fed with pages, not counts.
-    """
+def check_memory(memory: int | None) -> None:
+    """Refuse a memory that is no number of rounds."""
     if memory is not None:
         whole_number("memory", memory, at_least=2)
-        object.__setattr__(policy, "learns_from_counts", False)
+
+
+class WithMemory(NamedTuple):
+    """A class attribute with another value for policies with a memory, where order matters."""
+
+    without: Any
+    with_memory: Any
+
+    def __get__(self, policy: Any, kind: type | None = None) -> Any:
+        return self.without if getattr(policy, "memory", None) is None else self.with_memory
 
 
 class EvidencePolicy(Policy):
-    """A policy whose state holds `evidence` and, for speed, what it believes because of it.
+    """A policy whose state holds `evidence` and, for speed, bounds or posteriors made from it.
 
-    `look_again(state)` works out all beliefs anew: after restoring, and when counts have faded.
+    `look_again(state)` computes all of those again: after restoring, and when counts have faded.
     """
 
+    needs: ClassVar[Any] = WithMemory(Feedback.COUNTS, Feedback.COUNTS_IN_ORDER)
     per_link: ClassVar[frozenset[str]] = frozenset({"views", "sums", "settled"})
+    ordered_knowledge: ClassVar[Any] = WithMemory(frozenset(), per_link)
     look_again: ClassVar[Callable[[Any], None]]
 
     def knowledge(self, state: Any) -> Knowledge:
@@ -142,6 +152,7 @@ class EvidencePolicy(Policy):
         """Return the state that has seen exactly this and believes what follows from it."""
         state: Any = self.start(problem)
         evidence = state.evidence
+        knowledge = self.upgraded(problem, knowledge)
         evidence.views[:] = knowledge["views"]
         evidence.sums[:] = knowledge["sums"]
         evidence.settled[:] = knowledge["settled"]

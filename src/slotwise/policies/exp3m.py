@@ -8,12 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.contract import (
-    Floats,
-    Links,
-    require_horizon,
-    require_last_level_reward,
-)
+from slotwise.policies.checks import require_horizon, require_last_level_reward
+from slotwise.policies.contract import Floats, Links
 from slotwise.policies.exponential_weights import (
     Weights,
     WeightsPolicy,

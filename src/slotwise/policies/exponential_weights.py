@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.contract import Floats, Knowledge, Policy
+from slotwise.policies.contract import Feedback, Floats, Knowledge, Policy
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import N_OPEN, Mix, new_mix
@@ -134,7 +134,7 @@ class WeightsPolicy(Policy):
     """A policy whose knowledge is its log-weights; it needs the probabilities of every page."""
 
     per_link: ClassVar[frozenset[str]] = frozenset({"log_weights"})
-    learns_from_counts: ClassVar[bool] = False
+    needs: ClassVar[Any] = Feedback.PAGES
 
     def knowledge(self, state: Any) -> Knowledge:
         """Return the log-weights."""

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.errors import InvalidInput
-from slotwise.policies.contract import Floats, Knowledge, Links, require_horizon
+from slotwise.policies.checks import require_horizon, require_no_rate_floors
+from slotwise.policies.contract import Feedback, Floats, Knowledge, Links
 from slotwise.policies.exponential_weights import (
     Weights,
     WeightsPolicy,
@@ -120,6 +121,8 @@ class LExp(WeightsPolicy):
     name: ClassVar[str] = "lexp"
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
+    needs: ClassVar[Any] = Feedback.PAGES_IN_ORDER
+    ordered_knowledge: ClassVar[Any] = frozenset({"log_weights", "multiplier"})
 
     def __post_init__(self) -> None:
         if self.parameters not in ("closed-form", "theta"):
@@ -142,10 +145,7 @@ class LExp(WeightsPolicy):
 
     def start(self, problem: Problem) -> LExpState:
         """Return equal weights and a multiplier of zero for each floor."""
-        if problem.rate_floors:
-            advice = "con-ucb keeps floors on conditional rates"
-            asked = dict(problem.rate_floors)
-            raise InvalidInput.of("rate_floors", "left out for lexp", asked, advice)
+        require_no_rate_floors(self.name, problem)
         horizon = require_horizon(self.name, self.horizon, problem)
         n_links, n_slots = problem.n_links, problem.n_slots
         gamma, delta = self._exploration(n_links, n_slots, horizon)

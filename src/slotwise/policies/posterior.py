@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies.contract import Floats, Links
-from slotwise.policies.evidence import Evidence, weight
+from slotwise.policies.evidence import Evidence, weighted_counts
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 
@@ -124,9 +124,7 @@ def trials_and_hits(evidence: Evidence, level: int, link: int) -> tuple[float, f
     Tried are the views that brought something at the level before; where fewer of them are
     settled at this level, as with late revenue, their part of it.
     """
-    left = weight(evidence, level, link)
-    hits = left * evidence.sums[level, link]
-    trials = left * evidence.views[level, link]
+    hits, trials = weighted_counts(evidence, level, link)
     if level > 0:
         before = evidence.views[level - 1, link]
         if before > 0.0:

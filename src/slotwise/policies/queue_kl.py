@@ -8,8 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.errors import InvalidInput
-from slotwise.policies.checks import check_failure_probability, check_horizon
+from slotwise.policies.checks import (
+    check_failure_probability,
+    check_horizon,
+    require_no_rate_floors,
+)
 from slotwise.policies.contract import Floats, Links
 from slotwise.policies.evidence import (
     Evidence,
@@ -18,7 +21,7 @@ from slotwise.policies.evidence import (
     count_rounds,
     is_time_to_look_again,
     new_evidence,
-    weight,
+    weighted_counts,
 )
 from slotwise.policies.queue import (
     QueuePolicy,
@@ -26,6 +29,7 @@ from slotwise.policies.queue import (
     new_queues,
     price_levels,
     queue_outcomes,
+    score_links,
 )
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
@@ -49,7 +53,6 @@ class QueueKLState(NamedTuple):
     that makes it grow, zero where the width is fixed.
     """
 
-    n_slots: int
     longest_time: float
     evidence: Evidence
     queues: Queues
@@ -64,21 +67,14 @@ class QueueKLState(NamedTuple):
 def choose(state: QueueKLState, rng: np.random.Generator) -> None:
     """Take the links with the largest worth; exact ties share their slots."""
     queues, bounds, score = state.queues, state.bounds, state.score
-    price_levels(queues, state.evidence.rounds[0])
-    for link in range(len(score)):
-        score[link] = queues.worth[0] * bounds[0, link]
-    for level in range(1, len(bounds)):
-        if queues.worth[level] != 0.0:
-            for link in range(len(score)):
-                score[link] += queues.worth[level] * bounds[level, link]
-    take_top_links(score, bounds[0], 0.0, state.n_slots, state.search, state.mix)
+    price_levels(queues, state.evidence.rounds)
+    score_links(queues, bounds, 0, score)
+    take_top_links(score, bounds[0], 0.0, queues.n_slots, state.search, state.mix)
 
 
 @hot
-def _believe(state: QueueKLState, level: int, link: int) -> None:
-    evidence = state.evidence
-    left = weight(evidence, level, link)
-    total, n_views = left * evidence.sums[level, link], left * evidence.views[level, link]
+def _set_bound(state: QueueKLState, level: int, link: int) -> None:
+    total, n_views = weighted_counts(state.evidence, level, link)
     state.bounds[level, link] = kl_upper(total, n_views, state.numbers[WIDTH])
 
 
@@ -86,7 +82,7 @@ def _believe(state: QueueKLState, level: int, link: int) -> None:
 def _widen(state: QueueKLState) -> bool:
     """Let the width grow with the rounds settled; say whether it did.
 
-    Steps in ln t, rounded up, so that what is believed follows from the rounds alone.
+    Steps in ln t, rounded up, so that bounds follow from the rounds alone.
     """
     if state.longest_time == 0.0 or state.evidence.rounds[0] < state.numbers[NEXT_WIDER]:
         return False
@@ -101,11 +97,11 @@ def _widen(state: QueueKLState) -> bool:
 
 @hot
 def look_again(state: QueueKLState) -> None:
-    """Work out every bound anew."""
+    """Compute every bound again."""
     _widen(state)
     for level in range(len(state.bounds)):
         for link in range(len(state.score)):
-            _believe(state, level, link)
+            _set_bound(state, level, link)
 
 
 @hot
@@ -120,14 +116,14 @@ def learn(
     """Count, move the bounds of the links counted, and let the queues grow or shrink."""
     evidence = state.evidence
     count_rounds(evidence, level, views)
-    queue_outcomes(state.queues, level, views, outcomes)
+    queue_outcomes(state.queues, level, views, outcomes, evidence.rounds)
     is_worth = state.queues.rewards[level] > 0.0
     for floor in range(len(state.queues.levels)):
         is_worth |= state.queues.levels[floor] == level
     for k in range(len(links)):
         add_views(evidence, level, links[k], views[k], outcomes[k])
         if is_worth:
-            _believe(state, level, links[k])
+            _set_bound(state, level, links[k])
     is_faded = is_time_to_look_again(evidence, level)
     if _widen(state) or is_faded:
         look_again(state)
@@ -149,7 +145,7 @@ class QueueKL(QueuePolicy):
 
     Use it where the floor must be kept from the first minutes and decisions must be the same
     for the same past. `memory`, in rounds, lets counts fade where rates drift (and t stop at
-    the memory). It learns from pages, not from counts: the order of rounds matters to a queue.
+    the memory). The order of rounds matters to a queue: give it page by page what can be given so.
 
     >>> from slotwise.problem import Problem
     >>> policy = QueueKL()
@@ -171,24 +167,20 @@ class QueueKL(QueuePolicy):
     def __post_init__(self) -> None:
         check_failure_probability(self.failure_probability)
         check_horizon(self.horizon)
-        check_memory(self, self.memory)
+        check_memory(self.memory)
 
     def start(self, problem: Problem) -> QueueKLState:
         """Return empty queues and bounds that nothing has lowered."""
-        if any(floor.rate > 0.0 for floor in problem.active_floors):
-            advice = "bounds of two levels say little about their ratio; queue-ts takes such floors"
-            rule = "empty for queue-kl"
-            raise InvalidInput.of("rate_floors", rule, dict(problem.rate_floors), advice)
+        require_no_rate_floors(self.name, problem)
         horizon = self.horizon if self.horizon is not None else problem.horizon
-        longest = 0.0
-        width = 0.0
+        width, longest = 0.0, float(self.memory or math.inf)
         if horizon is not None:
             delta = self.failure_probability
-            width = confidence_width(problem.n_links, horizon, delta, problem.n_levels)
-        else:
-            longest = math.inf if self.memory is None else float(self.memory)
+            width, longest = (
+                confidence_width(problem.n_links, horizon, delta, problem.n_levels),
+                0.0,
+            )
         state = QueueKLState(
-            n_slots=problem.n_slots,
             longest_time=longest,
             evidence=new_evidence(problem, self.memory),
             queues=new_queues(problem, horizon),

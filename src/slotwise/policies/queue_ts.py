@@ -9,24 +9,8 @@ import numpy as np
 
 from slotwise.policies.checks import check_horizon, check_prior
 from slotwise.policies.contract import Floats, Links
-from slotwise.policies.evidence import (
-    Evidence,
-    add_views,
-    check_memory,
-    count_rounds,
-    is_time_to_look_again,
-    new_evidence,
-)
-from slotwise.policies.pool_prior import PoolPrior, new_pool_prior
-from slotwise.policies.posterior import (
-    Posterior,
-    draw_links,
-    draw_reachable,
-    mean_worth,
-    new_posterior,
-    note_change,
-    start_draw,
-)
+from slotwise.policies.evidence import Evidence, check_memory, new_evidence
+from slotwise.policies.posterior import draw_reachable
 from slotwise.policies.queue import (
     QueuePolicy,
     Queues,
@@ -35,16 +19,18 @@ from slotwise.policies.queue import (
     queue_outcomes,
 )
 from slotwise.policies.sampling import (
-    change_all,
+    Sampling,
+    count_links,
+    draw_first,
     follow_evidence,
-    forget_changes,
-    worth_of_first_draws,
+    look_again,
+    new_sampling,
 )
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.top_links import share_top_page
-from slotwise.selection.top_page import Search, new_search, top_page
+from slotwise.selection.top_page import top_page
 
 __all__ = ["QueueTS"]
 
@@ -52,50 +38,41 @@ __all__ = ["QueueTS"]
 class QueueTSState(NamedTuple):
     """Evidence, its posteriors, and the queues that weigh what is drawn from them."""
 
-    n_slots: int
     evidence: Evidence
     queues: Queues
-    pool: PoolPrior
-    posterior: Posterior
+    sampling: Sampling
     score: Floats
-    average_search: Search
-    search: Search
     mix: Mix
 
 
 @hot
 def _page_of_candidates(state: QueueTSState, n_candidates: int) -> float:
     """Find the best page among what was drawn; return the worth of its last link."""
-    compound, worth = state.posterior.compound, state.queues.worth
+    compound, worth, n_slots = (
+        state.sampling.posterior.compound,
+        state.queues.worth,
+        state.queues.n_slots,
+    )
     for entry in range(n_candidates):
         state.score[entry] = 0.0
         for level in range(len(worth)):
             state.score[entry] += worth[level] * compound[level, entry]
-    top_page(state.score, compound[0], n_candidates, state.n_slots, 1.0, 0.0, state.search)
-    return state.search.first[state.n_slots - 1]
+    search = state.sampling.search
+    top_page(state.score, compound[0], n_candidates, n_slots, 1.0, 0.0, search)
+    return search.first[n_slots - 1]
 
 
 @hot
 def choose(state: QueueTSState, rng: np.random.Generator) -> None:
     """Draw the links that can matter and take those worth most."""
-    posterior, queues = state.posterior, state.queues
-    follow_evidence(posterior, state.evidence, state.pool)
-    forget_changes(posterior)
-    price_levels(queues, state.evidence.rounds[0])
-    start_draw(posterior, rng)
-    mean_worth(posterior, queues.worth)
-    least = worth_of_first_draws(posterior, state.n_slots, state.average_search)
-    threshold = _page_of_candidates(state, draw_links(posterior, least, rng))
+    sampling, queues, n_slots = state.sampling, state.queues, state.queues.n_slots
+    posterior = sampling.posterior
+    follow_evidence(sampling, state.evidence)
+    price_levels(queues, state.evidence.rounds)
+    threshold = _page_of_candidates(state, draw_first(sampling, queues.worth, n_slots, rng))
     _page_of_candidates(state, draw_reachable(posterior, queues.worth, threshold, rng))
-    share_top_page(
-        posterior.compound[0], posterior.candidates, 0.0, state.n_slots, state.search, state.mix
-    )
-
-
-@hot
-def look_again(state: QueueTSState) -> None:
-    """Work out every posterior anew before the next page."""
-    change_all(state.posterior)
+    clicks, candidates = posterior.compound[0], posterior.candidates
+    share_top_page(clicks, candidates, 0.0, n_slots, sampling.search, state.mix)
 
 
 @hot
@@ -108,14 +85,8 @@ def learn(
     outcomes: Floats,
 ) -> None:
     """Count, and let the queues grow or shrink."""
-    evidence = state.evidence
-    count_rounds(evidence, level, views)
-    queue_outcomes(state.queues, level, views, outcomes)
-    for k in range(len(links)):
-        add_views(evidence, level, links[k], views[k], outcomes[k])
-        note_change(state.posterior, links[k])
-    if is_time_to_look_again(evidence, level):
-        change_all(state.posterior)
+    count_links(state.evidence, state.sampling, level, links, views, outcomes)
+    queue_outcomes(state.queues, level, views, outcomes, state.evidence.rounds)
 
 
 @dataclass(frozen=True)
@@ -135,8 +106,8 @@ class QueueTS(QueuePolicy):
     Posterior sampling has small regret in practice and optimal regret in theory for such sums;
     with the queue it keeps the floor from the first minutes. `prior="fitted"` learns from the
     pool what an unknown link is like (see `slotwise.policies.pool_prior`). `memory`, in rounds,
-    lets counts fade where rates drift. It learns from pages, not from counts: the order of
-    rounds matters to a queue. Pages are drawn exactly as if every link were sampled; links that
+    lets counts fade where rates drift. The order of rounds matters to a queue: give it page by
+    page what can be given so. Pages are drawn exactly as if every link were sampled; links that
     cannot matter are not (see `slotwise.policies.posterior`).
 
     >>> from slotwise.problem import Problem
@@ -160,19 +131,15 @@ class QueueTS(QueuePolicy):
     def __post_init__(self) -> None:
         check_horizon(self.horizon)
         check_prior(self.prior)
-        check_memory(self, self.memory)
+        check_memory(self.memory)
 
     def start(self, problem: Problem) -> QueueTSState:
         """Return empty queues and posteriors that are the prior."""
         horizon = self.horizon if self.horizon is not None else problem.horizon
         return QueueTSState(
-            n_slots=problem.n_slots,
             evidence=new_evidence(problem, self.memory),
             queues=new_queues(problem, horizon),
-            pool=new_pool_prior(problem, self.prior),
-            posterior=new_posterior(problem),
+            sampling=new_sampling(problem, self.prior),
             score=np.zeros(problem.n_links),
-            average_search=new_search(problem.n_links),
-            search=new_search(problem.n_links),
             mix=new_mix(problem.n_links),
         )

@@ -2,44 +2,99 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.contract import Floats, Policy
-from slotwise.policies.evidence import Evidence
-from slotwise.policies.pool_prior import PoolPrior, fit_prior, take_in_link
+from slotwise.policies.contract import Floats, Links, Policy
+from slotwise.policies.evidence import Evidence, add_views, count_rounds, is_time_to_look_again
+from slotwise.policies.pool_prior import PoolPrior, fit_prior, new_pool_prior, take_in_link
 from slotwise.policies.posterior import (
     N_CHANGED,
     Posterior,
+    draw_links,
+    mean_worth,
+    new_posterior,
     note_change,
     set_posterior,
+    start_draw,
     trials_and_hits,
 )
-from slotwise.problem import whole_number
+from slotwise.problem import Problem, whole_number
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import dense_probabilities
-from slotwise.selection.top_page import Search, top_page
+from slotwise.selection.top_page import Search, new_search, top_page
 
-__all__ = ["average_probabilities", "change_all", "follow_evidence", "forget_changes"]
+__all__ = [
+    "Sampling",
+    "average_probabilities",
+    "count_links",
+    "draw_first",
+    "follow_evidence",
+    "look_again",
+    "new_sampling",
+]
 
 FIRST_DRAWS = 3
 """How many links, in pages, are drawn to find a threshold for the others."""
 
 
+class Sampling(NamedTuple):
+    """The posteriors of all links, the prior they share, and room for two searches."""
+
+    pool: PoolPrior
+    posterior: Posterior
+    mean_search: Search
+    search: Search
+
+
+def new_sampling(problem: Problem, prior: str) -> Sampling:
+    """Return posteriors that are the prior."""
+    return Sampling(
+        pool=new_pool_prior(problem, prior),
+        posterior=new_posterior(problem),
+        mean_search=new_search(problem.n_links),
+        search=new_search(problem.n_links),
+    )
+
+
 @hot
-def change_all(posterior: Posterior) -> None:
-    """Let every posterior be worked out before the next page."""
+def _change_all(posterior: Posterior) -> None:
     for link in range(len(posterior.is_changed)):
         note_change(posterior, link)
 
 
 @hot
-def follow_evidence(posterior: Posterior, evidence: Evidence, pool: PoolPrior) -> None:
-    """Work out the posterior of every changed link; they stay listed as changed.
+def look_again(state: Any) -> None:
+    """Let every posterior be computed again before the next page."""
+    _change_all(state.sampling.posterior)
+
+
+@hot
+def count_links(
+    evidence: Evidence,
+    sampling: Sampling,
+    level: int,
+    links: Links,
+    views: Floats,
+    outcomes: Floats,
+) -> None:
+    """Count; the posteriors of the links counted move before the next page."""
+    count_rounds(evidence, level, views)
+    for k in range(len(links)):
+        add_views(evidence, level, links[k], views[k], outcomes[k])
+        note_change(sampling.posterior, links[k])
+    if is_time_to_look_again(evidence, level):
+        _change_all(sampling.posterior)
+
+
+@hot
+def follow_evidence(sampling: Sampling, evidence: Evidence) -> None:
+    """Compute the posterior of every changed link; they stay listed as changed.
 
     A prior that moves changes all links.
     """
+    posterior, pool = sampling.posterior, sampling.pool
     n_levels = len(posterior.cap)
     if pool.is_fitted:
         for k in range(posterior.sizes[N_CHANGED]):
@@ -48,7 +103,7 @@ def follow_evidence(posterior: Posterior, evidence: Evidence, pool: PoolPrior) -
                 trials, hits = trials_and_hits(evidence, level, link)
                 take_in_link(pool, level, link, trials, hits)
         if fit_prior(pool, posterior):
-            change_all(posterior)
+            _change_all(posterior)
     for k in range(posterior.sizes[N_CHANGED]):
         link = posterior.changed[k]
         for level in range(n_levels):
@@ -59,23 +114,24 @@ def follow_evidence(posterior: Posterior, evidence: Evidence, pool: PoolPrior) -
 
 
 @hot
-def forget_changes(posterior: Posterior) -> None:
-    """Clear the list of changed links."""
+def draw_first(
+    sampling: Sampling, level_worth: Floats, n_slots: int, rng: np.random.Generator
+) -> int:
+    """Start the draw of a page with the links that are worth most on average; count them.
+
+    They are more than a page: the threshold that they set is then close to the final one. The
+    list of changed links is cleared.
+    """
+    posterior = sampling.posterior
     for k in range(posterior.sizes[N_CHANGED]):
         posterior.is_changed[posterior.changed[k]] = False
     posterior.sizes[N_CHANGED] = 0
-
-
-@hot
-def worth_of_first_draws(posterior: Posterior, n_slots: int, search: Search) -> float:
-    """Return the worth, on average, from which links are drawn whatever the others bring.
-
-    Some more than a page are: with them the threshold comes near to where it will end.
-    """
-    worth = posterior.worth
+    start_draw(posterior, rng)
+    mean_worth(posterior, level_worth)
+    worth, search = posterior.worth, sampling.mean_search
     n_first = min(len(worth), FIRST_DRAWS * n_slots)
     top_page(worth, worth, len(worth), n_first, 1.0, 0.0, search)
-    return search.first[n_first - 1]
+    return draw_links(posterior, search.first[n_first - 1], rng)
 
 
 def average_probabilities(
@@ -83,7 +139,7 @@ def average_probabilities(
 ) -> Floats:
     """Return the average page over `n_draws` choices of the policy.
 
-    A sampling policy's page is certain given its draw, so its own probabilities say 1 for every
+    A sampling policy's page is certain given its sample, so its own probabilities say 1 for every
     link shown. Where propensities are logged, publish this average and round it: then the
     logged probability of a link is exactly the one it was shown with. One choice is enough for
     a policy that does not sample.

@@ -260,7 +260,7 @@ class Selector:
         need every page, with its probabilities, refuse counts.
         """
         with self._lock:
-            if not self._policy.learns_from_counts:
+            if not self._policy.needs.takes_counts:
                 advice = "give it every page with `update`"
                 rule = "a policy that learns from counts"
                 raise InvalidInput.of("policy", rule, self._policy.name, advice)

@@ -159,6 +159,7 @@ def play_run(
     run: int,
 ) -> Floats:
     """Play one run; return totals, violations and deficits at the checkpoints, levels first."""
+    policy = policy.for_problem(problem)
     state = policy.start(problem)
     return play_on(policy, state, environment, problem, checkpoints, seed, run)
 

@@ -145,7 +145,7 @@ class ExperimentFile(Section):
                     if "failure_probability" in _setting_names(entry.name):
                         settings.setdefault("failure_probability", failure_probability)
                     policy = make_policy(entry.name, settings)
-                policy.start(problem)  # fail now instead of after an hour
+                policy.for_problem(problem).start(problem)  # fail now instead of after an hour
             policies[label] = policy
         return policies
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.policies import Policy
+from slotwise.policies import Feedback, Policy
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 
@@ -258,6 +258,12 @@ class PolicyContract:
             self.learn(policy, by_level, pages, levels=[level])
         self.check_same_knowledge(policy, at_once, by_level, within=1e-12)
 
+    def test_the_order_of_feedback_matters_where_it_is_needed_in_order(self) -> None:
+        policy = self.make_policy(PAGE)
+        is_ordered = policy.needs in (Feedback.COUNTS_IN_ORDER, Feedback.PAGES_IN_ORDER)
+        assert bool(policy.ordered_knowledge) == is_ordered
+        assert policy.ordered_knowledge <= policy.knowledge(policy.start(PAGE)).keys()
+
     @every_problem
     def test_feedback_may_arrive_out_of_order(self, problem: Problem) -> None:
         policy = self.make_policy(problem)
@@ -266,16 +272,15 @@ class PolicyContract:
         shuffled: Any = policy.start(problem)
         order = np.random.default_rng(4).permutation(len(pages))
         self.learn(policy, shuffled, [pages[i] for i in order])
-        if policy.learns_from_counts:
-            ordered = policy.ordered_knowledge
-            self.check_same_knowledge(policy, in_order, shuffled, within=1e-12, but_for=ordered)
+        ordered = policy.ordered_knowledge
+        self.check_same_knowledge(policy, in_order, shuffled, within=1e-12, but_for=ordered)
         chances = self.choose(policy, shuffled)
         assert chances.sum() == pytest.approx(problem.n_slots, abs=1e-9)
 
     @every_problem
     def test_feedback_may_arrive_in_batches(self, problem: Problem) -> None:
         policy = self.make_policy(problem)
-        if not policy.learns_from_counts:
+        if not policy.needs.takes_counts:
             pytest.skip("the policy learns from pages, not from counts")
         one_by_one: Any = policy.start(problem)
         pages = self.play(policy, one_by_one, problem)

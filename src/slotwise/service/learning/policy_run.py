@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.policies import Policy
+from slotwise.policies import Feedback, Policy
 from slotwise.policies.rounds_ahead import average_ahead, expect_views
 from slotwise.policies.sampling import average_probabilities
 from slotwise.problem import Problem
@@ -31,7 +31,7 @@ def needs_only_counts(policy: Policy) -> bool:
 
     A queue that forgets a surplus is only right when it saw the rounds one by one.
     """
-    return policy.learns_from_counts and not policy.ordered_knowledge
+    return policy.needs is Feedback.COUNTS
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):

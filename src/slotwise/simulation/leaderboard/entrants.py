@@ -64,7 +64,7 @@ def pick_entrants(labels: Sequence[str]) -> dict[str, Policy]:
 def refusal(policy: Policy, problem: Problem) -> str | None:
     """Return why a policy rejects a problem, or None if it accepts it."""
     try:
-        policy.start(problem)
+        policy.for_problem(problem).start(problem)
     except SlotwiseError as error:
         return str(error)
     return None
