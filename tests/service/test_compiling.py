@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from slotwise.policies import default_policy
-from slotwise.service.learning import warm_up
+from slotwise.service import service as service_module
 from slotwise.service.records import PoolSettings
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
@@ -34,7 +34,7 @@ class SlowCompiler:
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowCompiler]:
     slow = SlowCompiler()
-    monkeypatch.setattr(warm_up, "warm_up", slow)
+    monkeypatch.setattr(service_module, "warm_up", slow)
     yield slow
     slow.go_on.set()
 
@@ -95,7 +95,7 @@ def test_pages_come_in_the_fallback_order_until_their_policy_is_compiled(
         compiler.go_on.set()
         wait_until_compiled(server)
         service = server.context.service
-        service._compiler.compile(service.pool("home")).result(300)
+        service._learner._compiler.compile(service.pool("home")).result(300)
         page = client.post("/v1/pools/home/decide").json()
         assert (page["fallback"], page["fallback_reason"]) == (False, "")
 

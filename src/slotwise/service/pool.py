@@ -1,14 +1,49 @@
-"""The policy and the problem that the settings of a pool stand for."""
+"""A pool as it stands, and the policy and the problem that its settings describe."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
 from slotwise.policies import Policy, make_policy
 from slotwise.problem import Problem
-from slotwise.service.records import PoolSettings
+from slotwise.service.records import LinkRecord, PoolSettings
 
-__all__ = ["policy_of", "problem_of"]
+__all__ = ["Pool", "policy_of", "problem_of"]
+
+
+class Pool(NamedTuple):
+    """The settings and links of a pool; never changed, only replaced."""
+
+    settings: PoolSettings
+    links: dict[str, LinkRecord]
+    """By id, retired ones too."""
+    active: tuple[str, ...]
+    """The links that may be shown, by place."""
+    revision: int
+    """Grows with every change."""
+
+    @classmethod
+    def of(cls, settings: PoolSettings, links: Iterable[LinkRecord] = ()) -> Pool:
+        """Return a pool that was not changed yet."""
+        return cls(settings, {}, (), 0).with_links(links)._replace(revision=0)
+
+    def with_settings(self, settings: PoolSettings) -> Pool:
+        """Return the pool with other settings."""
+        return self._replace(settings=settings, revision=self.revision + 1)
+
+    def with_links(self, links: Iterable[LinkRecord]) -> Pool:
+        """Return the pool with new or changed links."""
+        all_links = {**self.links, **{link.link_id: link for link in links}}
+        by_place = sorted(all_links.values(), key=lambda link: link.place)
+        active = tuple(link.link_id for link in by_place if not link.retired)
+        return self._replace(links=all_links, active=active, revision=self.revision + 1)
+
+    def problem(self) -> Problem:
+        """Return the problem of a page of this pool."""
+        return problem_of(len(self.active), self.settings.slots, self.settings.click_floor)
 
 
 def policy_of(pool: PoolSettings) -> Policy:
@@ -17,7 +52,7 @@ def policy_of(pool: PoolSettings) -> Policy:
 
 
 def problem_of(n_links: int, n_slots: int, click_floor: float) -> Problem:
-    """Return the problem of a page; a floor no page can have becomes the highest one it can."""
+    """Return the problem of a page; a floor that no page reaches is lowered."""
     slots = min(n_slots, n_links)
     return Problem(
         n_links=n_links, n_slots=slots, click_floor=min(click_floor, float(np.nextafter(slots, 0)))

@@ -14,7 +14,7 @@ from slotwise.service.counting.counters import add_counters, count_settled
 from slotwise.service.counting.views import LEVELS, Counters, LinkCounters
 from slotwise.service.learning import fold
 from slotwise.service.learning.policy_run import PolicyRun
-from slotwise.service.learning.replay import RoundPosition, settled_rounds
+from slotwise.service.learning.replay import RoundPosition, settled_rounds, starts_after
 from slotwise.service.pool import policy_of, problem_of
 from slotwise.service.records import ConversionEvent, DecisionRecord, Event
 from slotwise.service.service import Service
@@ -146,16 +146,17 @@ def test_a_policy_fed_by_rounds_knows_the_same_after_restarts_and_replays(
         service = open_service()
     for _ in range(6):
         service.learn(FAR)
-    runtime = service._pools["home"]
-    run = runtime.round_run()
+    learned = service._learner._runs["home"]
+    run = learned._round_run()
     assert run is not None
-    replayed = PolicyRun.started(policy_of(runtime.pool), problem_of(5, 2, 0.3), LINKS)
+    replayed = PolicyRun.started(policy_of(learned.pool.settings), problem_of(5, 2, 0.3), LINKS)
     n_rounds = 0
-    for position, view in settled_rounds(service._store, "home", RoundPosition(), FAR):
+    start = starts_after(RoundPosition())
+    for position, view in settled_rounds(service._store, "home", start, FAR):
         replayed.learn_view(view, position.level)
         n_rounds += 1
     assert n_rounds == 120
-    assert runtime.fed_to == position
+    assert learned.fed_to == position
     assert run.knowledge() == replayed.knowledge()
     assert any(np.frombuffer(stored).any() for _, stored in run.knowledge().values())
 
@@ -167,7 +168,7 @@ def test_a_change_of_policy_learns_from_the_whole_log(service: Service) -> None:
     service.put_pool(pool(policy="exp3-m"), "t", FAR).result()
     service.learn(FAR + 1)
     assert reads(service._store).counters("home") == before
-    run = service._pools["home"].round_run()
+    run = service._learner._runs["home"]._round_run()
     assert run is not None
     weights = np.frombuffer(run.knowledge()["log_weights"][1])
     assert weights.argmax() in (3, 4)
@@ -185,13 +186,16 @@ def test_rounds_come_by_time_of_closing_then_level_then_id_from_any_place(
         service.decide("home", seconds(offset))
     service.learn(FAR)
     order = [
-        position for position, _ in settled_rounds(service._store, "home", RoundPosition(), FAR)
+        position
+        for position, _ in settled_rounds(
+            service._store, "home", starts_after(RoundPosition()), FAR
+        )
     ]
     assert order == sorted(order)
     assert len(order) == 10
     assert [position.level for position in order[2:6]] == [0, 0, 1, 1]
     for done, position in enumerate(order):
-        rest = settled_rounds(service._store, "home", position, FAR)
+        rest = settled_rounds(service._store, "home", starts_after(position), FAR)
         assert [place for place, _ in rest] == order[done + 1 :]
 
 

@@ -1,4 +1,4 @@
-"""Pages that have not told yet what they brought, and a pool that is steered in spite of them."""
+"""Views whose feedback window is open, and a pool that keeps its floor in spite of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slotwise.service.learning.open_views import MAX_GROUPS, OpenPages
+from slotwise.service.learning.open_views import MAX_GROUPS, OpenViews
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent
 from tests.service.conftest import OpenService
 from tests.service.rows import T0, link, pool
@@ -20,22 +20,22 @@ def after(seconds: float) -> int:
 
 
 def test_views_close_level_by_level() -> None:
-    pages = OpenPages()
-    pages.add(100, ("a", "b"), np.array([0.5, 0.25]), after(0))
-    pages.add(10, ("a",), np.array([1.0]), after(5))
-    both = pages.views(("b", "a", "new"), POOL, after(6))
+    open_views = OpenViews()
+    open_views.add({"a": 50, "b": 25}, after(0))
+    open_views.add({"a": 10}, after(5))
+    both = open_views.views(("b", "a", "new"), POOL, after(6))
     np.testing.assert_allclose(both, [[25, 60, 0], [25, 60, 0]])
-    np.testing.assert_allclose(pages.views(("a",), POOL, after(12)), [[10], [60]])
-    np.testing.assert_allclose(pages.views(("a",), POOL, after(31)), [[0], [10]])
-    np.testing.assert_allclose(pages.views(("a",), POOL, after(36)), [[0], [0]])
+    np.testing.assert_allclose(open_views.views(("a",), POOL, after(12)), [[10], [60]])
+    np.testing.assert_allclose(open_views.views(("a",), POOL, after(31)), [[0], [10]])
+    np.testing.assert_allclose(open_views.views(("a",), POOL, after(36)), [[0], [0]])
 
 
 def test_many_versions_are_kept_in_few_groups_and_none_is_lost() -> None:
-    pages = OpenPages()
+    open_views = OpenViews()
     for number in range(10 * MAX_GROUPS):
-        pages.add(2, ("a", f"l{number % 3}"), np.array([0.5, 0.5]), after(number / 1000))
-    assert len(pages._groups) <= MAX_GROUPS
-    views = pages.views(("a", "l0", "l1", "l2"), POOL, after(1))
+        open_views.add({"a": 1, f"l{number % 3}": 1}, after(number / 1000))
+    assert len(open_views._groups) <= MAX_GROUPS
+    views = open_views.views(("a", "l0", "l1", "l2"), POOL, after(1))
     np.testing.assert_allclose(views.sum(axis=1), 20 * MAX_GROUPS)
     assert views[0, 0] == 10 * MAX_GROUPS
 

@@ -161,7 +161,7 @@ def test_the_export_has_every_round_and_its_settled_outcomes(service: Service) -
 def test_health_says_how_fresh_everything_is(service: Service) -> None:
     health = service.health()
     assert (health.ready, health.store_available, health.n_lost_decisions) == (True, True, 0)
-    assert health.pools == ()
+    assert [(pool.pool_id, pool.policy_version) for pool in health.pools] == [("home", 2)]
     service.decide("home", T0)
     service.learn(T0 + 7)
     health = service.health()

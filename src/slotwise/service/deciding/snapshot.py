@@ -1,26 +1,23 @@
-"""One published version of a pool: the pages it draws until the next version."""
+"""The pages of one published version: those of every visitor and those with wishes."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from threading import Lock
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import InvalidInput, UnsupportedState
+from slotwise.errors import InvalidInput
 from slotwise.service.counting.rates import LinkRates, floor_report, solve_page
 from slotwise.service.deciding.page_mix import PageMix, uniform_probabilities
-from slotwise.service.learning.policy_run import PolicyRun
-from slotwise.service.pool import problem_of
-from slotwise.service.records import FloorReport, PoolSettings
+from slotwise.service.deciding.wishes import NO_WISH, Wish
+from slotwise.service.published import EMPTY_POOL, POLICY_COMPILING, POLICY_FAILED, Version
+from slotwise.service.records import FloorReport
 
-__all__ = ["NO_WISH", "Published", "Snapshot", "Wish", "decode_published"]
-
-PUBLISHED_FORMAT = 1
+__all__ = ["Snapshot"]
 
 _log = logging.getLogger(__name__)
 
@@ -29,79 +26,31 @@ Floats = NDArray[np.float64]
 MAX_KEPT_WISHES = 256
 MIN_KEPT_WISHES = 16
 KEPT_LINKS = 500_000
-"""Pages with wishes that a version keeps are few when they have many links each."""
-MANY_LINKS = 1_000
-POLICY_FAILED = "policy-failed"
-POLICY_COMPILING = "policy-compiling"
-EMPTY_POOL = "empty-pool"
-
-
-class Wish(NamedTuple):
-    """What a caller wants of its page, beyond the pool's settings."""
-
-    exclude: frozenset[str] = frozenset()
-    pinned: tuple[tuple[int, str], ...] = ()
-    """Positions and links, by position."""
-    slots: int | None = None
-
-
-NO_WISH = Wish()
-
-
-class Published(msgspec.Struct, frozen=True, kw_only=True):
-    """A version as it is stored: all that is needed to draw its pages again."""
-
-    version: int
-    published_us: int
-    pool_changed_us: int = -1
-    """When the settings that it was made for were saved: others need another version.
-
-    The first stores did not say so: their versions are drawn from until the next is published.
-    """
-    policy: str
-    link_ids: tuple[str, ...]
-    probabilities: bytes
-    click_rates: bytes
-    revenue_rates: bytes
-    click_variances: bytes
-    shadow_price: float | None
-    floor: FloorReport
-    fallback: str
-    format: int = PUBLISHED_FORMAT
+"""The pages with wishes that a version keeps have at most this many links together."""
 
 
 class Snapshot:
     """The probabilities of all links of one version, and pages for callers with wishes.
 
-    `run` is the policy as it was when the version was published; without it (after a restart,
-    before the first fold) wishes are answered from the estimates.
+    Any thread may ask for a page; drawing from one is for one thread at a time.
     """
 
-    def __init__(
-        self, pool: PoolSettings, published: Published, run: PolicyRun | None = None
-    ) -> None:
-        self.published = published
+    def __init__(self, version: Version) -> None:
+        self.pool, self.published, self._solver = version
+        published = self.published
         self.version = published.version
         self.policy = published.policy
         self.link_ids = published.link_ids
         self.probabilities = np.frombuffer(published.probabilities)
-        self.rates = LinkRates(
-            np.frombuffer(published.click_rates),
-            np.frombuffer(published.revenue_rates),
-            np.frombuffer(published.click_variances),
-        )
-        self.n_pages = 0
-        """Pages decided from this version and not yet noted as open."""
-        self._pool = pool
-        self._run = run
+        self.rates = published.rates()
+        self._pool = self.pool.settings
+        self._solving = Lock()
         self._places = {link_id: place for place, link_id in enumerate(self.link_ids)}
         self._scores = self.rates.revenue + (published.shadow_price or 0.0) * self.rates.clicks
-        self._standing = tuple(
-            sorted((pin.position, pin.link_id) for pin in pool.pins if pin.link_id in self._places)
-        )
+        pins = [(pin.position, pin.link_id) for pin in self._pool.pins]
+        self._standing = sorted(pin for pin in pins if pin[1] in self._places)
         self._pages: dict[Wish, PageMix] = {}
         self._holdout_pages: dict[Wish, PageMix] = {}
-        self._rng = np.random.default_rng(published.version)
         if published.fallback:
             self._pages[NO_WISH] = self._fallback_page(NO_WISH, published.fallback)
         else:
@@ -111,34 +60,30 @@ class Snapshot:
         self._usual_page = self._pages[NO_WISH]
         if self._standing:
             self._usual_page = self._solve(self._with_standing_pins(NO_WISH))
+        self.prepare(NO_WISH)
+
+    def has_pages_for(self, wish: Wish) -> bool:
+        """Say whether the pages of a wish are solved already. Quick."""
+        if wish == NO_WISH:
+            return True
+        wish = self._with_standing_pins(wish)
+        return wish in self._pages and (not self._pool.holdout or wish in self._holdout_pages)
+
+    def prepare(self, wish: Wish) -> None:
+        """Solve the pages of a wish, unless that was done before."""
+        self.page(wish)
+        if self._pool.holdout:
+            self.holdout_page(wish)
 
     def page(self, wish: Wish) -> PageMix:
         """Return the page of a wish; solved at its first use, then kept."""
         if wish == NO_WISH:
             return self._usual_page
-        wish = self._with_standing_pins(wish)
-        page = self._pages.get(wish)
-        if page is None:
-            page = self._solve(wish)
-            self._keep(self._pages, wish, page)
-        return page
+        return self._kept(self._pages, self._with_standing_pins(wish), self._solve)
 
     def holdout_page(self, wish: Wish) -> PageMix:
         """Return the page of a wish for a visitor of the holdout: uniform play."""
-        wish = self._with_standing_pins(wish)
-        if self.published.fallback == POLICY_COMPILING:  # drawing is compiled, too
-            return self.page(wish)
-        page = self._holdout_pages.get(wish)
-        if page is None:
-            rest, n_slots = self._rest(wish)
-            if not rest:
-                return self.page(wish)
-            chances = uniform_probabilities(len(rest), n_slots)
-            places = np.array([self._places[link_id] for link_id in rest])
-            floor = self._floor_report(wish, places, chances)
-            page = PageMix(rest, chances, floor, pinned=dict(wish.pinned))
-            self._keep(self._holdout_pages, wish, page)
-        return page
+        return self._kept(self._holdout_pages, self._with_standing_pins(wish), self._uniform_page)
 
     def chances(self) -> Floats:
         """Return the chance of each link to be on the page of a visitor without wishes."""
@@ -167,12 +112,20 @@ class Snapshot:
                 pinned[position] = link_id
         return wish._replace(pinned=tuple(sorted(pinned.items())))
 
-    def _keep(self, pages: dict[Wish, PageMix], wish: Wish, page: PageMix) -> None:
-        """Keep a page; the one kept longest makes room."""
-        by_size = KEPT_LINKS // max(len(self.link_ids), 1)
-        if len(pages) > min(MAX_KEPT_WISHES, max(MIN_KEPT_WISHES, by_size)):
-            del pages[next(key for key in pages if key != NO_WISH)]
-        pages[wish] = page
+    def _kept(
+        self, pages: dict[Wish, PageMix], wish: Wish, solve: Callable[[Wish], PageMix]
+    ) -> PageMix:
+        """Return a page that is kept, or solve it and keep it; the oldest one makes room."""
+        page = pages.get(wish)
+        if page is None:
+            page = solve(wish)
+            with self._solving:
+                by_size = KEPT_LINKS // max(len(self.link_ids), 1)
+                if len(pages) > min(MAX_KEPT_WISHES, max(MIN_KEPT_WISHES, by_size)):
+                    del pages[next(key for key in pages if key != NO_WISH)]
+                # Two threads may have solved it at once: both go on with the first page.
+                page = pages.setdefault(wish, page)
+        return page
 
     def _rest(self, wish: Wish) -> tuple[list[str], int]:
         """Return the links that may fill the free slots, and how many slots are free."""
@@ -184,6 +137,16 @@ class Snapshot:
         ]
         slots = self._pool.slots if wish.slots is None else wish.slots
         return rest, min(max(slots - len(pinned), 0), len(rest))
+
+    def _uniform_page(self, wish: Wish) -> PageMix:
+        rest, n_slots = self._rest(wish)
+        # Drawing is compiled code too, so a stand-in leaves the holdout out.
+        if not rest or self.published.fallback == POLICY_COMPILING:
+            return self._solve(wish)
+        chances = uniform_probabilities(len(rest), n_slots)
+        places = np.array([self._places[link_id] for link_id in rest])
+        floor = self._floor_report(wish, places, chances)
+        return PageMix(rest, chances, floor, pinned=dict(wish.pinned))
 
     def _solve(self, wish: Wish) -> PageMix:
         """Solve the program again for the rest of the page."""
@@ -215,12 +178,9 @@ class Snapshot:
         self, rest: Sequence[str], places: NDArray[np.int64], n_slots: int, click_floor: float
     ) -> Floats:
         rates = LinkRates(*(column[places] for column in self.rates))
-        if self._run is not None:
-            problem = problem_of(len(rest), n_slots, click_floor)
+        if self._solver is not None:
             with suppress(InvalidInput):  # a mix that is given link by link fits no other page
-                run = self._run.moved(problem, rest)
-                n_draws = 16 if len(rest) > MANY_LINKS else 64
-                return run.probabilities(self._rng, n_draws, rates)
+                return self._solver.page_probabilities(rest, n_slots, click_floor, rates)
         return solve_page(rates, n_slots, click_floor).probabilities
 
     def _floor_report(self, wish: Wish, places: NDArray[np.int64], chances: Floats) -> FloorReport:
@@ -242,18 +202,3 @@ class Snapshot:
         places = np.array([self._places[link_id] for link_id in rest], dtype=np.int64)
         floor = self._floor_report(wish, places, chances)
         return PageMix(rest, chances, floor, -rank.astype(np.float64), dict(wish.pinned), reason)
-
-
-def decode_published(stored: bytes) -> Published:
-    """Read a version as `msgspec.msgpack.encode` wrote it, in this or an earlier format."""
-    published_format = msgspec.msgpack.decode(stored, type=_Numbered).format
-    if published_format > PUBLISHED_FORMAT:
-        raise UnsupportedState(
-            f"a published version has format {published_format}, this version of slotwise knows "
-            f"up to {PUBLISHED_FORMAT}; use the version that wrote it, or a newer one"
-        )
-    return msgspec.msgpack.decode(stored, type=Published)
-
-
-class _Numbered(msgspec.Struct):
-    format: int = 1

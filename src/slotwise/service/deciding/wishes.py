@@ -1,33 +1,43 @@
-"""What a caller wants of its page: checked against the pool, and written down canonically."""
+"""What a caller asks of its page: checked against the pool, and written in one canonical form."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from slotwise.errors import InvalidInput
-from slotwise.service.deciding.pool_runtime import PoolRuntime
-from slotwise.service.deciding.snapshot import Wish
 from slotwise.service.errors import UnknownLink
 from slotwise.service.limits import MAX_SLOTS
+from slotwise.service.pool import Pool
 from slotwise.service.records import Pin
 
-__all__ = ["canonical_wish", "checked_wish"]
+__all__ = ["NO_WISH", "Wish", "canonical_wish", "checked_wish"]
 
 
-def checked_wish(
-    runtime: PoolRuntime, exclude: Sequence[str], pin: Sequence[Pin], slots: int | None
-) -> Wish:
+class Wish(NamedTuple):
+    """What a caller asks of its page, beyond the pool's settings."""
+
+    exclude: frozenset[str] = frozenset()
+    pinned: tuple[tuple[int, str], ...] = ()
+    """Positions and links, by position."""
+    slots: int | None = None
+
+
+NO_WISH = Wish()
+
+
+def checked_wish(pool: Pool, exclude: Sequence[str], pin: Sequence[Pin], slots: int | None) -> Wish:
     """Return the wish, or raise what is wrong with it; unknown links to exclude are ignored."""
     if slots is not None and not 1 <= slots <= MAX_SLOTS:
         raise InvalidInput.of("slots", f"from 1 to {MAX_SLOTS}", slots)
-    n_slots = runtime.pool.slots if slots is None else slots
+    n_slots = pool.settings.slots if slots is None else slots
     pinned: dict[int, str] = {}
     for item in pin:
-        link = runtime.links.get(item.link_id)
+        link = pool.links.get(item.link_id)
         if link is None or link.retired:
-            raise UnknownLink(f"pool {runtime.pool.pool_id!r} shows no link {item.link_id!r}")
+            raise UnknownLink(f"pool {pool.settings.pool_id!r} shows no link {item.link_id!r}")
         if not 1 <= item.position <= n_slots:
             raise InvalidInput.of("position", f"from 1 to the slots ({n_slots})", item.position)
         if item.position in pinned:
@@ -37,7 +47,7 @@ def checked_wish(
         if item.link_id in exclude:
             raise InvalidInput.of("pin", "links that are not excluded", item.link_id)
         pinned[item.position] = item.link_id
-    known = frozenset(link_id for link_id in exclude if link_id in runtime.links)
+    known = frozenset(link_id for link_id in exclude if link_id in pool.links)
     return Wish(exclude=known, pinned=tuple(sorted(pinned.items())), slots=slots)
 
 

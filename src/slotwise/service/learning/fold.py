@@ -1,78 +1,84 @@
-"""Fold closed windows into the counters, in a fixed order and exactly once."""
+"""Fold closed windows into the counters and feed them to the policy: once, in a fixed order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from slotwise.service.counting.counters import count_settled
 from slotwise.service.counting.views import LEVELS, Level
-from slotwise.service.learning.policy_run import PolicyRun
-from slotwise.service.learning.replay import RoundPosition, settled_rounds
-from slotwise.service.storage.commands import FOLD_START, ApplyFold, Operation, Progress
+from slotwise.service.learning.pool_run import PoolRun
+from slotwise.service.learning.replay import Round, latest_round, settled_rounds, starts_after
+from slotwise.service.storage.commands import FOLD_START, ApplyFold, FoldPosition, Progress
 from slotwise.service.storage.contract import Store
-from slotwise.service.storage.verify import fold_position
+from slotwise.service.storage.group_commit import GroupCommitter
 
-__all__ = ["MAX_FED_ROUNDS", "feed_rounds", "fold_pool"]
+__all__ = ["MAX_FED_ROUNDS", "feed_missing", "fold_pool"]
 
 FOLD_SIZE = 2_000
-"""Views of one fold: bounds how long the writing thread is busy with it."""
+"""Rounds of one fold: bounds how long the writing thread is busy with it."""
 MAX_FED_ROUNDS = 20_000
 """Rounds fed to a policy before the next version: a long replay publishes as it goes."""
 
 
-def fold_pool(
-    store: Store,
-    commit: Callable[[Operation], object],
-    pool_id: str,
-    progress: Progress,
-) -> int:
+def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: Progress) -> int:
     """Fold everything of a pool that closed by `progress.closed_until_us`.
 
-    Returns how many outcomes were folded. A fold that a reset of statistics overtook is
-    refused by the store and left for the next time.
+    Returns how many rounds were folded. A policy that was fed everything before them is fed
+    them as well. A fold that a reset of statistics overtook is refused by the store and left
+    for the next time.
     """
-    return sum(_fold_level(store, commit, pool_id, level, progress) for level in LEVELS)
-
-
-def _fold_level(
-    store: Store,
-    commit: Callable[[Operation], object],
-    pool_id: str,
-    level: Level,
-    progress: Progress,
-) -> int:
-    position = progress.folded.get((pool_id, level), FOLD_START)
+    pool_id = run.pool_id
+    folded = {level: progress.folded.get((pool_id, level), FOLD_START) for level in LEVELS}
+    rounds = settled_rounds(store, pool_id, folded, progress.closed_until_us)
     n_folded = 0
-    while True:
-        until_us = progress.closed_until_us
+    while batch := list(islice(rounds, FOLD_SIZE)):
         with store.reading() as reader:
-            views = reader.closed_views(pool_id, level, position, until_us, FOLD_SIZE)
             # Read after `n_resets` was: at worst newer than it, and then the fold is refused.
             reset_times = reader.reset_times(pool_id)
-        if not views:
-            return n_folded
-        fold = ApplyFold(
-            pool_id=pool_id,
-            level=level,
-            after=position,
-            until=fold_position(views[-1], level),
-            n_resets=progress.n_resets,
-            increment=count_settled(views, level, reset_times),
-        )
-        if not commit(fold):
-            return n_folded
-        position = fold.until
-        n_folded += len(views)
+        folds = [
+            ApplyFold(
+                pool_id=pool_id,
+                level=level,
+                after=folded[level],
+                until=_until(of_level),
+                n_resets=progress.n_resets,
+                increment=count_settled([one.view for one in of_level], level, reset_times),
+            )
+            for level, of_level in _by_level(batch).items()
+        ]
+        if not all(committer.commit(folds)):
+            break
+        run.feed(batch, after=latest_round(folded))
+        folded |= {fold.level: fold.until for fold in folds}
+        n_folded += len(batch)
+    return n_folded
 
 
-def feed_rounds(
-    store: Store, run: PolicyRun, pool_id: str, after: RoundPosition, until_us: int
-) -> tuple[RoundPosition, int]:
-    """Feed the next settled outcomes to a policy; return how far it came and how many it took."""
-    n_fed = 0
-    for position, view in islice(settled_rounds(store, pool_id, after, until_us), MAX_FED_ROUNDS):
-        run.learn_view(view, position.level)
-        after = position
-        n_fed += 1
-    return after, n_fed
+def feed_missing(store: Store, run: PoolRun, until_us: int) -> int:
+    """Feed the policy the rounds it has not seen yet; return how many it took.
+
+    That is the whole log for another policy, and after a restart what came after its state was
+    stored.
+    """
+    fed_to = run.fed_to
+    missing = settled_rounds(store, run.pool_id, starts_after(fed_to), until_us)
+    rounds, n_fed = islice(missing, MAX_FED_ROUNDS), 0
+    while batch := list(islice(rounds, FOLD_SIZE)):
+        if not run.feed(batch, after=fed_to):
+            break
+        fed_to = batch[-1].position
+        n_fed += len(batch)
+    return n_fed
+
+
+def _by_level(batch: Sequence[Round]) -> Mapping[Level, list[Round]]:
+    levels: dict[Level, list[Round]] = {}
+    for one in batch:
+        levels.setdefault(one.position.level, []).append(one)
+    return levels
+
+
+def _until(of_level: Sequence[Round]) -> FoldPosition:
+    last = of_level[-1].position
+    return FoldPosition(closes_us=last.closes_us, decision_id=last.decision_id)

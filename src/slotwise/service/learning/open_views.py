@@ -1,7 +1,8 @@
-"""Pages that were shown and have not told yet what they brought, by what showed them."""
+"""Views of links whose feedback window is still open."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -9,12 +10,12 @@ from numpy.typing import NDArray
 
 from slotwise.service.records import SECOND_US, PoolSettings
 
-__all__ = ["OpenPages"]
+__all__ = ["OpenViews"]
 
 Floats = NDArray[np.float64]
 
 MAX_GROUPS = 64
-"""Groups kept apart: of more, the oldest two that lie closest become one."""
+"""Groups of views that are kept apart; of more, the two closest in time are joined."""
 
 
 class _Group(NamedTuple):
@@ -25,26 +26,27 @@ class _Group(NamedTuple):
     views: Floats
 
     def views_of(self, link_ids: tuple[str, ...]) -> Floats:
-        """Return the views of other links: mostly they are the same."""
-        if link_ids is self.link_ids or link_ids == self.link_ids:
-            return self.views
+        """Return the views of these links, in their order."""
         views = dict(zip(self.link_ids, self.views.tolist(), strict=True))
         return np.array([views.get(link_id, 0.0) for link_id in link_ids])
 
 
-class OpenPages:
-    """Estimates how many views of each link are still open.
+class OpenViews:
+    """Counts the views of each link that are still open, from what was shown and when.
 
-    From the number of pages of each version and its probabilities: exact up to chance, and a
-    decision costs no more than counting it. Starts at nothing when the service does.
+    Views close in groups: all those that one call of `add` counted. Starts at nothing when the
+    service does.
     """
 
     def __init__(self) -> None:
         self._groups: list[_Group] = []
 
-    def add(self, n_pages: int, link_ids: tuple[str, ...], shares: Floats, until_us: int) -> None:
-        """Take in the pages of a version, all shown by `until_us`."""
-        self._groups.append(_Group(until_us, link_ids, n_pages * shares))
+    def add(self, shown: Mapping[str, int], until_us: int) -> None:
+        """Take in how often each link was shown since the last call, up to `until_us`."""
+        if not shown:
+            return
+        views = np.array(list(shown.values()), dtype=np.float64)
+        self._groups.append(_Group(until_us, tuple(shown), views))
         if len(self._groups) > MAX_GROUPS:
             self._join_closest()
 

@@ -16,11 +16,16 @@ from slotwise.problem import Problem
 from slotwise.service.counting.attribution import attribute
 from slotwise.service.counting.rates import LinkCounts, LinkRates
 from slotwise.service.counting.views import CLICKS, Level, View
+from slotwise.service.pool import problem_of
 
 __all__ = ["PolicyRun", "RunState", "decode_state", "needs_only_counts"]
 
 STATE_FORMAT = 1
 """How the state of a policy is written; one in another format is learned again from the rounds."""
+
+DRAWS = 64
+MANY_LINKS, FEW_DRAWS = 1_000, 16
+"""Draws that a page with wishes averages, fewer where each takes longer."""
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
@@ -131,6 +136,14 @@ class PolicyRun:
             np.ones(len(shown)),
             np.array(outcomes),
         )
+
+    def page_probabilities(
+        self, link_ids: Sequence[str], n_slots: int, click_floor: float, rates: LinkRates
+    ) -> Floats:
+        """Return the probabilities of some of the links; as `PageSolver` has it."""
+        run = self.moved(problem_of(len(link_ids), n_slots, click_floor), link_ids)
+        n_draws = FEW_DRAWS if len(link_ids) > MANY_LINKS else DRAWS
+        return run.probabilities(np.random.default_rng(0), n_draws, rates)
 
     def expect_views(self, views: Floats, rates: LinkRates) -> None:
         """Take in what views that are still open are expected to bring, where that steers pages.

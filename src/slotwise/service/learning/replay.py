@@ -7,15 +7,15 @@ a run that stops anywhere and goes on later, or starts over, learns exactly the 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from slotwise.service.counting.views import CLICKS, LEVELS, Level, View
-from slotwise.service.storage.commands import FoldPosition
+from slotwise.service.storage.commands import FOLD_START, FoldPosition
 from slotwise.service.storage.contract import Store
 from slotwise.service.storage.verify import fold_position
 
-__all__ = ["RoundPosition", "settled_rounds"]
+__all__ = ["Round", "RoundPosition", "latest_round", "settled_rounds", "starts_after"]
 
 _PAGE = 1_000
 _AFTER_EVERY_ID = "~"
@@ -30,29 +30,55 @@ class RoundPosition(NamedTuple):
     decision_id: str = ""
 
 
+class Round(NamedTuple):
+    """One settled outcome: a view at one level."""
+
+    position: RoundPosition
+    view: View
+
+
 def settled_rounds(
-    store: Store, pool_id: str, after: RoundPosition, until_us: int
-) -> Iterator[tuple[RoundPosition, View]]:
-    """Go through the outcomes after a place that closed by `until_us`."""
+    store: Store, pool_id: str, starts: Mapping[Level, FoldPosition], until_us: int
+) -> Iterator[Round]:
+    """Go through the outcomes that closed by `until_us`, each level after its start."""
     return heapq.merge(
-        *(_of_level(store, pool_id, level, after, until_us) for level in LEVELS),
-        key=lambda item: item[0],
+        *(_of_level(store, pool_id, level, starts[level], until_us) for level in LEVELS),
+        key=lambda item: item.position,
+    )
+
+
+def starts_after(position: RoundPosition) -> dict[Level, FoldPosition]:
+    """Return where each level goes on after a place in the sequence."""
+    starts = {}
+    for level in LEVELS:
+        if level == position.level:
+            decision_id = position.decision_id
+        else:
+            decision_id = _AFTER_EVERY_ID if level < position.level else ""
+        starts[level] = FoldPosition(closes_us=position.closes_us, decision_id=decision_id)
+    return starts
+
+
+def latest_round(positions: Mapping[Level, FoldPosition]) -> RoundPosition:
+    """Return the last outcome of the sequence up to these positions of the levels."""
+    return max(
+        (
+            RoundPosition(position.closes_us, level, position.decision_id)
+            for level, position in positions.items()
+            if position != FOLD_START
+        ),
+        default=RoundPosition(),
     )
 
 
 def _of_level(
-    store: Store, pool_id: str, level: Level, after: RoundPosition, until_us: int
-) -> Iterator[tuple[RoundPosition, View]]:
-    if level == after.level:
-        start_id = after.decision_id
-    else:
-        start_id = _AFTER_EVERY_ID if level < after.level else ""
-    position = FoldPosition(closes_us=after.closes_us, decision_id=start_id)
+    store: Store, pool_id: str, level: Level, after: FoldPosition, until_us: int
+) -> Iterator[Round]:
     while True:
         with store.reading() as reader:
-            views = reader.closed_views(pool_id, level, position, until_us, _PAGE)
+            views = reader.closed_views(pool_id, level, after, until_us, _PAGE)
         for view in views:
-            position = fold_position(view, level)
-            yield RoundPosition(position.closes_us, level, position.decision_id), view
+            after = fold_position(view, level)
+            yield Round(RoundPosition(after.closes_us, level, after.decision_id), view)
         if len(views) < _PAGE:
             return

@@ -17,8 +17,8 @@ from slotwise.service.reporting.changes import (
 from slotwise.service.reporting.delays import Delays, describe_delays
 from slotwise.service.reporting.link_table import LinkTable
 from slotwise.service.reporting.outcomes import OutcomesSinceStart
+from slotwise.service.reporting.reporter import Reporter
 from slotwise.service.reporting.reports import FrontierPoint, GroupReport, PoolReport, Rate
-from slotwise.service.service import Service
 from slotwise.service.storage.activity import Activity, Span
 
 __all__ = ["Overview", "PoolPicture", "draw_pool"]
@@ -89,25 +89,26 @@ class PoolPicture(NamedTuple):
 
 
 def draw_pool(
-    service: Service, pool_id: str, now_us: int, outcomes: OutcomesSinceStart
+    reporter: Reporter, pool_id: str, now_us: int, outcomes: OutcomesSinceStart
 ) -> PoolPicture:
     """Read all that the page shows of a pool. Reading: belongs in a worker thread."""
-    pool = service.pool(pool_id)
+    directory = reporter.directory
+    pool = directory.pool(pool_id)
     since_us = max(now_us - LONGEST_US, pool.created_us)
     span_us = _span_us(now_us - since_us)
     starts_us = tuple(range(since_us // span_us * span_us, now_us + 1, span_us))
     with ThreadPoolExecutor(max_workers=1) as beside:
         # Half of the time is spent inside the store, which leaves the interpreter to others.
-        summed_up = beside.submit(service.activity, pool_id, starts_us[0], span_us)
-        report = service.stats(pool_id)
-        explained = service.explain(pool_id)
+        summed_up = beside.submit(reporter.activity, pool_id, starts_us[0], span_us)
+        report = reporter.stats(pool_id)
+        explained = reporter.explain(pool_id)
         activity = summed_up.result()
-    latest = service.changes(f"{pool_id}/", MAX_CHANGES_READ)
-    changes = [*service.changes(pool_id, MAX_CHANGES), *latest]
+    latest = directory.changes(f"{pool_id}/", MAX_CHANGES_READ)
+    changes = [*directory.changes(pool_id, MAX_CHANGES), *latest]
     read_since_us = latest[-1].changed_us if len(latest) == MAX_CHANGES_READ else -1
-    all_keys = service.keys()
+    all_keys = directory.keys()
     names = {key.key_id: key.label for key in all_keys}
-    links = service.links(pool_id)
+    links = directory.links(pool_id)
     table = LinkTable(pool, links, report, explained, activity, starts_us)
     revenue = sum(item.probability * item.revenue_rate for item in explained)
     n_retired = sum(link.retired for link in links)
@@ -134,7 +135,7 @@ def draw_pool(
         shadow_price_micros=report.shadow_price_micros,
         groups=report.groups,
         lift=report.lift,
-        frontier=_thinned(service.frontier(pool_id).points),
+        frontier=_thinned(reporter.frontier(pool_id).points),
         span_us=span_us,
         starts_us=starts_us,
         spans=activity.spans,
@@ -145,10 +146,10 @@ def draw_pool(
         invalid_clicks=activity.invalid_clicks,
         refused=activity.refused,
         n_quarantined=report.n_quarantined,
-        duplicates=outcomes.duplicates(pool_id, service.pool_of_decision),
+        duplicates=outcomes.duplicates(pool_id, reporter.pool_of_decision),
         refused_since_start=outcomes.refused,
         started_us=outcomes.started_us,
-        store_available=service.health().store_available,
+        store_available=reporter.store_available,
         changes=tuple(describe_changes(pool_id, changes, names, MAX_CHANGES, read_since_us)),
         **_firsts(report, activity),
     )

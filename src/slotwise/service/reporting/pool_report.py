@@ -16,7 +16,8 @@ from slotwise.service.counting.views import (
     LinkCounters,
     PageCounters,
 )
-from slotwise.service.deciding.snapshot import NO_WISH, Snapshot
+from slotwise.service.deciding.snapshot import Snapshot
+from slotwise.service.deciding.wishes import NO_WISH
 from slotwise.service.records import PoolSettings
 from slotwise.service.reporting.reports import (
     Explanation,

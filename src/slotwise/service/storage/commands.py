@@ -76,7 +76,7 @@ class Learned(msgspec.Struct, frozen=True):
     pool_id: str
     version: int
     published: bytes
-    """The published snapshot, as `slotwise.service.deciding.snapshot` writes it."""
+    """The published snapshot, as `slotwise.service.published` has it."""
     state: bytes = b""
     """The policy's state and its place in the round log; empty for policies fed by counts."""
 

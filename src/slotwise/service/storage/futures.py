@@ -6,16 +6,22 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar, cast
 
-__all__ = ["after", "then"]
+__all__ = ["then"]
 
-Result = TypeVar("Result")
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 
-def then(first: Future[list[object]], function: Callable[[list[object]], Result]) -> Future[Result]:
-    """Return a future with what `function` makes of the first one's result."""
-    second: Future[Result] = Future()
+def then(
+    first: Future[First], function: Callable[[First], Second | Future[Second]]
+) -> Future[Second]:
+    """Return a future with what `function` makes of the first one's result.
 
-    def finish(done: Future[list[object]]) -> None:
+    Where that is a future itself, its result is waited for.
+    """
+    second: Future[Second] = Future()
+
+    def finish(done: Future[First]) -> None:
         # What was committed is taken over even when the caller no longer waits.
         result, error = None, done.exception()
         if error is None:
@@ -23,32 +29,22 @@ def then(first: Future[list[object]], function: Callable[[list[object]], Result]
                 result = function(done.result())
             except Exception as failure:
                 error = failure
-        if not second.set_running_or_notify_cancel():
-            return
-        if error is not None:
-            second.set_exception(error)
+        if isinstance(result, Future):
+            result.add_done_callback(answer)
         else:
-            second.set_result(cast("Result", result))
+            _set(second, cast("Second", result), error)
+
+    def answer(done: Future[Second]) -> None:
+        error = done.exception()
+        _set(second, done.result() if error is None else None, error)
 
     first.add_done_callback(finish)
     return second
 
 
-def after(first: Future[None], second: Future[Result]) -> Future[Result]:
-    """Return a future with the second one's result, set when both are done."""
-    both: Future[Result] = Future()
-
-    def finish(_: Future[None]) -> None:
-        second.add_done_callback(lambda done: _copy_result(done, both))
-
-    first.add_done_callback(finish)
-    return both
-
-
-def _copy_result(done: Future[Result], copy: Future[Result]) -> None:
-    if copy.set_running_or_notify_cancel():
-        error = done.exception()
+def _set(future: Future[Second], result: Second | None, error: BaseException | None) -> None:
+    if future.set_running_or_notify_cancel():
         if error is not None:
-            copy.set_exception(error)
+            future.set_exception(error)
         else:
-            copy.set_result(done.result())
+            future.set_result(cast("Second", result))

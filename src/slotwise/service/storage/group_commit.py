@@ -91,6 +91,13 @@ class GroupCommitter:
         self._is_awaited.set()
         return answers
 
+    def commit(self, operations: Sequence[Operation]) -> list[object]:
+        """Commit operations and wait for their answers."""
+        answers = self.submit(operations)
+        while self._by_hand and not answers.done():
+            self.commit_waiting()
+        return answers.result()
+
     def close(self) -> None:
         """Commit what waits and stop; what comes later is refused."""
         self._closing.set()

@@ -1,7 +1,7 @@
-"""Compile, ahead of the first visitor, what a policy's pages need.
+"""Compile policies ahead of their first page, in a thread of their own.
 
 Compiling takes seconds on a new machine and is kept on disk afterwards; loading what was kept
-takes a fraction of a second. Either way no page view should wait for it.
+takes a fraction of a second. No page view waits for either.
 """
 
 from __future__ import annotations
@@ -12,46 +12,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Lock, Thread
 
-import numpy as np
-from msgspec.structs import replace
-
-from slotwise.service.counting.views import Counters, LinkCounters
-from slotwise.service.deciding.snapshot import NO_WISH, Wish
-from slotwise.service.learning.publishing import publish
 from slotwise.service.records import PoolSettings
-from slotwise.service.reporting.pool_report import explain_links, report_frontier, share_rate
 
-__all__ = ["PolicyCompiler", "warm_up"]
+__all__ = ["PolicyCompiler", "WarmUp"]
+
+WarmUp = Callable[[PoolSettings], None]
+"""Calls everything that a pool's policy and pages compile."""
 
 _log = logging.getLogger(__name__)
-
-_TOY_LINKS = ("a", "b", "c", "d")
-
-
-def warm_up(pool: PoolSettings) -> None:
-    """Publish a toy version with the pool's policy and draw every kind of page from it."""
-    toy = replace(pool, slots=2, click_floor=min(pool.click_floor, 0.5), fallback_order=())
-    if "probabilities" in pool.policy_settings:
-        toy = replace(toy, policy_settings={"probabilities": [0.5] * len(_TOY_LINKS)})
-    counters = Counters(
-        links={
-            ("policy", link_id): LinkCounters(
-                click_views=9, clicks=place, revenue_views=9, revenue_micros=4 - place
-            )
-            for place, link_id in enumerate(_TOY_LINKS)
-        }
-    )
-    rng = np.random.default_rng(0)
-    snapshot = publish(toy, _TOY_LINKS, counters, None, 1, 0, rng)
-    for page in (
-        snapshot.page(NO_WISH),
-        snapshot.page(Wish(exclude=frozenset("a"))),
-        snapshot.holdout_page(NO_WISH),
-    ):
-        page.draw(rng)
-    explain_links(toy, snapshot)
-    report_frontier(toy, snapshot)
-    share_rate(1, 2, 1)
 
 
 class PolicyCompiler:
@@ -60,7 +28,8 @@ class PolicyCompiler:
     `compiled` is called in that thread with the name of each policy that is ready.
     """
 
-    def __init__(self, compiled: Callable[[str], None]) -> None:
+    def __init__(self, warm_up: WarmUp, compiled: Callable[[str], None]) -> None:
+        self._warm_up = warm_up
         self._compiled = compiled
         self._lock = Lock()
         self._asked: dict[str, Future[None]] = {}
@@ -75,7 +44,7 @@ class PolicyCompiler:
             return tuple(name for name, done in self._asked.items() if not done.done())
 
     def is_ready(self, policy: str) -> bool:
-        """Say whether a policy's pages need no compiling any more."""
+        """Say whether a policy is compiled."""
         return policy in self._ready
 
     def compile(self, pool: PoolSettings) -> Future[None]:
@@ -84,7 +53,7 @@ class PolicyCompiler:
             done = self._asked.get(pool.policy)
             if done is None:
                 done = self._asked[pool.policy] = Future()
-                done.set_running_or_notify_cancel()  # whoever waits for it cannot cancel it
+                done.set_running_or_notify_cancel()  # callers wait for it and cannot cancel it
                 self._queue.append(pool)
                 if self._thread is None:
                     # No pool of threads: those would be waited for when the process ends.
@@ -100,8 +69,8 @@ class PolicyCompiler:
                     return
                 pool = self._queue.popleft()
             try:
-                warm_up(pool)
-            except Exception:  # the pool works all the same, or says itself what fails
+                self._warm_up(pool)
+            except Exception:  # the pool is served all the same, or its version says what fails
                 _log.exception("compiling policy %s failed", pool.policy)
             self._ready.add(pool.policy)
             self._compiled(pool.policy)

@@ -1,0 +1,206 @@
+"""Learn: close windows, fold them, feed the policies and publish the next versions."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event, Lock, RLock, Thread
+
+import numpy as np
+
+from slotwise.service.errors import StoreUnavailable
+from slotwise.service.learning.compiling import PolicyCompiler, WarmUp
+from slotwise.service.learning.fold import feed_missing, fold_pool
+from slotwise.service.learning.pool_run import PoolRun
+from slotwise.service.learning.publishing import publish, stand_in
+from slotwise.service.options import ServiceOptions
+from slotwise.service.pool import Pool
+from slotwise.service.published import POLICY_COMPILING, VersionUser
+from slotwise.service.records import PoolSettings
+from slotwise.service.storage.commands import CloseWindows, Progress, SaveLearned
+from slotwise.service.storage.contract import Store
+from slotwise.service.storage.group_commit import GroupCommitter
+
+__all__ = ["Learner"]
+
+_log = logging.getLogger(__name__)
+
+
+class Learner:
+    """Makes the versions of all pools and hands them to the decider.
+
+    A changed pool is published at once, in a thread of its own; all others after the windows
+    that `learn` closes.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        committer: GroupCommitter,
+        decider: VersionUser,
+        warm_up: WarmUp,
+        options: ServiceOptions,
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._decider = decider
+        self._options = options
+        self._seed = np.random.SeedSequence(options.seed, spawn_key=(1,))
+        self._runs: dict[str, PoolRun] = {}
+        self._learning = RLock()
+        self._changing = Lock()
+        self._publisher = ThreadPoolExecutor(1, thread_name_prefix="slotwise-publishing")
+        self._waiting: dict[str, Future[None]] = {}
+        self._compiler = PolicyCompiler(warm_up, self._publish_compiled)
+        self._stopping = Event()
+        self._thread: Thread | None = None
+        self.first_compiled: Sequence[Future[None]] = ()
+        """What must be done before the service is ready."""
+        with store.reading() as reader:
+            self.closed_until_us = reader.progress().closed_until_us
+
+    def load(self, pools: Iterable[Pool]) -> None:
+        """Take over pools as the store has them; the last version is drawn from at once."""
+        for pool in pools:
+            with self._store.reading() as reader:
+                run = PoolRun.load(reader, pool, self._seed.spawn(1)[0])
+            self._runs[run.pool_id] = run
+            self._install(run, max(self.closed_until_us, pool.settings.changed_us))
+
+    def start(self, clock_us: Callable[[], int]) -> None:
+        """Start the thread that learns every `fold_every_s`."""
+        if self._thread is None:
+            self._thread = Thread(
+                target=self._run, args=(clock_us,), name="slotwise-learning", daemon=True
+            )
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread that learns; changed pools are still published."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def close(self) -> None:
+        """Publish what was changed, then stop for good."""
+        self.stop()
+        self._publisher.shutdown()
+
+    def learn(self, now_us: int) -> None:
+        """Close windows up to now, fold them and publish new versions. Reading, and longer.
+
+        What the learning thread does; a test calls it itself. Raises `StoreUnavailable` when
+        the store is away; nothing is lost, the next call goes on.
+        """
+        with self._learning:
+            self._committer.commit([CloseWindows(until_us=now_us)])
+            with self._store.reading() as reader:
+                progress = reader.progress()
+            self.closed_until_us = progress.closed_until_us
+            for _, run in sorted(self._runs.items()):
+                self._learn_pool(run, progress, now_us)
+
+    def change(self, pool: Pool, now_us: int, were_reset: bool = False) -> Future[None]:
+        """Take over a new or changed pool; done when its pages are drawn from a new version.
+
+        `were_reset` says that statistics of its links were reset. With a policy that is not
+        compiled yet the version is a stand-in, or the future waits for the compiler.
+        """
+        pool_id = pool.settings.pool_id
+        self._compiler.compile(pool.settings)
+        with self._changing:
+            run = self._runs.get(pool_id)
+            if run is None:
+                run = self._runs[pool_id] = PoolRun(pool, self._seed.spawn(1)[0])
+            run.pool = pool
+            run.were_reset |= were_reset
+            waiting = self._waiting.get(pool_id)
+            if waiting is None:
+                waiting = self._publisher.submit(self._publish_change, run, now_us)
+                self._waiting[pool_id] = waiting
+            return waiting
+
+    def compile_policies(self, default: PoolSettings) -> None:
+        """Compile a default policy and those of all pools, beside everything else. Quick."""
+        running = [run.pool.settings for run in self._runs.values()]
+        policies = {pool.policy: pool for pool in running if not pool.archived}
+        policies.setdefault(default.policy, default)
+        self.first_compiled = [self._compiler.compile(pool) for pool in policies.values()]
+
+    @property
+    def compiling(self) -> tuple[str, ...]:
+        """The policies that are being compiled. Quick."""
+        return self._compiler.waiting
+
+    def _is_compiling(self, run: PoolRun) -> bool:
+        beside = self._options.compile_beside
+        return beside and not self._compiler.is_ready(run.pool.settings.policy)
+
+    def _learn_pool(self, run: PoolRun, progress: Progress, now_us: int) -> None:
+        n_folded = fold_pool(self._store, self._committer, run, progress)
+        if n_folded:
+            self._read_counters(run)
+        if self._is_compiling(run):
+            return
+        n_fed = feed_missing(self._store, run, progress.closed_until_us)
+        if n_folded or n_fed or run.is_stale:
+            self._publish(run, now_us)
+
+    def _read_counters(self, run: PoolRun) -> None:
+        with self._store.reading() as reader, run.lock:
+            run.counters = reader.counters(run.pool_id)
+
+    def _publish_change(self, run: PoolRun, now_us: int) -> None:
+        if not self._options.compile_beside:
+            self._compiler.compile(run.pool.settings).result()
+        with self._changing:
+            self._waiting.pop(run.pool_id, None)
+            were_reset, run.were_reset = run.were_reset, False
+        if were_reset:
+            self._read_counters(run)
+        self._install(run, now_us)
+
+    def _publish_compiled(self, policy: str) -> None:
+        """Let the pools of a policy that is compiled now draw from it."""
+        if self._options.compile_beside:
+            for run in list(self._runs.values()):
+                if run.pool.settings.policy == policy:
+                    self._install(run, max(self.closed_until_us, run.pool.settings.changed_us))
+
+    def _install(self, run: PoolRun, now_us: int) -> None:
+        """Install the version of a pool as it stands: the last one, a new one or a stand-in."""
+        if self._is_compiling(run):
+            pool, version = run.pool, run.version
+            self._decider.install(stand_in(pool, run.counters, version, now_us, POLICY_COMPILING))
+        elif run.published is not None and not run.is_stale:
+            self._decider.install(run.published)
+        else:
+            self._publish(run, now_us)
+
+    def _publish(self, run: PoolRun, now_us: int) -> None:
+        """Make the next version beside the decisions, switch to it and store it."""
+        with run.publishing:
+            draft = run.draft(self._decider.take_shown(run.pool_id), now_us)
+            version = publish(draft, now_us, run.rng)
+            learned = run.take(draft, version)
+            try:  # queued before any decision that is drawn from it
+                self._committer.submit([SaveLearned(learned=learned)])
+            except StoreUnavailable:
+                _log.info("version %d of pool %s is not stored", learned.version, run.pool_id)
+            self._decider.install(version)
+
+    def _run(self, clock_us: Callable[[], int]) -> None:
+        rest_s = self._options.fold_every_s
+        while not self._stopping.wait(rest_s):
+            started = time.perf_counter()
+            try:
+                self.learn(clock_us())
+            except StoreUnavailable as error:
+                _log.info("learning waits: %s", error)
+            except Exception:
+                _log.exception("learning failed; it is tried again")
+            # A pool that takes long to publish must not keep a core busy all the time.
+            took_s = time.perf_counter() - started
+            rest_s = max(self._options.fold_every_s, 3 * took_s)

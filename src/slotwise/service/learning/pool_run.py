@@ -1,0 +1,195 @@
+"""What is learned of one pool: its counters, the policy's state and the views still open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import Lock, RLock
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.service.counting.views import Counters
+from slotwise.service.learning.open_views import OpenViews
+from slotwise.service.learning.policy_run import (
+    PolicyRun,
+    RunState,
+    decode_state,
+    needs_only_counts,
+)
+from slotwise.service.learning.replay import Round, RoundPosition
+from slotwise.service.pool import Pool, policy_of, problem_of
+from slotwise.service.published import Published, Version
+from slotwise.service.storage.commands import Learned
+from slotwise.service.storage.contract import StoreReader
+
+__all__ = ["Draft", "PoolRun"]
+
+
+class Draft(NamedTuple):
+    """What the next version is made of."""
+
+    pool: Pool
+    counters: Counters
+    run: PolicyRun | None
+    """The policy fed round by round; None for one that is rebuilt from counts."""
+    state: bytes
+    open_views: NDArray[np.float64] | None
+    """By level and link, for a policy whose pages depend on them."""
+    version: int
+
+
+class PoolRun:
+    """The knowledge about one pool, and what makes the next version from it.
+
+    `pool` may be replaced at any time, by any thread; everything else is guarded by `lock`.
+    """
+
+    def __init__(self, pool: Pool, seed: np.random.SeedSequence) -> None:
+        self.pool = pool
+        self.pool_id = pool.settings.pool_id
+        self.lock = RLock()
+        self.publishing = Lock()
+        """Held while a version is made: one at a time."""
+        self.were_reset = False
+        """Whether the counters must be read again."""
+        self.rng = np.random.default_rng(seed)
+        self.counters = Counters()
+        self.fed_to = RoundPosition()
+        """The last round that the policy was fed."""
+        self.version = 0
+        self.published: Version | None = None
+        """The last version that was published."""
+        self._known: Pool | None = None
+        """The pool that the policy's state is about."""
+        self._fed_run: PolicyRun | None = None
+        self._stored_state = b""
+        self._open_views = OpenViews()
+
+    @classmethod
+    def load(cls, reader: StoreReader, pool: Pool, seed: np.random.SeedSequence) -> PoolRun:
+        """Return what the store knows of a pool."""
+        run = cls(pool, seed)
+        run.counters = reader.counters(run.pool_id)
+        learned = reader.learned(run.pool_id)
+        if learned is not None:
+            run.version, run._stored_state = learned.version, learned.state
+            published = Published.decode(learned.published)
+            made_for = (published.link_ids, published.pool_changed_us)
+            if made_for == (pool.active, pool.settings.changed_us):
+                run.published = Version(pool, published, None)
+        return run
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the pool changed since the last version was published."""
+        return self.published is None or self.published.pool is not self.pool
+
+    def feed(self, rounds: Sequence[Round], after: RoundPosition) -> bool:
+        """Feed the policy rounds that come next after a place; say whether they did."""
+        with self.lock:
+            run = self._round_run()
+            if run is None or self.fed_to != after:
+                return False
+            for position, view in rounds:
+                run.learn_view(view, position.level)
+                self.fed_to = position
+            return True
+
+    def draft(self, shown: Mapping[str, int], now_us: int) -> Draft:
+        """Return all that the next version is made of, to be worked on without the lock."""
+        with self.lock:
+            run, pool = self._round_run(), self.pool
+            open_views = None
+            if run is not None and run.policy.moves_each_round:
+                self._open_views.add(shown, now_us)
+                open_views = self._open_views.views(pool.active, pool.settings, now_us)
+            return Draft(
+                pool=pool,
+                counters=self.counters,
+                run=None if run is None else run.copy(),
+                state=b"" if run is None else self._encode_state(run),
+                open_views=open_views,
+                version=self.version + 1,
+            )
+
+    def take(self, draft: Draft, version: Version) -> Learned:
+        """Take over a version that was made from a draft; return what to store."""
+        with self.lock:
+            self.version = draft.version
+            self.published = version
+        return Learned(
+            pool_id=self.pool_id,
+            version=draft.version,
+            published=msgspec.msgpack.encode(version.published),
+            state=draft.state,
+        )
+
+    def _round_run(self) -> PolicyRun | None:
+        """Return the run to feed with rounds, or None for a policy that needs only counts."""
+        known, pool = self._known, self.pool
+        if known is not None and _policy(known) != _policy(pool):
+            self._fed_run, self.fed_to, self._stored_state = None, RoundPosition(), b""
+        self._known = pool
+        policy = policy_of(pool.settings)
+        if needs_only_counts(policy) or not pool.active:
+            return None
+        if self._fed_run is None:
+            started = PolicyRun.started(policy, pool.problem(), pool.active)
+            self._fed_run = self._restore_state(pool) or started
+        elif known is not pool:
+            assert known is not None
+            starts = {link_id: link.counted_from_us for link_id, link in known.links.items()}
+            self._fed_run = _moved(self._fed_run, pool, starts)
+        return self._fed_run
+
+    def _encode_state(self, run: PolicyRun) -> bytes:
+        pool = self.pool
+        return msgspec.msgpack.encode(
+            RunState(
+                policy=pool.settings.policy,
+                policy_settings=pool.settings.policy_settings,
+                link_ids=run.link_ids,
+                counted_from_us=tuple(pool.links[one].counted_from_us for one in run.link_ids),
+                closes_us=self.fed_to.closes_us,
+                level=self.fed_to.level,
+                decision_id=self.fed_to.decision_id,
+                arrays=run.knowledge(),
+            )
+        )
+
+    def _restore_state(self, pool: Pool) -> PolicyRun | None:
+        """Return the stored run, moved to the present links.
+
+        None when it is another policy's or was written by another version of the policy: the
+        run then learns from the first round again.
+        """
+        if not self._stored_state:
+            return None
+        stored = decode_state(self._stored_state)
+        if stored is None or (stored.policy, stored.policy_settings) != _policy(pool):
+            return None
+        policy, settings = policy_of(pool.settings), pool.settings
+        problem = problem_of(len(stored.link_ids), settings.slots, settings.click_floor)
+        if not PolicyRun.started(policy, problem, stored.link_ids).has_shape_of(stored.arrays):
+            return None
+        run = PolicyRun.restored(policy, problem, stored.link_ids, stored.arrays)
+        self.fed_to = RoundPosition(stored.closes_us, stored.level, stored.decision_id)
+        return _moved(run, pool, dict(zip(stored.link_ids, stored.counted_from_us, strict=True)))
+
+
+def _policy(pool: Pool) -> tuple[str, dict[str, object]]:
+    return pool.settings.policy, pool.settings.policy_settings
+
+
+def _moved(run: PolicyRun, pool: Pool, counted_from_us: Mapping[str, int]) -> PolicyRun:
+    """Return a run for the present links; those that were reset since start afresh."""
+    forgotten = frozenset(
+        link_id
+        for link_id, start_us in counted_from_us.items()
+        if pool.links[link_id].counted_from_us != start_us
+    )
+    if run.link_ids == pool.active and run.problem == pool.problem() and not forgotten:
+        return run
+    return run.moved(pool.problem(), pool.active, forgotten)

@@ -1,0 +1,108 @@
+"""A published version of a pool: what learning hands to deciding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.errors import UnsupportedState
+from slotwise.service.counting.rates import LinkRates
+from slotwise.service.pool import Pool
+from slotwise.service.records import FloorReport
+
+__all__ = [
+    "EMPTY_POOL",
+    "POLICY_COMPILING",
+    "POLICY_FAILED",
+    "PageSolver",
+    "Published",
+    "Version",
+    "VersionUser",
+]
+
+Floats = NDArray[np.float64]
+
+PUBLISHED_FORMAT = 1
+POLICY_FAILED = "policy-failed"
+POLICY_COMPILING = "policy-compiling"
+EMPTY_POOL = "empty-pool"
+
+
+class _Numbered(msgspec.Struct):
+    format: int = 1
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """A version as it is stored: everything that its pages are drawn from."""
+
+    version: int
+    published_us: int
+    pool_changed_us: int = -1
+    """When the settings that it was made for were saved; the first stores did not say so."""
+    policy: str
+    link_ids: tuple[str, ...]
+    probabilities: bytes
+    click_rates: bytes
+    revenue_rates: bytes
+    click_variances: bytes
+    shadow_price: float | None
+    floor: FloorReport
+    fallback: str
+    format: int = PUBLISHED_FORMAT
+
+    @classmethod
+    def decode(cls, stored: bytes) -> Published:
+        """Read a version as `msgspec.msgpack.encode` wrote it, in this or an earlier format."""
+        published_format = msgspec.msgpack.decode(stored, type=_Numbered).format
+        if published_format > PUBLISHED_FORMAT:
+            raise UnsupportedState(
+                f"a published version has format {published_format}, this version of slotwise "
+                f"knows up to {PUBLISHED_FORMAT}; use the version that wrote it, or a newer one"
+            )
+        return msgspec.msgpack.decode(stored, type=cls)
+
+    def rates(self) -> LinkRates:
+        """Return the estimated rates of the links."""
+        return LinkRates(
+            np.frombuffer(self.click_rates),
+            np.frombuffer(self.revenue_rates),
+            np.frombuffer(self.click_variances),
+        )
+
+
+class PageSolver(Protocol):
+    """Knows the probabilities that a policy gives to some of its links."""
+
+    def page_probabilities(
+        self, link_ids: Sequence[str], n_slots: int, click_floor: float, rates: LinkRates
+    ) -> Floats:
+        """Return the inclusion probabilities of these links on `n_slots` slots.
+
+        `rates` are those of `link_ids`. Raises `InvalidInput` where the policy has no answer.
+        """
+        ...
+
+
+class Version(NamedTuple):
+    """A version in use: the pool that it was made for and what solves pages with wishes."""
+
+    pool: Pool
+    published: Published
+    solver: PageSolver | None
+    """None after a restart, before the first fold: wishes are then solved from the rates."""
+
+
+class VersionUser(Protocol):
+    """Draws pages from versions, and counts what it shows."""
+
+    def install(self, version: Version) -> None:
+        """Draw the pool's next pages from this version."""
+        ...
+
+    def take_shown(self, pool_id: str) -> Mapping[str, int]:
+        """Return how often each link was shown since the last call."""
+        ...

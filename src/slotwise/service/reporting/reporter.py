@@ -1,0 +1,101 @@
+"""Read how pools and decisions are doing, from the store and the versions in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotwise.errors import UnknownDecision
+from slotwise.service.deciding.decider import Decider
+from slotwise.service.pool_directory import PoolDirectory
+from slotwise.service.reporting import pool_report
+from slotwise.service.reporting.decision_report import report_decision, round_row
+from slotwise.service.reporting.reports import (
+    DecisionReport,
+    Explanation,
+    FrontierReport,
+    PoolReport,
+    RoundRow,
+)
+from slotwise.service.storage.activity import Activity
+from slotwise.service.storage.contract import Store
+from slotwise.service.storage.group_commit import GroupCommitter
+
+__all__ = ["Reporter"]
+
+EXPORT_CHUNK = 2_000
+
+
+class Reporter:
+    """Reports; every call queries the store or computes for a while: *reading*."""
+
+    def __init__(
+        self,
+        store: Store,
+        committer: GroupCommitter,
+        directory: PoolDirectory,
+        decider: Decider,
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._decider = decider
+        self.directory = directory
+
+    @property
+    def store_available(self) -> bool:
+        """Whether the last commit reached the store."""
+        return self._committer.available
+
+    def stats(self, pool_id: str) -> PoolReport:
+        """Return the statistics of a pool."""
+        pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
+        with self._store.reading() as reader:
+            return pool_report.report_pool(reader, pool, snapshot)
+
+    def frontier(self, pool_id: str) -> FrontierReport:
+        """Return the best revenue for every floor, by the present estimates."""
+        pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
+        return pool_report.report_frontier(pool, snapshot)
+
+    def explain(self, pool_id: str) -> list[Explanation]:
+        """Tell for each active link why it is shown as often as it is."""
+        pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
+        return pool_report.explain_links(pool, snapshot)
+
+    def activity(self, pool_id: str, since_us: int, span_us: int) -> Activity:
+        """Sum up what happened in a pool since a time, span by span."""
+        self.directory.pool(pool_id)
+        with self._store.reading() as reader:
+            closed_until_us = reader.progress().closed_until_us
+            return reader.activity(pool_id, since_us, span_us, closed_until_us)
+
+    def decision(self, decision_id: str) -> DecisionReport:
+        """Tell what was shown, received, counted and refused, or raise `UnknownDecision`."""
+        with self._store.reading() as reader:
+            view = reader.view(decision_id)
+            if view is None:
+                raise UnknownDecision(f"there is no decision {decision_id!r}")
+            closed_until_us = reader.progress().closed_until_us
+            return report_decision(view, reader.refusals(decision_id), closed_until_us)
+
+    def pool_of_decision(self, decision_id: str) -> str | None:
+        """Return the pool of a stored decision."""
+        with self._store.reading() as reader:
+            found = reader.decision(decision_id)
+            return None if found is None else found.pool_id
+
+    def export(
+        self, pool_id: str, since_us: int = 0, until_us: int | None = None
+    ) -> Iterator[list[RoundRow]]:
+        """Go through the round log in the order it was stored, in lists of some thousand."""
+        self.directory.pool(pool_id)
+        with self._store.reading() as reader:
+            closed_until_us = reader.progress().closed_until_us
+        last = 0
+        while True:
+            # Each chunk at its own moment: a slow consumer must not hold one for minutes.
+            with self._store.reading() as reader:
+                batch = reader.views_after(pool_id, since_us, until_us, last, EXPORT_CHUNK)
+            if not batch.views:
+                return
+            last = batch.last
+            yield [round_row(view, closed_until_us) for view in batch.views]
