@@ -1,4 +1,4 @@
-"""A pool at run time, its published version, and one page drawn from it.
+"""From a published version to one page: wishes, pages and their solutions, and the decider.
 
-May import `storage`, `counting` and the service's records.
+May import `storage`, `counting`, published versions and the service's records; never `learning`.
 """
