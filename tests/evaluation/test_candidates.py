@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 from slotwise.errors import InvalidInput, MissingData
 from slotwise.evaluation import BestMix, Mix, Settings, evaluate, read_mix
-from slotwise.evaluation.segment_program import best_segment_mix
 from tests.evaluation.logs import as_file, random_log
 
 
@@ -117,32 +115,6 @@ def test_a_candidate_by_slot_uses_the_probability_of_the_slot(tmp_path: Path) ->
     assert answer.clicks.low < 0.7 < answer.clicks.high
     as_logged = evaluate([as_file(log)], Mix.of({"good": 1.0, "bad": 1.0}), Settings("ips"))
     assert as_logged.clicks.value == pytest.approx(np.sum(clicked) / n_pages)
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_the_segment_program_equals_a_linear_program(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    n_segments, n_links, n_slots = 3, 7, 2
-    clicks = rng.random((n_segments, n_links))
-    revenue = clicks * rng.random((n_segments, n_links))
-    shares = rng.dirichlet(np.ones(n_segments))
-    floor = float(rng.uniform(0.8, 1.6))
-    table, found = best_segment_mix(np.array([clicks, revenue]), shares, n_slots, floor)
-    weights = np.repeat(shares, n_links)
-    exact = linprog(
-        -weights * revenue.ravel(),
-        A_ub=[-weights * clicks.ravel()],
-        b_ub=[-floor],
-        A_eq=np.kron(np.eye(n_segments), np.ones(n_links)),
-        b_eq=np.full(n_segments, n_slots),
-        bounds=(0, 1),
-    )
-    if found.status == "infeasible":
-        assert exact.status == 2
-        return
-    assert found.value == pytest.approx(-exact.fun, abs=1e-9)
-    assert found.clicks >= floor - 1e-9
-    assert table.sum(axis=1) == pytest.approx([n_slots] * n_segments)
 
 
 def test_the_best_mix_is_not_optimistic() -> None:

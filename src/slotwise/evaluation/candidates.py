@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput, MissingData
-from slotwise.evaluation.segment_program import best_segment_mix
 from slotwise.evaluation.vocabulary import Vocabulary
 from slotwise.problem import is_finite_number
-from slotwise.selection import Solution
+from slotwise.selection import Solution, solve
 
 __all__ = ["BestMix", "Candidate", "Known", "Mix", "read_mix"]
 
@@ -148,28 +147,25 @@ class BestMix(Candidate):
         self.click_floor = float(click_floor)
         self.n_slots = n_slots
         self.features = tuple(features)
+        self._average = np.zeros(0)
         self.solution: Solution | None = None
         """The last mix that was fitted, with its floor's status."""
 
     def probabilities(self, known: Known) -> Floats:
         """Solve the floor program for the rates of the log so far."""
-        n_slots = self.n_slots or known.n_slots
-        by_segment, self.solution = best_segment_mix(
-            known.rates, known.views.sum(axis=1), n_slots, self.click_floor
-        )
-        return by_segment
+        n_slots = min(self.n_slots or known.n_slots, len(known.links))
+        clicks, revenue = known.rates
+        views = known.views.sum(axis=1)
+        shares = views / views.sum()
+        self.solution = solve(revenue, clicks, n_slots, self.click_floor, shares)
+        self._average = shares @ self.solution.probabilities
+        return self.solution.probabilities
 
     def extended(self, table: Floats, known: Known) -> Floats:
         """Show no new link yet, and a new segment the average page."""
-        average = (
-            np.zeros(len(known.links))
-            if self.solution is None
-            else np.pad(
-                self.solution.probabilities,
-                (0, len(known.links) - len(self.solution.probabilities)),
-            )
-        )
-        grown = np.pad(table, ((0, 0), (0, len(known.links) - table.shape[1])))
+        n_new_links = len(known.links) - table.shape[1]
+        average = np.pad(self._average, (0, n_new_links))
+        grown = np.pad(table, ((0, 0), (0, n_new_links)))
         n_new = max(len(known.segments) - len(table), 0)
         return np.concatenate([grown, np.tile(average, (n_new, 1))])
 

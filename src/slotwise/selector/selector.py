@@ -20,7 +20,9 @@ from slotwise.rounds import Decision, Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.compiled import direct
 from slotwise.selector.batch import read_batch
+from slotwise.selector.exploring import explored
 from slotwise.selector.open_pages import OpenPage, OpenPages
+from slotwise.selector.page_journal import PageJournal
 from slotwise.selector.pool import Pool
 from slotwise.selector.price_of_floor import PriceOfFloor, price_of_floor
 from slotwise.selector.probabilities import Probabilities
@@ -42,6 +44,9 @@ class Selector:
     report.
     `max_open_pages` bounds the memory for pages whose feedback never comes: beyond it the
     oldest are forgotten, and counted; feedback that comes for them later is ignored.
+    `explore` is the share of the page that random links get, so that every link keeps a small
+    probability and the log can be evaluated (`log_to`); it costs that share of what the policy's
+    page brings above a random one. 0 turns it off.
 
     Safe to use from several threads: every method is one step, so the outcome is that of the
     same calls in some order, and no page, click or sale is lost or counted twice. Which order
@@ -65,6 +70,7 @@ class Selector:
         click_floor: float = 0.0,
         max_revenue: float = 1.0,
         max_open_pages: int = 1_000_000,
+        explore: float = 0.0,
         seed: int | None = None,
     ) -> None:
         policy = default_policy() if policy is None else policy
@@ -74,6 +80,8 @@ class Selector:
         if not (is_finite_number(max_revenue) and max_revenue > 0):
             raise InvalidInput.of("max_revenue", "a positive finite number", max_revenue)
         max_pages = whole_number("max_open_pages", max_open_pages, at_least=1)
+        if not (is_finite_number(explore) and 0 <= explore <= 1):
+            raise InvalidInput.of("explore", "from 0 to 1", explore)
         if seed is not None:
             seed = whole_number("seed", seed, at_least=0)
         self._pool = Pool(links)
@@ -82,7 +90,10 @@ class Selector:
         self._state: Any = policy.start(self._problem)
         self._rng = np.random.default_rng(seed)
         self._max_revenue = float(max_revenue)
+        self._explore = float(explore)
         self._n_clipped = 0
+        self._n_retirements = 0
+        self._journal: PageJournal | None = None
         self._pages = OpenPages(max_pages)
         self._own_counts = new_counts(self._problem)
         self._lock = threading.RLock()
@@ -136,11 +147,27 @@ class Selector:
                 if len(pinned) or len(excluded):
                     return self._select_restricted(pinned, excluded)
             self._choose(self._state, self._rng)
+            if self._explore or self._journal is not None:
+                chances = explored(dense_probabilities(self._state.mix), self._explore)
+                return self._draw_from(chances)
             self._draw(self._state.mix, self._rng, self._shown, self._chances)
             shown = self._pool.links_at(self._shown.tolist())
             page_id = self._pages.issue(shown, tuple(self._chances.tolist()))
-            chances = Probabilities.of_mix(self._pool.links, self._state.mix)
-            return Decision(page_id, shown, chances)
+            mix = Probabilities.of_mix(self._pool.links, self._state.mix)
+            return Decision(page_id, shown, mix)
+
+    def _draw_from(self, probabilities: NDArray[np.float64]) -> Decision:
+        """Draw a page with these inclusion probabilities, one for each link of the pool."""
+        places = dependent_rounding(probabilities, self._rng).tolist()
+        shown = self._pool.links_at(places)
+        chances = tuple(probabilities[places].tolist())
+        page_id = self._pages.issue(shown, chances)
+        page = Decision(page_id, shown, Probabilities.of_array(self._pool.links, probabilities))
+        if self._journal is not None:
+            least = float(probabilities.min())
+            number = self._pages.n_issued
+            self._journal.issued(number, page, chances, least, self._n_retirements)
+        return page
 
     def _check_restrictions(self, pinned: NDArray[np.int64], excluded: NDArray[np.int64]) -> None:
         n_slots = self._problem.n_slots
@@ -168,10 +195,10 @@ class Selector:
             pinned,
             excluded,
         )
-        places = dependent_rounding(probabilities, self._rng).tolist()
-        shown = self._pool.links_at(places)
-        page_id = self._pages.issue(shown, tuple(probabilities[places].tolist()))
-        return Decision(page_id, shown, Probabilities.of_array(self._pool.links, probabilities))
+        is_free = np.ones(len(probabilities), bool)
+        is_free[pinned] = False
+        is_free[excluded] = False
+        return self._draw_from(explored(probabilities, self._explore, is_free))
 
     # Learning
 
@@ -196,6 +223,9 @@ class Selector:
             new_clicks = clicks is not None and settled.settle_clicks(clicks)
             new_revenue = revenue is not None and settled.settle_revenue(revenue)
             self._pages.put(settled)
+            is_settled = settled.clicked is not None and settled.revenue is not None
+            if self._journal is not None and is_settled:
+                self._journal.settled(settled)
             if new_clicks or new_revenue:
                 self._learn_page(settled, new_clicks, new_revenue)
 
@@ -288,6 +318,7 @@ class Selector:
         """
         with self._lock:
             self._move_to(self._pool.without_links(links, self._problem.n_slots))
+            self._n_retirements += 1
 
     def _move_to(self, pool: Pool) -> None:
         problem = Problem(len(pool), self._problem.n_slots, self._problem.click_floor)
@@ -311,7 +342,7 @@ class Selector:
             # on copies: how a state is arranged decides the order of links, chance the next page
             state = self._policy.restore(self._problem, self._policy.knowledge(self._state))
             self._choose(state, copy.deepcopy(self._rng))
-            chances = dense_probabilities(state.mix)
+            chances = explored(dense_probabilities(state.mix), self._explore)
             return Report(
                 policy=self._policy.name,
                 links=link_reports(self.links, self._counts, chances, self._max_revenue),
@@ -329,6 +360,34 @@ class Selector:
         """
         with self._lock:
             return price_of_floor(self._counts, self._problem, self._max_revenue)
+
+    # Logging
+
+    def log_to(self, path: str | os.PathLike[str], *, max_waiting: int = 100_000) -> None:
+        """Log the pages from now on to the folder at `path`, for `slotwise evaluate`.
+
+        A page is written when its clicks and its revenue are settled and no page before it is
+        open; one that is still open after `max_waiting` others is logged as unsettled and left out
+        of evaluations. So settle every page, also one without clicks. Files of 500,000 rows
+        appear whole; `flush_log` writes what is ready, `close_log` everything.
+        """
+        waiting = whole_number("max_waiting", max_waiting, at_least=1)
+        with self._lock:
+            self.close_log()
+            self._journal = PageJournal(path, self._policy.name, self._max_revenue, waiting)
+
+    def flush_log(self) -> None:
+        """Write the settled pages that no open page stands before."""
+        with self._lock:
+            if self._journal is not None:
+                self._journal.flush()
+
+    def close_log(self) -> None:
+        """Write the rest of the log, open pages as unsettled, and log no more."""
+        with self._lock:
+            if self._journal is not None:
+                self._journal.close()
+                self._journal = None
 
     # Keeping
 

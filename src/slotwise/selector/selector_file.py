@@ -96,6 +96,7 @@ def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
         "n_slots": problem.n_slots,
         "click_floor": problem.click_floor,
         "max_revenue": selector._max_revenue,
+        "explore": selector._explore,
         "n_clipped": selector._n_clipped,
         "policy": {"name": policy.name, "settings": policy_settings(policy)},
         "pages": {
@@ -126,6 +127,7 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
             policy=make_policy(header["policy"]["name"], header["policy"]["settings"]),
             click_floor=header["click_floor"],
             max_revenue=header["max_revenue"],
+            explore=header.get("explore", 0.0),
         )
         selector._n_clipped = header["n_clipped"]
         selector._pages = _pages_from_file(header["pages"], arrays, links)

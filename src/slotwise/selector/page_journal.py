@@ -1,0 +1,110 @@
+"""The log of a selector: pages in the order they were chosen, written once they are settled."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slotwise.page_log import LoggedPage, LogWriter
+from slotwise.rounds import Decision, Link
+from slotwise.selector.open_pages import OpenPage
+
+__all__ = ["PageJournal"]
+
+
+@dataclass(slots=True)
+class _Entry:
+    page_id: str
+    time_us: int
+    shown: tuple[Link, ...]
+    chances: tuple[float, ...]
+    min_probability: float
+    pool_changes: int
+    settled: OpenPage | None = None
+
+
+class PageJournal:
+    """Pages wait here until they and all before them are settled.
+
+    A page that is still open when `max_waiting` later ones were chosen is logged as unsettled.
+    The order of the log is that of the decisions, whatever the order of the feedback: an order
+    that depended on feedback would make the log look better or worse than it was.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        policy: str,
+        max_revenue: float,
+        max_waiting: int,
+        clock_us: Callable[[], int] | None = None,
+    ) -> None:
+        self._writer = LogWriter(path, max_revenue=max_revenue)
+        self._policy = policy
+        self._max_waiting = max_waiting
+        self._clock_us = clock_us or (lambda: time.time_ns() // 1000)
+        self._last_us = 0
+        self._waiting: deque[_Entry] = deque()
+        self._by_number: dict[int, _Entry] = {}
+
+    def issued(
+        self,
+        number: int,
+        page: Decision,
+        chances: tuple[float, ...],
+        min_probability: float,
+        pool_changes: int,
+    ) -> None:
+        """Take in a page that was just chosen."""
+        self._last_us = max(self._last_us, self._clock_us())
+        entry = _Entry(page.id, self._last_us, page.shown, chances, min_probability, pool_changes)
+        self._waiting.append(entry)
+        self._by_number[number] = entry
+        if len(self._waiting) > self._max_waiting:
+            self._write_first()
+        self._write_settled()
+
+    def settled(self, page: OpenPage) -> None:
+        """Take in a page whose clicks and revenue are both known."""
+        entry = self._by_number.pop(page.number, None)
+        if entry is not None:
+            entry.settled = page
+
+    def flush(self) -> None:
+        """Write the settled pages that no open page stands before."""
+        self._write_settled()
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Write everything; open pages as unsettled."""
+        while self._waiting:
+            self._write_first()
+        self._by_number.clear()
+        self._writer.flush()
+
+    def _write_settled(self) -> None:
+        while self._waiting and self._waiting[0].settled is not None:
+            self._write_first()
+
+    def _write_first(self) -> None:
+        entry = self._waiting.popleft()
+        page = entry.settled
+        clicked = (page.clicked if page else None) or frozenset()
+        revenue = (page.revenue if page else None) or {}
+        self._writer.append(
+            LoggedPage(
+                page_id=entry.page_id,
+                time_us=entry.time_us,
+                links=[link if isinstance(link, str) else repr(link) for link in entry.shown],
+                probabilities=entry.chances,
+                clicked=[link in clicked for link in entry.shown],
+                revenue=[revenue.get(link, 0.0) for link in entry.shown],
+                min_probability=entry.min_probability,
+                pool_changes=entry.pool_changes,
+                settled=page is not None,
+                policy=self._policy,
+            )
+        )
