@@ -13,6 +13,7 @@ PUBLIC_MODULES = (
     "slotwise.environments.datasets",
     "slotwise.errors",
     "slotwise.evaluation",
+    "slotwise.features",
     "slotwise.figures",
     "slotwise.metrics",
     "slotwise.page_log",
@@ -30,7 +31,9 @@ PUBLIC_MODULES = (
 NOT_PUBLIC = {
     "slotwise.cli": "used in a shell; the commands have their own page",
     "slotwise.extras": "internal; it names the extra of a missing package in errors",
+    "slotwise.frequent_words": "internal; it bounds the open lists of `slotwise.features`",
     "slotwise.service": "used over HTTP; the routes have their own page",
+    "slotwise.slot_weights": "internal; it checks the argument `slot_weights`",
     "slotwise.version": "its only name is `slotwise.__version__`",
 }
 """The other modules of the first two levels, and why they are not public."""

@@ -33,7 +33,7 @@ from slotwise.version import __version__
 
 if TYPE_CHECKING:
     from slotwise.client import Client
-    from slotwise.environments import BernoulliLinks
+    from slotwise.environments import BernoulliLinks, LogisticLinks, SegmentLinks
     from slotwise.simulation import Results, simulate
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "FixedMix",
     "KLConUCB",
     "LExp",
+    "LogisticLinks",
     "PacedKL",
     "Policy",
     "Problem",
@@ -55,6 +56,7 @@ __all__ = [
     "QueueTS",
     "Results",
     "SafeConUCB",
+    "SegmentLinks",
     "Selector",
     "SlotwiseError",
     "Uniform",
@@ -69,7 +71,9 @@ __all__ = [
 _LATER = {
     "BernoulliLinks": "slotwise.environments",
     "Client": "slotwise.client",
+    "LogisticLinks": "slotwise.environments",
     "Results": "slotwise.simulation",
+    "SegmentLinks": "slotwise.environments",
     "simulate": "slotwise.simulation",
 }
 

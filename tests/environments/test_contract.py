@@ -57,6 +57,7 @@ class WeekendWorld(NamedTuple):
 def serve_weekends(
     world: WeekendWorld,
     round_number: int,
+    visitor: NDArray[np.int64],
     shown: NDArray[np.int64],
     rng: np.random.Generator,
     outcomes: NDArray[np.float64],

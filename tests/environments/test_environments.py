@@ -19,6 +19,8 @@ from slotwise.environments import (
 )
 from slotwise.errors import InvalidInput
 
+NOBODY = np.zeros(1, np.int64)
+
 LINKS = BernoulliLinks([0.2, 0.6, 0.4], [0.9, 0.1, 0.5])
 
 
@@ -43,7 +45,7 @@ def test_a_drift_ends_at_its_last_station() -> None:
     drift = DriftingLinks([BernoulliLinks([0.0], [1.0]), BernoulliLinks([1.0], [1.0])])
     outcomes = np.zeros((2, 1))
     rng = np.random.default_rng(1)
-    drift.serving(drift.world(10), 10, np.array([0]), rng, outcomes)
+    drift.serving(drift.world(10), 10, NOBODY, np.array([0]), rng, outcomes)
     assert outcomes.tolist() == [[1.0], [1.0]]
 
 
@@ -63,7 +65,7 @@ def test_beta_amounts_are_between_all_and_nothing() -> None:
     rng = np.random.default_rng(1)
     amounts = []
     for _ in range(50):
-        links.serving(links.world(1), 1, np.array([0]), rng, outcomes)
+        links.serving(links.world(1), 1, NOBODY, np.array([0]), rng, outcomes)
         amounts.append(outcomes[1, 0])
     assert len(set(amounts)) == 50
     assert 0 < min(amounts) < 0.3 < max(amounts) < 1
@@ -75,7 +77,7 @@ def test_a_fixed_price_is_paid_whole_or_not_at_all() -> None:
     rng = np.random.default_rng(1)
     seen = set()
     for _ in range(60):
-        links.serving(links.world(1), 1, np.array([0, 1]), rng, outcomes)
+        links.serving(links.world(1), 1, NOBODY, np.array([0, 1]), rng, outcomes)
         seen.add(tuple(outcomes[1]))
     assert seen == {(0.25, 0.75), (0.0, 0.75)}
 
@@ -83,7 +85,7 @@ def test_a_fixed_price_is_paid_whole_or_not_at_all() -> None:
 def test_an_interval_counts_whole_views() -> None:
     links = IntervalLinks([0.5, 1.0], [0.5, 1.0], views_per_round=40)
     outcomes = np.zeros((2, 2))
-    links.serving(links.world(1), 1, np.array([0, 1]), np.random.default_rng(1), outcomes)
+    links.serving(links.world(1), 1, NOBODY, np.array([0, 1]), np.random.default_rng(1), outcomes)
     assert outcomes[:, 1].tolist() == [40.0, 40.0]
     assert np.array_equal(outcomes, np.round(outcomes))
 

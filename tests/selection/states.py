@@ -16,6 +16,8 @@ from slotwise.selection.floor_program import program_price, program_status
 from slotwise.selection.solve import STATUSES
 from tests.selection.instances import FLOORS, RATES, Instance, make_floor, make_rates
 
+NOBODY = np.zeros(1, np.int64)
+
 __all__ = ["HARD", "hard_instance", "nearly_tied", "played_states"]
 
 HARD = ("nearly tied", "badly scaled", "exactly tied", "any")
@@ -50,7 +52,7 @@ def played_states(
             ),
         )
         draw_page(state.mix, chance, shown, probabilities)
-        links.serving(world, round_number, shown, visitors, outcomes)
+        links.serving(world, round_number, NOBODY, shown, visitors, outcomes)
         for level in range(2):
             learn(state, level, shown, probabilities, views, outcomes[level])
 

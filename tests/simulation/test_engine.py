@@ -35,6 +35,8 @@ from tests.simulation.worlds import (
     registered_policy,
 )
 
+NOBODY = np.zeros(1, np.int64)
+
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 N_ROUNDS = 400
@@ -55,7 +57,7 @@ def play_with_selector(
         page = selector.select()
         shown = np.array(page.shown)
         outcomes = np.zeros((2, N_SLOTS))
-        environment.serving(world, round_number, shown, visitors, outcomes)
+        environment.serving(world, round_number, NOBODY, shown, visitors, outcomes)
         clicked = [link for link, click in zip(page.shown, outcomes[0], strict=True) if click]
         earned = dict(zip(page.shown, outcomes[1].tolist(), strict=True))
         selector.update(page, clicks=clicked, revenue={link: earned[link] for link in clicked})

@@ -36,6 +36,7 @@ class RememberingWorld(NamedTuple):
 def serve_and_remember(
     world: RememberingWorld,
     round_number: int,
+    visitor: NDArray[np.int64],
     shown: NDArray[np.int64],
     rng: np.random.Generator,
     outcomes: NDArray[np.float64],

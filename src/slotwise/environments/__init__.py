@@ -3,7 +3,8 @@
 from slotwise.environments.amounts import BetaRevenueLinks, FixedPriceLinks
 from slotwise.environments.bernoulli import BernoulliLevels, BernoulliLinks, IntervalLinks
 from slotwise.environments.changing import DriftingLinks, LateFeedback, drift_towards
-from slotwise.environments.contract import Environment
+from slotwise.environments.contract import Environment, VisitorRates
+from slotwise.environments.visitors import LogisticLinks, SegmentLinks
 
 __all__ = [
     "BernoulliLevels",
@@ -14,5 +15,8 @@ __all__ = [
     "FixedPriceLinks",
     "IntervalLinks",
     "LateFeedback",
+    "LogisticLinks",
+    "SegmentLinks",
+    "VisitorRates",
     "drift_towards",
 ]

@@ -36,6 +36,7 @@ class PriceWorld(NamedTuple):
 def serve_beta(
     world: BetaWorld,
     round_number: int,
+    visitor: NDArray[np.int64],
     shown: NDArray[np.int64],
     rng: np.random.Generator,
     outcomes: Floats,
@@ -53,6 +54,7 @@ def serve_beta(
 def serve_price(
     world: PriceWorld,
     round_number: int,
+    visitor: NDArray[np.int64],
     shown: NDArray[np.int64],
     rng: np.random.Generator,
     outcomes: Floats,

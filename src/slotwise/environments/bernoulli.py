@@ -36,6 +36,7 @@ class IntervalWorld(NamedTuple):
 def serve(
     world: BernoulliWorld,
     round_number: int,
+    visitor: NDArray[np.int64],
     shown: NDArray[np.int64],
     rng: np.random.Generator,
     outcomes: Floats,
@@ -57,6 +58,7 @@ def serve(
 def serve_interval(
     world: IntervalWorld,
     round_number: int,
+    visitor: NDArray[np.int64],
     shown: NDArray[np.int64],
     rng: np.random.Generator,
     outcomes: Floats,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotwise.environments.bernoulli import BernoulliLinks
-from slotwise.environments.contract import Environment, Floats
+from slotwise.environments.contract import Environment, Floats, VisitorRates
 from slotwise.errors import InvalidInput
 from slotwise.selection.compiled import hot
 
@@ -27,6 +27,7 @@ class DriftingWorld(NamedTuple):
 def serve(
     world: DriftingWorld,
     round_number: int,
+    visitor: NDArray[np.int64],
     shown: NDArray[np.int64],
     rng: np.random.Generator,
     outcomes: Floats,
@@ -112,12 +113,20 @@ class LateFeedback(Environment):
         self._links = links
         self.levels = links.levels
         self.views_per_round = links.views_per_round
+        self.feature_sizes = links.feature_sizes
+        self.value_labels = links.value_labels
+        self.slot_weights = links.slot_weights
         self.delays = (click_delay, *(revenue_delay for _ in links.levels[1:]))
 
     @property
     def serving(self) -> Callable[..., None]:
         """The function that serves the wrapped links."""
         return self._links.serving
+
+    @property
+    def arriving(self) -> Callable[..., None]:
+        """The function that writes the visitors of the links themselves."""
+        return self._links.arriving
 
     @property
     def n_links(self) -> int:
@@ -131,6 +140,10 @@ class LateFeedback(Environment):
     def rates(self, n_rounds: int) -> Floats:
         """Return the rates of the wrapped links."""
         return self._links.rates(n_rounds)
+
+    def visitor_rates(self, n_rounds: int) -> VisitorRates:
+        """Return those of the links themselves."""
+        return self._links.visitor_rates(n_rounds)
 
 
 def drift_towards(

@@ -3,39 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Environment"]
+from slotwise.selection.compiled import hot
+
+__all__ = ["Environment", "VisitorRates"]
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+
+class VisitorRates(NamedTuple):
+    """The visitors that can be told apart: feature values, shares, and rates by level and link.
+
+    `places` has a row for each of them and a column for each feature; `rates` is of shape
+    (n_visitors, n_levels, n_links).
+    """
+
+    places: Places
+    shares: Floats
+    rates: Floats
+
+
+@hot
+def arrive(world: Any, round_number: int, rng: np.random.Generator, visitor: Places) -> None:
+    """Say nothing of the visitor and draw nothing: all are alike."""
 
 
 class Environment:
     """The source of feedback in a simulation.
 
-    `world(n_rounds)` returns a NamedTuple of plain arrays; `serve(world, round_number, shown,
-    rng, outcomes)` simulates one round: it writes the outcome of the links in `shown` at every
-    level into `outcomes[level, slot]`, summed over the page views of the round. An environment
-    knows nothing about regret or floors.
+    `world(n_rounds)` returns a NamedTuple of plain arrays; `serve(world, round_number, visitor,
+    shown, rng, outcomes)` plays one round: it writes what the links in `shown`, in the order of
+    their slots, brought at every level into `outcomes[level, slot]`, summed over the page views
+    of the round. An environment knows nothing of regret or floors; it only answers what links
+    bring.
+
+    Where visitors differ, `feature_sizes` says how many values each of their features has, and
+    `arrive(world, round_number, rng, visitor)` writes one visitor before the page is chosen: for
+    each feature its value's place in the list of all values, then one number more, which `serve`
+    gets and policies do not. `slot_weights` are those that `serve` uses; none means equal slots.
 
     Laws, tested by `slotwise.testing.EnvironmentContract`: outcomes lie in [0, views_per_round];
-    no level exceeds the level before it; means are those of `rates`; the same generator gives
-    the same visitors; serving does not change `world`.
+    no level brings more than the level before it; means are those of `rates`, and for each
+    visitor those of `visitor_rates`; the same generator gives the same visitors; `world` is not
+    changed by serving.
     """
 
-    serve: ClassVar[Callable[[Any, int, NDArray[np.int64], np.random.Generator, Floats], None]]
+    arrive: ClassVar[Any] = staticmethod(arrive)
+    serve: ClassVar[Callable[[Any, int, Places, Places, np.random.Generator, Floats], None]]
     levels: tuple[str, ...] = ("click", "revenue")
     views_per_round: int = 1
     delays: tuple[int, ...] = (0, 0)
     """How many rounds pass before the feedback of each level is known."""
+    feature_sizes: tuple[int, ...] = ()
+    value_labels: tuple[tuple[str, ...], ...] = ()
+    """A label for every value of every feature."""
+    slot_weights: tuple[float, ...] = ()
 
     @property
     def serving(self) -> Callable[..., None]:
         """The function that serves a round; `serve`, unless the environment wraps another one."""
         return type(self).serve
+
+    @property
+    def arriving(self) -> Callable[..., None]:
+        """The function that writes a visitor: `arrive`, unless links are wrapped."""
+        return type(self).arrive
 
     @property
     def n_links(self) -> int:
@@ -49,3 +86,7 @@ class Environment:
     def rates(self, n_rounds: int) -> Floats:
         """Return the mean outcome of a page view over the rounds, of shape (n_levels, n_links)."""
         raise NotImplementedError
+
+    def visitor_rates(self, n_rounds: int) -> VisitorRates:
+        """Return the visitors that can be told apart, and their mean outcomes of a view."""
+        return VisitorRates(np.zeros((1, 0), np.int64), np.ones(1), self.rates(n_rounds)[None])

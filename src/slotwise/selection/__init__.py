@@ -6,6 +6,7 @@ from slotwise.selection.mix import Mix, dense_probabilities, new_mix
 from slotwise.selection.rounding import dependent_rounding, draw_page
 from slotwise.selection.solve import FloorProgram, Solution, solve
 from slotwise.selection.solve_floors import FloorsSolution, solve_floors
+from slotwise.selection.solve_slots import solve_slots
 
 __all__ = [
     "FloorProgram",
@@ -21,4 +22,5 @@ __all__ = [
     "new_mix",
     "solve",
     "solve_floors",
+    "solve_slots",
 ]

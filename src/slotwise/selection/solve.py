@@ -132,19 +132,23 @@ def solve(
 
 
 def check_kinds(
-    value: ArrayLike, clicks: ArrayLike, n_slots: int, shares: ArrayLike | None
+    value: ArrayLike,
+    clicks: ArrayLike,
+    n_slots: int,
+    shares: ArrayLike | None,
+    names: tuple[str, str] = ("value", "clicks"),
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return value and clicks, a row for each kind of visitor, and the shares of the kinds."""
     rates = []
-    for name, given in (("value", value), ("clicks", clicks)):
+    for name, given in zip(names, (value, clicks), strict=True):
         rows = np.asarray(given)
         if rows.ndim != 2 or not len(rows):
             raise InvalidInput.of(name, "a row of rates for each kind of visitor", given)
         checked = check_rates(name, rows.reshape(-1)).reshape(rows.shape)
         rates.append(np.ascontiguousarray(checked))
     if rates[0].shape != rates[1].shape:
-        rule = f"of the shape of `value` {rates[0].shape}"
-        raise InvalidInput.of("clicks", rule, rates[1].shape)
+        rule = f"of the shape of `{names[0]}` {rates[0].shape}"
+        raise InvalidInput.of(names[1], rule, rates[1].shape)
     check_page(rates[0][0], rates[1][0], n_slots)
     weights = check_rates("shares", [] if shares is None else shares)
     if len(weights) != len(rates[0]):

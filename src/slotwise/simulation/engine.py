@@ -28,11 +28,12 @@ VISITORS, CHANCE = range(2)
 class Desk(NamedTuple):
     """Memory of a run: the pages whose feedback is still to come, and the totals so far.
 
-    Row r % n_rows of the first three belongs to round r; a page is kept until its slowest
+    Row r % n_rows of the first four belongs to round r; a page is kept until its slowest
     level is known. Totals are of the levels, then of the floors on rates: a page brings such a
     floor its level less the rate times the level before, and 0 is wanted.
     """
 
+    visitors: NDArray[np.int64]
     shown: NDArray[np.int64]
     chances: Floats
     outcomes: Floats
@@ -55,6 +56,7 @@ def _new_desk(problem: Problem, environment: Environment, checkpoints: NDArray[n
     on_rates = [floor for floor in problem.active_floors if floor.rate > 0.0]
     n_kept = n_levels + len(on_rates)
     return Desk(
+        visitors=np.zeros((n_rows, len(environment.feature_sizes) + 1), np.int64),
         shown=np.zeros((n_rows, n_slots), np.int64),
         chances=np.zeros((n_rows, n_slots)),
         outcomes=np.zeros((n_rows, n_levels, n_slots)),
@@ -73,6 +75,7 @@ def _new_desk(problem: Problem, environment: Environment, checkpoints: NDArray[n
 def _play(
     choose: Callable[..., None],
     learn: Callable[..., None],
+    arrive: Callable[..., None],
     serve: Callable[..., None],
     state: Any,
     world: Any,
@@ -92,9 +95,11 @@ def _play(
         row = round_number % n_rows
         shown = desk.shown[row]
         outcomes = desk.outcomes[row]
+        visitor = desk.visitors[row]
+        arrive(world, round_number, visitors, visitor)
         choose(state, chance)
         draw_page(state.mix, chance, shown, desk.chances[row])
-        serve(world, round_number, shown, visitors, outcomes)
+        serve(world, round_number, visitor, shown, visitors, outcomes)
         for level in range(n_levels):
             brought = 0.0
             for slot in range(n_slots):
@@ -137,7 +142,8 @@ _compiled_play = hot_loop(_play)
 
 def is_machine_code(policy: Policy, environment: Environment) -> bool:
     """Say whether the whole loop runs compiled for this policy and environment."""
-    parts = (type(policy).choose, type(policy).learn, environment.serving)
+    serving = (environment.arriving, environment.serving)
+    parts = (type(policy).choose, type(policy).learn, *serving)
     return all(is_compiled(part) for part in parts)
 
 
@@ -179,6 +185,7 @@ def play_on(
     play(
         type(policy).choose,
         type(policy).learn,
+        environment.arriving,
         environment.serving,
         state,
         environment.world(int(checkpoints[-1])),

@@ -17,6 +17,7 @@ __all__ = ["code_fingerprint", "environment_fingerprint"]
 PACKAGE = Path(__file__).parent.parent
 DECIDING = (
     "problem.py",
+    "slot_weights.py",
     "selection",
     "policies",
     "environments",

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.environments import Environment
+from slotwise.errors import InvalidInput
 from slotwise.policies import FixedMix
 from slotwise.problem import Problem
-from slotwise.selection import solve, solve_floors
+from slotwise.selection import solve, solve_floors, solve_slots
 
 __all__ = ["Optimum", "best_fixed_mix", "find_optimum", "oracle"]
 
@@ -24,6 +25,10 @@ class Optimum(NamedTuple):
     `amounts` and `shadow_prices` hold those of every floor by name; `shadow_price` and `clicks`
     belong to the click floor. `largest_shortfall` is the largest relative shortfall of a floor,
     above 0 only if no mix keeps every floor.
+
+    If visitors differ, `value` is that of the best mix that knows them, `value_without_visitors`
+    that of the best mix for all, and `probabilities` are those of the latter. If slots differ, both
+    put the best links into the best slots; `value_without_order` is `value` with links shuffled.
     """
 
     probabilities: Floats
@@ -34,6 +39,8 @@ class Optimum(NamedTuple):
     amounts: Mapping[str, float]
     shadow_prices: Mapping[str, float]
     largest_shortfall: float
+    value_without_visitors: float | None = None
+    value_without_order: float | None = None
 
     def plain(self) -> dict[str, Any]:
         """Return the fields that results files keep, with None for infinite numbers."""
@@ -49,6 +56,9 @@ class Optimum(NamedTuple):
                 name: _finite(price) for name, price in self.shadow_prices.items()
             }
             kept["largest_shortfall"] = self.largest_shortfall
+        for name in ("value_without_visitors", "value_without_order"):
+            if getattr(self, name) is not None:
+                kept[name] = getattr(self, name)
         return kept
 
 
@@ -61,8 +71,41 @@ def find_optimum(environment: Environment, problem: Problem, n_rounds: int) -> O
     rates = np.minimum(1.0, environment.rates(n_rounds))
     if problem.has_click_floor_only and problem.rewards_last_level_only:
         best = solve(rates[-1], rates[0], problem.n_slots, problem.click_floor)
-        return Optimum(*best, amounts={}, shadow_prices={}, largest_shortfall=0.0)
+        found = Optimum(*best, amounts={}, shadow_prices={}, largest_shortfall=0.0)
+        if environment.feature_sizes or environment.slot_weights:
+            return _where_pages_differ(found, environment, problem, n_rounds)
+        return found
+    if environment.feature_sizes or environment.slot_weights:
+        rule = "on clicks alone where visitors or slots differ"
+        raise InvalidInput.of("floors", rule, dict(problem.floors))
     return _with_several_floors(rates, problem)
+
+
+def _where_pages_differ(
+    shuffled: Optimum, environment: Environment, problem: Problem, n_rounds: int
+) -> Optimum:
+    """Return the best mix that knows visitors and slots, and what it brings without either."""
+    n_slots, floor = problem.n_slots, problem.click_floor
+    known = environment.visitor_rates(n_rounds)
+    value, clicks = known.rates[:, -1], known.rates[:, 0]
+    best = solve(value, clicks, n_slots, floor, known.shares)
+    blind, without_order = shuffled.value, None
+    if environment.slot_weights:
+        weights = np.array(environment.slot_weights)
+        if len(weights) != n_slots:
+            raise InvalidInput.of("n_slots", f"as many as `slot_weights` ({len(weights)})", n_slots)
+        without_order = best.value
+        average = known.rates[:, [0, -1]].transpose(1, 2, 0) @ known.shares
+        blind = solve_slots(average[1:], average[:1], floor, weights, np.ones(1)).value
+        best = solve_slots(value, clicks, floor, weights, known.shares)
+    return shuffled._replace(
+        shadow_price=best.shadow_price,
+        status=best.status,
+        value=best.value,
+        clicks=best.clicks,
+        value_without_visitors=blind if environment.feature_sizes else None,
+        value_without_order=without_order,
+    )
 
 
 def _with_several_floors(rates: Floats, problem: Problem) -> Optimum:

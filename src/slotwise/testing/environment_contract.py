@@ -14,6 +14,7 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from slotwise.environments import Environment
@@ -41,8 +42,10 @@ class EnvironmentContract:
         rng = np.random.default_rng(seed)
         shown = np.arange(environment.n_links)
         outcomes = np.full((n_rounds, len(environment.levels), len(shown)), np.nan)
+        visitor = np.zeros(len(environment.feature_sizes) + 1, np.int64)
         for k in range(n_rounds):
-            environment.serving(world, k + 1, shown, rng, outcomes[k])
+            environment.arriving(world, k + 1, rng, visitor)
+            environment.serving(world, k + 1, visitor, shown, rng, outcomes[k])
         return outcomes
 
     def test_sizes_agree(self) -> None:
@@ -77,6 +80,29 @@ class EnvironmentContract:
         allowed = math.sqrt(math.log(2 * rates.size / FALSE_ALARM) / (2 * self.n_rounds))
         assert np.abs(means - rates).max() <= allowed
 
+    def test_visitors_are_those_of_visitor_rates(self) -> None:
+        """By Hoeffding's inequality, fails by accident with probability below `FALSE_ALARM`."""
+        environment = self.make_environment()
+        known = environment.visitor_rates(self.n_rounds)
+        assert known.places.shape == (len(known.shares), len(environment.feature_sizes))
+        assert known.shares.sum() == pytest.approx(1.0)
+        means = np.tensordot(known.shares, known.rates, axes=1)
+        np.testing.assert_allclose(means, environment.rates(self.n_rounds), atol=1e-12)
+        first = np.concatenate([[0], np.cumsum(environment.feature_sizes)]).astype(int)
+        rng, world = np.random.default_rng(7), environment.world(self.n_rounds)
+        visitor = np.zeros(len(environment.feature_sizes) + 1, np.int64)
+        seen = np.zeros(first[-1])
+        for k in range(self.n_rounds):
+            environment.arriving(world, k + 1, rng, visitor)
+            for feature, place in enumerate(visitor[:-1]):
+                assert first[feature] <= place < first[feature + 1]
+                seen[place] += 1
+        expected = np.zeros(first[-1])
+        for feature in range(len(environment.feature_sizes)):
+            np.add.at(expected, known.places[:, feature], known.shares)
+        allowed = math.sqrt(math.log(2 * max(1, len(seen)) / FALSE_ALARM) / (2 * self.n_rounds))
+        assert np.abs(seen / self.n_rounds - expected).max(initial=0.0) <= allowed
+
     def test_the_same_generator_gives_the_same_visitors(self) -> None:
         environment = self.make_environment()
         first, second, other = (
@@ -100,8 +126,10 @@ class EnvironmentContract:
         link = environment.n_links - 1
         outcomes = np.zeros((len(environment.levels), 1))
         total = 0.0
+        visitor = np.zeros(len(environment.feature_sizes) + 1, np.int64)
         for round_number in range(1, 401):
-            environment.serving(world, round_number, np.array([link]), rng, outcomes)
+            environment.arriving(world, round_number, rng, visitor)
+            environment.serving(world, round_number, visitor, np.array([link]), rng, outcomes)
             total += outcomes[0, 0] / environment.views_per_round
         allowed = math.sqrt(math.log(2 / FALSE_ALARM) / 800)
         assert abs(total / 400 - environment.rates(400)[0, link]) <= allowed
