@@ -85,3 +85,19 @@ def test_only_this_machine_is_loopback(host: str, expected: bool) -> None:
 def test_click_urls_start_with_the_public_address() -> None:
     assert Settings(host="::1", port=5).public_base == "http://[::1]:5"
     assert Settings(public_url="https://go.example/").public_base == "https://go.example"
+
+
+def test_deeply_nested_toml_is_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "deep.toml"
+    file.write_text("seed = " + "[" * 100_000)
+    with pytest.raises(InvalidConfig, match=r"deep\.toml: arrays and tables are nested too deeply"):
+        load_settings(file, {}, {})
+
+
+def test_proxies_that_are_no_networks_are_refused() -> None:
+    assert load_settings(None, {}, {"trusted_proxies": "10.0.0.0/8, ::1"}).proxy_networks == (
+        "10.0.0.0/8",
+        "::1",
+    )
+    with pytest.raises(InvalidConfig, match=r"trusted_proxies: .* got 'proxy.example'"):
+        load_settings(None, {}, {"trusted_proxies": "10.0.0.1,proxy.example"})

@@ -20,6 +20,8 @@ __all__ = [
     "MAX_CLIENT_TIME_CHARS",
     "MAX_DEPTH",
     "MAX_EXCLUDED",
+    "MAX_HEADERS",
+    "MAX_HEAD_BYTES",
     "MAX_HOSTS",
     "MAX_HOST_CHARS",
     "MAX_ID_CHARS",
@@ -57,6 +59,8 @@ MAX_CLIENT_TIME_CHARS = 64
 MAX_BATCH_ITEMS = 1_000
 MAX_BODY_BYTES = 1_048_576
 MAX_DEPTH = 16
+MAX_HEAD_BYTES = 65_536
+MAX_HEADERS = 100
 MAX_TOKEN_CHARS = 512
 MAX_SEALED_CHARS = 30_000
 """A sealed page: 100 links whose ids have 64 characters, encoded in base64, fit in it."""
@@ -77,6 +81,8 @@ LIMITS: dict[str, int] = {
     "items of a batch (setting `max_batch`)": MAX_BATCH_ITEMS,
     "bytes of a body (setting `max_body_bytes`)": MAX_BODY_BYTES,
     "nesting of JSON (setting `max_depth`)": MAX_DEPTH,
+    "bytes of a request before its body": MAX_HEAD_BYTES,
+    "headers of a request": MAX_HEADERS,
 }
 """What the manual lists: each limit that a caller can meet, with its number."""
 

@@ -26,6 +26,8 @@ METRICS: dict[str, str] = {
     "slotwise_decisions_total": "Pages decided, by pool and kind (policy, holdout, fallback)",
     "slotwise_events_total": "Events taken, by type and outcome",
     "slotwise_redirects_total": "Click links followed, by what became of the click",
+    "slotwise_refusals_total": "Requests and connections refused, by problem",
+    "slotwise_clipped_sales_total": "Sales above max_revenue, which count as max_revenue",
     "slotwise_ready": "1 when decide answers",
     "slotwise_store_available": "1 when feedback is taken",
     "slotwise_waiting_writes": "Writes that wait for their commit",
@@ -46,17 +48,19 @@ _FLOOR_STATUSES = ("met", "learning", "infeasible")
 class ServiceMetrics(Collector):
     """Plain counters that a request touches, and Prometheus text made when somebody asks.
 
-    Not the counters of prometheus_client: those lock, and a decision takes microseconds.
-    All changes come from the event loop's thread.
+    The counters of prometheus_client are not used because they lock, and a decision takes
+    microseconds. All changes come from the event loop's thread; reading copies first.
     """
 
-    def __init__(self, health: Callable[[], Health]) -> None:
+    def __init__(self, health: Callable[[], Health], refusals: Counter[str]) -> None:
         self._health = health
+        self._refusals = refusals
         self._registry = CollectorRegistry()
         self.requests: Counter[tuple[str, int]] = Counter()
         self.decisions: Counter[tuple[str, str]] = Counter()
         self.events: Counter[tuple[str, str]] = Counter()
         self.redirects: Counter[str] = Counter()
+        self.n_clipped_sales = 0
         self._times: dict[str, list[int]] = {}
         self._seconds: dict[str, float] = {}
         self._registry.register(self)
@@ -82,8 +86,12 @@ class ServiceMetrics(Collector):
         yield self._request_seconds()
         yield self._counter("slotwise_decisions_total", ("pool", "kind"), self.decisions)
         yield self._counter("slotwise_events_total", ("type", "outcome"), self.events)
-        redirects = {(outcome,): n for outcome, n in self.redirects.items()}
+        redirects = {(outcome,): n for outcome, n in list(self.redirects.items())}
         yield self._counter("slotwise_redirects_total", ("click",), redirects)
+        refusals = {(problem,): n for problem, n in list(self._refusals.items())}
+        yield self._counter("slotwise_refusals_total", ("problem",), refusals)
+        clipped = "slotwise_clipped_sales_total"
+        yield CounterMetricFamily(clipped, METRICS[clipped], value=self.n_clipped_sales)
         yield self._gauge("slotwise_ready", health.ready)
         yield self._gauge("slotwise_store_available", health.store_available)
         yield self._gauge("slotwise_waiting_writes", health.n_waiting)
@@ -111,7 +119,7 @@ class ServiceMetrics(Collector):
     def _request_seconds(self) -> Metric:
         name = "slotwise_request_seconds"
         family = HistogramMetricFamily(name, METRICS[name], labels=("operation",))
-        for operation, times in self._times.items():
+        for operation, times in list(self._times.items()):
             running, buckets = 0, []
             for bound, n in zip(_BUCKETS, times, strict=True):
                 running += n

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import signal
+import resource
 import socket
 import sys
 import threading
@@ -19,9 +19,12 @@ from slotwise.service.access.keys import click_secret, click_secrets, new_key
 from slotwise.service.access.tokens import TokenSigner
 from slotwise.service.api.app import App
 from slotwise.service.api.context import Operation, ServiceContext, system_clock_us
-from slotwise.service.http.protocol import HttpProtocol
+from slotwise.service.api.refusals import Refusals
+from slotwise.service.errors import StoreUnavailable
+from slotwise.service.http.protocol import ConnectionLimits, HttpProtocol, protocol_with
 from slotwise.service.service import Service, ServiceOptions
 from slotwise.service.settings import Settings, is_loopback
+from slotwise.service.stopping import StopSignals
 from slotwise.service.storage import open_store
 
 __all__ = [
@@ -35,6 +38,12 @@ __all__ = [
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long the writing thread may hold the interpreter while a request waits for it."""
+_CLOSE_WITHIN_S = 0.9
+"""How long the last commits may take after the requests under way have ended."""
+_TICKS_PER_S = 10
+"""How often uvicorn calls `on_tick`."""
+_SPARE_FILES = 128
+"""Files that the process keeps open beside its connections."""
 _COLLECT_EVERY = 50_000
 """New objects between two looks for cycles: pages wait for their commit and make none."""
 
@@ -115,11 +124,22 @@ def _bind(settings: Settings) -> socket.socket:
         ) from None
 
 
+def _allowed_connections(wanted: int) -> int:
+    """Return how many connections the system lets this process have, at most as many as wanted."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + _SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return wanted if soft == resource.RLIM_INFINITY else min(wanted, soft - _SPARE_FILES)
+
+
 class _Server(uvicorn.Server):
     """A uvicorn server that leaves signals alone and says when it listens."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, refusals: Refusals) -> None:
         super().__init__(config)
+        self._refusals = refusals
         self.announce: Callable[[], None] = lambda: None
 
     @contextlib.contextmanager
@@ -132,6 +152,17 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self.announce()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close overdue connections and log what was refused, about once a second."""
+        if counter % _TICKS_PER_S == 0:
+            loop = asyncio.get_running_loop()
+            now_s = loop.time()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, HttpProtocol):
+                    connection.close_if_overdue(now_s)
+            self._refusals.log_if_due(now_s)
+        return await super().on_tick(counter)
 
 
 class _Run:
@@ -161,10 +192,16 @@ class _Run:
             clock_us,
             public_base=settings.public_url.rstrip("/") or url,
         )
+        limits = ConnectionLimits(
+            max_connections=_allowed_connections(settings.max_connections),
+            head_within_s=settings.head_within_s,
+            body_within_s=settings.body_within_s,
+            read_within_s=settings.read_within_s,
+        )
         config = uvicorn.Config(
             App(self.context, operations),
             loop="none",
-            http=HttpProtocol,
+            http=protocol_with(limits, self.context.refusals.total),
             ws="none",
             lifespan="on",
             log_config=None,
@@ -174,12 +211,23 @@ class _Run:
             timeout_keep_alive=75,
             timeout_graceful_shutdown=max(1, int(settings.stop_within_s)),
         )
-        self.server = _Server(config)
+        self.server = _Server(config, self.context.refusals)
 
     def stop(self) -> None:
         """Take no new request, finish those under way."""
         self.context.stopping = True
         self.server.should_exit = True
+
+    def log_lost(self) -> None:
+        """Log what is given up when the service has to be ended."""
+        state = self.server.server_state
+        self.context.log.warning(
+            "stop.forced", connections=len(state.connections), requests=len(state.tasks)
+        )
+        health = self.service.health()  # not in the line above: it may need what is stuck
+        self.context.log.warning(
+            "stop.lost", waiting_writes=health.n_waiting, decisions=health.n_lost_decisions
+        )
 
     async def _say_when_ready(self) -> None:
         if self.start.compiling:
@@ -200,7 +248,13 @@ class _Run:
             await self.server.serve([self._socket])
         finally:
             said_ready.cancel()
+            self.context.refusals.log()
+            with contextlib.suppress(TimeoutError, StoreUnavailable):
+                # First: closing waits for the learner, which may take long or be stuck.
+                waiting = asyncio.wrap_future(self.service.flush())
+                await asyncio.wait_for(waiting, _CLOSE_WITHIN_S / 2)
             await asyncio.to_thread(self.service.close)
+            await asyncio.to_thread(self.context.close)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -215,16 +269,26 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 def serve(settings: Settings, announce: Callable[[ServerStart], None]) -> None:
     """Serve in this process until SIGTERM or SIGINT, then drain and close."""
     tune_interpreter()
-    run = _Run(settings, compile_beside=True)
+    runs: list[_Run] = []
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        for stop_signal in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(stop_signal, run.stop)
+    def stop() -> None:
+        for run in runs:
+            run.stop()
+
+    def log_lost() -> None:
+        for run in runs:
+            run.log_lost()
+
+    signals = StopSignals(stop, log_lost, settings.stop_within_s + _CLOSE_WITHIN_S)
+
+    async def main(run: _Run) -> None:
+        signals.listen()
         await run.main(announce)
 
-    with asyncio.Runner(loop_factory=_new_loop) as runner:
-        runner.run(main())
+    with signals:
+        runs.append(_Run(settings, compile_beside=True))
+        with asyncio.Runner(loop_factory=_new_loop) as runner:
+            runner.run(main(runs[0]))
 
 
 class BackgroundServer:

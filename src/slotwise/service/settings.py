@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
-from slotwise.errors import InvalidConfig, MissingData
+from slotwise.errors import InvalidConfig, InvalidInput, MissingData
+from slotwise.service.http.client_address import TrustedProxies
 from slotwise.service.limits import (
     MAX_BATCH_ITEMS,
     MAX_BODY_BYTES,
@@ -62,13 +63,40 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     )
     max_depth: Annotated[Count, Meta(description="How deep JSON may be nested")] = MAX_DEPTH
     max_batch: Annotated[Count, Meta(description="Items a batch may have")] = MAX_BATCH_ITEMS
-    decide_per_s: Annotated[Rate, Meta(description="Decisions a second and key")] = 50_000.0
-    events_per_s: Annotated[Rate, Meta(description="Events a second and key")] = 100_000.0
+    max_connections: Annotated[Count, Meta(description="Connections open at once")] = 4_096
+    head_within_s: Annotated[
+        Seconds, Meta(description="How long a client may take to send the head of a request")
+    ] = 10.0
+    body_within_s: Annotated[
+        Seconds, Meta(description="How long a client may take to send the body of a request")
+    ] = 30.0
+    read_within_s: Annotated[
+        Seconds, Meta(description="How long a client may leave an answer unread")
+    ] = 60.0
+    trusted_proxies: Annotated[
+        str,
+        Meta(
+            description="Addresses or networks of proxies whose `X-Forwarded-For` is believed, "
+            "separated by commas"
+        ),
+    ] = ""
+    decide_per_s: Annotated[Rate, Meta(description="Decisions per second and key")] = 50_000.0
+    pages_per_s: Annotated[
+        Rate, Meta(description="Pages for the script per second and client address")
+    ] = 100.0
+    events_per_s: Annotated[Rate, Meta(description="Events per second and key")] = 100_000.0
     clicks_per_s: Annotated[
-        Rate, Meta(description="Click links followed a second and client address")
+        Rate,
+        Meta(
+            description="Click links per second: for one page, and for one client address that "
+            "sends unknown ones"
+        ),
     ] = 200.0
+    refused_keys_per_s: Annotated[
+        Rate, Meta(description="Calls with a missing or wrong key per second and client address")
+    ] = 20.0
     calls_per_s: Annotated[
-        Rate, Meta(description="All other calls a second and key, or client address")
+        Rate, Meta(description="All other calls per second and key, or client address")
     ] = 500.0
     log_level: Annotated[LogLevel, Meta(description="Least severe log lines written")] = "info"
     log_requests: Annotated[
@@ -86,6 +114,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             return self.public_url.rstrip("/")
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
+
+    @property
+    def proxy_networks(self) -> tuple[str, ...]:
+        """The networks of `trusted_proxies`."""
+        listed = (network.strip() for network in self.trusted_proxies.split(","))
+        return tuple(network for network in listed if network)
 
 
 def is_loopback(host: str) -> bool:
@@ -142,6 +176,10 @@ def load_settings(
         merged.update(values)
     settings = msgspec.convert(merged, Settings, strict=False)
     _check_public_url(settings.public_url)
+    try:
+        TrustedProxies(settings.proxy_networks)
+    except InvalidInput as error:
+        raise InvalidConfig(f"trusted_proxies: {error}") from None
     return settings
 
 
@@ -152,6 +190,8 @@ def _read_file(file: Path) -> dict[str, Any]:
         raise MissingData(f"`config` must be a file that exists, got {str(file)!r}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidConfig(f"{file}: not TOML: {error}") from None
+    except RecursionError:
+        raise InvalidConfig(f"{file}: arrays and tables are nested too deeply") from None
 
 
 def _check(source: str, values: Mapping[str, Any], *, strict: bool) -> None:

@@ -35,6 +35,7 @@ EXPECTED_SCOPES: dict[str, Scope | None] = {
     "record_events": "track",
     "follow_click": None,
     "probe_click": None,
+    "report_click": None,
     "get_decision": "read",
     "stats": "read",
     "frontier": "read",

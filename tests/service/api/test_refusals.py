@@ -32,7 +32,7 @@ def test_an_address_that_is_not_there(admin: httpx.Client, path: str) -> None:
         ("GET", "/v1/events", {"POST"}),
         ("OPTIONS", "/v1/events", {"POST"}),
         ("TRACE", "/healthz", {"GET"}),
-        ("POST", "/r/token", {"GET", "HEAD"}),
+        ("PUT", "/r/token", {"GET", "HEAD", "POST"}),
     ],
 )
 def test_a_method_that_is_not_there(
@@ -202,13 +202,15 @@ def test_rates_are_limited_for_each_kind_of_call(narrow: BackgroundServer) -> No
         assert admin.post("/v1/events", json=click).status_code == 200
         url = page.json()["links"][0]["click_url"]
         assert admin.get(url).status_code == 302
+        assert admin.get("/r/garbage").status_code == 404
         for refused in (
             admin.post("/v1/pools/one/decide"),
             admin.post("/v1/events", json=click),
             admin.post("/v1/events:batch", json={"events": [click]}),
-            admin.get(url),
+            admin.get("/r/garbage"),
         ):
             assert refused.status_code == 429
             assert problem_of(refused)["type"] == "rate-limited"
             assert int(refused.headers["retry-after"]) >= 1
+        assert admin.get(url).status_code == 302
         assert admin.get("/v1/pools/one").status_code == 200

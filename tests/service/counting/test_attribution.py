@@ -263,10 +263,23 @@ RULES = [
         {"l1"},
     ),
     Rule(
-        "an amount above max_revenue is rejected",
+        "an amount above max_revenue counts as max_revenue",
         [PAGE, CLICK, (conversion("order-1", MAX_REVENUE + 1), 9.0)],
-        ["accepted", "rejected amount-too-large revenue_micros"],
+        ["accepted", "accepted"],
         {"l1"},
+        {"l1": MAX_REVENUE},
+    ),
+    Rule(
+        "a refund is taken from the whole amount, before it is clipped",
+        [
+            PAGE,
+            CLICK,
+            (conversion("order-1", 2 * MAX_REVENUE), 9.0),
+            (adjustment("r", MAX_REVENUE // 2), 9.5),
+        ],
+        ["accepted", "accepted", "accepted"],
+        {"l1"},
+        {"l1": MAX_REVENUE},
     ),
     Rule(
         "an amount above every limit is rejected even when the decision is unknown",

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import parse_qsl
 
 import msgspec
-import msgspec.inspect
 
 from slotwise.errors import InvalidInput, UnknownDecision
 from slotwise.service.access.keys import find_key, key_allows
 from slotwise.service.api.all_operations import OPERATIONS
 from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.local_visitors import is_visitor_of_this_machine
+from slotwise.service.api.refusals import SUMMARISED
 from slotwise.service.errors import (
     Conflict,
     LimitReached,
@@ -28,6 +25,7 @@ from slotwise.service.errors import (
     UnknownPool,
 )
 from slotwise.service.http import exchange
+from slotwise.service.http.client_address import TrustedProxies
 from slotwise.service.http.exchange import Answer, Receive, Send, StreamAnswer, read_body
 from slotwise.service.http.problems import (
     RequestProblem,
@@ -35,6 +33,7 @@ from slotwise.service.http.problems import (
     field_error,
     refuse,
 )
+from slotwise.service.http.query import read_query
 from slotwise.service.http.rate_limits import check_depth
 from slotwise.service.http.router import Router
 from slotwise.service.logs import short_address
@@ -46,7 +45,6 @@ _encode = msgspec.json.Encoder().encode
 _JSON = re.compile(rb"\s*application/(?:[\w.-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
 _REQUEST_ID = re.compile(rb"(?!sw_)[A-Za-z0-9._:-]{1,64}")
 _ANSWERS = (Answer, StreamAnswer)
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 class App:
@@ -64,6 +62,7 @@ class App:
             for operation in self.operations
             if operation.body is not None
         }
+        self._proxies = TrustedProxies(context.settings.proxy_networks)
         self._start_id = os.urandom(4).hex()
         self._n_requests = 0
 
@@ -86,22 +85,23 @@ class App:
         started = time.perf_counter()
         context = self._context
         headers = dict(scope["headers"])
-        client = scope.get("client")
         request: Request = exchange.Request(
             method=scope["method"],
             headers=headers,
             path_values={},
             request_id=self._request_id(headers),
-            client=client[0] if client else "",
+            client=self._client(scope),
         )
         operation: Operation | None = None
+        problem: RequestProblem | None = None
         try:
             operation, request.path_values = self._router.find(request.method, scope["path"])
             await self._check(operation, request, scope, receive)
             made = await operation.handler(context, request)
             answer = made if isinstance(made, _ANSWERS) else Answer(_encode(made), operation.status)
         except Exception as error:
-            answer = self._problem(error, request, operation)
+            problem = _as_problem(error)
+            answer = self._refuse(problem, error, request, operation)
         name = operation.name if operation else "none"
         if isinstance(answer, StreamAnswer):
             status = 200
@@ -112,7 +112,12 @@ class App:
         seconds = time.perf_counter() - started
         context.metrics.observe(name, status, seconds)
         if context.settings.log_requests != "none":
-            self._log(operation, request, status, seconds)
+            self._log(operation, request, problem, status, seconds)
+
+    def _client(self, scope: Mapping[str, Any]) -> str:
+        client = scope.get("client")
+        peer = client[0] if client else ""
+        return self._proxies.client(peer, scope["headers"]) if self._proxies else peer
 
     def _request_id(self, headers: Mapping[bytes, bytes]) -> str:
         given = headers.get(b"x-request-id")
@@ -128,27 +133,32 @@ class App:
         context = self._context
         here = operation.open_on_loopback and is_visitor_of_this_machine(request, context.settings)
         if operation.scope is not None and not here:
-            request.key = self._authorize(operation, request.headers)
-        caller = request.key.key_id if request.key else request.client
-        context.limits[operation.meter].spend(caller, now_s=time.monotonic())
+            request.key = self._authorize(operation, request)
+        if operation.meter is not None:
+            context.spend(operation.meter, request)
         if operation.query is not None:
-            request.query = _read_query(operation, scope["query_string"])
+            request.query = read_query(operation.query, scope["query_string"])
         if operation.body is not None:
             request.body = await self._read_json(operation, request.headers, receive)
 
-    def _authorize(self, operation: Operation, headers: Mapping[bytes, bytes]) -> KeyRecord:
-        given = headers.get(b"authorization")
-        challenge = [(b"www-authenticate", b'Bearer realm="slotwise"')]
-        if given is None:
-            detail = "send `Authorization: Bearer <key>`; `slotwise keys` makes keys"
-            raise RequestProblem("missing-key", detail, headers=challenge)
-        kind, _, secret = given.decode("latin-1").partition(" ")
-        key = None
-        if kind.lower() == "bearer":
-            key = find_key(secret.strip(), self._context.service.key)
-        if key is None:
-            raise RequestProblem("unknown-key", "the key is wrong or revoked", headers=challenge)
+    def _authorize(self, operation: Operation, request: Request) -> KeyRecord:
+        """Return the key of the request; only refused requests spend the budget of an address."""
         assert operation.scope is not None
+        context = self._context
+        given = request.headers.get(b"authorization")
+        key = None
+        if given is not None:
+            kind, _, secret = given.decode("latin-1").partition(" ")
+            if kind.lower() == "bearer":
+                key = find_key(secret.strip(), context.service.key)
+        if key is None:
+            context.spend("refused_keys", request)
+            slug, detail = "unknown-key", "the key is wrong or revoked"
+            if given is None:
+                slug = "missing-key"
+                detail = "send `Authorization: Bearer <key>`; `slotwise keys` makes keys"
+            challenge = (b"www-authenticate", b'Bearer realm="slotwise"')
+            raise RequestProblem(slug, detail, headers=[challenge])
         if not key_allows(key, operation.scope):
             has = ", ".join(key.scopes)
             detail = f"the call needs a key with scope {operation.scope}, this one has {has}"
@@ -176,8 +186,14 @@ class App:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RequestProblem("invalid-json", str(error)) from None
 
-    def _problem(self, error: Exception, request: Request, operation: Operation | None) -> Answer:
-        problem = _as_problem(error)
+    def _refuse(
+        self,
+        problem: RequestProblem,
+        error: Exception,
+        request: Request,
+        operation: Operation | None,
+    ) -> Answer:
+        self._context.refusals.note(problem.slug, request.client)
         if problem.slug == "internal":
             name = operation.name if operation else "none"
             fields = {"request_id": request.request_id, "operation": name}
@@ -190,11 +206,19 @@ class App:
         )
 
     def _log(
-        self, operation: Operation | None, request: Request, status: int, seconds: float
+        self,
+        operation: Operation | None,
+        request: Request,
+        problem: RequestProblem | None,
+        status: int,
+        seconds: float,
     ) -> None:
-        changes = operation is not None and operation.scope == "admin" and request.method != "GET"
+        is_change = operation is not None and operation.scope == "admin" and request.method != "GET"
         is_probe = operation is not None and operation.name == "readyz"
-        notable = changes or (status >= 400 and not is_probe)
+        if problem is not None:
+            notable = problem.slug not in SUMMARISED and not is_probe
+        else:
+            notable = is_change
         if not (notable or self._context.settings.log_requests == "all"):
             return
         self._context.log.info(
@@ -242,46 +266,6 @@ async def _send_stream(answer: StreamAnswer, request: Request, send: Send) -> No
     async for chunk in answer.chunks:
         await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
-
-
-@functools.cache
-def _whole_numbers(query: type[msgspec.Struct]) -> frozenset[str]:
-    """Return the fields that are whole numbers: a query has them as text, as it has everything."""
-    described = msgspec.inspect.type_info(query)
-    assert isinstance(described, msgspec.inspect.StructType)
-    names = set()
-    for field in described.fields:
-        kind = field.type
-        kinds = kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
-        if any(isinstance(_bare(one), msgspec.inspect.IntType) for one in kinds):
-            names.add(field.encode_name)
-    return frozenset(names)
-
-
-def _bare(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
-    """Return a type without its description."""
-    return _bare(kind.type) if isinstance(kind, msgspec.inspect.Metadata) else kind
-
-
-def _read_query(operation: Operation, query_string: bytes) -> msgspec.Struct:
-    pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True)
-    values = dict(pairs)
-    assert operation.query is not None
-    if len(values) < len(pairs):
-        repeated = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
-        detail = f"`{repeated[:80]}` must be given once"
-        raise broken_rule(detail, parameter=repeated[:80])
-    whole = _whole_numbers(operation.query)
-    typed = {
-        name: int(text) if name in whole and _WHOLE.fullmatch(text) else text
-        for name, text in pairs
-    }
-    try:
-        return msgspec.convert(typed, operation.query)
-    except msgspec.ValidationError as error:
-        broken = field_error(str(error))
-        parameter = broken.pointer.removeprefix("/")
-        raise broken_rule(broken.detail, parameter=parameter) from None
 
 
 def _as_problem(error: Exception) -> RequestProblem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from slotwise.errors import InvalidInput
 from slotwise.service.access.tokens import ClickToken
@@ -11,25 +12,21 @@ from slotwise.service.api.destinations import check_destination
 from slotwise.service.errors import StoreUnavailable, UnknownLink, UnknownPool
 from slotwise.service.http.crawlers import why_no_click
 from slotwise.service.http.exchange import Answer
+from slotwise.service.http.operations import Handler
 from slotwise.service.http.problems import RequestProblem
-from slotwise.service.records import ClickEvent
+from slotwise.service.records import ClickEvent, KeyRecord
 
 __all__ = ["OPERATIONS"]
 
 _WAIT_S = 0.5
-"""How long a visitor waits for the commit of the click; it goes on without the visitor."""
+"""How long a visitor waits for the commit of the click, which happens in any case."""
 
 
 async def follow(context: ServiceContext, request: Request) -> Answer:
-    """Redirect whoever holds an authentic token; whether it counts is another question."""
-    token = context.signer.read(request.path_values["token"])
-    if token is None:
-        raise RequestProblem("unknown-token", "the signature does not fit")
+    """Redirect everybody with a genuine token, whether or not the click counts."""
+    token = context.known_token(request, context.signer.read)
     destination = _destination(context, token)
-    headers = {
-        name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers.items()
-    }
-    outcome = await _record(context, token, why_no_click(request.method, headers))
+    outcome = await _record(context, request, token)
     context.metrics.redirects[outcome] += 1
     return Answer(
         b"",
@@ -42,6 +39,13 @@ async def follow(context: ServiceContext, request: Request) -> Answer:
             (b"x-robots-tag", b"noindex, nofollow"),
         ),
     )
+
+
+async def report(context: ServiceContext, request: Request) -> Answer:
+    """Record a click that the script on a page reports; the browser follows the link itself."""
+    token = context.known_token(request, context.signer.read)
+    await _record(context, request, token)
+    return Answer(b"", 204, b"", ((b"cache-control", b"no-store"),))
 
 
 def _destination(context: ServiceContext, token: ClickToken) -> str:
@@ -57,8 +61,17 @@ def _destination(context: ServiceContext, token: ClickToken) -> str:
     return link.url
 
 
-async def _record(context: ServiceContext, token: ClickToken, invalid: str) -> str:
-    """Record the click and return what became of it; a visitor never waits for a lost store."""
+async def _record(context: ServiceContext, request: Request, token: ClickToken) -> str:
+    """Record the click and return what became of it; a visitor never waits for a lost store.
+
+    One genuine link that is followed over and over is no longer recorded: the store is spared,
+    and nothing is lost, since a click counts once.
+    """
+    try:
+        context.limits["replays"].spend(token.decision_id, now_s=time.monotonic())
+    except RequestProblem:
+        return "repeated"
+    invalid = why_no_click(request.method, request.text_headers())
     click = ClickEvent(decision_id=token.decision_id, link_id=token.link_id, invalid=invalid)
     try:
         recorded = context.service.submit_events([click], context.clock_us())
@@ -75,21 +88,31 @@ async def _record(context: ServiceContext, token: ClickToken, invalid: str) -> s
     return "invalid" if invalid else outcome.outcome
 
 
-OPERATIONS = tuple(
-    Operation(
+def _operation(
+    method: str, name: str, summary: str, handler: Handler[ServiceContext, KeyRecord], status: int
+) -> Operation:
+    return Operation(
         method=method,
         path="/r/{token}",
         name=name,
         summary=summary,
-        handler=follow,
+        handler=handler,
         scope=None,
-        meter="clicks",
-        status=302,
+        meter=None,
+        status=status,
         content_types=(),
         problems=("unknown-token",),
     )
-    for method, name, summary in (
-        ("GET", "follow_click", "Record the click and redirect to the link's registered address"),
-        ("HEAD", "probe_click", "Redirect without counting a click"),
-    )
+
+
+OPERATIONS = (
+    _operation(
+        "GET",
+        "follow_click",
+        "Record the click and redirect to the link's registered address",
+        follow,
+        302,
+    ),
+    _operation("HEAD", "probe_click", "Redirect without counting a click", follow, 302),
+    _operation("POST", "report_click", "Record the click, without a redirect", report, 204),
 )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from slotwise.service.access.tokens import TokenSigner
 from slotwise.service.api.page_json import PageWriter
+from slotwise.service.api.refusals import Refusals
 from slotwise.service.http import exchange, operations
+from slotwise.service.http.client_address import rate_limited_network
+from slotwise.service.http.problems import RequestProblem
 from slotwise.service.http.rate_limits import RateLimit
 from slotwise.service.logs import ServiceLog
 from slotwise.service.metrics import ServiceMetrics
@@ -22,7 +26,10 @@ from slotwise.service.settings import Settings
 
 __all__ = ["Meter", "Operation", "Request", "ServiceContext", "system_clock_us"]
 
-Meter = Literal["decide", "events", "clicks", "calls"]
+N_EXPORT_THREADS = 2
+
+Token = TypeVar("Token")
+Meter = Literal["decide", "pages", "events", "clicks", "replays", "refused_keys", "calls"]
 """The rate limits: each operation names one."""
 
 
@@ -47,19 +54,50 @@ class ServiceContext:
     def __post_init__(self) -> None:
         settings = self.settings
         self.public_base = self.public_base or settings.public_base
-        self.metrics = ServiceMetrics(self.service.health)
+        self.refusals = Refusals(self.log)
+        self.metrics = ServiceMetrics(self.service.health, self.refusals.total)
         self.page_writer = PageWriter(self.service, self.signer, self.public_base)
         self.outcomes = OutcomesSinceStart(self.clock_us())
+        self.export_threads = ThreadPoolExecutor(N_EXPORT_THREADS, "slotwise-export")
+        """Exports are long: with threads of their own they delay no report."""
+        self.change_thread = ThreadPoolExecutor(1, "slotwise-change")
+        """Checks of a new pool may compile its policy."""
         self.pictures: KeptReports[PoolPicture] = KeptReports(keep_s=2.0)
         rates: dict[Meter, float] = {
             "decide": settings.decide_per_s,
+            "pages": settings.pages_per_s,
             "events": settings.events_per_s,
             "clicks": settings.clicks_per_s,
+            "replays": settings.clicks_per_s,
+            "refused_keys": settings.refused_keys_per_s,
             "calls": settings.calls_per_s,
         }
         self.limits: dict[str, RateLimit] = {
             meter: RateLimit(rate, 2 * rate) for meter, rate in rates.items()
         }
+
+    def close(self) -> None:
+        """Wait for what the threads are doing; drop what they have not begun."""
+        self.export_threads.shutdown(cancel_futures=True)
+        self.change_thread.shutdown(cancel_futures=True)
+
+    def known_token(self, request: Request, read: Callable[[str], Token | None]) -> Token:
+        """Return what the token in the path says, or refuse it.
+
+        The signature is checked first, and only a token that is not genuine spends the budget
+        of its sender: behind a proxy many visitors may share one address.
+        """
+        token = read(request.path_values["token"])
+        if token is None:
+            self.spend("clicks", request)
+            raise RequestProblem("unknown-token", "the signature does not fit")
+        return token
+
+    def spend(self, meter: Meter | str, request: Request, n: int = 1) -> None:
+        """Count `n` calls of the request's key, or of its address, or refuse them."""
+        key = request.key
+        caller = key.key_id if key is not None else rate_limited_network(request.client)
+        self.limits[meter].spend(caller, now_s=time.monotonic(), n=n)
 
 
 Request = exchange.Request[KeyRecord]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -12,7 +11,7 @@ from msgspec import Meta
 
 from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.fields import Currency, DecisionId, Id, LinkId
-from slotwise.service.counting.attribution import ACCEPTED
+from slotwise.service.counting.attribution import ACCEPTED, CLIPPED_SALE
 from slotwise.service.http.openapi import REFERENCE
 from slotwise.service.http.problems import FieldError, RequestProblem, field_error
 from slotwise.service.limits import MAX_CLIENT_TIME_CHARS
@@ -140,7 +139,7 @@ async def record_events(context: ServiceContext, request: Request) -> BatchOutco
         try:
             events.append(_decode_event(raw).event())
             outcomes.append(None)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             broken = field_error(str(error), within=f"/events/{index}")
             outcomes.append(ItemOutcome("rejected", "malformed", broken.detail, broken.pointer))
             context.metrics.events["malformed", "rejected"] += 1
@@ -160,8 +159,7 @@ def _check_batch(context: ServiceContext, request: Request, n_events: int) -> No
         detail = f"`events` must have at most {max_batch} items, got {n_events}"
         raise RequestProblem("batch-too-large", detail, errors=[FieldError(detail, "/events")])
     if n_events > 1:  # the call itself has been counted already, as one event
-        now_s = time.monotonic()
-        context.limits["events"].spend(request.caller(), now_s=now_s, n=n_events - 1)
+        context.spend("events", request, n_events - 1)
 
 
 async def _submit(context: ServiceContext, events: Sequence[Event]) -> list[Outcome]:
@@ -169,6 +167,7 @@ async def _submit(context: ServiceContext, events: Sequence[Event]) -> list[Outc
     counts = context.metrics.events
     for event, outcome in zip(events, outcomes, strict=True):
         counts[event.kind, outcome.outcome] += 1
+        context.metrics.n_clipped_sales += outcome.reason == CLIPPED_SALE.reason
         if outcome.outcome != "accepted":
             context.outcomes.note(event, outcome)
     return outcomes

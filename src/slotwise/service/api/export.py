@@ -67,9 +67,12 @@ async def export(context: ServiceContext, request: Request) -> StreamAnswer:
     chunks = _json_lines(rounds) if query.format == "jsonl" else _parquet(rounds)
     name = f'attachment; filename="{pool_id}.{query.format}"'.encode()
     # A store that is away is found out while there is still a status to say so.
-    first = await asyncio.to_thread(next, chunks, b"")
+    loop = asyncio.get_running_loop()
+    first = await loop.run_in_executor(context.export_threads, next, chunks, b"")
     return StreamAnswer(
-        _in_thread(first, chunks), _CONTENT_TYPES[query.format], ((b"content-disposition", name),)
+        _in_thread(context, first, chunks),
+        _CONTENT_TYPES[query.format],
+        ((b"content-disposition", name),),
     )
 
 
@@ -118,11 +121,14 @@ class _Sink(io.RawIOBase):
         return taken
 
 
-async def _in_thread(first: bytes, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Make each chunk in a worker thread: the store is read there."""
+async def _in_thread(
+    context: ServiceContext, first: bytes, chunks: Iterator[bytes]
+) -> AsyncIterator[bytes]:
+    """Make each chunk in a thread for exports: the store is read there."""
     yield first
+    loop = asyncio.get_running_loop()
     while True:
-        chunk = await asyncio.to_thread(next, chunks, None)
+        chunk = await loop.run_in_executor(context.export_threads, next, chunks, None)
         if chunk is None:
             return
         yield chunk

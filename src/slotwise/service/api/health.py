@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 
 import msgspec
@@ -46,7 +47,8 @@ async def readyz(context: ServiceContext, request: Request) -> Ready:
 
 async def metrics(context: ServiceContext, request: Request) -> Answer:
     """Return what Prometheus reads."""
-    return Answer(context.metrics.text(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
+    text = await asyncio.to_thread(context.metrics.text)
+    return Answer(text, content_type=b"text/plain; version=0.0.4; charset=utf-8")
 
 
 @functools.cache
@@ -58,7 +60,7 @@ def _document() -> bytes:
 
 async def openapi(context: ServiceContext, request: Request) -> Answer:
     """Return the description of every operation."""
-    return Answer(_document())
+    return Answer(await asyncio.to_thread(_document))
 
 
 OPERATIONS = (

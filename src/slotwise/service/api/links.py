@@ -14,6 +14,7 @@ from slotwise.service.api.answers import Time, to_time
 from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.destinations import check_destination
 from slotwise.service.api.fields import LinkId, Strict
+from slotwise.service.http.exchange import Answer
 from slotwise.service.http.operations import OperationLink
 from slotwise.service.http.problems import FieldError, RequestProblem, broken_rule
 from slotwise.service.limits import MAX_TITLE_CHARS, MAX_URL_CHARS
@@ -128,10 +129,15 @@ async def get_link(context: ServiceContext, request: Request) -> LinkAnswer:
     return _answer(_present(context, request))
 
 
-async def list_links(context: ServiceContext, request: Request) -> LinkList:
+async def list_links(context: ServiceContext, request: Request) -> Answer:
     """Return the links of a pool."""
-    links = context.service.links(request.path_values["pool_id"])
-    return LinkList([_answer(link) for link in links])
+    pool_id = request.path_values["pool_id"]
+
+    def encoded() -> bytes:
+        links = context.service.links(pool_id)
+        return msgspec.json.encode(LinkList([_answer(link) for link in links]))
+
+    return Answer(await asyncio.to_thread(encoded))
 
 
 async def put_links(context: ServiceContext, request: Request) -> LinkList:
@@ -141,6 +147,14 @@ async def put_links(context: ServiceContext, request: Request) -> LinkList:
     if len(body.links) > max_batch:
         detail = f"`links` must have at most {max_batch} items, got {len(body.links)}"
         raise RequestProblem("batch-too-large", detail, errors=[FieldError(detail, "/links")])
+    links = await asyncio.to_thread(_checked_links, context, request, body)
+    stored = await _store(context, request, links, reset=body.reset_statistics)
+    return LinkList([_answer(link) for link in stored])
+
+
+def _checked_links(
+    context: ServiceContext, request: Request, body: LinkBatchBody
+) -> list[LinkRecord]:
     places: dict[str, int] = {}
     links = []
     for index, item in enumerate(body.links):
@@ -151,8 +165,7 @@ async def put_links(context: ServiceContext, request: Request) -> LinkList:
         link = _record(request, item.link_id, item.url, item.title)
         _check_url(context, link, f"/links/{index}/url")
         links.append(link)
-    stored = await _store(context, request, links, reset=body.reset_statistics)
-    return LinkList([_answer(link) for link in stored])
+    return links
 
 
 def _present(context: ServiceContext, request: Request) -> LinkRecord:
@@ -177,7 +190,8 @@ def _check_url(context: ServiceContext, link: LinkRecord, pointer: str) -> None:
 async def _store(
     context: ServiceContext, request: Request, links: Sequence[LinkRecord], *, reset: bool
 ) -> list[LinkRecord]:
-    stored = context.service.put_links(
+    stored = await asyncio.to_thread(
+        context.service.put_links,
         request.path_values["pool_id"],
         links,
         request.caller(),

@@ -23,7 +23,9 @@ def is_visitor_of_this_machine(request: Request, settings: Settings) -> bool:
     been addressed to this machine by name. A key that is sent is always looked at.
     """
     headers = request.headers
-    if b"authorization" in headers or settings.public_url or not is_loopback(settings.host):
+    if b"authorization" in headers or settings.public_url or settings.trusted_proxies:
+        return False
+    if not is_loopback(settings.host):
         return False
     if any(name in headers for name in _FORWARDED):
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import Future
 from typing import Annotated, Any
 
 import msgspec
@@ -166,12 +167,14 @@ async def patch_pool(context: ServiceContext, request: Request) -> PoolAnswer:
 
 async def get_pool(context: ServiceContext, request: Request) -> PoolAnswer:
     """Return a pool."""
-    return _answer(context, context.service.pool(request.path_values["pool_id"]))
+    pool = context.service.pool(request.path_values["pool_id"])
+    return await asyncio.to_thread(_answer, context, pool)
 
 
 async def list_pools(context: ServiceContext, request: Request) -> PoolList:
     """Return every pool."""
-    return PoolList([_answer(context, pool) for pool in context.service.pools()])
+    pools = context.service.pools()
+    return PoolList(await asyncio.to_thread(lambda: [_answer(context, pool) for pool in pools]))
 
 
 async def archive_pool(context: ServiceContext, request: Request) -> PoolAnswer:
@@ -179,12 +182,11 @@ async def archive_pool(context: ServiceContext, request: Request) -> PoolAnswer:
     archived = context.service.archive_pool(
         request.path_values["pool_id"], request.caller(), context.clock_us()
     )
-    return _answer(context, await asyncio.wrap_future(archived))
+    return await asyncio.to_thread(_answer, context, await asyncio.wrap_future(archived))
 
 
 async def _store(context: ServiceContext, request: Request, body: PoolBody) -> PoolAnswer:
     pool_id = request.path_values["pool_id"]
-    _check_links_stay_allowed(context, pool_id, body)
     settings = PoolSettings(
         pool_id=pool_id,
         slots=body.slots,
@@ -200,15 +202,19 @@ async def _store(context: ServiceContext, request: Request, body: PoolBody) -> P
         pins=tuple(Pin(link_id=pin.link_id, position=pin.position) for pin in body.pins),
         allowed_hosts=body.allowed_hosts,
     )
+
+    def check_and_store() -> Future[PoolSettings]:
+        _check_links_stay_allowed(context, pool_id, body)
+        return context.service.put_pool(settings, request.caller(), context.clock_us())
+
     try:
         # Not on the event loop: the check starts the policy, which may have to be compiled first.
-        stored = await asyncio.to_thread(
-            context.service.put_pool, settings, request.caller(), context.clock_us()
-        )
+        loop = asyncio.get_running_loop()
+        stored = await loop.run_in_executor(context.change_thread, check_and_store)
     except InvalidInput as error:
         pointer = _POINTERS.get(error.argument, f"/{error.argument}")
         raise broken_rule(str(error), pointer) from None
-    return _answer(context, await asyncio.wrap_future(stored))
+    return await asyncio.to_thread(_answer, context, await asyncio.wrap_future(stored))
 
 
 def _check_links_stay_allowed(context: ServiceContext, pool_id: str, body: PoolBody) -> None:

@@ -14,7 +14,6 @@ from slotwise.service.api.destinations import destination_host
 from slotwise.service.api.fields import Slots
 from slotwise.service.http.crawlers import why_no_click
 from slotwise.service.http.exchange import Answer
-from slotwise.service.http.problems import RequestProblem
 from slotwise.service.http.static_files import answer_asset, load_asset
 from slotwise.service.records import DAY_US, DecisionRecord
 
@@ -68,15 +67,10 @@ async def propose_page(context: ServiceContext, request: Request) -> Answer:
 
 async def record_view(context: ServiceContext, request: Request) -> Answer:
     """Make a view of a page that was seen; called again, it stays one view."""
-    payload = context.signer.unseal(request.path_values["token"])
-    if payload is None:
-        raise RequestProblem("unknown-token", "the signature does not fit")
+    payload = context.known_token(request, context.signer.unseal)
     seen = msgspec.msgpack.decode(payload, type=DecisionRecord)
-    headers = {
-        name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers.items()
-    }
     now_us = context.clock_us()
-    if now_us - seen.issued_us < DAY_US and not why_no_click("POST", headers):
+    if now_us - seen.issued_us < DAY_US and not why_no_click("POST", request.text_headers()):
         context.service.record_view(seen, now_us)
         if context.settings.durability == "strict":
             await asyncio.wrap_future(context.service.flush())
@@ -135,7 +129,7 @@ OPERATIONS = (
         summary="Make a view of a page that was seen",
         handler=record_view,
         scope=None,
-        meter="clicks",
+        meter=None,
         status=204,
         content_types=(),
         problems=("unknown-token",),

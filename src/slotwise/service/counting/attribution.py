@@ -59,6 +59,11 @@ __all__ = [
 ACCEPTED = Outcome(outcome="accepted")
 DUPLICATE = Outcome(outcome="duplicate")
 LATE = Outcome(outcome="late", reason="window-closed", detail="received after its window closed")
+CLIPPED_SALE = Outcome(
+    outcome="accepted",
+    reason="above-max-revenue",
+    detail="counts as the pool's max_revenue; raise it if such sales are common",
+)
 QUARANTINED = Outcome(
     outcome="quarantined",
     reason="unknown-decision",
@@ -166,17 +171,20 @@ def judge_click(decision: DecisionRecord, click: StoredClick) -> Outcome:
 def judge_conversion(decision: DecisionRecord, conversion: StoredConversion) -> Outcome:
     """Say what becomes of a conversion of this decision."""
     event = conversion.event
-    refusal = _link_not_shown(decision, event.link_id) or _wrong_amount(decision, event)
+    refusal = _link_not_shown(decision, event.link_id) or _wrong_currency(decision, event)
     if refusal is not None:
         return refusal
-    return _judge_time(decision, conversion.received_us, decision.revenue_until_us)
+    verdict = _judge_time(decision, conversion.received_us, decision.revenue_until_us)
+    if verdict is ACCEPTED and event.revenue_micros > decision.max_revenue_micros:
+        return CLIPPED_SALE
+    return verdict
 
 
 def judge_adjustment(
     decision: DecisionRecord, conversion: StoredConversion, adjustment: StoredAdjustment
 ) -> Outcome:
     """Say what becomes of an adjustment of this conversion: it follows its conversion."""
-    refusal = _wrong_amount(decision, adjustment.event)
+    refusal = _wrong_currency(decision, adjustment.event)
     if refusal is not None:
         return refusal
     if conversion.received_us - adjustment.received_us > DAY_US:
@@ -272,14 +280,10 @@ def _link_not_shown(decision: DecisionRecord, link_id: str) -> Outcome | None:
     return rejected("link_id", "link-not-shown", "a link that the decision showed", link_id)
 
 
-def _wrong_amount(
+def _wrong_currency(
     decision: DecisionRecord, event: ConversionEvent | AdjustmentEvent
 ) -> Outcome | None:
     if event.currency != decision.currency:
         rule = f"the currency of the pool ({decision.currency})"
         return rejected("currency", "wrong-currency", rule, event.currency)
-    name, amount = _amount(event)
-    if amount > decision.max_revenue_micros:
-        rule = f"at most the pool's max_revenue ({decision.max_revenue_micros})"
-        return rejected(name, "amount-too-large", rule, amount)
     return None

@@ -52,6 +52,12 @@ class Request(msgspec.Struct, Generic[Key]):
     query: Any = None
     """An instance of the operation's query type."""
 
+    def text_headers(self) -> dict[str, str]:
+        """Return the headers as text."""
+        return {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers.items()
+        }
+
     def caller(self) -> str:
         """Return the id of the key that the request came with, or nothing."""
         return self.key.key_id if self.key else ""

@@ -45,8 +45,8 @@ class Operation(Generic[Context, Key]):
     """The scope that a key needs; None: no key is needed."""
     open_on_loopback: bool = False
     """Whether a person at this machine may call it without a key."""
-    meter: str = "calls"
-    """The rate limit that counts its calls."""
+    meter: str | None = "calls"
+    """The rate limit that counts its calls; None: the handler does it itself."""
     body: Any = None
     body_optional: bool = False
     query: type[msgspec.Struct] | None = None

@@ -49,10 +49,12 @@ PROBLEMS: dict[str, ProblemType] = {
     "too-deep": ProblemType(422, "The JSON is nested too deeply"),
     "batch-too-large": ProblemType(422, "The batch has too many items"),
     "pool-too-large": ProblemType(422, "The pool would have too many links"),
+    "head-too-large": ProblemType(431, "The head of the request is too large"),
     "rate-limited": ProblemType(429, "Too many calls"),
     "internal": ProblemType(500, "The service failed"),
     "store-away": ProblemType(503, "The store does not answer"),
     "compiling": ProblemType(503, "Policies are being compiled"),
+    "too-many-connections": ProblemType(503, "There are too many connections"),
     "stopping": ProblemType(503, "The service is stopping"),
 }
 """Every `type` a caller can meet; the slugs never change their meaning."""

@@ -1,27 +1,32 @@
-"""How HTTP is spoken on a connection: uvicorn's reading of it, and answers sent together."""
+"""How HTTP is spoken on a connection: uvicorn's parser, with limits and with gathered writes."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from slotwise.service.http.problems import RequestProblem
+from slotwise.service.http.problems import PROBLEMS, RequestProblem
+from slotwise.service.limits import MAX_HEAD_BYTES, MAX_HEADERS
 
-__all__ = ["GatheredWrites", "HttpProtocol"]
+__all__ = ["ConnectionLimits", "GatheredWrites", "HttpProtocol", "protocol_with"]
 
 _SEND_AT_BYTES = 65_536
+_NEVER = float("inf")
 
 
 class GatheredWrites(asyncio.Transport):
-    """A transport that sends what was written once all requests that were read are answered.
+    """A transport that sends what was written in one turn of the event loop together.
 
-    Head and body of an answer go out in one piece, and the answers of one turn of the event
-    loop go out one after the other: whoever waits for them is woken once instead of for each.
-    Much data is sent at once, so that the transport below can say when it has too much.
+    The head and the body of an answer, and several answers on one connection, become one write,
+    so that a client wakes up once. Above 64 KiB data is sent at once, so that the transport below
+    can apply back-pressure.
     """
 
     def __init__(self, below: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -70,7 +75,7 @@ class GatheredWrites(asyncio.Transport):
         return self._below.get_extra_info(name, default)
 
     def get_write_buffer_size(self) -> int:
-        """Return how many bytes wait to be sent."""
+        """Return how many bytes have not been sent yet."""
         return self._n_bytes + self._below.get_write_buffer_size()
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
@@ -78,19 +83,142 @@ class GatheredWrites(asyncio.Transport):
         self._below.set_protocol(protocol)
 
 
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """How much a connection may send and how long it may take, in seconds."""
+
+    max_connections: int = 4_096
+    head_within_s: float = 10.0
+    """From the connection, or the first byte of a request, to the end of its head."""
+    body_within_s: float = 30.0
+    """From the end of the head to the end of the body."""
+    read_within_s: float = 60.0
+    """How long the other end may leave an answer unread."""
+
+
 class HttpProtocol(HttpToolsProtocol):
-    """uvicorn's reading of HTTP, with a problem answer for what cannot be read."""
+    """uvicorn's parser with limits, and with a problem answer for what cannot be read.
+
+    A connection that breaks a time limit is closed by `close_if_overdue`, which the server calls
+    about once a second: a timer for every request would cost more than the requests' parsing.
+    """
+
+    limits = ConnectionLimits()
+    refused: ClassVar[Counter[str]] = Counter()
+    """How many connections were refused, by problem, or closed, as `timeout`."""
+
+    _is_reading = True
+    """From the first byte of a request, or from the connection, to the end of the request."""
+    _is_in_body = False
+    _n_unread = 0
+    """Bytes received since the request began, or since the last byte of its body."""
+    _due_s = _NEVER
+    _readable_until_s = _NEVER
+    _problem = "invalid-http"
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, with gathered writes."""
+        """Begin, with gathered writes, unless there are too many connections."""
         super().connection_made(GatheredWrites(transport, self.loop))
+        self._due_s = self.loop.time() + self.limits.head_within_s
+        if len(self.connections) > self.limits.max_connections:
+            self._refuse("too-many-connections", "close connections that are not used")
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what was received; refuse what is not HTTP or has too long a head."""
+        if self.transport.is_closing():
+            return
+        self._unset_keepalive_if_required()
+        was_in_body = self._is_in_body
+        self._n_unread += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # websockets are not served: the request is answered as any other
+        except httptools.HttpParserError:
+            if self._problem == "invalid-http":
+                self._refuse("invalid-http", "the request cannot be parsed")
+            else:
+                self._refuse_head()
+            return
+        if not self._is_reading:
+            return
+        if self._n_unread > MAX_HEAD_BYTES:
+            self._refuse_head()
+        elif self._due_s == _NEVER or self._is_in_body != was_in_body:
+            limits = self.limits
+            within_s = limits.body_within_s if self._is_in_body else limits.head_within_s
+            self._due_s = self.loop.time() + within_s
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self._is_reading = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take one header, or one trailer after a body in chunks."""
+        if len(self.headers) >= MAX_HEADERS:
+            self._problem = "head-too-large"
+            raise ValueError
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Start to answer, unless the head is too large."""
+        if self._n_unread > MAX_HEAD_BYTES:  # rare: a part of it may be the body
+            lines = sum(len(name) + len(value) for name, value in self.headers)
+            if len(self.url) + lines > MAX_HEAD_BYTES:
+                self._problem = "head-too-large"
+                raise ValueError
+        self._is_in_body = True
+        self._n_unread = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._n_unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._is_reading = self._is_in_body = False
+        self._n_unread = 0
+        self._due_s = _NEVER
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """Note since when the other end does not read its answer."""
+        self._readable_until_s = self.loop.time() + self.limits.read_within_s
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """Go on sending."""
+        self._readable_until_s = _NEVER
+        super().resume_writing()
+
+    def close_if_overdue(self, now_s: float) -> None:
+        """Close the connection if it has broken a time limit."""
+        if now_s > self._due_s or now_s > self._readable_until_s:
+            self.refused["timeout"] += 1
+            self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
         """Answer before there is a request to answer."""
-        body = msgspec.json.encode(RequestProblem("invalid-http", msg).answer(""))
+        self._refuse("invalid-http", msg)
+
+    def _refuse_head(self) -> None:
+        detail = f"at most {MAX_HEAD_BYTES} bytes and {MAX_HEADERS} headers"
+        self._refuse("head-too-large", detail)
+
+    def _refuse(self, slug: str, detail: str) -> None:
+        self.refused[slug] += 1
+        body = msgspec.json.encode(RequestProblem(slug, detail).answer(""))
         head = (
-            b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\n"
+            b"HTTP/1.1 %d Refused\r\ncontent-type: application/problem+json\r\n"
             b"connection: close\r\ncontent-length: %d\r\n\r\n"
         )
-        self.transport.write(head % len(body) + body)
+        self.transport.write(head % (PROBLEMS[slug].status, len(body)) + body)
         self.transport.close()
+
+
+def protocol_with(limits: ConnectionLimits, refused: Counter[str]) -> type[HttpProtocol]:
+    """Return the protocol of one server, with its limits and its count of refusals."""
+    return type("HttpProtocol", (HttpProtocol,), {"limits": limits, "refused": refused})
