@@ -61,6 +61,8 @@ def feed_missing(store: Store, run: PoolRun, until_us: int) -> int:
     That is the whole log for another policy, and after a restart what came after its state was
     stored.
     """
+    if not run.needs_rounds():
+        return 0
     fed_to = run.fed_to
     missing = settled_rounds(store, run.pool_id, starts_after(fed_to), until_us)
     rounds, n_fed = islice(missing, MAX_FED_ROUNDS), 0

@@ -86,6 +86,11 @@ class PoolRun:
         """Whether the pool changed since the last version was published."""
         return self.published is None or self.published.pool is not self.pool
 
+    def needs_rounds(self) -> bool:
+        """Say whether the policy is fed round by round."""
+        with self.lock:
+            return self._round_run() is not None
+
     def feed(self, rounds: Sequence[Round], after: RoundPosition) -> bool:
         """Feed the policy rounds that come next after a place; say whether they did."""
         with self.lock:
