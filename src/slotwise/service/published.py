@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import UnsupportedState
 from slotwise.service.counting.rates import LinkRates
+from slotwise.service.counting.views import PageCounters
 from slotwise.service.pool import Pool
 from slotwise.service.records import FloorReport
 
@@ -52,6 +53,10 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     shadow_price: float | None
     floor: FloorReport
     fallback: str
+    delivered: PageCounters = PageCounters()
+    """Clicks of the pages that were shown since `delivered_since_us`, the holdout's left out."""
+    delivered_since_us: int = 0
+    """When the present floor was set."""
     format: int = PUBLISHED_FORMAT
 
     @classmethod

@@ -108,8 +108,10 @@ class ShownLink(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class FloorReport(msgspec.Struct, frozen=True):
     """How a page stands to the click floor.
 
-    `met`: the expected clicks reach the floor and are known well enough to say so.
-    `learning`: they do not, or are not known well enough yet.
+    `met`: the clicks delivered per page view since the floor was set lie at or above it, within
+    their 95 % interval. A page with wishes is judged by its expected clicks.
+    `learning`: they lie below, or their interval is still wider than a tenth of the floor either
+    way.
     `infeasible`: no page of this pool reaches the floor; `attainable` is the most it can have.
     """
 

@@ -9,7 +9,7 @@ import pytest
 
 from slotwise.errors import UnknownDecision
 from slotwise.service.counting.rates import LinkRates, estimate_rates, floor_report, link_counts
-from slotwise.service.counting.views import Counters, LinkCounters
+from slotwise.service.counting.views import Counters, LinkCounters, PageCounters
 from slotwise.service.errors import UnknownPool
 from slotwise.service.learning.policy_run import PolicyRun
 from slotwise.service.pool import problem_of
@@ -212,6 +212,46 @@ def test_a_floor_is_met_only_when_the_clicks_are_known() -> None:
     assert floor_report(vague, page, 1, 0.45).status == "learning"
     assert floor_report(known, page, 1, 0.0).status == "met"
     assert floor_report(known, page, 1, 0.45).attainable == pytest.approx(0.4)
+    # At 98 % of the floor, and known to be below it, a floor is not met.
+    assert floor_report(known, page, 1, 0.4 / 0.98).status != "met"
+
+
+@pytest.mark.parametrize(
+    ("clicks", "n_views", "status"),
+    [
+        (3_000, 10_000, "met"),
+        (2_920, 10_000, "met"),  # 0.292 ± 0.0089
+        (2_900, 10_000, "learning"),  # 0.290 ± 0.0089: below, and known to be
+        (35, 100, "learning"),  # above, but ± 0.095
+        (45, 100, "met"),  # known to be above
+        (0, 0, "learning"),
+    ],
+)
+def test_a_floor_is_met_when_the_clicks_delivered_reach_it_within_their_interval(
+    clicks: int, n_views: int, status: str
+) -> None:
+    """The page is expected to have 0.4 clicks: what was delivered decides all the same."""
+    known = LinkRates(np.array([0.4, 0.1]), np.zeros(2), np.array([1e-6, 1e-6]))
+    delivered = PageCounters(click_views=n_views, clicks=clicks, clicks_squared=clicks)
+    assert floor_report(known, np.array([1.0, 0.0]), 1, 0.3, delivered).status == status
+
+
+def test_another_floor_is_judged_by_the_pages_shown_under_it(open_service: OpenService) -> None:
+    service = open_service()
+    service.put_pool(pool(policy="uniform", policy_settings={}, click_floor=0.1), "t", T0).result()
+    service.put_links("home", [link(f"l{k}") for k in range(1, 6)], "t", T0).result()
+    visit(service, random.Random(2), 3_000)
+    service.learn(FAR)
+    assert service.stats("home").floor.status == "met"
+    service.close()
+    service = open_service()
+    assert service.stats("home").floor.status == "met"
+    changed = pool(policy="uniform", policy_settings={}, click_floor=0.2)
+    service.put_pool(changed, "t", FAR + 1).result()
+    assert service.stats("home").floor.status == "learning"
+    visit(service, random.Random(3), 3_000, start_us=FAR + 2)
+    service.learn(FAR + FAR - T0)
+    assert service.stats("home").floor.status == "met"
 
 
 def test_a_sampling_policy_publishes_the_average_page_over_its_draws() -> None:

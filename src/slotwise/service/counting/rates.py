@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.solve import Solution, solve
-from slotwise.service.counting.views import Counters, LinkCounters
+from slotwise.service.counting.views import Counters, LinkCounters, PageCounters
 from slotwise.service.records import FloorReport, FloorStatus
 
 __all__ = ["LinkCounts", "LinkRates", "estimate_rates", "floor_report", "link_counts", "solve_page"]
 
 Floats = NDArray[np.float64]
 
-MET_SHARE = 0.98
-"""Expected clicks of this share of the floor keep it, as far as counting can tell."""
+NORMAL_QUANTILE = 1.96
+"""Standard errors on either side of a mean that make its 95 % interval."""
 KNOWN_SHARE = 0.1
-"""A page's clicks are known well enough when their standard error is this share of the floor."""
+"""Clicks a page view are known when this share of the floor is half of their interval."""
 SURE_ERRORS = 3.0
 """Standard errors by which the best page must miss the floor to be called infeasible."""
 
@@ -71,11 +71,22 @@ def estimate_rates(counts: LinkCounts) -> LinkRates:
 
 
 def floor_report(
-    rates: LinkRates, probabilities: Floats, n_slots: int, click_floor: float
+    rates: LinkRates,
+    probabilities: Floats,
+    n_slots: int,
+    click_floor: float,
+    delivered: PageCounters | None = None,
 ) -> FloorReport:
-    """Say how pages with these probabilities stand to the floor; see `FloorReport`."""
+    """Say how pages with these probabilities stand to the floor; see `FloorReport`.
+
+    `delivered` counts the pages shown under this floor; without it the estimates decide.
+    """
     expected = float(probabilities @ rates.clicks)
-    error = math.sqrt(float((probabilities**2) @ rates.click_variance))
+    if delivered is None:
+        clicks, error = expected, math.sqrt(float((probabilities**2) @ rates.click_variance))
+    else:
+        clicks, error = _clicks_delivered(delivered)
+    half = NORMAL_QUANTILE * error
     most_clicked = np.argsort(-rates.clicks, kind="stable")[:n_slots]
     attainable = float(rates.clicks[most_clicked].sum())
     attainable_error = math.sqrt(float(rates.click_variance[most_clicked].sum()))
@@ -84,9 +95,22 @@ def floor_report(
         status = "met"
     elif attainable + SURE_ERRORS * attainable_error < click_floor:
         status = "infeasible"
-    elif expected >= MET_SHARE * click_floor and error <= KNOWN_SHARE * click_floor:
+    elif clicks - half >= click_floor or (
+        clicks + half >= click_floor and half <= KNOWN_SHARE * click_floor
+    ):
         status = "met"
     return FloorReport(clicks=click_floor, expected=expected, attainable=attainable, status=status)
+
+
+def _clicks_delivered(pages: PageCounters) -> tuple[float, float]:
+    """Return the mean clicks of a page view and its standard error."""
+    n_views = pages.click_views
+    if n_views == 0:
+        return 0.0, math.inf
+    mean = pages.clicks / n_views
+    # One view of half a click is added, so that equal views do not count as certain.
+    variance = max(pages.clicks_squared / n_views - mean * mean, 0.0) + 0.25 / n_views
+    return mean, math.sqrt(variance / n_views)
 
 
 def solve_page(rates: LinkRates, n_slots: int, click_floor: float) -> Solution:

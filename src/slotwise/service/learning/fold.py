@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from slotwise.service.counting.counters import count_settled
-from slotwise.service.counting.views import LEVELS, Level
+from slotwise.service.counting.views import CLICKS, LEVELS, Level, View
 from slotwise.service.learning.pool_run import PoolRun
 from slotwise.service.learning.replay import Round, latest_round, settled_rounds, starts_after
 from slotwise.service.storage.commands import FOLD_START, ApplyFold, FoldPosition, Progress
@@ -36,6 +36,7 @@ def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: P
         with store.reading() as reader:
             # Read after `n_resets` was: at worst newer than it, and then the fold is refused.
             reset_times = reader.reset_times(pool_id)
+        by_level = _by_level(batch)
         folds = [
             ApplyFold(
                 pool_id=pool_id,
@@ -43,13 +44,16 @@ def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: P
                 after=folded[level],
                 until=_until(of_level),
                 n_resets=progress.n_resets,
-                increment=count_settled([one.view for one in of_level], level, reset_times),
+                increment=count_settled(_views(of_level), level, reset_times),
             )
-            for level, of_level in _by_level(batch).items()
+            for level, of_level in by_level.items()
         ]
         if not all(committer.commit(folds)):
             break
         run.feed(batch, after=latest_round(folded))
+        for fold in folds:
+            if fold.level == CLICKS:
+                run.count_delivered(_views(by_level[CLICKS]), fold.increment)
         folded |= {fold.level: fold.until for fold in folds}
         n_folded += len(batch)
     return n_folded
@@ -79,6 +83,10 @@ def _by_level(batch: Sequence[Round]) -> Mapping[Level, list[Round]]:
     for one in batch:
         levels.setdefault(one.position.level, []).append(one)
     return levels
+
+
+def _views(rounds: Sequence[Round]) -> list[View]:
+    return [one.view for one in rounds]
 
 
 def _until(of_level: Sequence[Round]) -> FoldPosition:

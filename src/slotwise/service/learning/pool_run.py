@@ -10,7 +10,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.service.counting.views import Counters
+from slotwise.service.counting.counters import add_counters, count_settled
+from slotwise.service.counting.views import CLICKS, Counters, PageCounters, View
 from slotwise.service.learning.open_views import OpenViews
 from slotwise.service.learning.policy_run import (
     PolicyRun,
@@ -24,7 +25,17 @@ from slotwise.service.published import Published, Version
 from slotwise.service.storage.commands import Learned
 from slotwise.service.storage.contract import StoreReader
 
-__all__ = ["Draft", "PoolRun"]
+__all__ = ["NOTHING_DELIVERED", "Delivered", "Draft", "PoolRun"]
+
+
+class Delivered(NamedTuple):
+    """The clicks of the pages that were shown under the present floor."""
+
+    pages: PageCounters = PageCounters()
+    since_us: int = 0
+
+
+NOTHING_DELIVERED = Delivered()
 
 
 class Draft(NamedTuple):
@@ -38,6 +49,7 @@ class Draft(NamedTuple):
     open_views: NDArray[np.float64] | None
     """By level and link, for a policy whose pages depend on them."""
     version: int
+    delivered: Delivered
 
 
 class PoolRun:
@@ -66,6 +78,8 @@ class PoolRun:
         self._fed_run: PolicyRun | None = None
         self._stored_state = b""
         self._open_views = OpenViews()
+        self._delivered = NOTHING_DELIVERED
+        self._floor = (pool.settings.click_floor, pool.settings.slots)
 
     @classmethod
     def load(cls, reader: StoreReader, pool: Pool, seed: np.random.SeedSequence) -> PoolRun:
@@ -76,6 +90,8 @@ class PoolRun:
         if learned is not None:
             run.version, run._stored_state = learned.version, learned.state
             published = Published.decode(learned.published)
+            run._floor = (published.floor.clicks, pool.settings.slots)
+            run._delivered = Delivered(published.delivered, published.delivered_since_us)
             made_for = (published.link_ids, published.pool_changed_us)
             if made_for == (pool.active, pool.settings.changed_us):
                 run.published = Version(pool, published, None)
@@ -102,6 +118,20 @@ class PoolRun:
                 self.fed_to = position
             return True
 
+    def count_delivered(self, views: Sequence[View], counted: Counters) -> None:
+        """Count the clicks of settled pages that were shown under the present floor.
+
+        `counted` are the clicks of all `views`.
+        """
+        with self.lock:
+            pages, since_us = self._delivered_under(self.pool)
+            shown = [view for view in views if view.decision.issued_us >= since_us]
+            if len(shown) < len(views):
+                counted = count_settled(shown, CLICKS, {})
+            before = Counters(pages={"policy": pages})
+            both = add_counters(before, Counters(pages=counted.pages))
+            self._delivered = Delivered(both.pages["policy"], since_us)
+
     def draft(self, shown: Mapping[str, int], now_us: int) -> Draft:
         """Return all that the next version is made of, to be worked on without the lock."""
         with self.lock:
@@ -117,6 +147,7 @@ class PoolRun:
                 state=b"" if run is None else self._encode_state(run),
                 open_views=open_views,
                 version=self.version + 1,
+                delivered=self._delivered_under(pool),
             )
 
     def take(self, draft: Draft, version: Version) -> Learned:
@@ -130,6 +161,14 @@ class PoolRun:
             published=msgspec.msgpack.encode(version.published),
             state=draft.state,
         )
+
+    def _delivered_under(self, pool: Pool) -> Delivered:
+        """Return what was delivered; another floor, or other slots, start over."""
+        floor = (pool.settings.click_floor, pool.settings.slots)
+        if floor != self._floor:
+            self._floor = floor
+            self._delivered = Delivered(since_us=pool.settings.changed_us)
+        return self._delivered
 
     def _round_run(self) -> PolicyRun | None:
         """Return the run to feed with rounds, or None for a policy that needs only counts."""

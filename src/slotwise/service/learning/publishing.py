@@ -17,7 +17,7 @@ from slotwise.service.counting.rates import (
 )
 from slotwise.service.counting.views import Counters
 from slotwise.service.learning.policy_run import PolicyRun
-from slotwise.service.learning.pool_run import Draft
+from slotwise.service.learning.pool_run import NOTHING_DELIVERED, Delivered, Draft
 from slotwise.service.pool import Pool, policy_of
 from slotwise.service.published import EMPTY_POOL, POLICY_FAILED, Published, Version
 
@@ -69,6 +69,7 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
             probabilities=probabilities,
             shadow_price=price if math.isfinite(price) else None,
             fallback=fallback,
+            delivered=draft.delivered,
         ),
         run,
     )
@@ -118,6 +119,7 @@ def _published(
     probabilities: Floats,
     shadow_price: float | None,
     fallback: str,
+    delivered: Delivered = NOTHING_DELIVERED,
 ) -> Published:
     settings = pool.settings
     n_slots = min(settings.slots, len(pool.active))
@@ -132,6 +134,8 @@ def _published(
         revenue_rates=rates.revenue.tobytes(),
         click_variances=rates.click_variance.tobytes(),
         shadow_price=shadow_price,
-        floor=floor_report(rates, probabilities, n_slots, settings.click_floor),
+        floor=floor_report(rates, probabilities, n_slots, settings.click_floor, delivered.pages),
         fallback=fallback,
+        delivered=delivered.pages,
+        delivered_since_us=delivered.since_us,
     )
