@@ -25,12 +25,10 @@ def plain_values(outcomes: Floats, weights: Floats, most: float, peak: float) ->
     same = np.ones(len(outcomes))
     return PageValues(
         plain=outcomes,
-        seen=outcomes,
         corrections=0 * same,
         complements=weights - outcomes,
         expected=0 * same,
         most=most * same,
-        unseen=0 * same,
         peak=peak * same,
         predicted_peak=np.full(len(outcomes), np.inf if peak == np.inf else 0.0),
     )

@@ -6,6 +6,7 @@ from slotwise.evaluation.estimators import ESTIMATORS
 from slotwise.evaluation.evaluate import Settings, evaluate, evaluate_all
 from slotwise.evaluation.fitted_links import FittedLinks, fit_links
 from slotwise.evaluation.frontier import LogFrontier, frontier_of_log
+from slotwise.evaluation.other_logs import obp_log, open_bandit_log, shown_mix
 
 __all__ = [
     "ESTIMATORS",
@@ -21,5 +22,8 @@ __all__ = [
     "evaluate_all",
     "fit_links",
     "frontier_of_log",
+    "obp_log",
+    "open_bandit_log",
     "read_mix",
+    "shown_mix",
 ]

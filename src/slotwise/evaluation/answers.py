@@ -32,6 +32,7 @@ class Evaluation:
     """What a candidate would have brought a page view.
 
     Both intervals hold together with probability `confidence`, at every length of the log at once.
+    `logged_revenue` and `logged_clicks` are what the pages of the log themselves brought.
     `uncovered` is the share of the candidate's page that the log could not show; the estimates
     count it as the models predict (a link never shown as nothing), the intervals as anything
     possible. `n_fitted` pages only served to fit the candidate, `n_unsettled` were left out.
@@ -42,6 +43,8 @@ class Evaluation:
     confidence: float
     revenue: Estimate
     clicks: Estimate
+    logged_revenue: Estimate
+    logged_clicks: Estimate
     effective_sample_size: float
     max_weight: float
     uncovered: float
@@ -86,6 +89,10 @@ class Evaluation:
             "candidate": self.candidate,
             "revenue": _plain(self.revenue),
             "clicks": _plain(self.clicks),
+            "logged": {
+                "revenue": _plain(self.logged_revenue),
+                "clicks": _plain(self.logged_clicks),
+            },
             "effective_sample_size": self.effective_sample_size,
             "max_weight": self.max_weight,
             "uncovered": self.uncovered,

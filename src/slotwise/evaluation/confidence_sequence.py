@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import compiled
 
-__all__ = ["Bets", "PageValues", "add_pages", "mean_bounds", "new_bets"]
+__all__ = ["Bets", "PageValues", "add_pages", "mean_bounds", "mean_value", "new_bets"]
 
 Floats = NDArray[np.float64]
 
@@ -68,16 +68,14 @@ class PageValues(NamedTuple):
 
     `most` is the candidate's page, the sum of its probabilities: no page brings more. `peak` and
     `predicted_peak` bound sum w r and sum w g; they are infinite where the smallest probability is
-    not known. `unseen` is the candidate's part on links not seen before, which may bring anything.
+    not known.
     """
 
     plain: Floats
-    seen: Floats
     corrections: Floats
     complements: Floats
     expected: Floats
     most: Floats
-    unseen: Floats
     peak: Floats
     predicted_peak: Floats
 
@@ -90,12 +88,10 @@ def new_bets() -> Bets:
 @compiled
 def _add(
     plain: Floats,
-    seen: Floats,
     corrections: Floats,
     complements: Floats,
     expected: Floats,
     most: Floats,
-    unseen: Floats,
     peak: Floats,
     predicted_peak: Floats,
     bets: Floats,
@@ -109,7 +105,6 @@ def _add(
         centre = max(0.0, min(most[page], (sums[VALUE] + expected[page]) / (n_before + 1.0)))
         other = max(0.0, (sums[COMPLEMENT] + most[page]) / (n_before + 1.0))
         robust = plain[page] - corrections[page]
-        robust_seen = seen[page] - corrections[page]
         for k in range(n_bets):
             bet = bets[k]
             least = MOST_LOST / bet
@@ -121,8 +116,8 @@ def _add(
                 low[k] *= 1.0 + bet * (plain[page] - near)
                 evidence[LOWER, k] += bet * near
             if peak[page] + expected[page] - centre <= least:
-                high[k] *= 1.0 - bet * (robust_seen - centre)
-                evidence[UPPER, k] -= bet * (centre + unseen[page])
+                high[k] *= 1.0 - bet * (robust - centre)
+                evidence[UPPER, k] -= bet * centre
             else:
                 near = min(other, least)
                 high[k] *= 1.0 + bet * (complements[page] - near)
@@ -147,11 +142,20 @@ def add_pages(bets: Bets, values: PageValues) -> None:
     _add(*values._replace(plain=plain, complements=complements), BETS, *bets)
 
 
-def mean_bounds(bets: Bets, alpha: float) -> tuple[float, float]:
-    """Return bounds for the mean of mu_t; each misses with a probability of at most `alpha`."""
+def mean_value(bets: Bets) -> float:
+    """Return the mean of the values so far."""
+    return float(bets.sums[VALUE] / bets.sums[N_PAGES])
+
+
+def mean_bounds(bets: Bets, alpha: float, unknown: float = 0.0) -> tuple[float, float]:
+    """Return bounds for the mean of mu_t; each misses with a probability of at most `alpha`.
+
+    `unknown` is the most that links may have brought, in all, which the pages could not show
+    although their smallest probability seems to say so.
+    """
     n_pages = bets.sums[N_PAGES]
     low = _largest_total(bets.evidence[LOWER] + LOG_WEIGHTS, alpha)
-    high = -_largest_total(bets.evidence[UPPER] + LOG_WEIGHTS, alpha)
+    high = -_largest_total(bets.evidence[UPPER] + LOG_WEIGHTS - BETS * unknown, alpha)
     return float(low / n_pages), float(high / n_pages)
 
 

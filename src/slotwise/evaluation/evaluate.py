@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput
 from slotwise.evaluation.answers import Estimate, Evaluation
 from slotwise.evaluation.candidates import BestMix, Candidate, Known
-from slotwise.evaluation.confidence_sequence import mean_bounds
+from slotwise.evaluation.confidence_sequence import Bets, mean_bounds, mean_value, new_bets
 from slotwise.evaluation.estimators import ESTIMATORS
 from slotwise.evaluation.log_files import Source
 from slotwise.evaluation.log_reader import LogReader, Pages
 from slotwise.evaluation.page_sums import CLICKS, REVENUE
 from slotwise.evaluation.tallies import Tallies
-from slotwise.evaluation.track import Track
+from slotwise.evaluation.track import Track, add_logged
 from slotwise.problem import is_finite_number
 
 __all__ = ["Settings", "evaluate", "evaluate_all"]
@@ -86,6 +86,7 @@ def evaluate_all(
     passing = _Pass(reader, chosen, settings)
     for pages in reader:
         passing.take_in(pages)
+    passing.finish()
     return {
         name: passing.answer(name, track, settings)
         for name, track in zip(candidates, passing.tracks, strict=True)
@@ -93,7 +94,7 @@ def evaluate_all(
 
 
 class _Pass:
-    """One pass over a log: splits it where models are fitted again or links leave the pool."""
+    """One pass over a log: splits it where models are fitted again or the pool changes."""
 
     def __init__(
         self, reader: LogReader, candidates: Sequence[Candidate], settings: Settings
@@ -106,6 +107,7 @@ class _Pass:
         self._tallies = Tallies()
         self._n_pages = 0
         self._n_rows = 0
+        self._logged = (new_bets(), new_bets())
         self._next_fit = FIRST_FIT
         self._pool_changes = 0
         self._is_seen: NDArray[np.bool_] = np.zeros(0, bool)
@@ -138,6 +140,7 @@ class _Pass:
         n_rows = reader.n_slots if self._by_slot else max(1, len(reader.segments))
         tallies.make_room(n_rows, len(reader.links))
         if has_changed:
+            self._close_pool()
             tallies.recent_views[:] = 0
             self._is_seen = np.zeros(0, bool)
         if refit:
@@ -152,8 +155,17 @@ class _Pass:
             track.add(pages)
         tallies.make_room(n_rows, len(reader.links))
         tallies.add(pages, self._by_slot)
+        add_logged(self._logged, pages)
         self._n_pages += pages.n_pages
         self._n_rows += len(pages.links)
+
+    def _close_pool(self) -> None:
+        for track in self.tracks:
+            track.close_pool(self._tallies.recent_views > 0)
+
+    def finish(self) -> None:
+        """Note that the log has ended."""
+        self._close_pool()
 
     def answer(self, name: str, track: Track, settings: Settings) -> Evaluation:
         """Return what the log says about one candidate."""
@@ -164,15 +176,17 @@ class _Pass:
         alpha = 1.0 - settings.confidence
         values = totals.estimate(settings.estimator)
         most = totals.most / totals.n_pages
-        estimates = []
-        for level, unit in ((CLICKS, 1.0), (REVENUE, reader.max_revenue)):
-            # two levels, two ends
-            low, high = mean_bounds(track.bets[level], alpha / 4)
-            low, high = max(0.0, low), min(most, high)
-            value = min(max(float(values[level]), 0.0), most)  # what a page can bring
-            estimates.append(
-                Estimate(value * unit, min(low, value) * unit, max(high, value) * unit)
+        units = (1.0, reader.max_revenue)
+        estimates = [
+            _estimate(
+                float(values[level]), track.bets[level], alpha, most, units[level], track.unknown
             )
+            for level in (CLICKS, REVENUE)
+        ]
+        logged = [
+            _estimate(mean_value(bets), bets, alpha, float(reader.n_slots), unit)
+            for bets, unit in zip(self._logged, units, strict=True)
+        ]
         table = track.table
         assert table is not None
         ends = track.blocks.interval(alpha, np.random.default_rng(settings.seed))
@@ -184,6 +198,8 @@ class _Pass:
             confidence=settings.confidence,
             revenue=estimates[REVENUE],
             clicks=estimates[CLICKS],
+            logged_revenue=logged[REVENUE],
+            logged_clicks=logged[CLICKS],
             effective_sample_size=totals.effective_sample_size,
             max_weight=totals.largest_weight,
             uncovered=uncovered,
@@ -234,3 +250,13 @@ class _Pass:
                 return never, (note,)
             return never, ()
         return min(1.0, max(0.0, never + (missing if is_missing else 0.0))), ()
+
+
+def _estimate(
+    value: float, bets: Bets, alpha: float, most: float, unit: float, unknown: float = 0.0
+) -> Estimate:
+    """Return a value with its interval, within what a page can bring."""
+    low, high = mean_bounds(bets, alpha / 4, unknown)  # two levels, two ends
+    value = min(max(value, 0.0), most)
+    low, high = min(max(low, 0.0), value), max(min(high, most), value)
+    return Estimate(value * unit, low * unit, high * unit)

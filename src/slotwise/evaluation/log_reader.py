@@ -29,7 +29,7 @@ class Pages(NamedTuple):
     """Whole pages: the rows of page t are those from `starts[t]` to `starts[t + 1]`.
 
     Clicks and revenue are in [0, 1]. `min_probabilities` is 0 where the log does not say that
-    every link could be shown; `pool_changes` grows when links leave the pool.
+    every link could be shown; `pool_changes` grows when links join or leave the pool.
     """
 
     starts: Whole

@@ -20,12 +20,11 @@ class Sheet(NamedTuple):
     """A candidate and the models of one block of the log, by segment (or slot) and link.
 
     `probabilities` are the candidate's inclusion probabilities; `models` the predicted clicks
-    and revenue, 0 for links not seen before the block; `is_seen` says which links were.
+    and revenue, 0 for links not seen since the pool changed.
     """
 
     probabilities: Floats
     models: Floats
-    is_seen: NDArray[np.bool_]
 
 
 class PageSums(NamedTuple):
@@ -34,7 +33,7 @@ class PageSums(NamedTuple):
     With w = candidate's probability / logged probability and r the outcome of a link shown:
 
         weights          sum of w          squared_weights   sum of w^2
-        outcomes         sum of w r        seen_outcomes     the same over links seen before
+        outcomes         sum of w r
         predictions      sum of w g, g the model's prediction
         clipped_outcomes sum of min(w, clip) r
     """
@@ -43,7 +42,6 @@ class PageSums(NamedTuple):
     squared_weights: Floats
     largest_weights: Floats
     outcomes: Floats
-    seen_outcomes: Floats
     predictions: Floats
     clipped_outcomes: Floats
 
@@ -58,13 +56,12 @@ def _add_up(
     revenue: Floats,
     probabilities: Floats,
     models: Floats,
-    is_seen: NDArray[np.bool_],
     clip: float,
-) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats, Floats]:
+) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
     n_pages = len(starts) - 1
     weights, squared, largest = np.zeros(n_pages), np.zeros(n_pages), np.zeros(n_pages)
-    outcomes, seen = np.zeros((2, n_pages)), np.zeros((2, n_pages))
-    predictions, clipped = np.zeros((2, n_pages)), np.zeros((2, n_pages))
+    outcomes, predictions = np.zeros((2, n_pages)), np.zeros((2, n_pages))
+    clipped = np.zeros((2, n_pages))
     for page in range(n_pages):
         for row in range(starts[page], starts[page + 1]):
             place, link = rows_of_sheet[row], links[row]
@@ -77,11 +74,9 @@ def _add_up(
             for level in range(2):
                 outcome = clicks[row] if level == CLICKS else revenue[row]
                 outcomes[level, page] += weight * outcome
-                if is_seen[link]:
-                    seen[level, page] += weight * outcome
                 predictions[level, page] += weight * models[level, place, link]
                 clipped[level, page] += min(weight, clip) * outcome
-    return weights, squared, largest, outcomes, seen, predictions, clipped
+    return weights, squared, largest, outcomes, predictions, clipped
 
 
 def page_sums(pages: Pages, sheet: Sheet, by_slot: bool, clip: float) -> PageSums:
@@ -100,7 +95,6 @@ def page_sums(pages: Pages, sheet: Sheet, by_slot: bool, clip: float) -> PageSum
         pages.revenue,
         sheet.probabilities,
         sheet.models,
-        sheet.is_seen,
         clip,
     )
     return PageSums(*sums)

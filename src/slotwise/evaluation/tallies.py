@@ -22,7 +22,7 @@ class Tallies:
         self.views = np.zeros((1, 0))
         self.outcomes = np.zeros((2, 1, 0))
         self.recent_views = np.zeros(0)
-        """Views since a link last left the pool."""
+        """Views since the pool last changed."""
 
     def make_room(self, n_rows: int, n_links: int) -> None:
         """Let the arrays grow to so many segments and links."""

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from slotwise.evaluation.bootstrap import PageBlocks
 from slotwise.evaluation.candidates import Candidate, Known
-from slotwise.evaluation.confidence_sequence import PageValues, add_pages, new_bets
+from slotwise.evaluation.confidence_sequence import Bets, PageValues, add_pages, new_bets
 from slotwise.evaluation.estimators import new_totals
 from slotwise.evaluation.log_reader import Pages
-from slotwise.evaluation.page_sums import PageSums, Sheet, page_sums
+from slotwise.evaluation.page_sums import Sheet, page_sums
 
-__all__ = ["Track"]
+__all__ = ["Track", "add_logged"]
 
 Floats = NDArray[np.float64]
 
@@ -33,6 +33,9 @@ class Track:
         self.is_full_support = True
         """Whether every page so far says that each link of the pool could be shown."""
         self._clip = clip
+        self.unknown = 0.0
+        """The candidate's page, summed over pages, on links that the pool did not have."""
+        self._claimed = np.zeros(0)
         self._table: Floats | None = None
         self._sheet: Sheet | None = None
 
@@ -48,13 +51,10 @@ class Track:
         else:
             self._table = self.candidate.extended(self._table, known)
         n_rows, n_links = self._table.shape
-        seen = np.zeros(n_links, bool)
-        seen[: len(is_seen)] = is_seen
         models = np.zeros((2, n_rows, n_links))
-        rates = known.rates[:, :n_rows, :]
-        models[:, : rates.shape[1], : rates.shape[2]] = rates
-        models *= seen
-        self._sheet = Sheet(np.ascontiguousarray(self._table), models, seen)
+        rates = known.rates[:, :n_rows, : len(is_seen)]
+        models[:, : rates.shape[1], : rates.shape[2]] = rates * is_seen[: rates.shape[2]]
+        self._sheet = Sheet(np.ascontiguousarray(self._table), models)
 
     def skip(self, pages: Pages) -> None:
         """Count pages that only serve to fit the candidate."""
@@ -72,49 +72,87 @@ class Track:
             of_row = of_row.sum(axis=1, keepdims=True)
         else:
             rows = pages.segments
-        most, unseen, *expected = of_row[:, rows]
+        most, *expected = of_row[:, rows]
         corrections = sums.predictions - np.array(expected)
         self.totals = self.totals.plus(sums, most, corrections)
         self.blocks.add(sums.outcomes - corrections)
         self.is_full_support &= bool((pages.min_probabilities > 0).all())
+        n_links = np.diff(pages.starts)
         least = np.zeros(pages.n_pages) if by_slot else pages.min_probabilities
+        with np.errstate(divide="ignore"):
+            factor = np.where(least > 0, 1.0 / least, np.inf)
+        peak = _largest_sums(sheet.probabilities, n_links)[rows, n_links]
+        self._count_claimed(sheet.probabilities, rows[least > 0])
         for level in range(2):
-            values = _values(sums, level, corrections, expected[level], most, unseen, least)
+            part = _largest_sums(sheet.probabilities * sheet.models[level], n_links)
+            values = PageValues(
+                plain=sums.outcomes[level],
+                corrections=corrections[level],
+                complements=sums.weights - sums.outcomes[level],
+                expected=expected[level],
+                most=most,
+                peak=_times(peak, factor),
+                predicted_peak=_times(part[rows, n_links], factor),
+            )
             add_pages(self.bets[level], values)
+
+    def _count_claimed(self, table: Floats, rows: NDArray[np.int64]) -> None:
+        """Add up the candidate's page over pages that claim to show any link of the pool."""
+        self._claimed = np.pad(self._claimed, (0, table.shape[1] - len(self._claimed)))
+        self._claimed += np.bincount(rows, minlength=len(table)) @ table
+
+    def close_pool(self, shown: NDArray[np.bool_]) -> None:
+        """Take in which links were shown while the pool was the same.
+
+        A link that was not may not have been in the pool: it may have brought anything. Looking
+        back is sound here, since the pool is no matter of chance, and a link of the pool that was
+        never shown adds nothing to any sum.
+        """
+        is_known = np.zeros(len(self._claimed), bool)
+        is_known[: len(shown)] = shown[: len(is_known)]
+        self.unknown += float(self._claimed[~is_known].sum())
+        self._claimed[:] = 0.0
 
 
 def _row_sums(sheet: Sheet) -> Floats:
-    """Return, for each row of the sheet, the page, its unseen part and its expected outcomes."""
+    """Return, for each row of the sheet, the page and its expected outcomes."""
     table = sheet.probabilities
     return np.array(
         [
             table.sum(axis=1),
-            (table * ~sheet.is_seen).sum(axis=1),
             *(table * sheet.models).sum(axis=2),
         ]
     )
 
 
-def _values(
-    sums: PageSums,
-    level: int,
-    corrections: Floats,
-    expected: Floats,
-    most: Floats,
-    unseen: Floats,
-    least: Floats,
-) -> PageValues:
-    with np.errstate(divide="ignore"):
-        factor = np.where(least > 0, 1.0 / least, np.inf)
-    finite = np.isfinite(factor)
-    return PageValues(
-        plain=sums.outcomes[level],
-        seen=sums.seen_outcomes[level],
-        corrections=corrections[level],
-        complements=sums.weights - sums.outcomes[level],
-        expected=expected,
-        most=most,
-        unseen=unseen,
-        peak=np.where(finite, (most - unseen) * np.where(finite, factor, 0.0), np.inf),
-        predicted_peak=np.where(finite, expected * np.where(finite, factor, 0.0), np.inf),
-    )
+def _largest_sums(table: Floats, n_links: NDArray[np.int64]) -> Floats:
+    """Return, for each row, the sum of its k largest entries, k from 0 to the longest page."""
+    longest = int(n_links.max(initial=0))
+    in_order = -np.sort(-table, axis=1)[:, :longest]
+    sums = np.zeros((len(table), longest + 1))
+    sums[:, 1 : in_order.shape[1] + 1] = np.cumsum(in_order, axis=1)
+    sums[:, in_order.shape[1] + 1 :] = sums[:, in_order.shape[1], None]
+    return sums
+
+
+def _times(bound: Floats, factor: Floats) -> Floats:
+    """Return the product, infinite where the factor is."""
+    return np.where(np.isfinite(factor), bound * np.where(np.isfinite(factor), factor, 0.0), np.inf)
+
+
+def add_logged(bets: tuple[Bets, Bets], pages: Pages) -> None:
+    """Take in what the pages of the log themselves brought: every weight is 1."""
+    n_links = np.diff(pages.starts).astype(np.float64)
+    nothing = np.zeros(pages.n_pages)
+    for level, outcomes in enumerate((pages.clicks, pages.revenue)):
+        brought = np.add.reduceat(outcomes, pages.starts[:-1])
+        values = PageValues(
+            plain=brought,
+            corrections=nothing,
+            complements=n_links - brought,
+            expected=nothing,
+            most=n_links,
+            peak=n_links,
+            predicted_peak=nothing,
+        )
+        add_pages(bets[level], values)

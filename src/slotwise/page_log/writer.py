@@ -23,8 +23,8 @@ class LoggedPage(NamedTuple):
     """One page as it is logged; the sequences have one entry for each link shown, in page order.
 
     `min_probability` is the smallest inclusion probability that any link of the pool had on this
-    page, `pool_changes` how often links had left the pool before it. An unsettled page has
-    feedback that is not complete.
+    page, `pool_changes` how often links had joined or left the pool before it. An unsettled page
+    has feedback that is not complete.
     """
 
     page_id: str

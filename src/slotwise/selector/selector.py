@@ -92,7 +92,7 @@ class Selector:
         self._max_revenue = float(max_revenue)
         self._explore = float(explore)
         self._n_clipped = 0
-        self._n_retirements = 0
+        self._n_pool_changes = 0
         self._journal: PageJournal | None = None
         self._pages = OpenPages(max_pages)
         self._own_counts = new_counts(self._problem)
@@ -166,7 +166,7 @@ class Selector:
         if self._journal is not None:
             least = float(probabilities.min())
             number = self._pages.n_issued
-            self._journal.issued(number, page, chances, least, self._n_retirements)
+            self._journal.issued(number, page, chances, least, self._n_pool_changes)
         return page
 
     def _check_restrictions(self, pinned: NDArray[np.int64], excluded: NDArray[np.int64]) -> None:
@@ -310,6 +310,7 @@ class Selector:
         """Let more links be shown; what is known of the others stays."""
         with self._lock:
             self._move_to(self._pool.with_links(links))
+            self._n_pool_changes += 1
 
     def retire(self, links: Iterable[Link]) -> None:
         """Show these links no more; what is known of the others stays.
@@ -318,7 +319,7 @@ class Selector:
         """
         with self._lock:
             self._move_to(self._pool.without_links(links, self._problem.n_slots))
-            self._n_retirements += 1
+            self._n_pool_changes += 1
 
     def _move_to(self, pool: Pool) -> None:
         problem = Problem(len(pool), self._problem.n_slots, self._problem.click_floor)
