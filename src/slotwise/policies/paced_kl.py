@@ -84,8 +84,9 @@ class PacedKL(QueuePolicy):
 
         U(S, n) = max { q : n kl(S/n, q) <= c ln+(t L / (K N)) n / N },   one pseudo-view included
         shown   = the L largest  U_revenue + (Q / (v sqrt(floor t))) U_clicks
-        Q      <- [Q + floor - clicks of the page + reserve / (2t)]+
+        Q      <- [Q + floor - clicks of the page + reserve / (2t) + debt growth]+
         reserve = Q less the clicks owed so far, where positive
+        debt growth = sqrt(floor / t) / 4 while clicks are owed
 
     Of the N views of a link n are settled; n = N unless feedback comes late. A link with at least
     its share t L / K of views is taken at its mean, so optimism goes to links with fewer views
@@ -93,7 +94,8 @@ class PacedKL(QueuePolicy):
 
     Q is the virtual queue of drift plus penalty: the shortfall never exceeds it. A plain queue
     pays for its price with clicks owed, because the price is Q over a growing root; here the
-    part of Q that is not owed grows with that root by itself. The root is that of the clicks
+    part of Q that is not owed grows with that root by itself, and Q grows faster than the debt,
+    so that a floor that is expensive from the start is kept, too. The root is that of the clicks
     promised so far, by which their number varies whatever the policy does. v = `patience`:
     larger is smoother and slower to react. Several floors have a queue each, and rewards may be
     on several levels: a link is worth the sum of its bounds, each at its level's worth.

@@ -10,7 +10,12 @@ V = sqrt(T), or the root of the rounds settled so far where no horizon is known.
 A *paced* queue (`patience` above 0) takes V = patience sqrt(h t), the root of what the floor
 has promised so far, and its reserve, the part of Q that is not owed, grows with that root:
 
-    Q <- [Q + h pages - outcomes + reserve / (2t)]+,   reserve = [Q - owed+]+
+    Q <- [Q + h pages - outcomes + growth]+
+    growth = reserve / (2t) + sqrt(h / t) / 4 while something is owed,   reserve = [Q - owed+]+
+
+The second term is for a floor that is expensive from the first round on. Its queue must reach
+price * V, and without a reserve only debt makes it longer: the page would owe price * V for ever.
+The term adds up to V / 2, so that a price of up to a half is reached without debt.
 
 Pages are settled views over slots, so a batch of page views counts as what it is, and late
 feedback moves the queue when it settles. A batch that mixes good and bad pages is taken in as
@@ -41,6 +46,9 @@ __all__ = [
     "queue_outcomes",
     "score_links",
 ]
+
+DEBT_GROWTH = 0.25
+"""How fast a paced queue grows while something is owed, in sqrt(floor / rounds) a page."""
 
 
 class Queues(NamedTuple):
@@ -87,6 +95,8 @@ def _paced(queues: Queues, floor: int, missing: float, n_pages: float, rounds: f
     queues.owed[floor] += missing
     reserve = max(0.0, length - max(0.0, queues.owed[floor]))
     growth = min(0.5, 0.5 * n_pages / rounds) * reserve
+    if queues.owed[floor] > 0.0:
+        growth += DEBT_GROWTH * math.sqrt(queues.least[floor] / rounds) * n_pages
     return max(0.0, length + missing + growth)
 
 
