@@ -304,6 +304,9 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
     (tmp_path / "photo.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InvalidConfig, match=r"photo\.toml: not a text file"):
         load_experiment(tmp_path / "photo.toml")
+    (tmp_path / "deep.toml").write_text("name = " + "[" * 100_000)
+    with pytest.raises(InvalidConfig, match=r"deep\.toml: values are nested too deeply"):
+        load_experiment(tmp_path / "deep.toml")
 
 
 def test_a_shipped_name_stands_for_its_file(tmp_path: Path) -> None:

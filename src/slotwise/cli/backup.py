@@ -1,4 +1,4 @@
-"""`slotwise backup`: a checked copy of a store, also while the service runs."""
+"""`slotwise backup`: a copy of a store, also while the service runs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from typing import Annotated
 
 import typer
 
+from slotwise.cli.verify import DEFAULT_STORE, verify_command
 from slotwise.service.storage import sqlite_path
 from slotwise.service.storage.backup import back_up
 
 __all__ = ["register"]
 
-HELP = """Copy a store to a file and check the copy; the service may be running.
+HELP = """Copy a store to a new file that only its owner can read; the service may be running.
+
+With --verify the copy's counters are compared with its rows, as `slotwise restore` does.
 
 Examples:
 
   slotwise backup monday.db
 
-  slotwise backup monday.db --store sqlite:////var/lib/slotwise/slotwise.db
+  slotwise backup monday.db --store sqlite:////var/lib/slotwise/slotwise.db --verify
 """
 
 
@@ -29,8 +32,11 @@ def register(app: typer.Typer) -> None:
 
 def backup_command(
     target: Annotated[Path, typer.Argument(help="The new file")],
-    store: Annotated[str, typer.Option(help="Store URL")] = "sqlite:///slotwise.db",
+    store: Annotated[str, typer.Option(help="Store URL")] = DEFAULT_STORE,
+    check: Annotated[bool, typer.Option("--verify", help="Verify the copy")] = False,
 ) -> None:
     """Copy a store."""
-    report = back_up(sqlite_path(store), target)
-    print(f"{target}: {report.n_pools} pools, {report.n_decisions} decisions, checked")
+    back_up(sqlite_path(store), target)
+    print(f"{target}: {target.stat().st_size / 1e6:.1f} MB copied")
+    if check:
+        verify_command(str(target))

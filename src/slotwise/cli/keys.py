@@ -1,4 +1,4 @@
-"""`slotwise keys`: make, list and revoke keys in a store, without a running service."""
+"""`slotwise keys`: make, list and revoke keys in a store that no service is running on."""
 
 from __future__ import annotations
 
@@ -17,10 +17,16 @@ from slotwise.service.api.context import system_clock_us
 from slotwise.service.server import open_service
 from slotwise.service.service import Service
 from slotwise.service.settings import Settings
+from slotwise.service.storage import sqlite_path
+from slotwise.service.storage.backup import existing_store
+from slotwise.service.storage.sqlite.store import open_for_reading
 
 __all__ = ["register"]
 
-HELP = """Make, list and revoke the keys of a store while no service runs on it.
+HELP = """Make, list and revoke the keys of a store.
+
+While a service runs on the store its keys can be listed here; it makes and revokes them itself,
+with `POST /v1/keys` and `DELETE /v1/keys/{key_id}`.
 
 Examples:
 
@@ -64,13 +70,17 @@ def make(
 def list_keys(store: StoreUrl = _DEFAULT_STORE) -> None:
     """List the keys."""
     table = Table("key id", "scopes", "label", "made", "revoked")
-    with _opened(store) as service:
-        keys = service.keys()
-        for key in keys:
-            if key.scopes:
-                revoked = f"{to_time(key.revoked_us):%Y-%m-%d %H:%M}" if key.revoked_us else ""
-                made = f"{to_time(key.created_us):%Y-%m-%d %H:%M}"
-                table.add_row(key.key_id, ", ".join(key.scopes), key.label, made, revoked)
+    opened = open_for_reading(existing_store(sqlite_path(store)))
+    try:
+        with opened.reading() as reader:
+            keys = list(reader.keys())
+    finally:
+        opened.close()
+    for key in keys:
+        if key.scopes:
+            revoked = f"{to_time(key.revoked_us):%Y-%m-%d %H:%M}" if key.revoked_us else ""
+            made = f"{to_time(key.created_us):%Y-%m-%d %H:%M}"
+            table.add_row(key.key_id, ", ".join(key.scopes), key.label, made, revoked)
     Console().print(table)
 
 

@@ -8,7 +8,7 @@ import typer
 
 from slotwise.service.storage import sqlite_path
 from slotwise.service.storage.backup import existing_store
-from slotwise.service.storage.sqlite.store import SqliteStore
+from slotwise.service.storage.sqlite.store import open_for_reading
 from slotwise.service.storage.verify import verify
 
 __all__ = ["DEFAULT_STORE", "register"]
@@ -16,7 +16,8 @@ __all__ = ["DEFAULT_STORE", "register"]
 DEFAULT_STORE = "sqlite:///slotwise.db"
 HELP = """Recompute every counter of a store from its raw rows and compare.
 
-The service may be running. Leaves with 1 when a counter differs.
+Also asks the database to check its own files. The service may be running. The exit status is 1
+when a counter differs or the database is damaged.
 
 Examples:
 
@@ -35,16 +36,18 @@ def verify_command(
     store: Annotated[str, typer.Option(help="Store URL")] = DEFAULT_STORE,
 ) -> None:
     """Compare every counter with its rows."""
-    opened = SqliteStore(existing_store(sqlite_path(store)))
+    opened = open_for_reading(existing_store(sqlite_path(store)))
     try:
         report = verify(opened)
     finally:
         opened.close()
+    if report.damage:
+        print(f"the database is damaged: {report.damage}")
     for mismatch in report.mismatches:
         print(mismatch)
     print(
         f"{report.n_counters} counters of {report.n_pools} pools and {report.n_decisions} "
         f"decisions: {len(report.mismatches)} differ from the rows"
     )
-    if report.mismatches:
+    if report.mismatches or report.damage:
         raise typer.Exit(1)

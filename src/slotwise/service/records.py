@@ -4,7 +4,8 @@ Two units, each with one suffix everywhere: money is an integer number of micro-
 (`*_micros`, 12.50 EUR is 12_500_000), a time is an integer number of microseconds since the
 epoch (`*_us`), always by the server's clock. Every record is immutable and holds only values
 that JSON can carry, so a record can be stored, logged, exported and answered as it is. The
-fields of a stored record stand in the order of its table's columns.
+fields of a stored record stand in the order of its table's columns. Records that are made for
+every page view cannot be part of a cycle and are left out of garbage collection.
 """
 
 from __future__ import annotations
@@ -96,8 +97,8 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
 class ShownLink(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One link of a page, with the probability that it was to be on the page.
 
-    The one record that is made ten times a decision: it may be built by position, is stored as
-    a short array, and the garbage collector need not know it.
+    The one record that is made ten times a decision: it may be built by position and is stored
+    as a short array.
     """
 
     link_id: str
@@ -105,7 +106,7 @@ class ShownLink(msgspec.Struct, frozen=True, gc=False, array_like=True):
     propensity: float
 
 
-class FloorReport(msgspec.Struct, frozen=True):
+class FloorReport(msgspec.Struct, frozen=True, gc=False):
     """How a page stands to the click floor.
 
     `met`: the clicks delivered per page view since the floor was set lie at or above it, within
@@ -122,7 +123,7 @@ class FloorReport(msgspec.Struct, frozen=True):
     status: FloorStatus
 
 
-class DecisionRecord(msgspec.Struct, frozen=True):
+class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
     """A page that was answered, with everything needed to count and to learn from it later."""
 
     decision_id: str
@@ -153,7 +154,7 @@ class DecisionRecord(msgspec.Struct, frozen=True):
     """False when it reached the store only after its click window had been folded."""
 
 
-class ClickEvent(msgspec.Struct, frozen=True, tag_field="type", tag="click"):
+class ClickEvent(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="click"):
     """A link of a page was clicked; identified by the decision and the link."""
 
     kind: ClassVar[Literal["click"]] = "click"
@@ -168,7 +169,7 @@ class ClickEvent(msgspec.Struct, frozen=True, tag_field="type", tag="click"):
     """What the sender's clock said: kept as an annotation, never used."""
 
 
-class ConversionEvent(msgspec.Struct, frozen=True, tag_field="type", tag="conversion"):
+class ConversionEvent(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="conversion"):
     """A click brought revenue; identified by `conversion_id` over all pools."""
 
     kind: ClassVar[Literal["conversion"]] = "conversion"
@@ -180,7 +181,7 @@ class ConversionEvent(msgspec.Struct, frozen=True, tag_field="type", tag="conver
     client_time: str | None = None
 
 
-class AdjustmentEvent(msgspec.Struct, frozen=True, tag_field="type", tag="adjustment"):
+class AdjustmentEvent(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="adjustment"):
     """Revenue of a conversion was taken back (a refund); identified by `adjustment_id`."""
 
     kind: ClassVar[Literal["adjustment"]] = "adjustment"

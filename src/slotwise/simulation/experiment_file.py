@@ -183,6 +183,8 @@ def load_experiment(path: str | Path, changes: Mapping[str, Any] | None = None) 
         keys = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidConfig(f"{path}: {error}") from error
+    except RecursionError:
+        raise InvalidConfig(f"{path}: values are nested too deeply") from None
     try:
         file = ExperimentFile.model_validate({**keys, **(changes or {})})
     except pydantic.ValidationError as error:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Iterator
-from typing import Literal
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import chain
+from typing import Any, Literal
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import UNSET, UnsetType
+from msgspec.structs import astuple
 
 from slotwise.service.api.answers import Time, from_time
 from slotwise.service.api.context import Operation, Request, ServiceContext
@@ -87,13 +90,20 @@ def _parquet(rounds: Iterator[list[RoundRow]]) -> Iterator[bytes]:
     sink = _Sink()
     with pq.ParquetWriter(sink, _SCHEMA) as writer:
         for rows in rounds:
-            columns = [[getattr(row, name) for row in rows] for name in _SCHEMA.names]
-            arrays = [
-                pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)
-            ]
+            columns = zip(_SCHEMA, zip(*map(astuple, rows), strict=True), strict=True)
+            arrays = [_array(field.type, column) for field, column in columns]
             writer.write_table(pa.Table.from_arrays(arrays, schema=_SCHEMA))
             yield sink.take()
     yield sink.take()
+
+
+def _array(kind: pa.DataType, column: Sequence[Any]) -> pa.Array:
+    """Return a column; lists as one flat array and offsets, which costs half of nested lists."""
+    if not pa.types.is_list(kind):
+        return pa.array(column, kind)
+    offsets = np.concatenate(([0], np.cumsum([len(item) for item in column])))
+    flat = pa.array(list(chain.from_iterable(column)), kind.value_type)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat, type=kind)
 
 
 class _Sink(io.RawIOBase):

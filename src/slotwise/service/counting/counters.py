@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from slotwise.service.counting.attribution import attribute
 from slotwise.service.counting.views import (
     CLICKS,
+    REVENUE,
     Counters,
     Group,
     Level,
@@ -22,6 +23,7 @@ __all__ = [
     "count_late",
     "count_settled",
     "group_of",
+    "has_late_event",
     "subtract_counters",
 ]
 
@@ -53,7 +55,8 @@ def count_settled(
             issued_us = decision.issued_us
             link_ids = [item for item in link_ids if issued_us >= counted_from_us.get(item, 0)]
         n_views[group].update(link_ids)
-        if not view.clicks:  # most pages: nothing can have counted
+        # Most pages: nothing can have counted.
+        if not view.clicks or (level == REVENUE and not view.conversions):
             n_empty[group] += 1
             continue
         counted = _outcomes(view, level)
@@ -77,7 +80,7 @@ def count_late(views: Iterable[View], counted_from_us: Mapping[str, int]) -> Cou
     """Sum up what came after its window, over everything received so far."""
     links: dict[tuple[Group, str], LinkCounters] = {}
     for view in views:
-        if not view.clicks and not view.conversions:
+        if not has_late_event(view):
             continue
         late = attribute(view, _FOREVER)
         for shown in view.decision.shown:
@@ -92,6 +95,16 @@ def count_late(views: Iterable[View], counted_from_us: Mapping[str, int]) -> Cou
                 key = (group_of(view), link_id)
                 links[key] = _sum_links(links.get(key, LinkCounters()), increment)
     return Counters(links=links)
+
+
+def has_late_event(view: View) -> bool:
+    """Say whether an event of the view came after its window."""
+    decision = view.decision
+    return (
+        any(item.received_us > decision.click_closes_us for item in view.clicks)
+        or any(item.received_us > decision.revenue_until_us for item in view.conversions)
+        or any(item.received_us > decision.revenue_until_us for item in view.adjustments)
+    )
 
 
 def add_counters(first: Counters, second: Counters) -> Counters:

@@ -36,28 +36,28 @@ LEVELS: tuple[Level, ...] = (CLICKS, REVENUE)
 Group = Literal["policy", "holdout"]
 
 
-class StoredClick(msgspec.Struct, frozen=True):
+class StoredClick(msgspec.Struct, frozen=True, gc=False):
     """A click with the time by which it is judged."""
 
     event: ClickEvent
     received_us: int
 
 
-class StoredConversion(msgspec.Struct, frozen=True):
+class StoredConversion(msgspec.Struct, frozen=True, gc=False):
     """A conversion with the time by which it is judged."""
 
     event: ConversionEvent
     received_us: int
 
 
-class StoredAdjustment(msgspec.Struct, frozen=True):
+class StoredAdjustment(msgspec.Struct, frozen=True, gc=False):
     """An adjustment with the time by which it is judged."""
 
     event: AdjustmentEvent
     received_us: int
 
 
-class View(msgspec.Struct, frozen=True):
+class View(msgspec.Struct, frozen=True, gc=False):
     """A decision with everything received for it: all that attribution needs."""
 
     decision: DecisionRecord

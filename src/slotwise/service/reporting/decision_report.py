@@ -50,8 +50,14 @@ def round_row(view: View, closed_until_us: int) -> RoundRow:
     decision = view.decision
     clicks_settled = decision.click_closes_us <= closed_until_us
     revenue_settled = decision.revenue_closes_us <= closed_until_us
-    counted = attribute(view, _FOREVER)
     links = tuple([link.link_id for link in decision.shown])
+    clicks = revenue = (0,) * len(links)
+    if view.clicks:  # without a click nothing can have counted
+        counted = attribute(view, _FOREVER)
+        if clicks_settled:
+            clicks = tuple([int(link in counted.clicked) for link in links])
+        if revenue_settled and counted.revenue_micros:
+            revenue = tuple([counted.revenue_micros.get(link, 0) for link in links])
     return RoundRow(
         decision_id=decision.decision_id,
         issued_us=decision.issued_us,
@@ -61,10 +67,8 @@ def round_row(view: View, closed_until_us: int) -> RoundRow:
         fallback=decision.fallback,
         links=links,
         propensities=tuple([link.propensity for link in decision.shown]),
-        clicks=tuple([int(clicks_settled and link in counted.clicked) for link in links]),
-        revenue_micros=tuple(
-            [counted.revenue_micros.get(link, 0) if revenue_settled else 0 for link in links]
-        ),
+        clicks=clicks,
+        revenue_micros=revenue,
         max_revenue_micros=decision.max_revenue_micros,
         clicks_settled=clicks_settled,
         revenue_settled=revenue_settled,

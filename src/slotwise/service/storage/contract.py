@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -91,6 +91,14 @@ class StoreReader(Protocol):
 
         `after` is 0 at first, then the `last` of the batch before.
         """
+        ...
+
+    def late_views(self, pool_id: str) -> Iterator[list[View]]:
+        """Go through the views with an event that came after its window, some at a time."""
+        ...
+
+    def damage(self) -> str:
+        """Return what the database finds wrong with its own files, or nothing."""
         ...
 
     def n_quarantined(self) -> int:

@@ -152,7 +152,10 @@ class _DecisionRows(Rows[DecisionRecord]):
         n = self._N_BEFORE
         *rest, learned, page_format = row[n + 1 : n + 7]
         rest[0] = bool(rest[0])
-        floor, shown = self._page(row[n], page_format)
+        try:
+            floor, shown = self._page(row[n], page_format)
+        except msgspec.MsgspecError as error:
+            raise UnsupportedState(f"the row of decision {row[0]} is damaged: {error}") from error
         fields: list[Any] = [*row[:n], FloorReport(*floor), shown, *rest, bool(learned)]
         return DecisionRecord(*fields)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -16,16 +18,18 @@ from slotwise.service.counting.views import (
     PageCounters,
     View,
 )
+from slotwise.service.errors import StoreUnavailable
 from slotwise.service.storage.commands import (
     FOLD_START,
     FoldPosition,
     Progress,
 )
-from slotwise.service.storage.contract import Store, StoreReader
+from slotwise.service.storage.contract import StoreReader
 
-__all__ = ["Mismatch", "Verification", "fold_position", "recount", "verify"]
+__all__ = ["Mismatch", "Verification", "fold_position", "verify"]
 
-_CHUNK = 5_000
+_CHUNK = 20_000
+_MAX_TRIES = 5
 
 
 class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,49 +59,85 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     n_decisions: int
     n_counters: int
     mismatches: tuple[Mismatch, ...]
+    damage: str = ""
+    """What the database finds wrong with its own files."""
 
 
-def verify(store: Store) -> Verification:
-    """Compare all counters of a store with its rows, at one moment; the store may be in use."""
-    n_pools = n_decisions = n_counters = 0
-    mismatches: list[Mismatch] = []
-    with store.reading() as reader:
-        progress = reader.progress()
-        for pool in reader.pools():
-            stored = reader.counters(pool.pool_id)
-            recomputed, n_views = recount(reader, pool.pool_id, progress)
-            n_pools += 1
+class Readable(Protocol):
+    """Anything that has readers: a store, or the file of one that another process writes."""
+
+    def reading(self) -> AbstractContextManager[StoreReader]:
+        """Return a reader of this moment."""
+        ...
+
+
+class _Moment(NamedTuple):
+    """What the counters were, and everything about them that later commits can change."""
+
+    pool_id: str
+    stored: Counters
+    late: Counters
+    progress: Progress
+    reset_times: dict[str, int]
+
+
+def verify(store: Readable) -> Verification:
+    """Compare all counters of a store with its rows; the store may be in use.
+
+    Counters, positions and late feedback are read at one moment. The folded views are read
+    after it, some at a time: their windows are closed, so what counts in them stays the same.
+    A reset of statistics meanwhile would change that, and the comparison starts over.
+    """
+    for _ in range(_MAX_TRIES):
+        with store.reading() as reader:
+            damage = reader.damage()
+            moments = [_moment(reader, pool.pool_id) for pool in reader.pools()]
+        n_resets = moments[0].progress.n_resets if moments else 0
+        n_decisions, compared = 0, []
+        for moment in moments:
+            recounted, n_views = recount(store, moment)
             n_decisions += n_views
-            for mismatch in _compare(pool.pool_id, stored, recomputed):
-                n_counters += 1
-                if mismatch.stored != mismatch.recomputed:
-                    mismatches.append(mismatch)
+            compared += list(_compare(moment.pool_id, moment.stored, recounted))
+        with store.reading() as reader:
+            if reader.progress().n_resets == n_resets or not moments:
+                break
+    else:
+        raise StoreUnavailable("statistics are reset all the time; verify again later")
     return Verification(
-        n_pools=n_pools,
+        n_pools=len(moments),
         n_decisions=n_decisions,
-        n_counters=n_counters,
-        mismatches=tuple(mismatches),
+        n_counters=len(compared),
+        mismatches=tuple(item for item in compared if item.stored != item.recomputed),
+        damage=damage,
     )
 
 
-def recount(reader: StoreReader, pool_id: str, progress: Progress) -> tuple[Counters, int]:
-    """Return a pool's counters as its raw rows give them, and how many decisions there are."""
+def _moment(reader: StoreReader, pool_id: str) -> _Moment:
     reset_times = reader.reset_times(pool_id)
-    counters, n_views = Counters(), 0
-    batch = reader.views_after(pool_id, 0, None, 0, _CHUNK)
-    while views := batch.views:
-        n_views += len(views)
-        counters = add_counters(counters, count_late(views, reset_times))
+    late = Counters()
+    for views in reader.late_views(pool_id):
+        late = add_counters(late, count_late(views, reset_times))
+    return _Moment(pool_id, reader.counters(pool_id), late, reader.progress(), reset_times)
+
+
+def recount(store: Readable, moment: _Moment) -> tuple[Counters, int]:
+    """Return a pool's counters as its raw rows give them, and how many decisions there are."""
+    counters, n_views, last = moment.late, 0, 0
+    while True:
+        with store.reading() as reader:
+            batch = reader.views_after(moment.pool_id, 0, None, last, _CHUNK)
+        if not batch.views:
+            return counters, n_views
+        last = batch.last
+        n_views += len(batch.views)
         for level in LEVELS:
-            folded_to = progress.folded.get((pool_id, level), FOLD_START)
+            folded_to = moment.progress.folded.get((moment.pool_id, level), FOLD_START)
             settled = [
                 view
-                for view in views
+                for view in batch.views
                 if view.decision.learned and fold_position(view, level) <= folded_to
             ]
-            counters = add_counters(counters, count_settled(settled, level, reset_times))
-        batch = reader.views_after(pool_id, 0, None, batch.last, _CHUNK)
-    return counters, n_views
+            counters = add_counters(counters, count_settled(settled, level, moment.reset_times))
 
 
 def fold_position(view: View, level: Level) -> FoldPosition:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 
+from slotwise.service.counting.counters import has_late_event
 from slotwise.service.counting.views import (
     CLICKS,
     Counters,
@@ -149,6 +151,15 @@ class MemoryReader:
                 if len(views) == limit:
                     break
         return ViewBatch(views=views, last=after)
+
+    def late_views(self, pool_id: str) -> Iterator[list[View]]:
+        """Go through the views with an event that came after its window."""
+        views = [self._view_of(one) for one in self._tables.decisions.values()]
+        yield [view for view in views if view.decision.pool_id == pool_id and has_late_event(view)]
+
+    def damage(self) -> str:
+        """Return nothing: there are no files."""
+        return ""
 
     def n_quarantined(self) -> int:
         """Count the events that wait for their decision or conversion."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -40,6 +40,7 @@ from slotwise.service.storage.sqlite import statements
 __all__ = ["SqliteReader"]
 
 _FOREVER = 2**63 - 1
+_LATE_CHUNK = 1_000
 
 
 class SqliteReader:
@@ -192,6 +193,17 @@ class SqliteReader:
         )
         views = self._views(rows.DECISIONS.record(row) for row in found)
         return ViewBatch(views=views, last=found[-1][-1] if found else after)
+
+    def late_views(self, pool_id: str) -> Iterator[list[View]]:
+        """Go through the views with an event that came after its window, some at a time."""
+        found = [row[0] for row in self._fetch(statements.LATE_DECISION_IDS, pool_id=pool_id)]
+        for start in range(0, len(found), _LATE_CHUNK):
+            yield self._views(self.decisions(found[start : start + _LATE_CHUNK]).values())
+
+    def damage(self) -> str:
+        """Return what SQLite finds wrong with its file, or nothing."""
+        [(found,)] = self._fetch("PRAGMA integrity_check(1)")
+        return "" if found == "ok" else str(found)
 
     def n_quarantined(self) -> int:
         """Count the events that wait for their decision or conversion."""

@@ -35,6 +35,7 @@ __all__ = [
     "INSERT_CHANGE",
     "INSERT_MANY",
     "KEYS",
+    "LATE_DECISION_IDS",
     "LEARNED",
     "LINKS",
     "LINK_COUNTERS",
@@ -190,6 +191,18 @@ PAGE_COUNTERS = _sql(
     _rows(schema.page_counters).where(schema.page_counters.c.pool_id == bindparam("pool_id"))
 )
 LEARNED = _sql(_rows(schema.learned).where(schema.learned.c.pool_id == bindparam("pool_id")))
+LATE_DECISION_IDS = """
+    SELECT d.decision_id FROM clicks AS c JOIN decisions AS d ON d.decision_id = c.decision_id
+    WHERE d.pool_id = :pool_id AND c.received_us > d.click_closes_us
+    UNION
+    SELECT d.decision_id FROM conversions AS s JOIN decisions AS d ON d.decision_id = s.decision_id
+    WHERE d.pool_id = :pool_id AND s.received_us > d.revenue_until_us
+    UNION
+    SELECT d.decision_id FROM adjustments AS a
+    JOIN conversions AS s ON s.conversion_id = a.conversion_id
+    JOIN decisions AS d ON d.decision_id = s.decision_id
+    WHERE d.pool_id = :pool_id AND a.received_us > d.revenue_until_us
+"""
 DECISIONS_BY_ID = _sql(_rows(schema.decisions).where(_listed(schema.decisions.c.decision_id)))
 CLICKS_OF = _sql(
     _rows(schema.clicks)

@@ -1,0 +1,185 @@
+"""One writer a file, private files, and files that go missing, fill up or are damaged."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from slotwise.cli.main import main
+from slotwise.errors import UnsupportedState
+from slotwise.service.errors import StoreUnavailable
+from slotwise.service.records import ChangeRecord
+from slotwise.service.storage import SqliteStore
+from slotwise.service.storage.backup import back_up, restore
+from slotwise.service.storage.commands import AppendDecision, SavePool
+from slotwise.service.storage.sqlite import statements
+from slotwise.service.storage.sqlite.file import SqliteFile
+from slotwise.service.storage.verify import verify
+from slotwise.testing.store_rows import reads
+from tests.service.rows import decision, pool
+
+CREATED = ChangeRecord(changed_us=1, changed_by="test", action="pool.create", subject="home")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def store(path: Path) -> SqliteStore:
+    store = SqliteStore(path)
+    store.commit([SavePool(pool=pool(), change=CREATED), AppendDecision(decision=decision())])
+    return store
+
+
+def test_a_second_writer_is_told_who_the_first_is(store: SqliteStore, path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match=f"in use by process {os.getpid()}; stop that"):
+        SqliteStore(path)
+    store.close()
+    SqliteStore(path).close()
+
+
+def test_a_process_that_was_killed_leaves_no_lock(path: Path) -> None:
+    program = (
+        "import sys, time; from slotwise.service.storage import SqliteStore;"
+        "store = SqliteStore(sys.argv[1]); print('open', flush=True); time.sleep(600)"
+    )
+    command = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(StoreUnavailable, match=f"in use by process {other.pid};"):
+            SqliteStore(path)
+        other.kill()
+    SqliteStore(path).close()
+
+
+def test_the_commands_leave_a_store_in_use_alone(
+    store: SqliteStore, path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = str(path)
+    copy = tmp_path / "copy.db"
+    for command in (
+        ["keys", "make", "admin", "--store", address],
+        ["keys", "revoke", "k1", "--store", address],
+        ["restore", str(copy), "--overwrite", "--store", address],
+        ["serve", "--port", "0", "--store", address],
+    ):
+        back_up(path, copy)
+        assert main(command) == 2
+        assert "is in use by process" in capsys.readouterr().err
+        copy.unlink()
+    assert reads(store).keys() == []
+    assert main(["keys", "list", "--store", address]) == 0
+    assert main(["verify", "--store", address]) == 0
+    assert main(["backup", str(copy), "--verify", "--store", address]) == 0
+    assert "0 differ from the rows" in capsys.readouterr().out
+    store.close()
+
+
+def test_files_are_readable_by_their_owner_only(store: SqliteStore, tmp_path: Path) -> None:
+    back_up(tmp_path / "store.db", tmp_path / "copy.db")
+    restore(tmp_path / "copy.db", tmp_path / "new.db")
+    modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    assert set(modes) >= {"store.db", "store.db-wal", "store.db.lock", "copy.db", "new.db"}
+    assert set(modes.values()) == {0o600}
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        ("CREATE TRIGGER t AFTER INSERT ON keys BEGIN DELETE FROM pools; END", "a trigger 't'"),
+        ("CREATE VIEW v AS SELECT * FROM keys", "a view 'v'"),
+        ("CREATE VIRTUAL TABLE f USING fts5(words)", "a virtual table 'f'"),
+    ],
+)
+def test_a_backup_that_runs_by_itself_is_refused(
+    store: SqliteStore, path: Path, statement: str, kind: str
+) -> None:
+    store.close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+    with pytest.raises(UnsupportedState, match=f"store.db has {kind}, which no"):
+        restore(path, path.with_name("new.db"))
+    assert not path.with_name("new.db").exists()
+
+
+def test_a_removed_file_is_noticed_and_nothing_is_acknowledged(
+    store: SqliteStore, path: Path
+) -> None:
+    away = path.rename(path.with_name("away.db"))
+    with pytest.raises(StoreUnavailable, match=r"store\.db is gone"):
+        store.commit([AppendDecision(decision=decision("d2"))])
+    with pytest.raises(StoreUnavailable, match="is gone"):
+        reads(store).pools()
+    path.write_bytes(b"")
+    with pytest.raises(StoreUnavailable, match="was replaced by another file"):
+        store.check()
+    away.rename(path)
+    store.commit([AppendDecision(decision=decision("d2"))])
+    assert reads(store).decision("d2") is not None
+    store.close()
+
+
+def test_a_full_disk_is_an_outage_that_ends(store: SqliteStore) -> None:
+    assert store._writer is not None
+    [(n_pages,)] = store._writer.execute("PRAGMA page_count").fetchall()
+    store._writer.execute(f"PRAGMA max_page_count = {n_pages}")
+    many = [AppendDecision(decision=decision(f"x{k}", asked="." * 1_000)) for k in range(100)]
+    with pytest.raises(StoreUnavailable, match="cannot be used now: database or disk is full"):
+        store.commit(many)
+    assert reads(store).decision("x0") is None
+    store.commit(many)
+    assert reads(store).decision("x99") is not None
+    store.close()
+
+
+def test_a_wrong_statement_is_no_outage(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statements, "POOLS", "SELECT name FROM nowhere")
+    with pytest.raises(sqlite3.OperationalError, match="no such table: nowhere"):
+        reads(store).pools()
+    monkeypatch.undo()
+    assert reads(store).pools() == [pool()]
+    store.close()
+
+
+def test_verify_reports_a_damaged_database_and_a_damaged_row(
+    store: SqliteStore, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE decisions SET page = '[[1' WHERE decision_id = 'd1'")
+    assert main(["verify", "--store", str(path)]) == 2
+    assert "the row of decision d1 is damaged" in capsys.readouterr().err
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM decisions")
+        connection.execute("INSERT INTO links VALUES ('home', 'l1', 'u', 't', 0, 0, 0, 0, 0)")
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_master SET sql = 'CREATE INDEX ix_links_place ON links "
+            "(pool_id, title)' WHERE name = 'ix_links_place'"
+        )
+    assert main(["verify", "--store", str(path)]) == 1
+    assert "the database is damaged: " in capsys.readouterr().out
+
+
+def test_verify_reads_beside_a_writer_and_holds_no_moment(store: SqliteStore, path: Path) -> None:
+    file = SqliteFile(path)
+    assert verify(file).n_decisions == 1
+    store.commit([AppendDecision(decision=decision("d2"))])
+    assert store._writer is not None
+    busy, _, _ = store._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    assert busy == 0
+    assert verify(file).n_decisions == 2
+    file.close()
+    store.close()
