@@ -23,6 +23,7 @@ KEEPS = {
     "con-ucb": {*ASKS_FOR_MORE},
     "queue-ts": {*ASKS_FOR_MORE},
     "queue-kl": {"a further floor", "rewards"},
+    "paced-bayes": {"a further floor", "rewards"},
     "paced-kl": {"a further floor", "rewards"},
     "lexp": {"a further floor", "rewards"},
 }

@@ -55,6 +55,7 @@ KNOWN: Mapping[str, KnownPolicy] = {
     "queue-ts": KnownPolicy("queue-ts", Stroke("#cc79a7")),
     "queue-kl": KnownPolicy("queue-kl", Stroke("#aa4499")),
     "paced-kl": KnownPolicy("paced-kl", Stroke("#ee3377")),
+    "paced-bayes": KnownPolicy("paced-bayes", Stroke("#44aa99")),
     "safe-con-ucb": KnownPolicy("safe-con-ucb", Stroke("#999933")),
 }
 

@@ -17,6 +17,7 @@ from slotwise.policies.exp3m import Exp3M
 from slotwise.policies.fixed_mix import FixedMix
 from slotwise.policies.kl_con_ucb import KLConUCB
 from slotwise.policies.lexp import LExp
+from slotwise.policies.paced_bayes import PacedBayes
 from slotwise.policies.paced_kl import PacedKL
 from slotwise.policies.queue_kl import QueueKL
 from slotwise.policies.queue_ts import QueueTS
@@ -38,6 +39,7 @@ __all__ = [
     "FixedMix",
     "KLConUCB",
     "LExp",
+    "PacedBayes",
     "PacedKL",
     "Policy",
     "QueueKL",
@@ -64,6 +66,7 @@ POLICIES: dict[str, type[Policy]] = {
         QueueKL,
         ConTS,
         QueueTS,
+        PacedBayes,
         PacedKL,
         LExp,
         CUCB,

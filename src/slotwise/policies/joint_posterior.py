@@ -1,0 +1,217 @@
+"""One optimistic score a link: the joint posterior of all its levels at what each is worth.
+
+What a link brings at level j, given that it passed level j - 1, has a Beta posterior with mean
+m_j and variance v_j. A unit of level j is worth y_j: its reward plus the price of its floor. The
+worth of showing a link is nested, so its mean and variance follow from the last level back:
+
+    X_j = theta_j (y_j + X_(j+1)),   X_(n+1) = 0
+    E X_j   = m_j (y_j + E X_(j+1))
+    Var X_j = v_j (Var X_(j+1) + (y_j + E X_(j+1))^2) + m_j^2 Var X_(j+1)
+    score   = E + sqrt(2 w Var) + (2/3) w Var / E,   w = c ln(1 + t L / (K N))
+
+The bound is Bernstein's, at the posterior's variance: a sum of one bound a level would count the
+uncertainty of the click twice. N views of a link bring w down to c ln 2 at its share t L / K.
+Late outcomes: the mean is that of the settled views, the variance already that of all views.
+
+The prior of a level is one Beta for the whole pool. Its smaller parameter is 1/2, as Jeffreys'
+prior has it, so that it never shuts out links that are better than the rest; its mean is what
+the pool brings at this level over what it brings at the one before, both averaged over links,
+each with the weight n / (n + 100) of its n views. Each level is fitted from its own feedback, so
+levels may settle one after the other. Revenue is counted in units of the pool's typical sale,
+sum r^2 / sum r, so that another currency gives the same pages.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.policies.contract import Floats, Links
+from slotwise.policies.evidence import Evidence
+from slotwise.problem import Problem
+from slotwise.selection.compiled import hot
+
+__all__ = [
+    "JointPosterior",
+    "new_joint_posterior",
+    "note_outcomes",
+    "outcome_worth",
+    "refit_level",
+    "refresh_posteriors",
+    "reward_in_sales",
+    "score_jointly",
+]
+
+SHAPE = 0.5
+"""The smaller parameter of a prior."""
+
+HALF_WEIGHT = 100.0
+"""Views after which a link has half its full weight in the pool's mean."""
+
+PSEUDO_LINK = 0.1
+"""Weight of a pseudo-link that passes every level with probability 1/2: the first guess."""
+
+LARGEST_PRIOR = 0.999
+
+REFIT_GROWTH = 1.02
+"""A level is refitted, and all links looked at again, when its rounds have grown by 2 %."""
+
+UNIT, SALES, SQUARES = range(3)
+
+
+class JointPosterior(NamedTuple):
+    """Means and variances per level and link, and what they were computed with.
+
+    `pool` has the mean outcome of the pool at each level and `clock` the rounds by which it was
+    fitted. `sales` are the typical sale by then, and the sums of outcomes and of their squares at
+    the last level, of feedback that came view by view. `is_stale` marks links whose counts have
+    changed.
+    """
+
+    mean: Floats
+    variance: Floats
+    width: Floats
+    is_stale: NDArray[np.bool_]
+    pool: Floats
+    clock: Floats
+    sales: Floats
+    exploration: float
+
+
+def new_joint_posterior(problem: Problem, exploration: float) -> JointPosterior:
+    """Return the posterior of a pool of which nothing is known."""
+    shape = (problem.n_levels, problem.n_links)
+    return JointPosterior(
+        mean=np.zeros(shape),
+        variance=np.zeros(shape),
+        width=np.zeros(problem.n_links),
+        is_stale=np.ones(problem.n_links, np.bool_),
+        pool=0.5 ** np.arange(1.0, problem.n_levels + 1.0),
+        clock=np.ones(problem.n_levels),
+        sales=np.array([1.0, 0.0, 0.0]),
+        exploration=exploration,
+    )
+
+
+@hot
+def note_outcomes(
+    posterior: JointPosterior, level: int, links: Links, views: Floats, outcomes: Floats
+) -> None:
+    """Take in that links were counted; a batch of views says nothing of a single sale's size."""
+    sales = posterior.sales
+    is_last = level == len(posterior.pool) - 1
+    for k in range(len(links)):
+        posterior.is_stale[links[k]] = True
+        if is_last and views[k] == 1.0 and outcomes[k] > 0.0:
+            if sales[SALES] == 0.0:
+                sales[UNIT] = outcomes[k]  # the first sale is the typical one until the refit
+            sales[SALES] += outcomes[k]
+            sales[SQUARES] += outcomes[k] * outcomes[k]
+
+
+@hot
+def refit_level(posterior: JointPosterior, evidence: Evidence, level: int) -> None:
+    """Refit the pool's mean at a level, and the typical sale, when enough rounds have passed."""
+    rounds = evidence.rounds[level] + 1.0
+    if rounds < REFIT_GROWTH * posterior.clock[level]:
+        return
+    posterior.clock[level] = rounds
+    posterior.is_stale[:] = True
+    unit = 1.0
+    if level == len(posterior.pool) - 1 and posterior.sales[SALES] > 0.0:
+        unit = posterior.sales[UNIT] = posterior.sales[SQUARES] / posterior.sales[SALES]
+    total = PSEUDO_LINK
+    weighted = PSEUDO_LINK * unit * 0.5 ** (level + 1.0)
+    for link in range(len(posterior.width)):
+        n_views = evidence.views[level, link]
+        weight = 1.0 / (n_views + HALF_WEIGHT)
+        total += weight * n_views
+        weighted += weight * evidence.sums[level, link]
+    posterior.pool[level] = weighted / total
+
+
+@hot
+def prior_mean(posterior: JointPosterior, level: int) -> float:
+    """Return the mean of a level's prior, at the last level in units of the typical sale."""
+    mean = posterior.pool[level]
+    if level > 0:
+        mean /= posterior.pool[level - 1]
+    if level == len(posterior.pool) - 1:
+        mean /= posterior.sales[UNIT]
+    return min(mean, LARGEST_PRIOR)
+
+
+@hot
+def refresh_posteriors(posterior: JointPosterior, evidence: Evidence) -> None:
+    """Recompute the posteriors that are stale."""
+    n_levels, n_links = posterior.mean.shape
+    share = posterior.clock[0] * evidence.n_slots / n_links
+    for level in range(n_levels):
+        prior = prior_mean(posterior, level)
+        strength = SHAPE / min(prior, 1.0 - prior)
+        unit = posterior.sales[UNIT] if level == n_levels - 1 else 1.0
+        for link in range(n_links):
+            if posterior.is_stale[link]:
+                trials, all_trials = _trials(evidence, level, link)
+                hits = min(evidence.sums[level, link] / unit, trials)
+                mean = (hits + strength * prior) / (trials + strength)
+                posterior.mean[level, link] = mean
+                posterior.variance[level, link] = (
+                    mean * (1.0 - mean) / (all_trials + strength + 1.0)
+                )
+    for link in range(n_links):
+        if posterior.is_stale[link]:
+            n_shown = evidence.views[0, link] + 1.0
+            posterior.width[link] = posterior.exploration * math.log(1.0 + share / n_shown)
+            posterior.is_stale[link] = False
+
+
+@hot
+def _trials(evidence: Evidence, level: int, link: int) -> tuple[float, float]:
+    """Return the trials of a link at a level: those settled there, and all of them.
+
+    A trial is a view that passed the level before.
+    """
+    settled = evidence.views[level, link]
+    if level == 0:
+        return settled, settled
+    passed, n_views = evidence.sums[level - 1, link], evidence.views[level - 1, link]
+    if n_views > 0.0:
+        settled *= passed / n_views
+    return settled, max(settled, passed)
+
+
+@hot
+def reward_in_sales(posterior: JointPosterior, rewards: Floats, level: int) -> float:
+    """Return the reward of a unit of a level, in units of the typical sale."""
+    if level == len(rewards) - 1:
+        return rewards[level]
+    return rewards[level] / posterior.sales[UNIT]
+
+
+@hot
+def outcome_worth(posterior: JointPosterior, rewards: Floats, level: int) -> float:
+    """Return what an outcome of a level earns on average: its reward and what follows it."""
+    worth = 0.0
+    for later in range(len(rewards) - 1, level, -1):
+        worth = prior_mean(posterior, later) * (reward_in_sales(posterior, rewards, later) + worth)
+    return reward_in_sales(posterior, rewards, level) + worth
+
+
+@hot
+def score_jointly(posterior: JointPosterior, worth: Floats, score: Floats) -> None:
+    """Write each link's bound on what showing it is worth, `worth` being that of each level."""
+    n_levels = len(worth)
+    for link in range(len(score)):
+        mean = 0.0
+        variance = 0.0
+        for level in range(n_levels - 1, -1, -1):
+            rate, uncertainty = posterior.mean[level, link], posterior.variance[level, link]
+            beyond = worth[level] + mean
+            variance = uncertainty * (variance + beyond * beyond) + rate * rate * variance
+            mean = rate * beyond
+        spread = posterior.width[link] * variance
+        score[link] = mean + math.sqrt(2.0 * spread) + spread / (1.5 * mean + 1e-300)
