@@ -16,7 +16,9 @@ __all__ = [
     "require_no_rate_floors",
 ]
 
-KEEP_FLOORS = "con-ucb, lexp, paced-bayes, paced-kl, queue-kl and queue-ts keep floors on several levels"
+KEEP_FLOORS = (
+    "con-ucb, lexp, paced-bayes, paced-kl, queue-kl and queue-ts keep floors on several levels"
+)
 KEEP_RATES = "con-ucb and queue-ts keep floors on conditional rates"
 WEIGH_LEVELS = "con-ucb, lexp, paced-bayes, paced-kl, queue-kl and queue-ts weigh levels"
 

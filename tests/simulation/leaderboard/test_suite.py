@@ -10,6 +10,7 @@ from slotwise.environments.datasets import look_ahead
 from slotwise.errors import UnknownName
 from slotwise.policies import POLICIES, Uniform, default_policy
 from slotwise.problem import Problem
+from slotwise.selection import solve
 from slotwise.simulation.leaderboard import (
     QUICK_CASES,
     Effort,
@@ -41,6 +42,11 @@ def test_names_are_all_different_and_quick_ones_exist() -> None:
         ("few-links", "binding"),
         ("many-links", "binding"),
         ("tiny-rates", "binding"),
+        ("expensive-0.3", "binding"),
+        ("expensive-0.6", "binding"),
+        ("expensive-1", "binding"),
+        ("huge-pool", "binding"),
+        ("rare-sales", "binding"),
     ],
 )
 def test_floors_do_what_the_descriptions_say(name: str, floor: str) -> None:
@@ -55,6 +61,21 @@ def test_worlds_change_as_the_descriptions_say() -> None:
     assert (CASES["few-links"].dataset.n_links, CASES["few-links"].dataset.n_slots) == (5, 2)
     rates = CASES["tiny-rates"].dataset.click_rate
     assert 0.001 <= rates.min() < rates.max() <= 0.02
+
+
+@pytest.mark.parametrize("price", ["0.3", "0.6", "1"])
+def test_a_click_of_an_expensive_floor_costs_what_its_name_says(price: str) -> None:
+    pool = CASES[f"expensive-{price}"].dataset
+    value = pool.click_rate * pool.revenue_per_click
+    found = solve(value, pool.click_rate, pool.n_slots, pool.click_floor).shadow_price
+    assert found == pytest.approx(float(price), rel=0.1)
+
+
+def test_links_swap_half_way() -> None:
+    world = CASES["swapped"].links.world(1_000)
+    first, last = world.stations[0], world.stations[-1]
+    assert first[:, 0].tolist() == last[:, 1].tolist()
+    assert CASES["very-late"].links.delays == (50, 5_000)
 
 
 def test_rounds_and_runs_are_those_asked_for() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from slotwise.environments import (
-    BernoulliLinks,
-    Environment,
     IntervalLinks,
     LateFeedback,
     drift_towards,
@@ -25,71 +23,21 @@ from slotwise.environments.datasets import (
 )
 from slotwise.environments.datasets.stable_draws import beta_from_uniforms, stable_uniforms
 from slotwise.errors import MissingData, UnknownName
-from slotwise.policies import Policy
-from slotwise.problem import Problem
-from slotwise.simulation.experiment import Experiment
+from slotwise.simulation.leaderboard.case import (
+    AIM_RUNS,
+    LONG_RUNS,
+    OTHER_RUNS,
+    Case,
+    Effort,
+    plain_case,
+    plain_links,
+)
+from slotwise.simulation.leaderboard.hard_cases import hard_cases
 
 __all__ = ["QUICK_CASES", "Case", "Effort", "Suite", "build_suite", "pick_cases"]
 
 QUICK_CASES = ("coupon-like", "coupon-infeasible", "few-links")
 """Few cases with the same kind of links, so that each policy is compiled once."""
-
-PAPER_ROUNDS = 50_000
-OTHER_ROUNDS = 20_000
-"""Rounds of cases with an aim, and of the other cases unless the full suite is run."""
-
-AIM_RUNS, OTHER_RUNS, LONG_RUNS = 20, 5, 3
-"""Runs of cases with an aim, of other cases, and of cases with long runs."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """One environment of the suite, with enough rounds and runs to tell policies apart.
-
-    `full_rounds` is the number of rounds of the full suite.
-    """
-
-    name: str
-    description: str
-    dataset: Dataset
-    links: Environment
-    n_rounds: int = OTHER_ROUNDS
-    n_runs: int = OTHER_RUNS
-    full_rounds: int = PAPER_ROUNDS
-
-    def experiment(self, policies: Mapping[str, Policy], effort: Effort) -> Experiment:
-        """Return the experiment in which `policies` meet this case."""
-        own_rounds = self.full_rounds if effort.is_full else self.n_rounds
-        n_rounds = own_rounds if effort.n_rounds is None else effort.n_rounds
-        dataset = self.dataset
-        return Experiment(
-            environment=self.links,
-            problem=Problem(
-                dataset.n_links, dataset.n_slots, dataset.click_floor, horizon=n_rounds
-            ),
-            policies=policies,
-            n_runs=self.n_runs if effort.n_runs is None else effort.n_runs,
-            seed=effort.seed,
-            title=self.name,
-            dataset={
-                "name": dataset.name,
-                "title": dataset.title,
-                "look_alike": dataset.look_alike,
-                "source": dataset.source,
-                "notes": list(dataset.notes),
-            },
-            failure_probability=dataset.failure_probability,
-        )
-
-
-@dataclass(frozen=True)
-class Effort:
-    """Rounds and runs that replace those of the cases, and the seed."""
-
-    n_rounds: int | None = None
-    n_runs: int | None = None
-    seed: int = 1
-    is_full: bool = False
 
 
 class Suite(NamedTuple):
@@ -106,7 +54,9 @@ def build_suite(data: Path | None = None) -> Suite:
     ['coupon-like', 'coupon-1', 'coupon-2']
     """
     original, notes = _original_cases(data)
-    return Suite((*_paper_sizes(), *original, *_floors(), *_changing(), *_sizes()), notes)
+    return Suite(
+        (*_paper_sizes(), *original, *_floors(), *_changing(), *_sizes(), *hard_cases()), notes
+    )
 
 
 def pick_cases(suite: Suite, names: Sequence[str]) -> Suite:
@@ -122,31 +72,22 @@ def pick_cases(suite: Suite, names: Sequence[str]) -> Suite:
     return suite._replace(cases=tuple(known[name] for name in known if name in names))
 
 
-def _plain(name: str, description: str, dataset: Dataset, n_runs: int = OTHER_RUNS) -> Case:
-    n_rounds = PAPER_ROUNDS if n_runs == AIM_RUNS else OTHER_ROUNDS
-    return Case(name, description, dataset, _links(dataset), n_rounds, n_runs)
-
-
-def _links(dataset: Dataset) -> BernoulliLinks:
-    return BernoulliLinks(dataset.click_rate, dataset.revenue_per_click)
-
-
 def _paper_sizes() -> list[Case]:
     coupons = [
-        _plain(f"coupon-{seed}", f"the coupon recipe again, seed {seed}", coupon_recipe(seed))
+        plain_case(f"coupon-{seed}", f"the coupon recipe again, seed {seed}", coupon_recipe(seed))
         for seed in (1, 2, 3)
     ]
     ads = load_dataset("ads-like-binding")
     return [
-        _plain(
+        plain_case(
             "coupon-like",
             "the coupon recipe at the paper's sizes, seed 0; the floor binds",
             coupon_recipe(0),
             AIM_RUNS,
         ),
         *coupons,
-        _plain("ads-like-12", "look-alike of Ad-Clicks with a floor that binds", ads),
-        _plain(
+        plain_case("ads-like-12", "look-alike of Ad-Clicks with a floor that binds", ads),
+        plain_case(
             "edx-like", "look-alike of edX-Course: a page of 60 links", load_dataset("edx-like")
         ),
     ]
@@ -175,7 +116,7 @@ def _original_cases(data: Path | None) -> tuple[list[Case], tuple[str, ...]]:
         except MissingData as error:
             notes.append(f"{name} is left out: {error}")
         else:
-            cases.append(_plain(name, description, dataset, n_runs))
+            cases.append(plain_case(name, description, dataset, n_runs))
     return cases, tuple(notes)
 
 
@@ -184,17 +125,17 @@ def _floors() -> list[Case]:
     coupons = coupon_recipe(0)
     most = coupons.most_clicks
     return [
-        _plain(
+        plain_case(
             "ads-like-10",
             "look-alike of Ad-Clicks at the paper's floor, which is slack",
             load_dataset("ads-like"),
         ),
-        _plain(
+        plain_case(
             "coupon-tight",
             "the coupons with a floor of 95 % of the most clicks a page can have",
             coupons.with_floor(round(0.95 * most, 2)),
         ),
-        _plain(
+        plain_case(
             "coupon-infeasible",
             "the coupons with a floor of 110 % of the most clicks a page can have",
             coupons.with_floor(round(1.1 * most, 2)),
@@ -204,7 +145,7 @@ def _floors() -> list[Case]:
 
 def _changing() -> list[Case]:
     coupons = coupon_recipe(0)
-    links = _links(coupons)
+    links = plain_links(coupons)
     interval = IntervalLinks(coupons.click_rate, coupons.revenue_per_click, views_per_round=100)
     return [
         Case(
@@ -233,13 +174,13 @@ def _changing() -> list[Case]:
 def _sizes() -> list[Case]:
     tiny = tiny_rates_recipe(0)
     return [
-        _plain("few-links", "two of five links", _few_links()),
-        _plain("many-links", "20 of 2,500 links", _many_links(), LONG_RUNS),
+        plain_case("few-links", "two of five links", _few_links()),
+        plain_case("many-links", "20 of 2,500 links", _many_links(), LONG_RUNS),
         Case(
             "tiny-rates",
             "10 of 1,000 links with click rates of 0.001 to 0.02; the floor binds",
             tiny,
-            _links(tiny),
+            plain_links(tiny),
             n_rounds=100_000,
             n_runs=LONG_RUNS,
             full_rounds=1_000_000,
