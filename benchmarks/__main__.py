@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.embedding import alternatives, imports, page_views
+from benchmarks.evaluating import evaluating
 from benchmarks.measuring import Row
 from benchmarks.reproducing import reproducing
 from benchmarks.rounds import growth, rounds, threads
@@ -33,6 +34,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
     "growth": growth,
     "alternatives": alternatives,
     "reproducing": reproducing,
+    "evaluating": evaluating,
 }
 HEADINGS = ("what", "measured", "target", "reached", "")
 START, END = "<!-- measured: begin -->", "<!-- measured: end -->"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 __all__ = ["PageBlocks"]
 
 Floats = NDArray[np.float64]
-N_DRAWS = 1000
+N_DRAWS = 500
 
 
 class PageBlocks:

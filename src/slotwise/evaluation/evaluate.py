@@ -24,7 +24,7 @@ __all__ = ["Settings", "evaluate", "evaluate_all"]
 
 FIRST_FIT, FIT_AGAIN = 100, 1.25
 """Models and mixes are fitted after so many pages, and whenever the log has grown by a quarter."""
-N_BLOCKS = 2000
+N_BLOCKS = 500
 SUSPICIOUS = 6.0
 """Standard errors by which the sum of weights may miss its mean before it is reported."""
 
