@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies import Policy
+from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 from tests.reference.policies import Twin
@@ -50,8 +51,8 @@ def draw(state: Any, n_slots: int, rng: np.random.Generator) -> tuple[Links, Flo
 
 def learn_page(policy: Policy, state: Any, page: Page) -> None:
     once = np.ones(len(page.shown))
-    type(policy).learn(state, 0, page.shown, page.chances, once, page.clicks)
-    type(policy).learn(state, 1, page.shown, page.chances, once, page.revenue)
+    type(policy).learn(state, NOBODY, 0, page.shown, NO_SLOTS, page.chances, once, page.clicks)
+    type(policy).learn(state, NOBODY, 1, page.shown, NO_SLOTS, page.chances, once, page.revenue)
 
 
 def play_both(
@@ -61,7 +62,7 @@ def play_both(
     rng = np.random.default_rng(17)
     state: Any = policy.start(problem)
     for _ in range(n_rounds):
-        type(policy).choose(state, rng)
+        type(policy).choose(state, NOBODY, rng)
         yield state, dense_probabilities(state.mix), twin.probabilities()
         page = visitors.answer(*draw(state, problem.n_slots, rng))
         learn_page(policy, state, page)

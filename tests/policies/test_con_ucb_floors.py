@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput
 from slotwise.policies import ConUCB, Policy
 from slotwise.policies.con_ucb_floors import ConUCBFloors
+from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, solve_floors
 from slotwise.selection.confidence import paper_gamma, paper_lower, paper_upper
@@ -55,8 +56,8 @@ def test_two_levels_through_the_general_code_give_the_same_numbers(
     visitors, rng = links_of(n_links, seed=5), np.random.default_rng(17)
     n_equal = 0
     for _ in range(600):
-        two_level.choose(one, rng)
-        general.choose(other, rng)
+        two_level.choose(one, NOBODY, rng)
+        general.choose(other, NOBODY, rng)
         mine, theirs = dense_probabilities(one.mix), dense_probabilities(other.mix)
         value, clicks = one.program.value, one.program.clicks
         np.testing.assert_array_equal(other.program.simplex.value, value)
@@ -79,12 +80,14 @@ def played(problem: Problem, n_rounds: int, gamma_scale: float) -> tuple[Any, Fl
     policy = ConUCBFloors(gamma_scale=gamma_scale)
     state: Any = policy.start(problem)
     for _ in range(n_rounds):
-        policy.choose(state, rng)
+        policy.choose(state, NOBODY, rng)
         shown, chances = draw(state, problem.n_slots, rng)
         alive = np.ones(problem.n_slots)
         for level in range(problem.n_levels):
             alive = alive * (rng.random(problem.n_slots) < conditional[level, shown])
-            policy.learn(state, level, shown, chances, np.ones(problem.n_slots), alive)
+            policy.learn(
+                state, NOBODY, level, shown, NO_SLOTS, chances, np.ones(problem.n_slots), alive
+            )
     return state, rates
 
 
@@ -100,7 +103,7 @@ SHOP = Problem(
 
 def test_each_round_solves_the_program_on_the_bounds() -> None:
     state, _ = played(SHOP, n_rounds=3000, gamma_scale=1e-3)
-    ConUCBFloors.choose(state, np.random.default_rng(1))
+    ConUCBFloors.choose(state, NOBODY, np.random.default_rng(1))
     gamma = 1e-3 * paper_gamma(25, 3000, 0.01, n_levels=3)
     assert state.gamma == pytest.approx(gamma)
     upper, lower = np.empty((3, 25)), np.empty((3, 25))
@@ -129,7 +132,7 @@ def test_every_row_is_optimistic() -> None:
 
 def test_floors_are_kept_once_rates_are_known() -> None:
     state, rates = played(SHOP, n_rounds=20_000, gamma_scale=1e-3)
-    ConUCBFloors.choose(state, np.random.default_rng(1))
+    ConUCBFloors.choose(state, NOBODY, np.random.default_rng(1))
     chances = dense_probabilities(state.mix)
     assert chances @ rates[0] >= 0.95 * 3.4
     assert chances @ rates[1] >= 0.95 * 2.0
@@ -140,9 +143,9 @@ def test_floors_out_of_reach_are_missed_by_the_same_part() -> None:
     problem = Problem(2, 1, levels=LEVELS[:2], floors={"click": 0.9, "cart": 0.9}, horizon=100)
     state: Any = ConUCBFloors(gamma_scale=1e-4).start(problem)
     links, many = np.array([0, 1]), np.full(2, 1e6)
-    ConUCBFloors.learn(state, 0, links, np.ones(2), many, many * [0.9, 0.3])
-    ConUCBFloors.learn(state, 1, links, np.ones(2), many, many * [0.0, 0.3])
-    ConUCBFloors.choose(state, np.random.default_rng(1))
+    ConUCBFloors.learn(state, NOBODY, 0, links, NO_SLOTS, np.ones(2), many, many * [0.9, 0.3])
+    ConUCBFloors.learn(state, NOBODY, 1, links, NO_SLOTS, np.ones(2), many, many * [0.0, 0.3])
+    ConUCBFloors.choose(state, NOBODY, np.random.default_rng(1))
     # all of link 1: each floor reaches 0.3; any of link 0 lowers the carts
     assert dense_probabilities(state.mix) == pytest.approx([0.0, 1.0], abs=1e-3)
 
@@ -152,17 +155,24 @@ def test_rewards_weigh_the_levels() -> None:
     state: Any = ConUCBFloors(gamma_scale=1e-6).start(problem)
     links, many = np.arange(3), np.full(3, 1e6)
     for level, rates in enumerate(([0.9, 0.5, 0.6], [0.5, 0.5, 0.5], [0.0, 0.1, 0.3])):
-        ConUCBFloors.learn(state, level, links, np.ones(3), many, many * rates)
-    ConUCBFloors.choose(state, np.random.default_rng(1))
+        ConUCBFloors.learn(state, NOBODY, level, links, NO_SLOTS, np.ones(3), many, many * rates)
+    ConUCBFloors.choose(state, NOBODY, np.random.default_rng(1))
     assert dense_probabilities(state.mix).tolist() == [0.0, 0.0, 1.0]  # 0.45, 0.35, 0.6
 
 
 def test_one_level_maximises_its_clicks() -> None:
     state: Any = ConUCBFloors().start(Problem(3, 1, 0.2, levels=("click",), horizon=100))
     ConUCBFloors.learn(
-        state, 0, np.arange(3), np.ones(3), np.full(3, 1e7), np.array([1e6, 3e6, 2e6])
+        state,
+        NOBODY,
+        0,
+        np.arange(3),
+        NO_SLOTS,
+        np.ones(3),
+        np.full(3, 1e7),
+        np.array([1e6, 3e6, 2e6]),
     )
-    ConUCBFloors.choose(state, np.random.default_rng(1))
+    ConUCBFloors.choose(state, NOBODY, np.random.default_rng(1))
     assert dense_probabilities(state.mix).tolist() == [0.0, 1.0, 0.0]
 
 

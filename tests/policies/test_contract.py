@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.policies import POLICIES, ConUCB, FixedMix, Policy, make_policy
+from slotwise.policies.contract import Visitor
 from slotwise.policies.counts import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
 from slotwise.selection import Mix, new_mix
@@ -47,7 +48,7 @@ class PopularState(NamedTuple):
     mix: Mix
 
 
-def choose_popular(state: PopularState, rng: np.random.Generator) -> None:
+def choose_popular(state: PopularState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Show links in proportion to 1 + their clicks, none with more than certainty."""
     weights = 1.0 + state.counts.sums[0]
     chances = np.zeros(len(weights))
@@ -68,8 +69,10 @@ def choose_popular(state: PopularState, rng: np.random.Generator) -> None:
 
 def count(
     state: PopularState,
+    visitor: Visitor,
     level: int,
     links: Links,
+    slots: Links,
     probabilities: Floats,
     views: Floats,
     outcomes: Floats,
@@ -95,7 +98,7 @@ class TestPlainPython(PolicyContract):
         return Popular()
 
 
-def choose_by_random_taste(state: PopularState, rng: np.random.Generator) -> None:
+def choose_by_random_taste(state: PopularState, visitor: Visitor, rng: np.random.Generator) -> None:
     liking = rng.gamma(1.0 + state.counts.sums[0])
     state.mix.sure[: state.n_slots] = np.argsort(-liking)[: state.n_slots]
     state.mix.sizes[:] = state.n_slots, 0, 0, 0
@@ -113,8 +116,8 @@ class TestSampling(PolicyContract):
         return RandomTaste()
 
 
-def choose_and_forget(state: PopularState, rng: np.random.Generator) -> None:
-    choose_popular(state, rng)
+def choose_and_forget(state: PopularState, visitor: Visitor, rng: np.random.Generator) -> None:
+    choose_popular(state, visitor, rng)
     state.counts.sums[0] *= 0.9
 
 
@@ -124,7 +127,7 @@ class Forgetful(Popular):
     choose: ClassVar[Any] = staticmethod(choose_and_forget)
 
 
-def choose_the_first(state: PopularState, rng: np.random.Generator) -> None:
+def choose_the_first(state: PopularState, visitor: Visitor, rng: np.random.Generator) -> None:
     by_clicks = np.argsort(-state.counts.sums[0], kind="stable")
     state.mix.sure[: state.n_slots] = by_clicks[: state.n_slots]
     state.mix.sizes[:] = state.n_slots, 0, 0, 0
@@ -152,3 +155,16 @@ def test_the_contract_catches_ties_broken_by_place() -> None:
         contract_for(Partial()).test_chance_alone_breaks_ties()
     with pytest.raises(AssertionError):
         contract_for(Partial()).test_equal_links_are_equally_likely(PROBLEM, 0.5)
+
+
+def test_a_policy_that_is_not_told_of_visitors_is_refused_with_advice() -> None:
+    def choose_as_before(state: PopularState, rng: np.random.Generator) -> None: ...
+
+    with pytest.raises(
+        TypeError, match=r"^`choose` of Old must take \(state, visitor, rng\), got \(st"
+    ):
+        type("Old", (Popular,), {"choose": staticmethod(choose_as_before)})
+    with pytest.raises(
+        TypeError, match=r"^`learn` of Old must take \(state, visitor, level, links, s"
+    ):
+        type("Old", (Popular,), {"learn": staticmethod(choose_as_before)})

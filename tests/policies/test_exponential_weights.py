@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
 from slotwise.policies import Exp3M, LExp, Policy
+from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
 from tests.policies.playing import draw
@@ -26,7 +27,7 @@ def state_with(policy: Policy, problem: Problem, weights: Floats) -> Any:
     """Return a state with these weights, mixed."""
     knowledge = policy.knowledge(policy.start(problem))
     state: Any = policy.restore(problem, {**knowledge, "log_weights": np.log(weights)})
-    type(policy).choose(state, np.random.default_rng(1))
+    type(policy).choose(state, NOBODY, np.random.default_rng(1))
     return state
 
 
@@ -119,7 +120,9 @@ def test_what_a_page_teaches_is_right_on_average(policy: Policy) -> None:
         if page < 200:
             np.testing.assert_array_equal(probabilities, chances[shown])
             taught: Any = policy.restore(problem, policy.knowledge(state))
-            type(policy).learn(taught, 1, shown, probabilities, np.ones(3), REVENUE[shown])
+            type(policy).learn(
+                taught, NOBODY, 1, shown, NO_SLOTS, probabilities, np.ones(3), REVENUE[shown]
+            )
             growth = policy.knowledge(taught)["log_weights"] - before
             expected = np.zeros(6)
             expected[shown] = state.rule.step * REVENUE[shown] / probabilities
@@ -140,9 +143,11 @@ def test_capped_links_keep_their_weight(policy: Policy) -> None:
     assert 0 in capped
     before = policy.knowledge(state)["log_weights"]
     shown = np.concatenate([capped[:1], others])
-    type(policy).learn(state, 0, shown, chances[shown], np.ones(3), CLICKS[shown])
-    type(policy).learn(state, 0, shown, chances[shown], np.ones(3), CLICKS[shown])
-    type(policy).learn(state, 1, shown, chances[shown], np.ones(3), REVENUE[shown])
+    type(policy).learn(state, NOBODY, 0, shown, NO_SLOTS, chances[shown], np.ones(3), CLICKS[shown])
+    type(policy).learn(state, NOBODY, 0, shown, NO_SLOTS, chances[shown], np.ones(3), CLICKS[shown])
+    type(policy).learn(
+        state, NOBODY, 1, shown, NO_SLOTS, chances[shown], np.ones(3), REVENUE[shown]
+    )
     after = policy.knowledge(state)["log_weights"]
     assert after[capped].tolist() == before[capped].tolist()
     assert np.all(after[others] > before[others])
@@ -155,25 +160,27 @@ def test_the_multiplier_by_hand() -> None:
     assert state.rule.step == pytest.approx(1 / 110)
     shown, half, once = np.array([1, 3]), np.full(2, 0.5), np.ones(2)
     # no clicks: lambda = 0 - (0 - 1.5) / 110
-    BY_HAND.learn(state, 0, shown, half, once, np.zeros(2))
+    BY_HAND.learn(state, NOBODY, 0, shown, NO_SLOTS, half, once, np.zeros(2))
     assert state.multiplier[0] == pytest.approx(1.5 / 110)
     assert BY_HAND.knowledge(state)["log_weights"].tolist() == [0.0] * 4
     # one click: the weight grows at the old lambda; then the page had 1 / 0.8 = 1.25 clicks
-    BY_HAND.learn(state, 0, shown, half, once, np.array([1.0, 0.0]))
+    BY_HAND.learn(state, NOBODY, 0, shown, NO_SLOTS, half, once, np.array([1.0, 0.0]))
     grown = (1.5 / 110) * (1.0 / 0.5) / 110
     assert BY_HAND.knowledge(state)["log_weights"].tolist() == pytest.approx([0, grown, 0, 0])
     after = (1 - 0.2 / 110) * (1.5 / 110) - (1.25 - 1.5) / 110
     assert state.multiplier[0] == pytest.approx(after)
     # more clicks than the floor for long enough: back to zero and never below
     for _ in range(10):
-        BY_HAND.learn(state, 0, shown, half, once, np.ones(2))
+        BY_HAND.learn(state, NOBODY, 0, shown, NO_SLOTS, half, once, np.ones(2))
     assert state.multiplier[0] == 0.0
 
 
 def test_the_multiplier_stays_in_its_run() -> None:
     problem = Problem(n_links=4, n_slots=2, click_floor=1.5)
     first: Any = BY_HAND.start(problem)
-    BY_HAND.learn(first, 0, np.array([0, 1]), np.full(2, 0.5), np.ones(2), np.zeros(2))
+    BY_HAND.learn(
+        first, NOBODY, 0, np.array([0, 1]), NO_SLOTS, np.full(2, 0.5), np.ones(2), np.zeros(2)
+    )
     second: Any = BY_HAND.start(problem)
     assert first.multiplier[0] > 0.0
     assert second.multiplier[0] == 0.0
@@ -193,7 +200,7 @@ def test_weights_far_apart_still_make_a_page(policy: Policy, log_gap: float) -> 
     logs = np.array([0.0, log_gap, 1.0, 0.0])
     knowledge = {**policy.knowledge(policy.start(problem)), "log_weights": logs}
     state: Any = policy.restore(problem, knowledge)
-    type(policy).choose(state, np.random.default_rng(1))
+    type(policy).choose(state, NOBODY, np.random.default_rng(1))
     chances = dense_probabilities(state.mix)
     assert chances.sum() == pytest.approx(2.0, abs=1e-9)
     assert chances[1] == 1.0

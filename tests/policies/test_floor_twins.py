@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from slotwise.policies import AnytimeConUCB, ConUCB, KLConUCB, Policy, SafeConUCB
+from slotwise.policies.contract import NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
 from tests.policies.playing import Visitors, draw, learn_page, play_both
@@ -117,8 +118,8 @@ def test_every_policy_asks_for_what_is_missing(policy: Any) -> None:
     for _ in range(120):
         wanted = 1.5 + min(max(0.0, (1.5 * pages - clicks) / 20.0), 1.5 / 4)
         plain: Any = policy.restore(Problem(20, 3, wanted, horizon=400), fed_back.knowledge(state))
-        type(policy).choose(plain, rng)
-        type(fed_back).choose(state, rng)
+        type(policy).choose(plain, NOBODY, rng)
+        type(fed_back).choose(state, NOBODY, rng)
         np.testing.assert_allclose(
             dense_probabilities(state.mix), dense_probabilities(plain.mix), rtol=0, atol=1e-9
         )

@@ -10,6 +10,7 @@ import pytest
 from slotwise.errors import InvalidInput
 from slotwise.policies import POLICIES, FixedMix, LExp, Policy, make_policy
 from slotwise.policies.checks import KEEP_FLOORS, KEEP_RATES, WEIGH_LEVELS
+from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 
 LEVELS = ("click", "cart", "purchase")
@@ -46,7 +47,7 @@ def starts(name: str, asked: str) -> bool:
         if f"for {name}" not in str(refusal):
             raise
         return False
-    type(policy).choose(state, np.random.default_rng(1))
+    type(policy).choose(state, NOBODY, np.random.default_rng(1))
     return True
 
 
@@ -88,13 +89,13 @@ def test_lexp_has_a_multiplier_a_floor() -> None:
     gamma, delta = one.rule.exploration, one.rule.regularisation
     assert one.rule.step == pytest.approx(gamma * delta * 5 / ((delta + 5) * 40))
     assert two.rule.step == pytest.approx(gamma * delta * 5 / ((delta + 2 * 5) * 40))
-    page = np.arange(5), np.full(5, 0.125), np.ones(5)
+    page = np.arange(5), NO_SLOTS, np.full(5, 0.125), np.ones(5)
     nothing, all_clicked = np.zeros(5), np.ones(5)
-    policy.learn(two, 0, *page, all_clicked)
-    policy.learn(two, 1, *page, nothing)
+    policy.learn(two, NOBODY, 0, *page, all_clicked)
+    policy.learn(two, NOBODY, 1, *page, nothing)
     # 5 clicks are enough; no cart raises the price of carts by one step of the whole floor
     assert two.multiplier.tolist() == pytest.approx([0.0, two.rule.step * 1.0])
     before = two.weights.logs.copy()
-    policy.learn(two, 1, *page, all_clicked)
+    policy.learn(two, NOBODY, 1, *page, all_clicked)
     priced = two.rule.step * (two.rule.step * 1.0) / 0.125
     assert (two.weights.logs - before)[:5].tolist() == pytest.approx([priced] * 5)

@@ -9,6 +9,7 @@ import pytest
 
 from slotwise import BernoulliLinks, PacedBayes, Problem, simulate
 from slotwise.errors import InvalidInput
+from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.selection import dense_probabilities, draw_page
 
 
@@ -104,16 +105,16 @@ def play(state: object, n_rounds: int, scale: float = 1.0, delay: int = 0) -> li
     pages, waiting = [], []
     shown, probabilities, ones = np.zeros(3, np.int64), np.zeros(3), np.ones(3)
     for _ in range(n_rounds):
-        PacedBayes.choose(state, rng)
+        PacedBayes.choose(state, NOBODY, rng)
         draw_page(state.mix, rng, shown, probabilities)  # type: ignore[attr-defined]
         pages.append(sorted(shown.tolist()))
         clicks = (visitors.random(3) < rates[shown]).astype(float)
         revenue = clicks * (visitors.random(3) < 0.3) * np.where(shown % 2, 1.0, 0.25) * scale
-        PacedBayes.learn(state, 0, shown, probabilities, ones, clicks)
+        PacedBayes.learn(state, NOBODY, 0, shown, NO_SLOTS, probabilities, ones, clicks)
         waiting.append((shown.copy(), revenue))
         if len(waiting) > delay:
             links, amounts = waiting.pop(0)
-            PacedBayes.learn(state, 1, links, probabilities, ones, amounts)
+            PacedBayes.learn(state, NOBODY, 1, links, NO_SLOTS, probabilities, ones, amounts)
     return pages
 
 
@@ -126,19 +127,19 @@ def test_scores_are_those_of_the_formula(delay: int) -> None:
     shown, probabilities, ones = np.zeros(3, np.int64), np.zeros(3), np.ones(3)
     waiting: list[tuple[np.ndarray, np.ndarray]] = []
     for _ in range(300):
-        PacedBayes.choose(state, rng)
+        PacedBayes.choose(state, NOBODY, rng)
         expected = [twin.score(link) for link in range(10)]
         np.testing.assert_allclose(state.score, expected, rtol=1e-10)
         assert dense_probabilities(state.mix).sum() == pytest.approx(3)
         draw_page(state.mix, rng, shown, probabilities)
         clicks = (visitors.random(3) < 0.05 * (1 + shown)).astype(float)
         revenue = clicks * np.round(visitors.random(3), 1)
-        PacedBayes.learn(state, 0, shown, probabilities, ones, clicks)
+        PacedBayes.learn(state, NOBODY, 0, shown, NO_SLOTS, probabilities, ones, clicks)
         twin.learn_clicks(shown, clicks)
         waiting.append((shown.copy(), revenue))
         if len(waiting) > delay:
             links, amounts = waiting.pop(0)
-            PacedBayes.learn(state, 1, links, probabilities, ones, amounts)
+            PacedBayes.learn(state, NOBODY, 1, links, NO_SLOTS, probabilities, ones, amounts)
             twin.learn_revenue(links, amounts)
 
 
@@ -168,12 +169,12 @@ def test_several_floors_are_kept() -> None:
     shown, probabilities, ones = np.zeros(2, np.int64), np.zeros(2), np.ones(2)
     brought = np.zeros(3)
     for _ in range(5_000):
-        PacedBayes.choose(state, rng)
+        PacedBayes.choose(state, NOBODY, rng)
         draw_page(state.mix, rng, shown, probabilities)
         outcome = ones.copy()
         for level in range(3):
             outcome *= rng.random(2) < rates[level, shown]
-            PacedBayes.learn(state, level, shown, probabilities, ones, outcome)
+            PacedBayes.learn(state, NOBODY, level, shown, NO_SLOTS, probabilities, ones, outcome)
             brought[level] += outcome.sum()
     assert brought[0] >= 0.5 * 5_000 - 50
     assert brought[1] >= 0.1 * 5_000 - 25

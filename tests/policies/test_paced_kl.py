@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from slotwise import BernoulliLinks, PacedKL, Problem, Selector, default_policy, simulate
 from slotwise.errors import InvalidInput
+from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.selection import dense_probabilities, draw_page
 from tests.reference.paced_kl import PacedKLTwin
 
@@ -51,7 +52,7 @@ def test_equals_its_formula_round_by_round(problem: Problem, delay: int) -> None
     open_pages: list[tuple[np.ndarray, np.ndarray]] = []
     longest = 0.0
     for _ in range(400):
-        PacedKL.choose(state, rng)
+        PacedKL.choose(state, NOBODY, rng)
         probabilities = dense_probabilities(state.mix)
         scores = twin.scores()
         threshold = np.sort(scores)[-4]
@@ -66,7 +67,7 @@ def test_equals_its_formula_round_by_round(problem: Problem, delay: int) -> None
             late = open_pages.pop(0)
             settled += [(level, *late) for level in range(1, n_levels)]
         for level, page, brought in settled:
-            PacedKL.learn(state, level, page, chances, ones, brought[level])
+            PacedKL.learn(state, NOBODY, level, page, NO_SLOTS, chances, ones, brought[level])
             twin.learn(level, page, brought[level])
         queues = [twin.queues[level].Q for level in state.queues.levels.tolist()]
         assert state.queues.lengths.tolist() == pytest.approx(queues, abs=1e-9)
@@ -76,7 +77,7 @@ def test_equals_its_formula_round_by_round(problem: Problem, delay: int) -> None
 
 def test_a_promise_of_no_click_has_no_price() -> None:
     state = PacedKL().start(Problem(n_links=9, n_slots=4, click_floor=0.0))
-    PacedKL.choose(state, np.random.default_rng(1))
+    PacedKL.choose(state, NOBODY, np.random.default_rng(1))
     assert state.queues.worth.tolist() == [0.0, 1.0]
 
 
@@ -89,7 +90,7 @@ def test_the_shortfall_never_exceeds_the_queue(floor: float, pages: list[list[bo
     shown, ones = np.arange(4), np.ones(4)
     shortfall = 0.0
     for clicked in pages:
-        PacedKL.learn(state, 0, shown, ones, ones, np.array(clicked, dtype=float))
+        PacedKL.learn(state, NOBODY, 0, shown, NO_SLOTS, ones, ones, np.array(clicked, dtype=float))
         shortfall += floor - sum(clicked)
         if floor == 0.0:
             assert len(state.queues.lengths) == 0
@@ -128,12 +129,12 @@ def test_keeps_floors_on_two_levels() -> None:
     state: Any = PacedKL().start(shop)
     totals, ones, shown, chances = np.zeros(3), np.ones(4), np.zeros(4, np.int64), np.zeros(4)
     for _ in range(6_000):
-        PacedKL.choose(state, rng)
+        PacedKL.choose(state, NOBODY, rng)
         draw_page(state.mix, rng, shown, chances)
         alive = np.ones(4)
         for level, passes in enumerate(rates.values()):
             alive = alive * (rng.random(4) < passes[shown])
-            PacedKL.learn(state, level, shown, chances, ones, alive)
+            PacedKL.learn(state, NOBODY, level, shown, NO_SLOTS, chances, ones, alive)
             totals[level] += alive.sum()
     for level, floor in enumerate(problem_floors.values()):
         assert totals[level] >= floor * 6_000 - 0.4 * math.sqrt(floor * 6_000)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from slotwise.policies import ConTS
+from slotwise.policies.contract import NOBODY
 from slotwise.policies.pool_prior import LEAST_SHAPE, MOST_SHAPE
 from slotwise.problem import Problem
 
@@ -25,7 +26,7 @@ def fitted(views: Floats, clicks: Floats, revenue: Floats) -> Any:
     knowledge["views"][:] = views
     knowledge["sums"][:] = clicks, revenue
     state: Any = POLICY.restore(problem, knowledge)
-    ConTS.choose(state, np.random.default_rng(1))
+    ConTS.choose(state, NOBODY, np.random.default_rng(1))
     return state
 
 

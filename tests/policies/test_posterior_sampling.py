@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta, kstest
 
 from slotwise.policies import CUCB, ConTS, QueueTS
+from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.policies.posterior import (
     MOST_ABOVE,
     draw_reachable,
@@ -135,7 +136,7 @@ def test_links_that_cannot_matter_are_not_drawn(policy: Any) -> None:
     state: Any = policy.restore(problem, state_of(policy, problem, (views, clicks, clicks / 2)))
     n_settled = []
     for seed in range(50):
-        type(policy).choose(state, np.random.default_rng(seed))
+        type(policy).choose(state, NOBODY, np.random.default_rng(seed))
         assert dense_probabilities(state.mix)[:20].sum() == pytest.approx(10.0)
         n_settled.append(int(state.sampling.posterior.n_settled.sum()))
     # 30 links, three pages, are always drawn; 170 others cannot reach the threshold
@@ -145,9 +146,13 @@ def test_links_that_cannot_matter_are_not_drawn(policy: Any) -> None:
 def test_revenue_that_is_late_counts_by_the_views_that_settled() -> None:
     policy = QueueTS()
     state: Any = policy.start(Problem(3, 1))
-    QueueTS.learn(state, 0, np.array([1]), np.ones(1), np.array([40.0]), np.array([20.0]))
-    QueueTS.learn(state, 1, np.array([1]), np.ones(1), np.array([10.0]), np.array([2.0]))
-    QueueTS.choose(state, np.random.default_rng(1))
+    QueueTS.learn(
+        state, NOBODY, 0, np.array([1]), NO_SLOTS, np.ones(1), np.array([40.0]), np.array([20.0])
+    )
+    QueueTS.learn(
+        state, NOBODY, 1, np.array([1]), NO_SLOTS, np.ones(1), np.array([10.0]), np.array([2.0])
+    )
+    QueueTS.choose(state, NOBODY, np.random.default_rng(1))
     # 10 of 40 views are settled: of their 5 clicks 2 brought revenue
     assert state.sampling.posterior.hits[:, 1].tolist() == [21.0, 3.0]
     assert state.sampling.posterior.misses[:, 1].tolist() == [21.0, 4.0]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from slotwise.errors import InvalidInput
 from slotwise.policies import QueueKL, QueueTS
+from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from tests.policies.playing import Visitors, draw, learn_page, play_both
 from tests.reference.queue_policies import QueueKLTwin
@@ -56,7 +57,7 @@ def test_the_shortfall_never_exceeds_the_queue(
     visitors = Visitors(rng.random(n_links), np.ones(n_links), seed)
     clicks = worst = 0.0
     for page_number in range(1, 31):
-        kind.choose(state, rng)
+        kind.choose(state, NOBODY, rng)
         page = visitors.answer(*draw(state, n_slots, rng))
         learn_page(policy, state, page)
         clicks += page.clicks.sum()
@@ -80,13 +81,13 @@ def test_several_floors_have_a_queue_each() -> None:
     state: Any = policy.start(problem)
     once, shown = np.ones(2), np.array([1, 4])
     for level, outcomes in enumerate(([0.0, 0.0], [0.0, 0.0], [0.0, 0.0])):
-        QueueTS.learn(state, level, shown, once, once, np.array(outcomes))
+        QueueTS.learn(state, NOBODY, level, shown, NO_SLOTS, once, once, np.array(outcomes))
     assert policy.knowledge(state)["queue"].tolist() == [0.5, 0.25, 0.0]
     for level, outcomes in enumerate(([1.0, 1.0], [1.0, 1.0], [0.0, 0.0])):
-        QueueTS.learn(state, level, shown, once, once, np.array(outcomes))
+        QueueTS.learn(state, NOBODY, level, shown, NO_SLOTS, once, once, np.array(outcomes))
     # two carts and no purchase: half of them are owed
     assert policy.knowledge(state)["queue"].tolist() == [0.0, 0.0, 1.0]
-    QueueTS.choose(state, np.random.default_rng(1))
+    QueueTS.choose(state, NOBODY, np.random.default_rng(1))
     # a cart is worth the less the longer purchases are owed (V = 1 after two pages: sqrt(2))
     assert state.queues.worth.tolist() == pytest.approx([0.0, -0.5 / 2**0.5, 1 + 1 / 2**0.5])
 
@@ -101,7 +102,7 @@ def test_a_batch_counts_as_the_pages_it_is() -> None:
     policy = QueueKL()
     state: Any = policy.start(Problem(n_links=4, n_slots=2, click_floor=0.5))
     views, clicks = np.array([30.0, 10.0]), np.array([6.0, 1.0])
-    QueueKL.learn(state, 0, np.array([0, 3]), np.ones(2), views, clicks)
+    QueueKL.learn(state, NOBODY, 0, np.array([0, 3]), NO_SLOTS, np.ones(2), views, clicks)
     # 40 views are 20 pages of two slots, which owe 10 clicks
     assert policy.knowledge(state)["queue"].tolist() == [3.0]
     assert policy.knowledge(state)["rounds"].tolist() == [20.0, 0.0]

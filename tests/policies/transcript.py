@@ -26,6 +26,7 @@ from slotwise.policies import (
     SafeConUCB,
     Uniform,
 )
+from slotwise.policies.contract import NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import FloorProgram, Solution, dense_probabilities, solve
 from slotwise.selection.compiled import is_compiled
@@ -68,11 +69,11 @@ def play(policy: Policy, problem: Problem, n_rounds: int) -> dict[str, Any]:
     state: Any = policy.start(problem)
     pages = []
     for _ in range(n_rounds):
-        type(policy).choose(state, rng)
+        type(policy).choose(state, NOBODY, rng)
         page = visitors.answer(*draw(state, problem.n_slots, rng))
         pages.append(page.shown.tolist())
         learn_page(policy, state, page)
-    type(policy).choose(state, rng)
+    type(policy).choose(state, NOBODY, rng)
     knowledge = {name: array.tolist() for name, array in policy.knowledge(state).items()}
     last = dense_probabilities(state.mix).tolist()
     return {"pages": pages, "numbers": {**knowledge, "probabilities": last}}
@@ -107,7 +108,7 @@ def capped_mix() -> list[float]:
     policy = Exp3M(horizon=100)
     logs = np.array([0.0, 1.0, 6.0, 5.5, 0.5, 0.0, 1.0])
     state: Any = policy.restore(problem, {"log_weights": logs})
-    Exp3M.choose(state, np.random.default_rng(1))
+    Exp3M.choose(state, NOBODY, np.random.default_rng(1))
     chances: list[float] = dense_probabilities(state.mix).tolist()
     assert chances[2] == chances[3] == 1.0
     return chances

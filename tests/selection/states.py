@@ -10,6 +10,7 @@ import numpy as np
 from slotwise.environments import BernoulliLinks
 from slotwise.environments.datasets import load_dataset
 from slotwise.policies import Policy
+from slotwise.policies.contract import NO_SLOTS
 from slotwise.problem import Problem
 from slotwise.selection import Solution, dense_probabilities, draw_page
 from slotwise.selection.floor_program import program_price, program_status
@@ -37,7 +38,7 @@ def played_states(
     outcomes, views = np.zeros((2, data.n_slots)), np.ones(data.n_slots)
     choose, learn = type(policy).choose, type(policy).learn
     for round_number in range(1, n_rounds + 1):
-        choose(state, chance)
+        choose(state, NOBODY, chance)
         program = state.program
         instance = Instance(program.value, program.clicks, data.n_slots, data.click_floor)
         mix = dense_probabilities(state.mix)
@@ -54,7 +55,7 @@ def played_states(
         draw_page(state.mix, chance, shown, probabilities)
         links.serving(world, round_number, NOBODY, shown, visitors, outcomes)
         for level in range(2):
-            learn(state, level, shown, probabilities, views, outcomes[level])
+            learn(state, NOBODY, level, shown, NO_SLOTS, probabilities, views, outcomes[level])
 
 
 def nearly_tied(rng: np.random.Generator) -> Instance:

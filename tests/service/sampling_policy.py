@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies import Policy
+from slotwise.policies.contract import Visitor
 from slotwise.problem import Problem
 from slotwise.selection.mix import N_SURE, Mix, new_mix
 
@@ -17,7 +18,7 @@ class SamplingState(NamedTuple):
     mix: Mix
 
 
-def choose(state: SamplingState, rng: np.random.Generator) -> None:
+def choose(state: SamplingState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Show link i alone, with a chance in proportion to i + 1."""
     n_links = len(state.mix.sure)
     weights = np.arange(1, n_links + 1)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.environments import BernoulliLinks, Environment, IntervalLinks, LateFeedback
 from slotwise.policies import CUCB, POLICIES, ConUCB, Policy
+from slotwise.policies.contract import Visitor
 from slotwise.problem import Problem
 from slotwise.selection import Mix, new_mix
 from slotwise.selector import Selector
@@ -123,7 +124,7 @@ class Diary(NamedTuple):
     lessons: list[tuple[int, int, list[int], list[float], list[float]]]
 
 
-def choose_next(state: Diary, rng: np.random.Generator) -> None:
+def choose_next(state: Diary, visitor: Visitor, rng: np.random.Generator) -> None:
     """Show links in turn, so that every round's page can be told by its links."""
     start = len(state.pages)
     page = [(start + slot) % N_LINKS for slot in range(N_SLOTS)]
@@ -133,7 +134,14 @@ def choose_next(state: Diary, rng: np.random.Generator) -> None:
 
 
 def write_down(
-    state: Diary, level: int, links: Links, probabilities: Floats, views: Floats, outcomes: Floats
+    state: Diary,
+    visitor: Visitor,
+    level: int,
+    links: Links,
+    slots: Links,
+    probabilities: Floats,
+    views: Floats,
+    outcomes: Floats,
 ) -> None:
     assert probabilities.tolist() == [1.0] * N_SLOTS
     lesson = (len(state.pages), level, links.tolist(), views.tolist(), outcomes.tolist())

@@ -11,7 +11,7 @@ from slotwise.errors import InvalidInput, UnknownName
 from slotwise.policies.anytime_con_ucb import AnytimeConUCB
 from slotwise.policies.con_ts import ConTS
 from slotwise.policies.con_ucb import ConUCB
-from slotwise.policies.contract import Estimates, Feedback, Policy, State
+from slotwise.policies.contract import NO_SLOTS, NOBODY, Estimates, Feedback, Policy, State
 from slotwise.policies.cucb import CUCB
 from slotwise.policies.exp3m import Exp3M
 from slotwise.policies.fixed_mix import FixedMix
@@ -29,6 +29,8 @@ from slotwise.selection.compiled import compiled
 
 __all__ = [
     "CUCB",
+    "NOBODY",
+    "NO_SLOTS",
     "POLICIES",
     "AnytimeConUCB",
     "ConTS",

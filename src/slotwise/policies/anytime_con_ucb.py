@@ -28,11 +28,13 @@ class AnytimeConUCB(BoundsPolicy):
     `deficit_feedback` asks for more clicks while some are missing. It has no memory setting: a
     confidence sequence is about one rate that stays, not about one that drifts.
 
+    >>> from slotwise.policies import NOBODY, NO_SLOTS
     >>> import numpy as np
     >>> from slotwise.problem import Problem
     >>> policy = AnytimeConUCB()
     >>> state = policy.start(Problem(n_links=4, n_slots=2, click_floor=0.5))
-    >>> AnytimeConUCB.learn(state, 0, np.array([2]), np.ones(1), np.full(1, 50.0), np.zeros(1))
+    >>> AnytimeConUCB.learn(state, NOBODY, 0, np.array([2]), NO_SLOTS,
+    ...                     np.ones(1), np.full(1, 50.0), np.zeros(1))
     >>> state.program.clicks.round(3).tolist()
     [1.0, 1.0, 0.191, 1.0]
     """

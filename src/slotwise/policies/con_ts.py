@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies.checks import check_prior, require_click_floor_only
-from slotwise.policies.contract import Floats, Links
+from slotwise.policies.contract import Floats, Links, Visitor
 from slotwise.policies.deficit import (
     Deficit,
     DeficitPolicy,
@@ -85,7 +85,7 @@ def _weigh_levels(worth: Floats, value_weight: float, click_weight: float) -> No
 
 
 @hot
-def choose(state: ConTSState, rng: np.random.Generator) -> None:
+def choose(state: ConTSState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Solve the floor program on a draw of the links that can matter.
 
     The links that are best at the average program's price are drawn first. At the price found
@@ -130,8 +130,10 @@ def choose(state: ConTSState, rng: np.random.Generator) -> None:
 @hot
 def learn(
     state: ConTSState,
+    visitor: Visitor,
     level: int,
     links: Links,
+    slots: Links,
     probabilities: Floats,
     views: Floats,
     outcomes: Floats,
@@ -161,10 +163,12 @@ class ConTS(DeficitPolicy):
     Pages are drawn exactly as if every link were sampled; links that cannot matter are not (see
     `slotwise.policies.posterior`).
 
+    >>> from slotwise.policies import NOBODY, NO_SLOTS
     >>> from slotwise.problem import Problem
     >>> state = ConTS().start(Problem(n_links=4, n_slots=2, click_floor=0.5))
-    >>> ConTS.learn(state, 0, np.array([2]), np.ones(1), np.full(1, 8.0), np.full(1, 2.0))
-    >>> ConTS.choose(state, np.random.default_rng(1))
+    >>> ConTS.learn(state, NOBODY, 0, np.array([2]), NO_SLOTS,
+    ...             np.ones(1), np.full(1, 8.0), np.full(1, 2.0))
+    >>> ConTS.choose(state, NOBODY, np.random.default_rng(1))
     >>> state.sampling.posterior.hits[0].tolist(), state.sampling.posterior.misses[0].tolist()
     ([1.0, 1.0, 3.0, 1.0], [1.0, 1.0, 7.0, 1.0])
     """

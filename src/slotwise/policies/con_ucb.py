@@ -11,7 +11,7 @@ import numpy as np
 from slotwise.errors import InvalidInput
 from slotwise.policies.checks import require_horizon
 from slotwise.policies.con_ucb_floors import ConUCBFloors
-from slotwise.policies.contract import Estimates, Floats, Knowledge, Links, Policy, State
+from slotwise.policies.contract import Estimates, Floats, Knowledge, Links, Policy, State, Visitor
 from slotwise.policies.counts import Counts, new_counts
 from slotwise.policies.deficit import (
     Deficit,
@@ -48,7 +48,7 @@ class ConUCBState(NamedTuple):
 
 
 @hot
-def choose(state: ConUCBState, rng: np.random.Generator) -> None:
+def choose(state: ConUCBState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Solve the floor program on the bounds; out of reach, take the most clicked links."""
     solve_program(state.program, state.n_slots, clicks_wanted(state.deficit))
 
@@ -56,8 +56,10 @@ def choose(state: ConUCBState, rng: np.random.Generator) -> None:
 @hot
 def learn(
     state: ConUCBState,
+    visitor: Visitor,
     level: int,
     links: Links,
+    slots: Links,
     probabilities: Floats,
     views: Floats,
     outcomes: Floats,
@@ -97,10 +99,11 @@ class ConUCB(ConUCBFloors):
     rates, and weighed rewards, are a program of their own: `for_problem` then returns the policy
     of `slotwise.policies.con_ucb_floors`.
 
+    >>> from slotwise.policies import NOBODY
     >>> from slotwise.problem import Problem
     >>> policy = ConUCB(horizon=1000)
     >>> state = policy.start(Problem(n_links=4, n_slots=2, click_floor=0.5))
-    >>> ConUCB.choose(state, np.random.default_rng(1))
+    >>> ConUCB.choose(state, NOBODY, np.random.default_rng(1))
     >>> state.mix.sizes.tolist()          # nothing known: all four links share two slots
     [0, 0, 4, 2]
     """

@@ -20,7 +20,7 @@ from slotwise.policies.checks import (
     check_positive,
     require_horizon,
 )
-from slotwise.policies.contract import Estimates, Floats, Links, State
+from slotwise.policies.contract import Estimates, Floats, Links, State, Visitor
 from slotwise.policies.counts import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
@@ -76,7 +76,7 @@ def _set_rows(state: ConUCBFloorsState, link: int) -> None:
 
 
 @hot
-def choose(state: ConUCBFloorsState, rng: np.random.Generator) -> None:
+def choose(state: ConUCBFloorsState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Solve for all floors on the bounds; out of reach, miss them by the smallest part."""
     solve_floors_program(state.program, state.n_slots)
 
@@ -84,8 +84,10 @@ def choose(state: ConUCBFloorsState, rng: np.random.Generator) -> None:
 @hot
 def learn(
     state: ConUCBFloorsState,
+    visitor: Visitor,
     level: int,
     links: Links,
+    slots: Links,
     probabilities: Floats,
     views: Floats,
     outcomes: Floats,

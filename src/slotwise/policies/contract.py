@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -12,11 +13,28 @@ from numpy.typing import NDArray
 from slotwise.problem import Problem
 from slotwise.selection.mix import Mix
 
-__all__ = ["Estimates", "Feedback", "Floats", "Knowledge", "Links", "Policy", "State"]
+__all__ = [
+    "NOBODY",
+    "NO_SLOTS",
+    "Estimates",
+    "Feedback",
+    "Floats",
+    "Knowledge",
+    "Links",
+    "Policy",
+    "State",
+    "Visitor",
+]
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 Knowledge = dict[str, Floats]
+Visitor = NDArray[np.int64]
+
+NOBODY: Visitor = np.zeros(0, np.int64)
+"""The visitor of whom nothing is known, where no features are declared."""
+NO_SLOTS: Links = np.zeros(0, np.int64)
+"""The slots of links whose slots are not known, as where feedback comes as counts."""
 
 
 class Feedback(Enum):
@@ -36,6 +54,26 @@ class Feedback(Enum):
     def takes_counts(self) -> bool:
         """Whether totals per link are enough, without pages and their probabilities."""
         return self in (Feedback.COUNTS, Feedback.COUNTS_IN_ORDER)
+
+
+PARAMETERS = {
+    "choose": ("state", "visitor", "rng"),
+    "learn": (
+        *("state", "visitor", "level", "links", "slots"),
+        *("probabilities", "views", "outcomes"),
+    ),
+}
+"""What `choose` and `learn` of a policy are called with."""
+
+
+def _parameters(function: Any) -> list[str] | None:
+    """Return the names of a function's parameters; None where their number is open."""
+    function = getattr(function, "__func__", function)
+    if function is None:
+        return None
+    parameters = inspect.signature(getattr(function, "py_func", function)).parameters
+    is_open = any(one.kind is one.VAR_POSITIONAL for one in parameters.values())
+    return None if is_open else list(parameters)
 
 
 class State(Protocol):
@@ -66,12 +104,17 @@ class Policy:
     """Settings of a policy: a frozen dataclass with two functions on the state it starts.
 
     A policy answers one question: with what probability should each link be on the page?
-    `choose(state, rng)` writes the answer into `state.mix`; the one shared rounding
-    (`slotwise.selection.draw_page`) turns it into exactly `n_slots` links.
-    `learn(state, level, links, probabilities, views, outcomes)` takes in what happened at one
-    level of feedback: for each of `links` the probability it was shown with, how many page
-    views are settled at this level and the sum of the level's outcome over them (level 0:
-    clicks; the last level: revenue in [0, 1] a view).
+    `choose(state, visitor, rng)` writes the answer for one visitor into `state.mix`; the one
+    shared rounding (`slotwise.selection.draw_page`) turns it into exactly `n_slots` links.
+    `learn(state, visitor, level, links, slots, probabilities, views, outcomes)` takes in what
+    happened at one level of feedback: for each of `links` the slot and the probability it was
+    shown with, how many page views of this visitor are settled at this level and the sum of the
+    level's outcome over them (level 0: clicks; the last level: revenue in [0, 1] a view).
+
+    `visitor` has one whole number a feature: its value's place in the list of all values
+    (`slotwise.features`). It is empty where the problem has no features, and a policy that does
+    not use it ignores it. Where slots differ, `views` are weighted by the slot: a view in a slot
+    of weight 1.5 counts as 1.5 views. `slots` is empty where slots are not known.
 
     Both are plain functions in the subset of Python that numba compiles, decorated with
     `slotwise.selection.compiled`, and stand as class attributes. A function that cannot be
@@ -85,8 +128,9 @@ class Policy:
 
     - probabilities lie in [0, 1] and sum to `n_slots`; exactly `n_slots` different links show
     - `choose` changes nothing that `learn` depends on; the same seed gives the same pages
-    - `learn` reads only the links given and takes the probabilities from the round itself, so
-      feedback may arrive late, in batches, level by level and out of order
+    - `learn` reads only the links given and takes visitor and probabilities from the round
+      itself, so feedback may arrive late, in batches, level by level and out of order
+    - what is learned of one visitor depends on no visitor of whom the policy was not told
     - a state survives save and load, and moves to a changed pool without touching what is
       known of the links that stay
     - `n_slots == n_links`, one link, equal values everywhere, a floor out of reach all work
@@ -94,8 +138,8 @@ class Policy:
     """
 
     name: ClassVar[str]
-    choose: ClassVar[Callable[[Any, np.random.Generator], None]]
-    learn: ClassVar[Callable[[Any, int, Links, Floats, Floats, Floats], None]]
+    choose: ClassVar[Callable[[Any, Visitor, np.random.Generator], None]]
+    learn: ClassVar[Callable[[Any, Visitor, int, Links, Links, Floats, Floats, Floats], None]]
     needs: ClassVar[Any] = Feedback.COUNTS
     """The `Feedback` it needs."""
     per_link: ClassVar[frozenset[str]] = frozenset()
@@ -119,6 +163,13 @@ class Policy:
                 f"`learns_from_counts` of {cls.__name__} must be `needs`: Feedback.COUNTS for "
                 "True, Feedback.PAGES or Feedback.PAGES_IN_ORDER for False"
             )
+        for name, wanted in PARAMETERS.items():
+            given = _parameters(cls.__dict__.get(name))
+            if given is not None and len(given) != len(wanted):
+                raise TypeError(
+                    f"`{name}` of {cls.__name__} must take ({', '.join(wanted)}), "
+                    f"got ({', '.join(given)})"
+                )
 
     def for_problem(self, problem: Problem) -> Policy:  # noqa: ARG002 - overridden by some
         """Return the policy to start on `problem`: this one, or its kin for several floors."""

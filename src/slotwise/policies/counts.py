@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.contract import Floats, Knowledge, Policy, State
+from slotwise.policies.contract import NO_SLOTS, NOBODY, Floats, Knowledge, Policy, State
 from slotwise.problem import Problem
 
 __all__ = ["CountingPolicy", "Counts", "new_counts"]
@@ -43,5 +43,5 @@ class CountingPolicy(Policy):
         for level in range(problem.n_levels):
             views = np.ascontiguousarray(knowledge["views"][level])
             sums = np.ascontiguousarray(knowledge["sums"][level])
-            type(self).learn(state, level, links, certain, views, sums)
+            type(self).learn(state, NOBODY, level, links, NO_SLOTS, certain, views, sums)
         return state

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies.checks import require_last_level_reward
-from slotwise.policies.contract import Floats, Knowledge, Links, State
+from slotwise.policies.contract import Floats, Knowledge, Links, State, Visitor
 from slotwise.policies.counts import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
@@ -37,7 +37,7 @@ class CUCBState(NamedTuple):
 
 
 @hot
-def choose(state: CUCBState, rng: np.random.Generator) -> None:
+def choose(state: CUCBState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Take the links with the largest bounds; exact ties share their slots."""
     bonus = cucb_bonus(1.0 + state.rounds[0])
     take_top_links(state.mean, state.width, bonus, state.n_slots, state.search, state.mix)
@@ -46,8 +46,10 @@ def choose(state: CUCBState, rng: np.random.Generator) -> None:
 @hot
 def learn(
     state: CUCBState,
+    visitor: Visitor,
     level: int,
     links: Links,
+    slots: Links,
     probabilities: Floats,
     views: Floats,
     outcomes: Floats,
@@ -75,10 +77,11 @@ class CUCB(CountingPolicy):
 
     Links never shown come first; no cap at 1. `t` counts the rounds whose revenue is settled.
 
+    >>> from slotwise.policies import NOBODY, NO_SLOTS
     >>> from slotwise.problem import Problem
     >>> state = CUCB().start(Problem(n_links=3, n_slots=1))
-    >>> CUCB.learn(state, 1, np.array([0]), np.ones(1), np.ones(1), np.ones(1))
-    >>> CUCB.choose(state, np.random.default_rng(1))
+    >>> CUCB.learn(state, NOBODY, 1, np.array([0]), NO_SLOTS, np.ones(1), np.ones(1), np.ones(1))
+    >>> CUCB.choose(state, NOBODY, np.random.default_rng(1))
     >>> state.mix.open[:2].tolist()          # links 1 and 2 were never shown
     [1, 2]
     """

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies.checks import require_horizon, require_last_level_reward
-from slotwise.policies.contract import Floats, Links
+from slotwise.policies.contract import Floats, Links, Visitor
 from slotwise.policies.exponential_weights import (
     Weights,
     WeightsPolicy,
@@ -43,7 +43,7 @@ class Exp3MState(NamedTuple):
 
 
 @hot
-def choose(state: Exp3MState, rng: np.random.Generator) -> None:
+def choose(state: Exp3MState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Mix the capped weights with uniform play."""
     mix_weights(state.weights, state.rule.exploration, state.rule.n_slots, state.mix)
 
@@ -51,8 +51,10 @@ def choose(state: Exp3MState, rng: np.random.Generator) -> None:
 @hot
 def learn(
     state: Exp3MState,
+    visitor: Visitor,
     level: int,
     links: Links,
+    slots: Links,
     probabilities: Floats,
     views: Floats,
     outcomes: Floats,
@@ -74,9 +76,10 @@ class Exp3M(WeightsPolicy):
         p = L ((1-gamma) w~ / sum of w~ + gamma/K),    w~ the capped weights
         w <- w exp(L gamma g^ / K) outside the capped set,    g^ = g / p on shown links
 
+    >>> from slotwise.policies import NOBODY
     >>> from slotwise.problem import Problem
     >>> state = Exp3M(horizon=100).start(Problem(n_links=4, n_slots=2))
-    >>> Exp3M.choose(state, np.random.default_rng(1))
+    >>> Exp3M.choose(state, NOBODY, np.random.default_rng(1))
     >>> state.mix.chances.round(3).tolist()
     [0.5, 0.5, 0.5, 0.5]
     """

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies.checks import require_click_floor_only
-from slotwise.policies.contract import Estimates, Floats, Links
+from slotwise.policies.contract import Estimates, Floats, Links, Visitor
 from slotwise.policies.deficit import (
     Deficit,
     DeficitPolicy,
@@ -71,7 +71,7 @@ class BoundsState(NamedTuple):
 
 
 @hot
-def choose(state: BoundsState, rng: np.random.Generator) -> None:
+def choose(state: BoundsState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Solve the floor program on the bounds; out of reach, take the most clicked links."""
     rule, wanted = state.rule, clicks_wanted(state.deficit)
     if rule.is_careful:
@@ -114,8 +114,10 @@ def look_again(state: BoundsState) -> None:
 @hot
 def learn(
     state: BoundsState,
+    visitor: Visitor,
     level: int,
     links: Links,
+    slots: Links,
     probabilities: Floats,
     views: Floats,
     outcomes: Floats,

@@ -30,11 +30,13 @@ class KLConUCB(BoundsPolicy):
     `deficit_feedback` asks for more clicks while some are missing. `memory`, in rounds, lets
     counts fade where rates drift; then the bounds guarantee nothing about a rate that moves.
 
+    >>> from slotwise.policies import NOBODY, NO_SLOTS
     >>> import numpy as np
     >>> from slotwise.problem import Problem
     >>> policy = KLConUCB(horizon=1000)
     >>> state = policy.start(Problem(n_links=4, n_slots=2, click_floor=0.5))
-    >>> KLConUCB.learn(state, 0, np.array([2]), np.ones(1), np.full(1, 50.0), np.zeros(1))
+    >>> KLConUCB.learn(state, NOBODY, 0, np.array([2]), NO_SLOTS,
+    ...                np.ones(1), np.full(1, 50.0), np.zeros(1))
     >>> state.program.clicks.round(3).tolist()          # 1 - (4 * 2 * 4 * 1000 / 0.01)^(-1/50)
     [1.0, 1.0, 0.259, 1.0]
     """

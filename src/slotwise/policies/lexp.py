@@ -11,7 +11,7 @@ import numpy as np
 
 from slotwise.errors import InvalidInput
 from slotwise.policies.checks import require_horizon, require_no_rate_floors
-from slotwise.policies.contract import Feedback, Floats, Knowledge, Links
+from slotwise.policies.contract import Feedback, Floats, Knowledge, Links, Visitor
 from slotwise.policies.exponential_weights import (
     Weights,
     WeightsPolicy,
@@ -52,7 +52,7 @@ class LExpState(NamedTuple):
 
 
 @hot
-def choose(state: LExpState, rng: np.random.Generator) -> None:
+def choose(state: LExpState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Mix the capped weights with uniform play."""
     mix_weights(state.weights, state.rule.exploration, state.rule.n_slots, state.mix)
 
@@ -60,8 +60,10 @@ def choose(state: LExpState, rng: np.random.Generator) -> None:
 @hot
 def learn(
     state: LExpState,
+    visitor: Visitor,
     level: int,
     links: Links,
+    slots: Links,
     probabilities: Floats,
     views: Floats,
     outcomes: Floats,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies.checks import check_positive, require_no_rate_floors
-from slotwise.policies.contract import Floats, Knowledge, Links
+from slotwise.policies.contract import Floats, Knowledge, Links, Visitor
 from slotwise.policies.evidence import Evidence, add_views, count_rounds, new_evidence
 from slotwise.policies.joint_posterior import (
     JointPosterior,
@@ -62,7 +62,7 @@ def _price_levels(state: PacedBayesState) -> None:
 
 
 @hot
-def choose(state: PacedBayesState, rng: np.random.Generator) -> None:
+def choose(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Take the links with the largest bound on what showing them is worth."""
     refresh_posteriors(state.posterior, state.evidence)
     _price_levels(state)
@@ -80,8 +80,10 @@ def look_again(state: PacedBayesState) -> None:
 @hot
 def learn(
     state: PacedBayesState,
+    visitor: Visitor,
     level: int,
     links: Links,
+    slots: Links,
     probabilities: Floats,
     views: Floats,
     outcomes: Floats,
@@ -113,9 +115,10 @@ class PacedBayes(QueuePolicy):
     Needs no horizon and no tuning. Several floors have a queue each. No bound on regret is proven
     for the parts together; the leaderboard shows what it does.
 
+    >>> from slotwise.policies import NOBODY
     >>> from slotwise.problem import Problem
     >>> state = PacedBayes().start(Problem(n_links=4, n_slots=2, click_floor=0.5))
-    >>> PacedBayes.choose(state, np.random.default_rng(1))
+    >>> PacedBayes.choose(state, NOBODY, np.random.default_rng(1))
     >>> state.mix.chances[:4].tolist()
     [0.5, 0.5, 0.5, 0.5]
     """

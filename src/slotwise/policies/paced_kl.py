@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies.checks import check_positive, require_no_rate_floors
-from slotwise.policies.contract import Floats, Knowledge, Links
+from slotwise.policies.contract import Floats, Knowledge, Links, Visitor
 from slotwise.policies.evidence import Evidence, add_views, count_rounds, new_evidence
 from slotwise.policies.moss_bounds import (
     MossBounds,
@@ -46,7 +46,7 @@ class PacedKLState(NamedTuple):
 
 
 @hot
-def choose(state: PacedKLState, rng: np.random.Generator) -> None:
+def choose(state: PacedKLState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Take the links with the largest bound of revenue plus priced bound of clicks."""
     refresh_bounds(state.bounds, state.evidence)
     queues, upper, score = state.queues, state.bounds.upper, state.score
@@ -64,8 +64,10 @@ def look_again(state: PacedKLState) -> None:
 @hot
 def learn(
     state: PacedKLState,
+    visitor: Visitor,
     level: int,
     links: Links,
+    slots: Links,
     probabilities: Floats,
     views: Floats,
     outcomes: Floats,
@@ -103,9 +105,10 @@ class PacedKL(QueuePolicy):
     Needs no horizon and no tuning. No bound on regret is proven for the parts together; the
     leaderboard shows what it does. A round costs about five bare rounds.
 
+    >>> from slotwise.policies import NOBODY
     >>> from slotwise.problem import Problem
     >>> state = PacedKL().start(Problem(n_links=4, n_slots=2, click_floor=0.5))
-    >>> PacedKL.choose(state, np.random.default_rng(1))
+    >>> PacedKL.choose(state, NOBODY, np.random.default_rng(1))
     >>> state.mix.chances[:4].tolist()
     [0.5, 0.5, 0.5, 0.5]
     """

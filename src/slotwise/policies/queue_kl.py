@@ -13,7 +13,7 @@ from slotwise.policies.checks import (
     check_horizon,
     require_no_rate_floors,
 )
-from slotwise.policies.contract import Floats, Links
+from slotwise.policies.contract import Floats, Links, Visitor
 from slotwise.policies.evidence import (
     Evidence,
     add_views,
@@ -64,7 +64,7 @@ class QueueKLState(NamedTuple):
 
 
 @hot
-def choose(state: QueueKLState, rng: np.random.Generator) -> None:
+def choose(state: QueueKLState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Take the links with the largest worth; exact ties share their slots."""
     queues, bounds, score = state.queues, state.bounds, state.score
     price_levels(queues, state.evidence.rounds)
@@ -107,8 +107,10 @@ def look_again(state: QueueKLState) -> None:
 @hot
 def learn(
     state: QueueKLState,
+    visitor: Visitor,
     level: int,
     links: Links,
+    slots: Links,
     probabilities: Floats,
     views: Floats,
     outcomes: Floats,
@@ -147,10 +149,12 @@ class QueueKL(QueuePolicy):
     for the same past. `memory`, in rounds, lets counts fade where rates drift (and t stop at
     the memory). The order of rounds matters to a queue: give it page by page what can be given so.
 
+    >>> from slotwise.policies import NOBODY, NO_SLOTS
     >>> from slotwise.problem import Problem
     >>> policy = QueueKL()
     >>> state = policy.start(Problem(n_links=4, n_slots=2, click_floor=0.5))
-    >>> QueueKL.learn(state, 0, np.array([2, 3]), np.ones(2), np.ones(2), np.zeros(2))
+    >>> QueueKL.learn(state, NOBODY, 0, np.array([2, 3]), NO_SLOTS,
+    ...               np.ones(2), np.ones(2), np.zeros(2))
     >>> policy.knowledge(state)["queue"].tolist()          # one page without a click
     [0.5]
     """

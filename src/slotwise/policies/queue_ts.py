@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies.checks import check_horizon, check_prior
-from slotwise.policies.contract import Floats, Links
+from slotwise.policies.contract import Floats, Links, Visitor
 from slotwise.policies.evidence import Evidence, check_memory, new_evidence
 from slotwise.policies.posterior import draw_reachable
 from slotwise.policies.queue import (
@@ -63,7 +63,7 @@ def _page_of_candidates(state: QueueTSState, n_candidates: int) -> float:
 
 
 @hot
-def choose(state: QueueTSState, rng: np.random.Generator) -> None:
+def choose(state: QueueTSState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Draw the links that can matter and take those worth most."""
     sampling, queues, n_slots = state.sampling, state.queues, state.queues.n_slots
     posterior = sampling.posterior
@@ -78,8 +78,10 @@ def choose(state: QueueTSState, rng: np.random.Generator) -> None:
 @hot
 def learn(
     state: QueueTSState,
+    visitor: Visitor,
     level: int,
     links: Links,
+    slots: Links,
     probabilities: Floats,
     views: Floats,
     outcomes: Floats,
@@ -110,10 +112,12 @@ class QueueTS(QueuePolicy):
     page what can be given so. Pages are drawn exactly as if every link were sampled; links that
     cannot matter are not (see `slotwise.policies.posterior`).
 
+    >>> from slotwise.policies import NOBODY, NO_SLOTS
     >>> from slotwise.problem import Problem
     >>> policy = QueueTS()
     >>> state = policy.start(Problem(n_links=4, n_slots=2, click_floor=0.5))
-    >>> QueueTS.learn(state, 0, np.array([2, 3]), np.ones(2), np.ones(2), np.zeros(2))
+    >>> QueueTS.learn(state, NOBODY, 0, np.array([2, 3]), NO_SLOTS,
+    ...               np.ones(2), np.ones(2), np.zeros(2))
     >>> policy.knowledge(state)["queue"].tolist()          # one page without a click
     [0.5]
     """

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.policies.contract import Floats, Policy
+from slotwise.policies.contract import NO_SLOTS, NOBODY, Floats, Policy
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.compiled import direct
 from slotwise.selection.rounding import draw_page
@@ -24,7 +24,16 @@ def expect_views(policy: Policy, state: Any, views: Floats, rates: Floats) -> No
         if len(links):
             n_views = views[level, links]
             certain = np.ones(len(links))
-            type(policy).learn(state, level, links, certain, n_views, n_views * rates[level, links])
+            type(policy).learn(
+                state,
+                NOBODY,
+                level,
+                links,
+                NO_SLOTS,
+                certain,
+                n_views,
+                n_views * rates[level, links],
+            )
 
 
 def average_ahead(
@@ -56,14 +65,16 @@ def average_ahead(
     ahead: Any = policy.restore(problem, policy.knowledge(state))
     page, chances = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
     one_view = np.ones(problem.n_slots)
-    choose = direct(type(policy).choose, ahead, rng)
+    choose = direct(type(policy).choose, ahead, NOBODY, rng)
     draw = direct(draw_page, ahead.mix, rng, page, chances)
-    learn = direct(type(policy).learn, ahead, 0, page, chances, one_view, one_view)
+    learn = direct(
+        type(policy).learn, ahead, NOBODY, 0, page, NO_SLOTS, chances, one_view, one_view
+    )
     n_shown = np.zeros(problem.n_links)
     for _ in range(n_rounds):
-        choose(ahead, rng)
+        choose(ahead, NOBODY, rng)
         draw(ahead.mix, rng, page, chances)
         n_shown[page] += 1.0
         for level in range(problem.n_levels):
-            learn(ahead, level, page, chances, one_view, rates[level, page])
+            learn(ahead, NOBODY, level, page, NO_SLOTS, chances, one_view, rates[level, page])
     return n_shown / n_rounds

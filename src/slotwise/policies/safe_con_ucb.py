@@ -29,11 +29,13 @@ class SafeConUCB(BoundsPolicy):
     for and pays for them with revenue. `deficit_feedback` makes up for clicks missed in the
     beginning. It has no memory setting: where rates drift a lower bound is not safe.
 
+    >>> from slotwise.policies import NOBODY, NO_SLOTS
     >>> import numpy as np
     >>> from slotwise.problem import Problem
     >>> policy = SafeConUCB(horizon=1000)
     >>> state = policy.start(Problem(n_links=4, n_slots=2, click_floor=0.5))
-    >>> SafeConUCB.learn(state, 0, np.array([2]), np.ones(1), np.full(1, 90.0), np.full(1, 60.0))
+    >>> SafeConUCB.learn(state, NOBODY, 0, np.array([2]), NO_SLOTS,
+    ...                  np.ones(1), np.full(1, 90.0), np.full(1, 60.0))
     >>> state.careful.clicks.round(3).tolist(), state.program.clicks.round(3).tolist()
     ([0.0, 0.0, 0.381, 0.0], [1.0, 1.0, 0.885, 1.0])
     """

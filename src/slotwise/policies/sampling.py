@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.contract import Floats, Links, Policy
+from slotwise.policies.contract import NOBODY, Floats, Links, Policy
 from slotwise.policies.evidence import Evidence, add_views, count_rounds, is_time_to_look_again
 from slotwise.policies.pool_prior import PoolPrior, fit_prior, new_pool_prior, take_in_link
 from slotwise.policies.posterior import (
@@ -155,6 +155,6 @@ def average_probabilities(
     n_draws = whole_number("n_draws", n_draws, at_least=1) if policy.samples else 1
     total = np.zeros(len(state.mix.sure))
     for _ in range(n_draws):
-        type(policy).choose(state, rng)
+        type(policy).choose(state, NOBODY, rng)
         total += dense_probabilities(state.mix)
     return (total / n_draws).clip(0.0, 1.0)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.contract import Floats, Links
+from slotwise.policies.contract import Floats, Links, Visitor
 from slotwise.policies.counts import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
@@ -24,15 +24,17 @@ class UniformState(NamedTuple):
 
 
 @hot
-def choose(state: UniformState, rng: np.random.Generator) -> None:
+def choose(state: UniformState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Leave the mix as it is: all links share the page."""
 
 
 @hot
 def learn(
     state: UniformState,
+    visitor: Visitor,
     level: int,
     links: Links,
+    slots: Links,
     probabilities: Floats,
     views: Floats,
     outcomes: Floats,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
-from slotwise.policies import Policy, default_policy
+from slotwise.policies import NO_SLOTS, NOBODY, Policy, default_policy
 from slotwise.policies.counts import Counts, new_counts
 from slotwise.problem import Problem, is_finite_number, whole_number
 from slotwise.rounds import Decision, Link
@@ -106,9 +106,12 @@ class Selector:
         self._chances = np.zeros(n_slots)
         self._one_view = np.ones(n_slots)
         policy, state, chances = type(self._policy), self._state, self._chances
-        self._choose = direct(policy.choose, state, self._rng)
+        self._choose = direct(policy.choose, state, NOBODY, self._rng)
         self._draw = direct(draw_page, state.mix, self._rng, self._shown, chances)
-        self._teach = direct(policy.learn, state, CLICK, self._shown, chances, chances, chances)
+        shown = self._shown
+        self._teach = direct(
+            policy.learn, state, NOBODY, CLICK, shown, NO_SLOTS, chances, chances, chances
+        )
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -146,7 +149,7 @@ class Selector:
                 excluded = self._pool.places("exclude", exclude)
                 if len(pinned) or len(excluded):
                     return self._select_restricted(pinned, excluded)
-            self._choose(self._state, self._rng)
+            self._choose(self._state, NOBODY, self._rng)
             if self._explore or self._journal is not None:
                 chances = explored(dense_probabilities(self._state.mix), self._explore)
                 return self._draw_from(chances)
@@ -186,7 +189,7 @@ class Selector:
         self, pinned: NDArray[np.int64], excluded: NDArray[np.int64]
     ) -> Decision:
         self._check_restrictions(pinned, excluded)
-        self._choose(self._state, self._rng)
+        self._choose(self._state, NOBODY, self._rng)
         probabilities = restricted_probabilities(
             dense_probabilities(self._state.mix),
             self._policy.estimates(self._state),
@@ -270,7 +273,7 @@ class Selector:
         views: NDArray[np.float64],
         outcomes: NDArray[np.float64],
     ) -> None:
-        self._teach(self._state, level, places, chances, views, outcomes)
+        self._teach(self._state, NOBODY, level, places, NO_SLOTS, chances, views, outcomes)
         if self._counts is self._own_counts:
             self._own_counts.views[level, places] += views
             self._own_counts.sums[level, places] += outcomes
@@ -342,7 +345,7 @@ class Selector:
         with self._lock:
             # on copies: how a state is arranged decides the order of links, chance the next page
             state = self._policy.restore(self._problem, self._policy.knowledge(self._state))
-            self._choose(state, copy.deepcopy(self._rng))
+            self._choose(state, NOBODY, copy.deepcopy(self._rng))
             chances = explored(dense_probabilities(state.mix), self._explore)
             return Report(
                 policy=self._policy.name,

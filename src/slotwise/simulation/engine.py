@@ -35,6 +35,7 @@ class Desk(NamedTuple):
 
     visitors: NDArray[np.int64]
     shown: NDArray[np.int64]
+    slots: NDArray[np.int64]
     chances: Floats
     outcomes: Floats
     views: Floats
@@ -58,6 +59,7 @@ def _new_desk(problem: Problem, environment: Environment, checkpoints: NDArray[n
     return Desk(
         visitors=np.zeros((n_rows, len(environment.feature_sizes) + 1), np.int64),
         shown=np.zeros((n_rows, n_slots), np.int64),
+        slots=np.arange(n_slots),
         chances=np.zeros((n_rows, n_slots)),
         outcomes=np.zeros((n_rows, n_levels, n_slots)),
         views=np.full(n_slots, float(views)),
@@ -97,7 +99,8 @@ def _play(
         outcomes = desk.outcomes[row]
         visitor = desk.visitors[row]
         arrive(world, round_number, visitors, visitor)
-        choose(state, chance)
+        known = visitor[: len(visitor) - 1]
+        choose(state, known, chance)
         draw_page(state.mix, chance, shown, desk.chances[row])
         serve(world, round_number, visitor, shown, visitors, outcomes)
         for level in range(n_levels):
@@ -122,10 +125,13 @@ def _play(
             settled = round_number - desk.delays[level]
             if settled >= 1:
                 old = settled % n_rows
+                asked = desk.visitors[old]
                 learn(
                     state,
+                    asked[: len(asked) - 1],
                     level,
                     desk.shown[old],
+                    desk.slots,
                     desk.chances[old],
                     desk.views,
                     desk.outcomes[old, level],

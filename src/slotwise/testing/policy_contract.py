@@ -18,6 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.policies import Feedback, Policy
+from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 
@@ -85,7 +86,7 @@ class PolicyContract:
 
     def choose(self, policy: Policy, state: Any, seed: int = 0) -> Floats:
         """Let the policy choose; return the probability of every link."""
-        type(policy).choose(state, np.random.default_rng(seed))
+        type(policy).choose(state, NOBODY, np.random.default_rng(seed))
         return dense_probabilities(state.mix)
 
     def mean_choice(self, policy: Policy, state: Any) -> Floats:
@@ -94,7 +95,7 @@ class PolicyContract:
         rng = np.random.default_rng(5)
         total = np.zeros(len(dense_probabilities(state.mix)))
         for _ in range(n_choices):
-            type(policy).choose(state, rng)
+            type(policy).choose(state, NOBODY, rng)
             total += dense_probabilities(state.mix)
         return total / n_choices
 
@@ -110,7 +111,7 @@ class PolicyContract:
         rng = np.random.default_rng(seed)
         pages = []
         for _ in range(n_rounds):
-            type(policy).choose(state, rng)
+            type(policy).choose(state, NOBODY, rng)
             shown = np.zeros(problem.n_slots, np.int64)
             probabilities = np.zeros(problem.n_slots)
             draw_page(state.mix, rng, shown, probabilities)
@@ -130,7 +131,14 @@ class PolicyContract:
             for level in range(len(page.outcomes)) if levels is None else levels:
                 once = np.ones(len(page.shown))
                 type(policy).learn(
-                    state, level, page.shown, page.probabilities, once, page.outcomes[level]
+                    state,
+                    NOBODY,
+                    level,
+                    page.shown,
+                    NO_SLOTS,
+                    page.probabilities,
+                    once,
+                    page.outcomes[level],
                 )
 
     def learn_about_all(
@@ -293,7 +301,9 @@ class PolicyContract:
         links = np.flatnonzero(views)
         certain = np.ones(len(links))
         for level in range(problem.n_levels):
-            type(policy).learn(batched, level, links, certain, views[links], sums[level, links])
+            type(policy).learn(
+                batched, NOBODY, level, links, NO_SLOTS, certain, views[links], sums[level, links]
+            )
         ordered = policy.ordered_knowledge
         self.check_same_knowledge(policy, one_by_one, batched, within=1e-12, but_for=ordered)
         if not ordered:

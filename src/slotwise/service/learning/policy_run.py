@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies import Feedback, Policy
+from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.policies.rounds_ahead import average_ahead, expect_views
 from slotwise.policies.sampling import average_probabilities
 from slotwise.problem import Problem
@@ -91,8 +92,10 @@ class PolicyRun:
             seen = np.flatnonzero(counts.views[level] > 0)
             type(policy).learn(
                 run._state,
+                NOBODY,
                 level,
                 seen,
+                NO_SLOTS,
                 certain[seen],
                 counts.views[level][seen],
                 counts.sums[level][seen],
@@ -130,8 +133,10 @@ class PolicyRun:
             outcomes = [counted.revenue_micros.get(link.link_id, 0) / scale for link in shown]
         type(self.policy).learn(
             self._state,
+            NOBODY,
             level,
             np.array([self._places[link.link_id] for link in shown], dtype=np.int64),
+            NO_SLOTS,
             np.array([link.propensity for link in shown]),
             np.ones(len(shown)),
             np.array(outcomes),
