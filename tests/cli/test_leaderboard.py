@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import slotwise.simulation.run as running
 from slotwise.cli.main import main
 from slotwise.figures.leaderboard import BLOCK_END, BLOCK_START
-from slotwise.simulation.engine import play_run
+from slotwise.simulation.blocks import Block, PlayedBlock
 
 TINY = ["--cases", "few-links", "--policies", "uniform", "--runs", "3", "--rounds", "60"]
 
@@ -38,7 +37,7 @@ def test_from_a_file_nothing_is_played_and_a_page_is_updated(
         raise AssertionError("played again")
 
     monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.setattr(running, "play_run", refuse)
+    monkeypatch.setattr(Block, "play", refuse)
     page = tmp_path / "page.md"
     page.write_text(f"{BLOCK_START}\n{BLOCK_END}\n", encoding="utf-8")
     source = str(out / "leaderboard.json")
@@ -55,20 +54,19 @@ def test_from_a_file_nothing_is_played_and_a_page_is_updated(
 def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    n_played = 0
+    n_played, play = 0, Block.play
 
-    def play_some(*arguments: object) -> object:
+    def play_some(block: Block) -> PlayedBlock:
         nonlocal n_played
         n_played += 1
-        if n_played > 9:
+        if n_played > 6:
             raise KeyboardInterrupt
-        return play_run(*arguments)  # type: ignore[arg-type]
+        return play(block)
 
     command = ["leaderboard", *TINY, "--threads", "1", "--out", str(tmp_path)]
     with monkeypatch.context() as patched:
-        patched.setattr(running, "play_run", play_some)
+        patched.setattr(Block, "play", play_some)
         assert main(command) == 130
-    # Three policies play a first round each before their runs.
     assert "stopped: 6 of 9 runs are kept; the same command continues" in capsys.readouterr().err
     assert main(command) == 0
     assert not (tmp_path / "parts").exists()

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import slotwise.simulation.run as running
 from slotwise.cli.main import main
 from slotwise.simulation import Results
-from slotwise.simulation.engine import play_run
+from slotwise.simulation.blocks import Block, PlayedBlock
 from slotwise.simulation.paper import FIGURES, SWEEPS
 
 TINY = ["--runs", "3", "--rounds", "60"]
@@ -46,7 +45,7 @@ def test_a_second_time_nothing_is_run_and_the_same_is_said(
         raise AssertionError("played again")
 
     before = (paper / "report.md").read_text()
-    monkeypatch.setattr(running, "play_run", refuse)
+    monkeypatch.setattr(Block, "play", refuse)
     assert main(["reproduce", *TINY, "--out", str(paper)]) == 0
     assert (paper / "report.md").read_text() == before
     printed = capsys.readouterr().out
@@ -66,16 +65,16 @@ def test_sweeps_share_the_runs_of_the_figures(paper: Path) -> None:
 def test_ctrl_c_says_what_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    n_played = 0
+    n_played, play = 0, Block.play
 
-    def play_ten(*arguments: object) -> object:
+    def play_ten(block: Block) -> PlayedBlock:
         nonlocal n_played
         n_played += 1
         if n_played > 10:
             raise KeyboardInterrupt
-        return play_run(*arguments)  # type: ignore[arg-type]
+        return play(block)
 
-    monkeypatch.setattr(running, "play_run", play_ten)
+    monkeypatch.setattr(Block, "play", play_ten)
     command = ["reproduce", *TINY, "--threads", "1", "--out", str(tmp_path)]
     assert main(command) == 130
     # Ten were played; the sweep of the same links will use them again.

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import slotwise.simulation.run as running
 from slotwise.cli.main import main
 from slotwise.simulation import Results
-from slotwise.simulation.engine import play_run
+from slotwise.simulation.blocks import Block, PlayedBlock
 
 EXPERIMENT = """
 title = "Mine"
@@ -65,7 +64,7 @@ def test_finished_results_are_not_run_again(mine: Path, monkeypatch: pytest.Monk
     def refuse(*_: object) -> None:
         raise AssertionError("played again")
 
-    monkeypatch.setattr(running, "play_run", refuse)
+    monkeypatch.setattr(Block, "play", refuse)
     assert main(["simulate", "mine.toml"]) == 0
     assert Path("mine.parquet").stat().st_mtime_ns == written
     with pytest.raises(AssertionError, match="played again"):
@@ -76,21 +75,21 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
     mine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["simulate", "mine.toml", "--out", "whole.parquet"]) == 0
-    n_played = 0
+    n_played, play = 0, Block.play
 
-    def play_four(*arguments: object) -> object:
+    def play_four(block: Block) -> PlayedBlock:
         nonlocal n_played
         n_played += 1
         if n_played > 4:
             raise KeyboardInterrupt
-        return play_run(*arguments)  # type: ignore[arg-type]
+        return play(block)
 
-    monkeypatch.setattr(running, "play_run", play_four)
+    monkeypatch.setattr(Block, "play", play_four)
     capsys.readouterr()
     assert main(["simulate", "mine.toml", "--threads", "1"]) == 130
     said = capsys.readouterr().err
     assert "stopped: 4 of 6 runs are kept; the same command continues from there" in said
-    monkeypatch.setattr(running, "play_run", play_run)
+    monkeypatch.setattr(Block, "play", play)
     assert main(["simulate", "mine.toml"]) == 0
     resumed, whole = Results.load("mine.parquet"), Results.load("whole.parquet")
     for label in whole.labels:

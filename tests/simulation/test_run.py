@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import slotwise.simulation.run as running
 from slotwise.environments import Environment, LateFeedback
 from slotwise.errors import InvalidInput
 from slotwise.policies import CUCB, ConUCB, Exp3M, FixedMix, LExp, Policy, Uniform
 from slotwise.problem import Problem
 from slotwise.simulation import Experiment, Results, oracle, run_experiment, simulate
-from slotwise.simulation.engine import play_run
+from slotwise.simulation.blocks import Block, PlayedBlock
 from slotwise.simulation.experiment import N_CHECKPOINTS, current_commit
 from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS
 
@@ -48,13 +47,13 @@ def assert_same(one: Results, other: Results, labels: list[str] | None = None) -
 @pytest.fixture
 def count_plays(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """Count the runs that are really played."""
-    plays = []
+    plays, play = [], Block.play
 
-    def counted(*arguments: object) -> object:
-        plays.append(arguments[-1])
-        return play_run(*arguments)  # type: ignore[arg-type]
+    def counted(block: Block) -> PlayedBlock:
+        plays.append(block.runs)
+        return play(block)
 
-    monkeypatch.setattr(running, "play_run", counted)
+    monkeypatch.setattr(Block, "play", counted)
 
     def take() -> int:
         n_plays = len(plays)

@@ -11,7 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from slotwise.cli._progress import progress_bar
-from slotwise.cli._stopping import say_what_is_kept
+from slotwise.cli._running import (
+    SchedulerOption,
+    ShardOption,
+    ThreadsOption,
+    say_what_is_kept,
+)
 from slotwise.figures.leaderboard import update_block, write_leaderboard
 from slotwise.figures.leaderboard_page import LeaderboardPage, gather_board
 from slotwise.simulation.leaderboard import (
@@ -25,6 +30,7 @@ from slotwise.simulation.leaderboard import (
     pick_entrants,
     plan_leaderboard,
     run_leaderboard,
+    shard_cases,
 )
 
 __all__ = ["register"]
@@ -45,6 +51,8 @@ Examples:
   slotwise leaderboard --data downloads --full
 
   slotwise leaderboard --cases few-links,drifting --policies queue-ts,con-ts --runs 10
+
+  slotwise leaderboard --full --scheduler tcp://head:8786
 
   slotwise leaderboard --from leaderboard/leaderboard.json --update docs/choosing-a-policy.md
 """
@@ -76,9 +84,9 @@ def register(app: typer.Typer) -> None:
         data: Annotated[
             Path | None, typer.Option("--data", help="The directory with the original files.")
         ] = None,
-        threads: Annotated[
-            int | None, typer.Option("--threads", help="Threads; by default one per core.")
-        ] = None,
+        threads: ThreadsOption = None,
+        scheduler: SchedulerOption = None,
+        shard: ShardOption = None,
         out: Annotated[
             Path, typer.Option("--out", help="The directory for results and pages.")
         ] = Path("leaderboard"),
@@ -106,7 +114,13 @@ def register(app: typer.Typer) -> None:
                 runs = QUICK_RUNS if runs is None else runs
             effort = Effort(n_rounds=rounds, n_runs=runs, seed=seed, is_full=full)
             plan = plan_leaderboard(suite, entrants, effort, out)
-            board = _run(plan, suite.notes, out / "parts", threads)
+            parts = out / "parts"
+            if shard is not None:
+                plan, parts = shard_cases(plan, shard, out)
+            board = _run(plan, suite.notes, parts, threads, scheduler)
+            if shard is not None:
+                typer.echo(f"shard {shard}: {len(plan)} results files in {out / 'results'}")
+                return
         written = write_leaderboard(board, out)
         board = Leaderboard.load(written.json)  # with the digits that the file has
         if update is not None:
@@ -120,13 +134,19 @@ def _listed(text: str | None) -> tuple[str, ...]:
 
 
 def _run(
-    plan: list[PlannedCase], notes: tuple[str, ...], parts: Path, threads: int | None
+    plan: list[PlannedCase],
+    notes: tuple[str, ...],
+    parts: Path,
+    threads: int | None,
+    scheduler: str | None,
 ) -> Leaderboard:
     with (
         say_what_is_kept([one.planned for one in plan], parts),
         progress_bar("The leaderboard") as progress,
     ):
-        return run_leaderboard(plan, parts, notes=notes, n_threads=threads, progress=progress)
+        return run_leaderboard(
+            plan, parts, notes=notes, n_threads=threads, scheduler=scheduler, progress=progress
+        )
 
 
 def _print(page: LeaderboardPage) -> None:

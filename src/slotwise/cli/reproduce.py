@@ -10,12 +10,17 @@ from rich.console import Console
 
 from slotwise.cli._finals import claims_table, finals_table
 from slotwise.cli._progress import progress_bar
-from slotwise.cli._stopping import say_what_is_kept
+from slotwise.cli._running import (
+    SchedulerOption,
+    ShardOption,
+    ThreadsOption,
+    say_what_is_kept,
+)
 from slotwise.figures import is_sweep, write_report
 from slotwise.figures.claims import findings_of
 from slotwise.simulation import run_series
 from slotwise.simulation.paper import plan_paper
-from slotwise.simulation.series import notes_of
+from slotwise.simulation.series import notes_of, shard_plan
 
 __all__ = ["register"]
 
@@ -33,6 +38,10 @@ Examples:
   slotwise reproduce --out paper
 
   slotwise reproduce --data downloads --runs 50
+
+  slotwise reproduce --scheduler tcp://head:8786
+
+  slotwise reproduce --shard 3/16
 """
 
 
@@ -51,20 +60,27 @@ def register(app: typer.Typer) -> None:
             int | None, typer.Option("--runs", help="Runs of each policy (at most 40 in sweeps).")
         ] = None,
         rounds: Annotated[int | None, typer.Option("--rounds", help="Rounds of a run.")] = None,
-        threads: Annotated[
-            int | None, typer.Option("--threads", help="Threads; by default one per core.")
-        ] = None,
+        threads: ThreadsOption = None,
+        scheduler: SchedulerOption = None,
+        shard: ShardOption = None,
         out: Annotated[
             Path, typer.Option("--out", help="The directory for results, figures and report.")
         ] = Path("paper"),
     ) -> None:
         plan = plan_paper(out, data, n_runs=runs, n_rounds=rounds, is_quick=quick)
+        parts = out / "parts"
+        if shard is not None:
+            plan, parts = shard_plan(plan, shard, out)
         console = Console()
         for note in notes_of(plan):
             console.print(f"note: {note}", highlight=False, markup=False)
-        parts = out / "parts"
         with say_what_is_kept(plan, parts), progress_bar("The paper") as progress:
-            results = run_series(plan, parts, n_threads=threads, progress=progress)
+            results = run_series(
+                plan, parts, n_threads=threads, scheduler=scheduler, progress=progress
+            )
+        if shard is not None:
+            typer.echo(f"shard {shard}: {len(plan)} results files in {out / 'results'}")
+            return
         experiments = [each for each in results if not is_sweep(each)]
         report = write_report(experiments, [each for each in results if is_sweep(each)], out)
         for each in experiments:

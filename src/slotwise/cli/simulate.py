@@ -10,9 +10,14 @@ from rich.console import Console
 
 from slotwise.cli._finals import finals_table
 from slotwise.cli._progress import progress_bar
-from slotwise.cli._stopping import say_what_is_kept
+from slotwise.cli._running import (
+    SchedulerOption,
+    ShardOption,
+    ThreadsOption,
+    say_what_is_kept,
+)
 from slotwise.simulation import Planned, experiment_path, load_experiment, run_series
-from slotwise.simulation.series import notes_of
+from slotwise.simulation.series import notes_of, shard_plan
 
 __all__ = ["register"]
 
@@ -28,6 +33,10 @@ Examples:
   slotwise simulate mine.toml --seed 7 --out mine.parquet
 
   slotwise simulate figure-3-edx --data downloads
+
+  slotwise simulate mine.toml --scheduler tcp://head:8786
+
+  slotwise simulate mine.toml --shard 3/16
 """
 
 
@@ -45,9 +54,9 @@ def register(app: typer.Typer) -> None:
         runs: Annotated[int | None, typer.Option("--runs", help="Runs of each policy.")] = None,
         rounds: Annotated[int | None, typer.Option("--rounds", help="Rounds of a run.")] = None,
         seed: Annotated[int | None, typer.Option("--seed", help="Another seed.")] = None,
-        threads: Annotated[
-            int | None, typer.Option("--threads", help="Threads; by default one per core.")
-        ] = None,
+        threads: ThreadsOption = None,
+        scheduler: SchedulerOption = None,
+        shard: ShardOption = None,
         data: Annotated[
             Path | None, typer.Option("--data", help="The directory with the original files.")
         ] = None,
@@ -59,13 +68,17 @@ def register(app: typer.Typer) -> None:
         wanted = {"n_runs": runs, "n_rounds": rounds, "seed": seed}
         changes = {key: value for key, value in wanted.items() if value is not None}
         experiment = load_experiment(path, changes).experiment(data)
-        results_path = Path(f"{path.stem}.parquet") if out is None else out
-        parts = results_path.with_name(f"{results_path.name}.parts")
-        plan = [Planned(experiment, results_path)]
+        planned = Planned(experiment, Path(f"{path.stem}.parquet") if out is None else out)
+        if shard is not None:
+            (planned,), _ = shard_plan([planned], shard, planned.path.parent)
+        parts = planned.path.with_name(f"{planned.path.name}.parts")
+        plan = [planned]
         console = Console()
         for note in notes_of(plan):
             console.print(f"note: {note}", highlight=False, markup=False)
         with say_what_is_kept(plan, parts), progress_bar(experiment.title) as progress:
-            (results,) = run_series(plan, parts, n_threads=threads, progress=progress)
+            (results,) = run_series(
+                plan, parts, n_threads=threads, scheduler=scheduler, progress=progress
+            )
         console.print(finals_table(results))
-        typer.echo(results_path)
+        typer.echo(planned.path)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +69,10 @@ class Parts:
             np.save(file, record, allow_pickle=False)
         temporary.replace(final)
 
-    def count(self, n_runs: int) -> int:
-        """Return the number of finished runs among the first `n_runs` of every policy."""
-        return sum(
-            self._file(label, run).is_file() for label in self._folders for run in range(n_runs)
-        )
+    def count(self, runs: Iterable[int]) -> int:
+        """Return the number of finished runs of every policy among `runs`."""
+        wanted = list(runs)
+        return sum(self._file(label, run).is_file() for label in self._folders for run in wanted)
 
     def discard(self) -> None:
         """Remove the runs of these policies, because their experiment is finished."""

@@ -1,14 +1,15 @@
-"""Run an experiment: all runs of all policies, over threads, resumable."""
+"""Run an experiment: all runs of all policies, on threads or on a cluster, resumable."""
 
 from __future__ import annotations
 
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +20,16 @@ from slotwise.policies import Policy
 from slotwise.problem import Problem, whole_number
 from slotwise.selection import draw_page
 from slotwise.selection.compiled import is_compiled
-from slotwise.simulation.engine import is_machine_code, play_run
+from slotwise.simulation.blocks import Block, Keep, PlayedBlock, blocks_of, play_in_threads
+from slotwise.simulation.cluster import connected, play_on_cluster, runs_per_block
+from slotwise.simulation.engine import is_machine_code
 from slotwise.simulation.experiment import Experiment, label_policies
 from slotwise.simulation.parts import Parts
 from slotwise.simulation.quantities import quantities_of
 from slotwise.simulation.results import Results
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["PlainPythonNote", "run_experiment", "simulate"]
 
@@ -53,6 +59,7 @@ def simulate(
     rate_floors: Mapping[str, float] = NO_FLOORS,
     rewards: Mapping[str, float] = NO_FLOORS,
     n_threads: int | None = None,
+    scheduler: str | Client | None = None,
     parts: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Results:
@@ -61,7 +68,8 @@ def simulate(
     Policies that need a horizon and have none get `n_rounds`. The numbers depend on the seed
     alone, not on the number of threads or on the other policies. `parts` is a folder that keeps
     finished runs: after Ctrl-C the same call continues from there. `floors`, `rate_floors` and
-    `rewards` are those of `Problem`, for links with more than two levels.
+    `rewards` are those of `Problem`, for links with more than two levels. `scheduler` is a client
+    of a Dask cluster, or the address of its scheduler; the runs are then made by its workers.
 
     >>> import slotwise
     >>> links = slotwise.BernoulliLinks([0.3, 0.2, 0.1], [0.1, 0.5, 0.9])
@@ -83,13 +91,16 @@ def simulate(
     )
     experiment = Experiment(links, problem, label_policies(policies), n_runs, seed)
     folder = None if parts is None else Path(parts)
-    return run_experiment(experiment, n_threads=n_threads, parts=folder, progress=progress)
+    return run_experiment(
+        experiment, n_threads=n_threads, scheduler=scheduler, parts=folder, progress=progress
+    )
 
 
 def run_experiment(
     experiment: Experiment,
     *,
     n_threads: int | None = None,
+    scheduler: str | Client | None = None,
     parts: Path | None = None,
     progress: Progress | None = None,
     timing: Timing | None = None,
@@ -97,17 +108,18 @@ def run_experiment(
     """Run the unfinished runs of an experiment and return all its results.
 
     `timing` is called for the runs of this call, not for those found in `parts`. Compilation is
-    not part of the time: a policy whose loop is not yet compiled runs one round first.
+    not part of the time.
     """
-    n_threads = _thread_count(n_threads)
+    n_threads = _thread_count(n_threads, scheduler)
     _note_plain_python(experiment)
     config = experiment.config()
     kept = None if parts is None else Parts(parts, config)
     wall, cpu = time.perf_counter(), time.process_time()
-    records = _all_records(experiment, kept, n_threads, progress, timing)
+    with connected(scheduler) as client:
+        records, seconds = _all_records(experiment, kept, n_threads, client, progress, timing)
     config["seconds"] = {
         "wall": time.perf_counter() - wall,
-        "cpu": time.process_time() - cpu,
+        "cpu": time.process_time() - cpu if scheduler is None else seconds,
     }
     totals = {
         label: quantities_of(experiment.problem, np.array(records[label]))
@@ -116,11 +128,14 @@ def run_experiment(
     return Results(config, experiment.checkpoints, totals)
 
 
-def _thread_count(n_threads: int | None) -> int:
+def _thread_count(n_threads: int | None, scheduler: object) -> int:
     if n_threads is None:
         return os.cpu_count() or 1
     if n_threads < 1:
         raise InvalidInput.of("n_threads", "at least 1", n_threads)
+    if scheduler is not None:
+        rule = "left out with `scheduler`, whose workers have their own threads"
+        raise InvalidInput.of("n_threads", rule, n_threads)
     return n_threads
 
 
@@ -142,62 +157,58 @@ def _all_records(
     experiment: Experiment,
     kept: Parts | None,
     n_threads: int,
+    client: Client | None,
     progress: Progress | None,
     timing: Timing | None,
-) -> dict[str, list[NDArray[np.float64]]]:
-    """Return the record of every run of every policy, playing those not found in `kept`."""
-    n_runs = experiment.n_runs
-    checkpoints = experiment.checkpoints
+) -> tuple[dict[str, list[NDArray[np.float64]]], float]:
+    """Return the records of every policy, playing those not found in `kept`, and the seconds."""
     records: dict[str, dict[int, NDArray[np.float64]]] = {
         label: {} for label in experiment.policies
     }
     missing: list[tuple[str, int]] = []
-    for run in range(
-        n_runs
-    ):  # run by run, so that the estimate of the time left covers all policies
+    for run in experiment.runs:
         for label in experiment.policies:
             found = None if kept is None else kept.find(label, run)
             if found is None:
                 missing.append((label, run))
             else:
                 records[label][run] = found
-    n_total = n_runs * len(experiment.policies)
+    n_total = len(experiment.runs) * len(experiment.policies)
+    n_done, all_seconds = n_total - len(missing), 0.0
 
-    def play_until(label: str, run: int, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
-        policy, environment = experiment.policies[label], experiment.environment
-        return play_run(policy, environment, experiment.problem, rounds, experiment.seed, run)
-
-    compiled: set[str] = set()
-
-    def play(label: str, run: int) -> NDArray[np.float64]:
-        if timing is not None and label not in compiled:
-            play_until(label, run, checkpoints[:1])
-            compiled.add(label)
-        started = time.thread_time()
-        record = play_until(label, run, checkpoints)
-        if timing is not None:
-            timing(label, time.thread_time() - started)
+    def keep(block: Block, played: PlayedBlock) -> None:
         if kept is not None:
-            kept.keep(label, run, record)
-        return record
+            for run, record in zip(block.runs, played.records, strict=True):
+                kept.keep(block.label, run, record)
 
-    def tell(n_missing: int) -> None:
-        if progress is not None:
-            progress(n_total - n_missing, n_total)
+    if progress is not None:
+        progress(n_done, n_total)
+    with closing(_play(experiment, missing, n_threads, client, keep)) as finished:
+        for block, played in finished:
+            records[block.label].update(zip(block.runs, played.records, strict=True))
+            n_done += len(block.runs)
+            for seconds in played.seconds:
+                all_seconds += seconds
+                if timing is not None:
+                    timing(block.label, seconds)
+            if progress is not None:
+                progress(n_done, n_total)
+    in_order = {
+        label: [of_label[run] for run in experiment.runs] for label, of_label in records.items()
+    }
+    return in_order, all_seconds
 
-    tell(len(missing))
-    with ThreadPoolExecutor(n_threads) as pool:
-        waiting: dict[Future[NDArray[np.float64]], tuple[str, int]] = {
-            pool.submit(play, label, run): (label, run) for label, run in missing
-        }
-        n_missing = len(waiting)
-        try:
-            for future in as_completed(waiting):
-                label, run = waiting[future]
-                records[label][run] = future.result()
-                n_missing -= 1
-                tell(n_missing)
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    return {label: [runs[run] for run in range(n_runs)] for label, runs in records.items()}
+
+def _play(
+    experiment: Experiment,
+    missing: list[tuple[str, int]],
+    n_threads: int,
+    client: Client | None,
+    keep: Keep,
+) -> Generator[tuple[Block, PlayedBlock]]:
+    """Play the missing runs, in blocks of one on threads, in larger ones on a cluster."""
+    if client is None:
+        yield from play_in_threads(blocks_of(experiment, missing, 1), n_threads, keep)
+    elif missing:
+        max_runs = runs_per_block(experiment, len(missing), client)
+        yield from play_on_cluster(blocks_of(experiment, missing, max_runs), client, keep)

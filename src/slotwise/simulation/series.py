@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from slotwise.errors import MissingData, UnsupportedState
+from slotwise.errors import InvalidInput, MissingData, UnsupportedState
+from slotwise.simulation.cluster import connected
 from slotwise.simulation.experiment import Experiment
 from slotwise.simulation.parts import Parts
 from slotwise.simulation.results import Results
 from slotwise.simulation.run import run_experiment
+from slotwise.simulation.shards import Shard, shard_path
 
-__all__ = ["Planned", "finished_results", "kept_runs", "notes_of", "run_series"]
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["Planned", "finished_results", "kept_runs", "notes_of", "run_series", "shard_plan"]
 
 SeriesProgress = Callable[[float], None]
 """Called with the share of the work that is done, from 0 to 1."""
@@ -26,10 +33,18 @@ class Planned:
     experiment: Experiment
     path: Path
 
+    def shard(self, shard: Shard) -> Planned | None:
+        """Return the part of a shard with a file of its own; None if no run falls to it."""
+        runs = shard.runs(self.experiment.n_runs)
+        if not runs:
+            return None
+        experiment = dataclasses.replace(self.experiment, shard_runs=runs)
+        return Planned(experiment, shard_path(self.path, shard))
+
     @property
     def n_runs(self) -> int:
         """The number of runs of all policies."""
-        return self.experiment.n_runs * len(self.experiment.policies)
+        return len(self.experiment.runs) * len(self.experiment.policies)
 
     @property
     def work(self) -> float:
@@ -42,6 +57,7 @@ def run_series(
     parts: Path,
     *,
     n_threads: int | None = None,
+    scheduler: str | Client | None = None,
     progress: SeriesProgress | None = None,
 ) -> list[Results]:
     """Run the unfinished experiments, write their results files, and return all results.
@@ -52,26 +68,44 @@ def run_series(
     results = []
     all_work = sum(planned.work for planned in plan)
     work_done = 0.0
-    for planned in plan:
+    with connected(scheduler) as client:
+        for planned in plan:
 
-        def tell(
-            n_done: int, n_runs: int, before: float = work_done, own: float = planned.work
-        ) -> None:
-            if progress is not None:
-                progress((before + own * n_done / n_runs) / all_work)
+            def tell(
+                n_done: int, n_runs: int, before: float = work_done, own: float = planned.work
+            ) -> None:
+                if progress is not None:
+                    progress((before + own * n_done / n_runs) / all_work)
 
-        found = finished_results(planned)
-        if found is None:
-            found = run_experiment(
-                planned.experiment, n_threads=n_threads, parts=parts, progress=tell
-            )
-            found.save(planned.path)
-        results.append(found)
-        work_done += planned.work
-        tell(0, 1, work_done)
+            found = finished_results(planned)
+            if found is None:
+                found = run_experiment(
+                    planned.experiment,
+                    n_threads=n_threads,
+                    scheduler=client,
+                    parts=parts,
+                    progress=tell,
+                )
+                found.save(planned.path)
+            results.append(found)
+            work_done += planned.work
+            tell(0, 1, work_done)
     for planned in plan:
         Parts(parts, planned.experiment.config()).discard()
     return results
+
+
+def shard_plan(plan: Sequence[Planned], text: str, out: Path) -> tuple[list[Planned], Path]:
+    """Return the part of a shard of every experiment, and the folder for its finished runs.
+
+    Shards have folders of their own, because a finished shard empties its folder.
+    """
+    shard = Shard.parse(text)
+    parts = [part for planned in plan if (part := planned.shard(shard)) is not None]
+    if not parts:
+        n_runs = max(planned.experiment.n_runs for planned in plan)
+        raise InvalidInput.of("shard", f"of at most as many parts as runs ({n_runs})", text)
+    return parts, out / f"parts-{shard.number}-of-{shard.of}"
 
 
 def finished_results(planned: Planned) -> Results | None:
@@ -83,7 +117,7 @@ def finished_results(planned: Planned) -> Results | None:
     wanted = json.loads(json.dumps(planned.experiment.config()))
     told_apart = {*wanted, *found.config} - {"commit", "seconds"}
     is_same = all(found.config.get(key) == wanted.get(key) for key in told_apart)
-    return found if is_same and found.n_runs == planned.experiment.n_runs else None
+    return found if is_same and found.n_runs == len(planned.experiment.runs) else None
 
 
 def kept_runs(plan: Sequence[Planned], parts: Path) -> int:
@@ -91,7 +125,7 @@ def kept_runs(plan: Sequence[Planned], parts: Path) -> int:
     return sum(
         planned.n_runs
         if finished_results(planned) is not None
-        else Parts(parts, planned.experiment.config()).count(planned.experiment.n_runs)
+        else Parts(parts, planned.experiment.config()).count(planned.experiment.runs)
         for planned in plan
     )
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import slotwise.simulation.run as running
 from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.policies import Policy, Uniform
 from slotwise.problem import Problem
 from slotwise.simulation import Results
+from slotwise.simulation.blocks import Block
 from slotwise.simulation.leaderboard import (
     Effort,
     Leaderboard,
@@ -59,7 +59,7 @@ def test_a_second_time_nothing_is_played_and_the_same_is_found(
         raise AssertionError("played again")
 
     first = run_leaderboard(plan_few(tmp_path), tmp_path / "parts", n_threads=1)
-    monkeypatch.setattr(running, "play_run", refuse)
+    monkeypatch.setattr(Block, "play", refuse)
     again = run_leaderboard(plan_few(tmp_path), tmp_path / "parts", n_threads=1)
     assert again.cases == first.cases
 

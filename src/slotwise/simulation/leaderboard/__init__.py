@@ -16,7 +16,12 @@ from slotwise.simulation.leaderboard.records import (
     best_without_horizon,
     records,
 )
-from slotwise.simulation.leaderboard.run import PlannedCase, plan_leaderboard, run_leaderboard
+from slotwise.simulation.leaderboard.run import (
+    PlannedCase,
+    plan_leaderboard,
+    run_leaderboard,
+    shard_cases,
+)
 from slotwise.simulation.leaderboard.suite import (
     QUICK_CASES,
     Case,
@@ -55,5 +60,6 @@ __all__ = [
     "rank_case",
     "records",
     "run_leaderboard",
+    "shard_cases",
     "write_table",
 ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slotwise.policies import Policy, default_policy
+from slotwise.simulation.cluster import connected
 from slotwise.simulation.experiment import Experiment, current_commit, oracle
 from slotwise.simulation.leaderboard.board import CaseBoard, Leaderboard
 from slotwise.simulation.leaderboard.entrants import knows_horizon, refusal
@@ -16,10 +18,13 @@ from slotwise.simulation.leaderboard.suite import Case, Effort, Suite
 from slotwise.simulation.parts import Parts
 from slotwise.simulation.results import Results
 from slotwise.simulation.run import run_experiment
-from slotwise.simulation.series import Planned, finished_results
+from slotwise.simulation.series import Planned, finished_results, shard_plan
 from slotwise.version import __version__
 
-__all__ = ["PlannedCase", "plan_leaderboard", "run_leaderboard"]
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["PlannedCase", "plan_leaderboard", "run_leaderboard", "shard_cases"]
 
 Progress = Callable[[float], None]
 """Called with the share of the work that is done, from 0 to 1."""
@@ -63,12 +68,20 @@ def _plan(case: Case, entrants: Mapping[str, Policy], effort: Effort, out: Path)
     return PlannedCase(case, Planned(experiment, out / "results" / f"{case.name}.parquet"), refused)
 
 
+def shard_cases(plan: list[PlannedCase], text: str, out: Path) -> tuple[list[PlannedCase], Path]:
+    """Return the part of a shard of every case, and the folder for its finished runs."""
+    parts, folder = shard_plan([one.planned for one in plan], text, out)
+    cases = {one.case.name: one for one in plan}
+    return [replace(cases[part.experiment.title], planned=part) for part in parts], folder
+
+
 def run_leaderboard(
     plan: list[PlannedCase],
     parts: Path,
     *,
     notes: tuple[str, ...] = (),
     n_threads: int | None = None,
+    scheduler: str | Client | None = None,
     progress: Progress | None = None,
 ) -> Leaderboard:
     """Run the unfinished cases and rank the policies of all cases.
@@ -79,14 +92,15 @@ def run_leaderboard(
     all_work = sum(one.work for one in plan)
     done = 0.0
     boards = []
-    for one in plan:
+    with connected(scheduler) as client:
+        for one in plan:
 
-        def tell(n_done: int, n_runs: int, before: float = done, own: float = one.work) -> None:
-            if progress is not None:
-                progress((before + own * n_done / n_runs) / all_work)
+            def tell(n_done: int, n_runs: int, before: float = done, own: float = one.work) -> None:
+                if progress is not None:
+                    progress((before + own * n_done / n_runs) / all_work)
 
-        boards.append(_board(one, *_results(one, parts, n_threads, tell)))
-        done += one.work
+            boards.append(_board(one, *_results(one, parts, n_threads, client, tell)))
+            done += one.work
     for one in plan:
         Parts(parts, one.planned.experiment.config()).discard()
     return Leaderboard(
@@ -100,7 +114,11 @@ def run_leaderboard(
 
 
 def _results(
-    one: PlannedCase, parts: Path, n_threads: int | None, tell: Callable[[int, int], None]
+    one: PlannedCase,
+    parts: Path,
+    n_threads: int | None,
+    client: Client | None,
+    tell: Callable[[int, int], None],
 ) -> tuple[Results, dict[str, list[float]]]:
     """Return results and seconds of a case, from its files or by running it."""
     found = finished_results(one.planned)
@@ -113,7 +131,12 @@ def _results(
         seconds[label].append(spent)
 
     results = run_experiment(
-        one.planned.experiment, n_threads=n_threads, parts=parts, progress=tell, timing=note
+        one.planned.experiment,
+        n_threads=n_threads,
+        scheduler=client,
+        parts=parts,
+        progress=tell,
+        timing=note,
     )
     results.save(one.planned.path)
     one.seconds_path.write_text(json.dumps(seconds), encoding="utf-8")

@@ -1,16 +1,29 @@
-"""Ctrl-C in a command that runs experiments: print what is kept and exit with 130."""
+"""What commands that run experiments share: where they run, and what Ctrl-C leaves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from slotwise.simulation.series import Planned, kept_runs
 
-__all__ = ["say_what_is_kept"]
+__all__ = ["SchedulerOption", "ShardOption", "ThreadsOption", "say_what_is_kept"]
+
+ThreadsOption = Annotated[
+    int | None, typer.Option("--threads", help="Threads; by default one per core.")
+]
+SchedulerOption = Annotated[
+    str | None,
+    typer.Option("--scheduler", help="Run on the workers of this Dask scheduler, tcp://host:8786."),
+]
+ShardOption = Annotated[
+    str | None,
+    typer.Option("--shard", help="Only a part of the runs, such as 3/16; see `slotwise merge`."),
+]
 
 
 @contextmanager
