@@ -193,7 +193,7 @@ def compare_page_json() -> dict[str, tuple[float, float, float]]:
             click = ClickToken(POOL, decision.decision_id, issued_ms, shown.position, shown.link_id)
             click_url = f"{base}/r/{signer.token(click)}"
             where = (shown.link_id, shown.position, link.url, click_url)
-            links.append(PageLink(*where, shown.propensity, link.title))
+            links.append(PageLink(*where, shown.propensity, link.title, link.metadata))
         return encode(
             DecideAnswer(
                 decision.decision_id,

@@ -135,7 +135,11 @@ def keyed(
 
         @functools.cache
         def client_of(scope: Scope) -> httpx.Client:
-            made = admin.post("/v1/keys", json={"scopes": [scope]})
+            body: dict[str, object] = {"scopes": [scope]}
+            if scope == "page":
+                body["pool_id"] = "pool_id"
+                admin.put("/v1/pools/pool_id", json=POOL).raise_for_status()
+            made = admin.post("/v1/keys", json=body)
             return opened.enter_context(http(server.url, made.json()["key"]))
 
         yield client_of

@@ -147,7 +147,7 @@ def test_keys_are_made_listed_and_revoked(
     assert main(["keys", "revoke", "0123456789abcdef", *store]) == 2
     assert "there is no key" in capsys.readouterr().err
     assert main(["keys", "make", "root", *store]) == 2
-    assert "`scopes` must be some of decide, track, read, admin" in capsys.readouterr().err
+    assert "`scopes` must be some of page, decide, track, read, admin" in capsys.readouterr().err
 
 
 def test_the_demo_shows_what_it_learns(capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,6 +54,7 @@ def register(app: typer.Typer) -> None:
 def make(
     scopes: Annotated[list[str], typer.Argument(help=f"Some of: {', '.join(SCOPES)}")],
     label: Annotated[str, typer.Option(help="Whose key it is")] = "",
+    pool: Annotated[str, typer.Option(help="For scope page: the pool that the key is for")] = "",
     store: StoreUrl = _DEFAULT_STORE,
 ) -> None:
     """Make a key."""
@@ -61,8 +62,10 @@ def make(
     wanted = [scope for scope in SCOPES if scope in scopes]
     if len(wanted) != len(scopes):
         raise InvalidInput.of("scopes", f"some of {', '.join(SCOPES)}, once each", scopes)
-    made = new_key(wanted, label=label, now_us=now_us)
+    made = new_key(wanted, label=label, pool_id=pool, now_us=now_us)
     with _opened(store) as service:
+        if pool:
+            service.pool(pool)
         service.put_key(made.record, "slotwise keys", now_us).result()
     print(made.secret)
 

@@ -26,6 +26,8 @@ __all__ = [
     "MAX_HOST_CHARS",
     "MAX_ID_CHARS",
     "MAX_LABEL_CHARS",
+    "MAX_METADATA",
+    "MAX_METADATA_CHARS",
     "MAX_POLICY_CHARS",
     "MAX_POOLS",
     "MAX_POOL_LINKS",
@@ -35,6 +37,7 @@ __all__ = [
     "MAX_TOKEN_CHARS",
     "MAX_URL_CHARS",
     "MAX_WINDOW_S",
+    "METADATA_PATTERN",
     "is_currency",
     "is_id",
 ]
@@ -54,6 +57,8 @@ MAX_LABEL_CHARS = 200
 MAX_POLICY_CHARS = 64
 MAX_TITLE_CHARS = 200
 MAX_URL_CHARS = 2_048
+MAX_METADATA = 20
+MAX_METADATA_CHARS = 1_000
 MAX_CLIENT_TIME_CHARS = 64
 
 MAX_BATCH_ITEMS = 1_000
@@ -76,6 +81,8 @@ LIMITS: dict[str, int] = {
     "characters of an id": MAX_ID_CHARS,
     "characters of a link's address": MAX_URL_CHARS,
     "characters of a link's title": MAX_TITLE_CHARS,
+    "metadata of a link": MAX_METADATA,
+    "characters of one metadata text": MAX_METADATA_CHARS,
     "characters of a key's label": MAX_LABEL_CHARS,
     "characters of `client_time`": MAX_CLIENT_TIME_CHARS,
     "items of a batch (setting `max_batch`)": MAX_BATCH_ITEMS,
@@ -89,6 +96,7 @@ LIMITS: dict[str, int] = {
 # In Python `$` also matches before a final newline, which none of these may have.
 ID_PATTERN = rf"^[A-Za-z0-9._:-]{{1,{MAX_ID_CHARS}}}$(?!\n)"
 ID_RULE = f"1 to {MAX_ID_CHARS} characters of A-Z a-z 0-9 . _ : -"
+METADATA_PATTERN = rf"^[a-z][a-z0-9_-]{{0,{MAX_ID_CHARS - 1}}}$(?!\n)"
 CURRENCY_PATTERN = r"^[A-Z]{3}$(?!\n)"
 HOST_PATTERN = (
     r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*"

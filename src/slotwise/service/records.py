@@ -40,7 +40,7 @@ DAY_US = 86_400 * SECOND_US
 
 OutcomeName = Literal["accepted", "duplicate", "late", "quarantined", "rejected"]
 FloorStatus = Literal["met", "learning", "infeasible"]
-Scope = Literal["decide", "track", "read", "admin"]
+Scope = Literal["page", "decide", "track", "read", "admin"]
 
 
 class PoolSettings(msgspec.Struct, frozen=True):
@@ -85,6 +85,8 @@ class LinkRecord(msgspec.Struct, frozen=True):
     """Views issued before this time no longer count: when the statistics were last reset."""
     created_us: int = 0
     changed_us: int = 0
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+    """Free texts that a page may show with the link, by name."""
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +153,10 @@ class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
     stored_us: int = 0
     """When the decision reached the store; 0 before that."""
     learned: bool = True
-    """False when it reached the store only after its click window had been folded."""
+    """False when it reached the store only after its click window had been folded, or when it
+    was forgotten."""
+    key_id: str = ""
+    """The key that a page proposed this view with; empty for a view made by `decide`."""
 
 
 class ClickEvent(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="click"):
@@ -220,6 +225,8 @@ class KeyRecord(msgspec.Struct, frozen=True):
     created_us: int = 0
     revoked_us: int = 0
     """0 while the key works."""
+    pool_id: str = ""
+    """The only pool that a key with the scope `page` is for."""
 
 
 class ChangeRecord(msgspec.Struct, frozen=True):

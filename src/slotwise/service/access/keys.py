@@ -28,9 +28,12 @@ _PREFIXES: dict[Scope, str] = {
     "read": "sw_rk_",
     "decide": "sw_dk_",
     "track": "sw_tk_",
+    "page": "sw_pk_",
 }
-"""By power: a key with several scopes wears the prefix of the first it has."""
-_KEY = re.compile(r"sw_[dtra]k_[A-Za-z0-9_-]{43}")
+"""From the broadest scope to the narrowest: a key starts with the prefix of its broadest."""
+_IMPLIED: dict[str, frozenset[str]] = {"page": frozenset({"page", "decide", "admin"})}
+"""Scopes that allow what a narrower one allows, where it is not the scope itself or admin."""
+_KEY = re.compile(r"sw_[dtrap]k_[A-Za-z0-9_-]{43}")
 _KEY_ID_CHARS = 16
 
 
@@ -49,8 +52,12 @@ def _hash_of(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def new_key(scopes: Collection[Scope], *, label: str = "", now_us: int) -> NewKey:
+def new_key(
+    scopes: Collection[Scope], *, label: str = "", pool_id: str = "", now_us: int
+) -> NewKey:
     """Make a key of 256 random bits.
+
+    A key with the scope `page` may be read by everybody: it has no other scope and is for one pool.
 
     Its id is the start of its hash, which names the key and tells nothing about the secret.
 
@@ -60,6 +67,11 @@ def new_key(scopes: Collection[Scope], *, label: str = "", now_us: int) -> NewKe
     kept = tuple(scope for scope in SCOPES if scope in scopes)
     if not kept or len(kept) != len(scopes):
         raise InvalidInput.of("scopes", f"some of {', '.join(SCOPES)}, once each", list(scopes))
+    if "page" in kept and len(kept) > 1:
+        raise InvalidInput.of("scopes", "page alone, or other scopes without it", list(scopes))
+    if ("page" in kept) != bool(pool_id):
+        rule = "given for a key with scope page, and only for such a key"
+        raise InvalidInput.of("pool_id", rule, pool_id)
     prefix = next(prefix for scope, prefix in _PREFIXES.items() if scope in kept)
     secret = prefix + secrets.token_urlsafe(32)
     key_hash = _hash_of(secret)
@@ -69,13 +81,14 @@ def new_key(scopes: Collection[Scope], *, label: str = "", now_us: int) -> NewKe
         scopes=kept,
         label=label,
         created_us=now_us,
+        pool_id=pool_id,
     )
     return NewKey(secret, record)
 
 
 def key_allows(key: KeyRecord, scope: str) -> bool:
     """Say whether the key may make calls of `scope`: one it has, or any for an admin key."""
-    return scope in key.scopes or "admin" in key.scopes
+    return not _IMPLIED.get(scope, frozenset({scope, "admin"})).isdisjoint(key.scopes)
 
 
 def find_key(secret: str, look_up: Callable[[str], KeyRecord | None]) -> KeyRecord | None:

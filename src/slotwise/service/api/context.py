@@ -99,6 +99,11 @@ class ServiceContext:
         caller = key.key_id if key is not None else rate_limited_network(request.client)
         self.limits[meter].spend(caller, now_s=time.monotonic(), n=n)
 
+    def spend_address(self, meter: Meter, request: Request) -> None:
+        """Count a call of the request's address, whatever its key."""
+        caller = rate_limited_network(request.client)
+        self.limits[meter].spend(caller, now_s=time.monotonic())
+
 
 Request = exchange.Request[KeyRecord]
 Operation = operations.Operation[ServiceContext, KeyRecord]

@@ -53,6 +53,7 @@ class PageLink(msgspec.Struct, frozen=True):
     click_url: str
     propensity: float
     title: str
+    metadata: dict[str, str]
 
 
 class DecideAnswer(msgspec.Struct, frozen=True):
@@ -133,6 +134,7 @@ OPERATIONS = (
                     "click_url": "http://127.0.0.1:8460/r/v1.…",
                     "propensity": 1.0,
                     "title": "Spring sale",
+                    "metadata": {"image": "/spring.jpg"},
                 }
             ],
         },

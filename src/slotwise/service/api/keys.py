@@ -11,7 +11,7 @@ from msgspec import Meta
 from slotwise.service.access.keys import new_key
 from slotwise.service.api.answers import Time, to_time
 from slotwise.service.api.context import Operation, Request, ServiceContext
-from slotwise.service.api.fields import Strict
+from slotwise.service.api.fields import Id, Strict
 from slotwise.service.errors import Conflict, UnknownKey
 from slotwise.service.http.operations import OperationLink
 from slotwise.service.limits import MAX_LABEL_CHARS
@@ -31,6 +31,9 @@ class KeyBody(Strict, frozen=True, kw_only=True):
             extra_json_schema={"uniqueItems": True},
         ),
     ]
+    pool_id: (
+        Annotated[Id, Meta(description="For scope page: the only pool that the key is for")] | None
+    ) = None
     label: Annotated[str, Meta(max_length=MAX_LABEL_CHARS, description="Whose key it is")] = ""
 
 
@@ -40,6 +43,7 @@ class KeyAnswer(msgspec.Struct, frozen=True, kw_only=True):
     key_id: str
     scopes: tuple[Scope, ...]
     label: str
+    pool_id: str
     created_at: Time
     revoked_at: Time | None
 
@@ -60,7 +64,9 @@ async def make_key(context: ServiceContext, request: Request) -> NewKeyAnswer:
     """Make a key and show it, once."""
     body: KeyBody = request.body
     now_us = context.clock_us()
-    made = new_key(body.scopes, label=body.label, now_us=now_us)
+    if body.pool_id is not None:
+        context.service.pool(body.pool_id)
+    made = new_key(body.scopes, label=body.label, pool_id=body.pool_id or "", now_us=now_us)
     stored = await asyncio.wrap_future(
         context.service.put_key(made.record, request.caller(), now_us)
     )
@@ -96,6 +102,7 @@ def _answer(key: KeyRecord) -> KeyAnswer:
         key_id=key.key_id,
         scopes=key.scopes,
         label=key.label,
+        pool_id=key.pool_id,
         created_at=to_time(key.created_us),
         revoked_at=to_time(key.revoked_us) if key.revoked_us else None,
     )
@@ -105,6 +112,7 @@ _EXAMPLE = {"scopes": ["decide", "track"], "label": "shop front"}
 _ANSWER = {
     "key_id": "5f0c9a7d3b21e884",
     **_EXAMPLE,
+    "pool_id": "",
     "created_at": "2026-01-05T10:00:00Z",
     "revoked_at": None,
 }
@@ -120,6 +128,7 @@ OPERATIONS = (
         body=KeyBody,
         answer=NewKeyAnswer,
         status=201,
+        problems=("unknown-pool",),
         example=_EXAMPLE,
         answer_example=_ANSWER | {"key": "sw_dk_…"},
         links=(OperationLink("revoke_key", {"key_id": "$response.body#/key_id"}),),

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
 from slotwise.service.api.answers import Time, to_time
@@ -17,7 +18,13 @@ from slotwise.service.api.fields import LinkId, Strict
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.operations import OperationLink
 from slotwise.service.http.problems import FieldError, RequestProblem, broken_rule
-from slotwise.service.limits import MAX_TITLE_CHARS, MAX_URL_CHARS
+from slotwise.service.limits import (
+    MAX_METADATA,
+    MAX_METADATA_CHARS,
+    MAX_TITLE_CHARS,
+    MAX_URL_CHARS,
+    METADATA_PATTERN,
+)
 from slotwise.service.records import LinkRecord
 
 __all__ = ["OPERATIONS"]
@@ -33,6 +40,13 @@ Url = Annotated[
 Title = Annotated[
     str, Meta(max_length=MAX_TITLE_CHARS, description="The text of the link on a page")
 ]
+Metadata = Annotated[
+    dict[
+        Annotated[str, Meta(pattern=METADATA_PATTERN)],
+        Annotated[str, Meta(max_length=MAX_METADATA_CHARS)],
+    ],
+    Meta(max_length=MAX_METADATA, description="Free texts that a page may show, by name"),
+]
 Reset = Annotated[bool, Meta(description="Forget what is known of the link")]
 
 
@@ -41,6 +55,7 @@ class LinkBody(Strict, frozen=True, kw_only=True):
 
     url: Url
     title: Title = ""
+    metadata: Metadata = msgspec.field(default_factory=dict)
     reset_statistics: Reset = False
 
 
@@ -49,6 +64,7 @@ class LinkPatch(Strict, frozen=True, kw_only=True):
 
     url: Url | UnsetType = UNSET
     title: Title | UnsetType = UNSET
+    metadata: Metadata | UnsetType = UNSET
     retired: (
         Annotated[bool, Meta(description="Shown no more; still followed and counted")] | UnsetType
     ) = UNSET
@@ -61,6 +77,7 @@ class LinkItem(Strict, frozen=True, kw_only=True):
     link_id: LinkId
     url: Url
     title: Title = ""
+    metadata: Metadata = msgspec.field(default_factory=dict)
 
 
 class LinkBatchBody(Strict, frozen=True, kw_only=True):
@@ -80,6 +97,7 @@ class LinkAnswer(msgspec.Struct, frozen=True, kw_only=True):
     link_id: str
     url: str
     title: str
+    metadata: dict[str, str]
     retired: bool
     created_at: Time
     changed_at: Time
@@ -94,7 +112,14 @@ class LinkList(msgspec.Struct, frozen=True):
 async def put_link(context: ServiceContext, request: Request) -> LinkAnswer:
     """Add or replace a link; a retired link comes back."""
     body: LinkBody = request.body
-    link = _record(request, request.path_values["link_id"], body.url, body.title)
+    values = request.path_values
+    link = LinkRecord(
+        pool_id=values["pool_id"],
+        link_id=values["link_id"],
+        url=body.url,
+        title=body.title,
+        metadata=body.metadata,
+    )
     _check_url(context, link, "/url")
     [stored] = await _store(context, request, [link], reset=body.reset_statistics)
     return _answer(stored)
@@ -103,14 +128,9 @@ async def put_link(context: ServiceContext, request: Request) -> LinkAnswer:
 async def patch_link(context: ServiceContext, request: Request) -> LinkAnswer:
     """Change some fields of a link."""
     patch: LinkPatch = request.body
-    present = _present(context, request)
-    link = _record(
-        request,
-        present.link_id,
-        present.url if patch.url is UNSET else patch.url,
-        present.title if patch.title is UNSET else patch.title,
-        retired=present.retired if patch.retired is UNSET else patch.retired,
-    )
+    given = {name: getattr(patch, name) for name in ("url", "title", "metadata", "retired")}
+    changes = {name: value for name, value in given.items() if value is not UNSET}
+    link = replace(_present(context, request), **changes)
     _check_url(context, link, "/url")
     [stored] = await _store(context, request, [link], reset=patch.reset_statistics)
     return _answer(stored)
@@ -118,8 +138,7 @@ async def patch_link(context: ServiceContext, request: Request) -> LinkAnswer:
 
 async def retire_link(context: ServiceContext, request: Request) -> LinkAnswer:
     """Take a link out of the choice."""
-    present = _present(context, request)
-    link = _record(request, present.link_id, present.url, present.title, retired=True)
+    link = replace(_present(context, request), retired=True)
     [stored] = await _store(context, request, [link], reset=False)
     return _answer(stored)
 
@@ -155,6 +174,7 @@ async def put_links(context: ServiceContext, request: Request) -> LinkList:
 def _checked_links(
     context: ServiceContext, request: Request, body: LinkBatchBody
 ) -> list[LinkRecord]:
+    pool_id = request.path_values["pool_id"]
     places: dict[str, int] = {}
     links = []
     for index, item in enumerate(body.links):
@@ -162,7 +182,13 @@ def _checked_links(
         if first != index:
             detail = f"`link_id` must differ between items, got {item.link_id!r} twice"
             raise broken_rule(detail, f"/links/{index}/link_id")
-        link = _record(request, item.link_id, item.url, item.title)
+        link = LinkRecord(
+            pool_id=pool_id,
+            link_id=item.link_id,
+            url=item.url,
+            title=item.title,
+            metadata=item.metadata,
+        )
         _check_url(context, link, f"/links/{index}/url")
         links.append(link)
     return links
@@ -171,13 +197,6 @@ def _checked_links(
 def _present(context: ServiceContext, request: Request) -> LinkRecord:
     values = request.path_values
     return context.service.link(values["pool_id"], values["link_id"])
-
-
-def _record(
-    request: Request, link_id: str, url: str, title: str, *, retired: bool = False
-) -> LinkRecord:
-    pool_id = request.path_values["pool_id"]
-    return LinkRecord(pool_id=pool_id, link_id=link_id, url=url, title=title, retired=retired)
 
 
 def _check_url(context: ServiceContext, link: LinkRecord, pointer: str) -> None:
@@ -207,13 +226,18 @@ def _answer(link: LinkRecord) -> LinkAnswer:
         link_id=link.link_id,
         url=link.url,
         title=link.title,
+        metadata=link.metadata,
         retired=link.retired,
         created_at=to_time(link.created_us),
         changed_at=to_time(link.changed_us),
     )
 
 
-EXAMPLE = {"url": "https://shop.example/1", "title": "Spring sale"}
+EXAMPLE = {
+    "url": "https://shop.example/1",
+    "title": "Spring sale",
+    "metadata": {"image": "/spring.jpg"},
+}
 ANSWER_EXAMPLE = {
     "pool_id": "home",
     "link_id": "l1",

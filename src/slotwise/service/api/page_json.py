@@ -61,7 +61,7 @@ class PageWriter:
     def __init__(self, service: Service, signer: TokenSigner, public_base: str) -> None:
         self._service = service
         self._signer = signer
-        self._click_url = _text(f"{public_base}/r/")[:-1]
+        self._click_url = _json(f"{public_base}/r/")[:-1]
         self._texts: dict[str, _VersionTexts] = {}
         self._numbers: dict[float, str] = {}
         self._second = -1
@@ -125,8 +125,8 @@ class PageWriter:
     def _describe(self, link: LinkRecord) -> _LinkText:
         return _LinkText(
             f'{{"link_id":"{link.link_id}","position":',
-            f',"url":{_text(link.url)},"click_url":{self._click_url}',
-            f',"title":{_text(link.title)}}}',
+            f',"url":{_json(link.url)},"click_url":{self._click_url}',
+            f',"title":{_json(link.title)},"metadata":{_json(link.metadata)}}}',
         )
 
     def _number(self, number: float) -> str:
@@ -146,5 +146,5 @@ class PageWriter:
         return f"{self._second_text}.{fraction:06d}Z"
 
 
-def _text(value: str) -> str:
+def _json(value: str | dict[str, str]) -> str:
     return msgspec.json.encode(value).decode()

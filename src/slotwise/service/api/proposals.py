@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.decide import DecideAnswer
@@ -14,8 +15,9 @@ from slotwise.service.api.destinations import destination_host
 from slotwise.service.api.fields import Slots
 from slotwise.service.http.crawlers import why_no_click
 from slotwise.service.http.exchange import Answer
+from slotwise.service.http.problems import RequestProblem
 from slotwise.service.http.static_files import answer_asset, load_asset
-from slotwise.service.records import DAY_US, DecisionRecord
+from slotwise.service.records import DAY_US, DecisionRecord, KeyRecord
 
 __all__ = ["OPERATIONS"]
 
@@ -55,14 +57,32 @@ async def allow_page(context: ServiceContext, request: Request) -> Answer:
 
 async def propose_page(context: ServiceContext, request: Request) -> Answer:
     """Choose a page from memory; nothing is stored until it was seen."""
-    proposed = context.service.propose(
-        request.path_values["pool_id"], context.clock_us(), slots=request.query.slots
-    )
+    pool_id = request.path_values["pool_id"]
+    assert request.key is not None
+    _check_page_key(context, request, request.key)
+    proposed = context.service.propose(pool_id, context.clock_us(), slots=request.query.slots)
+    proposed = replace(proposed, key_id=request.key.key_id)
     token = context.signer.seal(msgspec.msgpack.encode(proposed))
     view_url = msgspec.json.encode(f"{context.public_base}/v/{token}")
     page = context.page_writer.write(proposed)
     body = page[:-1] + b',"view_url":' + view_url + b"}"
     return Answer(body, headers=_allowed_origin(context, request))
+
+
+def _check_page_key(context: ServiceContext, request: Request, key: KeyRecord) -> None:
+    """Hold a key that everybody can read to its pool, the pool's hosts and its own rate."""
+    if not key.pool_id:
+        context.spend("decide", request)
+        return
+    pool_id = request.path_values["pool_id"]
+    if key.pool_id != pool_id:
+        detail = f"the key is for the pool {key.pool_id!r}"
+        raise RequestProblem("wrong-scope", detail)
+    context.spend_address("pages", request)
+    origin = request.headers.get(b"origin", b"").decode("latin-1")
+    if destination_host(origin) not in context.service.pool(pool_id).allowed_hosts:
+        detail = f"`Origin` must be one of the pool's allowed hosts, got {origin[:100]!r}"
+        raise RequestProblem("wrong-host", detail)
 
 
 async def record_view(context: ServiceContext, request: Request) -> Answer:
@@ -105,11 +125,11 @@ OPERATIONS = (
         name="propose_page",
         summary="Choose a page that becomes a view once it was seen",
         handler=propose_page,
-        scope="decide",
-        meter="decide",
+        scope="page",
+        meter=None,
         query=PageQuery,
         answer=PageAnswer,
-        problems=("unknown-pool",),
+        problems=("unknown-pool", "wrong-host"),
     ),
     Operation(
         method="OPTIONS",

@@ -22,6 +22,7 @@ __all__ = [
     "ApplyFold",
     "CloseWindows",
     "FoldPosition",
+    "ForgetViews",
     "Learned",
     "Operation",
     "Progress",
@@ -148,6 +149,18 @@ class ApplyFold(msgspec.Struct, frozen=True, kw_only=True):
     increment: Counters
 
 
+class ForgetViews(msgspec.Struct, frozen=True, kw_only=True):
+    """Let the views that a key proposed since a time count no more; answers their number.
+
+    The rows stay. Counters lose what these views added, and policies that learn view by view
+    learn again from the views that are left.
+    """
+
+    key_id: str
+    since_us: int
+    change: ChangeRecord
+
+
 class SaveLearned(msgspec.Struct, frozen=True, kw_only=True):
     """Replace what a pool has learned and publishes."""
 
@@ -162,5 +175,6 @@ Operation = (
     | RecordEvent
     | CloseWindows
     | ApplyFold
+    | ForgetViews
     | SaveLearned
 )

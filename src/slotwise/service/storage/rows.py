@@ -150,13 +150,13 @@ class _DecisionRows(Rows[DecisionRecord]):
     def record(self, row: Row) -> DecisionRecord:
         """Return the decision of a row; what follows the row's own columns is ignored."""
         n = self._N_BEFORE
-        *rest, learned, page_format = row[n + 1 : n + 7]
+        *rest, learned, key_id, page_format = row[n + 1 : n + 8]
         rest[0] = bool(rest[0])
         try:
             floor, shown = self._page(row[n], page_format)
         except msgspec.MsgspecError as error:
             raise UnsupportedState(f"the row of decision {row[0]} is damaged: {error}") from error
-        fields: list[Any] = [*row[:n], FloorReport(*floor), shown, *rest, bool(learned)]
+        fields: list[Any] = [*row[:n], FloorReport(*floor), shown, *rest, bool(learned), key_id]
         return DecisionRecord(*fields)
 
     def _page(self, text: str, page_format: int) -> tuple[Row, tuple[ShownLink, ...]]:

@@ -43,7 +43,7 @@ __all__ = [
     "store_clock",
 ]
 
-SCHEMA_VERSION = "v0003"
+SCHEMA_VERSION = "v0004"
 """The migration that this code needs: the newest one in `slotwise.service.storage.migrations`."""
 
 metadata = MetaData(
@@ -87,6 +87,7 @@ links = Table(
     Column("counted_from_us", BigInteger, nullable=False),
     Column("created_us", BigInteger, nullable=False),
     Column("changed_us", BigInteger, nullable=False),
+    Column("metadata", Text, nullable=False, server_default="{}"),
     Index("ix_links_place", "pool_id", "place", unique=True),
 )
 
@@ -99,6 +100,7 @@ keys = Table(
     Column("label", Text, nullable=False),
     Column("created_us", BigInteger, nullable=False),
     Column("revoked_us", BigInteger, nullable=False),
+    Column("pool_id", Text, nullable=False, server_default=""),
 )
 
 changes = Table(
@@ -134,6 +136,7 @@ decisions = Table(
     Column("asked", Text, nullable=False),
     Column("stored_us", BigInteger, nullable=False),
     Column("learned", Boolean, nullable=False),
+    Column("key_id", Text, nullable=False, server_default=""),
     Column("format", Integer, nullable=False, server_default="1"),
     Index("ix_decisions_id", "decision_id", unique=True),
     Index("ix_decisions_click_closes", "pool_id", "click_closes_us", "decision_id"),

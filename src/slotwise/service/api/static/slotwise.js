@@ -1,4 +1,4 @@
-// Fills <ul data-slotwise-pool="home" data-slotwise-key="sw_dk_..."> with the links that slotwise chooses.
+// Fills <ul data-slotwise-pool="home" data-slotwise-key="sw_pk_..."> with the links that slotwise chooses.
 // Whatever goes wrong, the page keeps the links it came with.
 (() => {
   "use strict";

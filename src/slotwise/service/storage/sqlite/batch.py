@@ -9,7 +9,9 @@ from itertools import chain
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
+from slotwise.service.counting.counters import count_settled, subtract_counters
 from slotwise.service.counting.views import (
+    LEVELS,
     Counters,
     LinkCounters,
     PageCounters,
@@ -23,6 +25,7 @@ from slotwise.service.storage.commands import (
     AppendDecision,
     ApplyFold,
     CloseWindows,
+    ForgetViews,
     Operation,
     RecordEvent,
     SaveKey,
@@ -33,8 +36,11 @@ from slotwise.service.storage.commands import (
 from slotwise.service.storage.ledger import Ledger, NewRows, click_key
 from slotwise.service.storage.sqlite import statements
 from slotwise.service.storage.sqlite.reads import SqliteReader
+from slotwise.service.storage.verify import fold_position
 
 __all__ = ["SqliteBatch"]
+
+_FORGET_CHUNK = 5_000
 
 
 class SqliteBatch:
@@ -84,6 +90,8 @@ class SqliteBatch:
                 self._connection.execute(statements.INSERT_CHANGE, rows.CHANGES.row(change))
             case ApplyFold():
                 return self._apply_fold(operation)
+            case ForgetViews():
+                return self._forget(operation)
             case SaveLearned(learned=learned):
                 self._connection.execute(statements.UPSERT["learned"], rows.LEARNED.row(learned))
             case _:
@@ -201,6 +209,39 @@ class SqliteBatch:
         self._connection.execute(statements.UPSERT["fold_positions"], row)
         self._add_counters(operation.pool_id, operation.increment)
         return True
+
+    def _forget(self, operation: ForgetViews) -> int:
+        self._write_new_rows()
+        positions = self._reader.fold_positions()
+        for pool in self._reader.pools():
+            pool_id, was_found, after = pool.pool_id, False, 0
+            reset_times = self._reader.reset_times(pool_id)
+            while True:
+                batch = self._reader.views_after(
+                    pool_id, operation.since_us, None, after, _FORGET_CHUNK
+                )
+                if not batch.views:
+                    break
+                after = batch.last
+                found = [
+                    view
+                    for view in batch.views
+                    if view.decision.learned and view.decision.key_id == operation.key_id
+                ]
+                was_found = was_found or bool(found)
+                for level in LEVELS:
+                    folded_to = positions.get((pool_id, level), FOLD_START)
+                    counted = [view for view in found if fold_position(view, level) <= folded_to]
+                    counters = count_settled(counted, level, reset_times)
+                    self._add_counters(pool_id, subtract_counters(Counters(), counters))
+            if was_found:
+                self._connection.execute(statements.FORGET_STATE, (pool_id,))
+        forgotten = self._connection.execute(
+            statements.FORGET_VIEWS, (operation.key_id, operation.since_us)
+        )
+        self._n_resets += 1
+        self._connection.execute(statements.INSERT_CHANGE, rows.CHANGES.row(operation.change))
+        return forgotten.rowcount
 
 
 def _sums(counters: LinkCounters | PageCounters) -> tuple[int, ...]:

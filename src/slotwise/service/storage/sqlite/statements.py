@@ -32,6 +32,8 @@ __all__ = [
     "CONVERSIONS_OF",
     "DECISIONS_BY_ID",
     "FOLD_POSITIONS",
+    "FORGET_STATE",
+    "FORGET_VIEWS",
     "INSERT_CHANGE",
     "INSERT_MANY",
     "KEYS",
@@ -152,6 +154,10 @@ UPSERT = {table.name: _upsert(table) for table in _REPLACED}
 ADD_LINK_COUNTERS = _add(schema.link_counters)
 ADD_PAGE_COUNTERS = _add(schema.page_counters)
 RESET_LINK_COUNTERS = "DELETE FROM link_counters WHERE pool_id = ? AND link_id = ?"
+FORGET_VIEWS = (
+    "UPDATE decisions SET learned = 0 WHERE key_id = ? AND issued_us >= ? AND learned = 1"
+)
+FORGET_STATE = "UPDATE learned SET state = x'' WHERE pool_id = ?"
 UPDATE_CLOCK = "UPDATE store_clock SET closed_until_us = ?, latest_us = ?, n_resets = ?"
 
 POOLS = _sql(_rows(schema.pools).order_by(schema.pools.c.pool_id))

@@ -21,7 +21,7 @@ export function show(overview) {
 function showStart() {
   at("#start").hidden = pool.has_view && pool.has_click && pool.has_sale;
   const lines = [
-    `<ul data-slotwise-pool="${pool.pool_id}" data-slotwise-slots="${pool.slots}" data-slotwise-key="sw_dk_...">`,
+    `<ul data-slotwise-pool="${pool.pool_id}" data-slotwise-slots="${pool.slots}" data-slotwise-key="sw_pk_...">`,
     '  <li><a href="https://...">A link for when the service is away</a></li>',
     "</ul>",
     `<script async src="${location.origin}/slotwise.js"></` + "script>",

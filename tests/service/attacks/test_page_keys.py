@@ -1,0 +1,185 @@
+"""Whatever stands in HTML is public: what a thief can do with the key of a page, and undo it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from msgspec.structs import replace
+
+from slotwise.cli.main import main
+from slotwise.service.api.answers import to_time
+from slotwise.service.records import SECOND_US, ClickEvent, KeyRecord
+from slotwise.service.server import BackgroundServer
+from slotwise.service.service import Service
+from slotwise.service.storage import SqliteStore
+from slotwise.service.storage.verify import verify
+from tests.service import rows
+from tests.service.conftest import http, problem_of
+
+ON_PAGE = {"origin": "https://shop.example"}
+OpenService = Callable[..., Service]
+
+
+@pytest.fixture(scope="module")
+def page_key(server: BackgroundServer) -> dict[str, Any]:
+    with http(server.url, server.admin_key) as admin:
+        made = admin.post("/v1/keys", json={"scopes": ["page"], "pool_id": "home"})
+        assert made.status_code == 201, made.text
+        key: dict[str, Any] = made.json()
+        assert key["key"].startswith("sw_pk_")
+        assert key["pool_id"] == "home"
+        return key
+
+
+@pytest.fixture
+def thief(server: BackgroundServer, page_key: dict[str, Any]) -> Iterator[httpx.Client]:
+    with http(server.url, page_key["key"]) as client:
+        yield client
+
+
+def test_it_proposes_pages_of_its_pool_and_nothing_else(
+    server: BackgroundServer, thief: httpx.Client
+) -> None:
+    assert thief.post("/v1/pools/home/page", headers=ON_PAGE).status_code == 200
+    for method, path in (
+        ("POST", "/v1/pools/home/decide"),
+        ("GET", "/v1/pools/home"),
+        ("GET", "/v1/pools/home/stats"),
+        ("POST", "/v1/events"),
+        ("GET", "/v1/keys"),
+        ("GET", "/metrics"),
+        ("DELETE", "/v1/pools/home/links/l1"),
+    ):
+        refused = thief.request(method, path, headers=ON_PAGE)
+        assert problem_of(refused)["type"] == "wrong-scope", path
+    with http(server.url, server.admin_key) as admin:
+        home = admin.get("/v1/pools/home").json()
+        admin.put(
+            "/v1/pools/other",
+            json={name: home[name] for name in ("slots", "max_revenue", "allowed_hosts")},
+        ).raise_for_status()
+    refused = thief.post("/v1/pools/other/page", headers=ON_PAGE)
+    assert problem_of(refused)["type"] == "wrong-scope"
+
+
+@pytest.mark.parametrize(
+    "origin", ["", "https://evil.example", "null", "https://shop.example.evil.example", "\xff"]
+)
+def test_it_works_on_the_hosts_of_its_pool_only(thief: httpx.Client, origin: str) -> None:
+    headers = {b"origin": origin.encode("latin-1")} if origin else {}
+    refused = thief.post("/v1/pools/home/page", headers=headers)
+    assert problem_of(refused)["type"] == "wrong-host"
+
+
+def test_it_neither_pins_nor_excludes_nor_chooses_ids(thief: httpx.Client) -> None:
+    wish = {"pin": [{"link_id": "l1", "position": 1}], "exclude": ["l2"], "decision_id": "mine"}
+    page = thief.post("/v1/pools/home/page", json=wish, headers=ON_PAGE).json()
+    assert page["decision_id"] != "mine"
+    refused = thief.post("/v1/pools/home/page?pin=l1", headers=ON_PAGE)
+    assert problem_of(refused)["type"] == "validation"
+
+
+def test_one_address_has_a_budget_of_its_own(server: BackgroundServer, thief: httpx.Client) -> None:
+    kinds = set()
+    limit = server.context.limits["pages"]
+    limit.spend("198.51.100.1", now_s=1e9, n=1_000_000)  # as if it had come a million times
+    for number in (1, 2):
+        headers = ON_PAGE | {"x-forwarded-for": f"198.51.100.{number}"}
+        kinds.add(thief.post("/v1/pools/home/page", headers=headers).status_code)
+    assert kinds == {200, 429}
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"scopes": ["page"]}, "/pool_id"),
+        ({"scopes": ["page", "decide"], "pool_id": "home"}, "/scopes"),
+        ({"scopes": ["decide"], "pool_id": "home"}, "/pool_id"),
+    ],
+)
+def test_a_page_key_is_for_one_pool_and_has_one_scope(
+    server: BackgroundServer, body: dict[str, object], pointer: str
+) -> None:
+    with http(server.url, server.admin_key) as admin:
+        refused = admin.post("/v1/keys", json=body)
+        assert problem_of(refused)["errors"][0]["pointer"] == pointer
+        unknown = admin.post("/v1/keys", json={"scopes": ["page"], "pool_id": "nowhere"})
+        assert problem_of(unknown)["type"] == "unknown-pool"
+
+
+def test_its_views_can_be_told_apart(
+    server: BackgroundServer, thief: httpx.Client, page_key: dict[str, Any]
+) -> None:
+    page = thief.post("/v1/pools/home/page", headers=ON_PAGE).json()
+    assert thief.post(page["view_url"]).status_code == 204
+    with http(server.url, server.admin_key) as admin:
+        report = admin.get(f"/v1/decisions/{page['decision_id']}").json()
+    assert report["decision"]["key_id"] == page_key["key_id"]
+
+
+def show(service: Service, key_id: str, now_us: int, n_views: int, *, clicked: bool) -> None:
+    for number in range(n_views):
+        page = replace(service.propose("home", now_us + number), key_id=key_id)
+        service.record_view(page, now_us + number)
+        if clicked:
+            click = ClickEvent(decision_id=page.decision_id, link_id=page.shown[0].link_id)
+            service.submit_events([click], now_us + number).result()
+
+
+@pytest.mark.parametrize("policy", ["uniform", "paced-kl", "queue-ts"])
+def test_views_of_a_stolen_key_are_forgotten(
+    open_service: OpenService,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    policy: str,
+) -> None:
+    """A link's rate falls while a thief makes views, and is what it was once they are forgotten."""
+    service = open_service()
+    service.put_pool(rows.pool(policy=policy, policy_settings={}), "test", rows.T0).result()
+    service.put_links("home", [rows.link(f"l{k}") for k in range(1, 6)], "test", rows.T0).result()
+    key = KeyRecord(key_id="stolen", key_hash="f00d", scopes=("page",), pool_id="home")
+    service.put_key(key, "test", rows.T0).result()
+    day_us = 86_400 * SECOND_US
+    show(service, "own", rows.T0, 50, clicked=True)
+    service.flush().result()
+    service.learn(rows.T0 + 3 * day_us)
+    honest = _counters(service)
+    theft_us = rows.T0 + 4 * day_us
+    show(service, "stolen", theft_us, 200, clicked=False)
+    service.flush().result()
+    service.learn(theft_us + 3 * day_us)
+    assert _counters(service) != honest
+    show(service, "stolen", theft_us + 3 * day_us, 20, clicked=True)  # still open
+    service.close()
+    since = f"{to_time(theft_us):%Y-%m-%dT%H:%M:%SZ}"
+    store = tmp_path / "store.db"
+    assert main(["forget", "--key", "stolen", "--since", since, "--store", str(store)]) == 0
+    assert capsys.readouterr().out == "220 views count no more\n"
+    opened = SqliteStore(store)
+    assert verify(opened).mismatches == ()
+    opened.close()
+    service = open_service()
+    assert _counters(service) == honest
+    service.learn(theft_us + 9 * day_us)
+    assert _counters(service) == honest
+    assert service.decide("home", theft_us + 10 * day_us).fallback == ""
+
+
+def _counters(service: Service) -> object:
+    report = service.stats("home")
+    return [(link.link_id, link.click_views, link.clicks) for link in report.links]
+
+
+def test_forgetting_needs_a_key_and_a_time(
+    open_service: OpenService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_service().close()
+    store = ["--store", str(tmp_path / "store.db")]
+    assert main(["forget", "--key", "k9", "--since", "2026-01-05T10:00:00Z", *store]) == 2
+    assert "`key` must be the id of a key of this store, got 'k9'" in capsys.readouterr().err
+    assert main(["forget", "--key", "k9", "--since", "yesterday", *store]) == 2
+    assert "`since` must be a time with its zone" in capsys.readouterr().err
