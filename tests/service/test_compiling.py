@@ -68,7 +68,11 @@ def test_a_cold_service_listens_and_is_ready_when_the_default_is_compiled(
         assert problem["detail"].startswith(f"{default_policy().name}: compiled once on a machine")
         compiler.go_on.set()
         wait_until_compiled(server)
-        assert client.get("/readyz").json() == {"ready": True, "store_available": True}
+        assert client.get("/readyz").json() == {
+            "ready": True,
+            "store_available": True,
+            "learning": True,
+        }
 
 
 def test_pages_come_in_the_fallback_order_until_their_policy_is_compiled(

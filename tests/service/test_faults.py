@@ -95,7 +95,11 @@ def test_without_the_store_pages_are_answered_and_feedback_waits(
         followed = visitor.get(link["click_url"])
         assert followed.headers["location"] == link["url"]
         assert visitor.get("/healthz").status_code == 200
-        assert visitor.get("/readyz").json() == {"ready": True, "store_available": False}
+        assert visitor.get("/readyz").json() == {
+            "ready": True,
+            "store_available": False,
+            "learning": True,
+        }
     while admin.post("/v1/events", json=click).status_code == 503:
         pass
     report = admin.get(f"/v1/decisions/{page['decision_id']}").json()

@@ -33,6 +33,10 @@ METRICS: dict[str, str] = {
     "slotwise_waiting_writes": "Writes that wait for their commit",
     "slotwise_lost_decisions_total": "Decisions dropped while the store was away",
     "slotwise_closed_until_seconds": "Windows are closed up to this time since the epoch",
+    "slotwise_clock_jump_seconds": "How far the time of day jumped ahead of the service's clock",
+    "slotwise_store_ahead_seconds": "How far the latest time in the store lies in the future",
+    "slotwise_learning_failures_total": "Failures to learn or publish, by pool",
+    "slotwise_pool_learned_seconds": "When the pool was last learned, by pool",
     "slotwise_pool_version": "Version of the published probabilities, by pool",
     "slotwise_pool_published_seconds": "When that version was published, by pool",
     "slotwise_pool_floor": "1 for the present floor status, by pool and status",
@@ -98,23 +102,29 @@ class ServiceMetrics(Collector):
         lost = "slotwise_lost_decisions_total"
         yield CounterMetricFamily(lost, METRICS[lost], value=health.n_lost_decisions)
         yield self._gauge("slotwise_closed_until_seconds", health.closed_until_us / 1e6)
+        yield self._gauge("slotwise_clock_jump_seconds", health.clock_jump_us / 1e6)
+        yield self._gauge("slotwise_store_ahead_seconds", health.store_ahead_us / 1e6)
         yield from self._pools(health)
 
     def _pools(self, health: Health) -> Iterator[Metric]:
         def family(name: str, *labels: str) -> GaugeMetricFamily:
             return GaugeMetricFamily(name, METRICS[name], labels=("pool", *labels))
 
+        failures = {(pool.pool_id,): pool.n_failures for pool in health.pools}
+        yield self._counter("slotwise_learning_failures_total", ("pool",), failures)
+        learned = family("slotwise_pool_learned_seconds")
         version = family("slotwise_pool_version")
         published = family("slotwise_pool_published_seconds")
         floor = family("slotwise_pool_floor", "status")
         fallback = family("slotwise_pool_fallback")
         for pool in health.pools:
+            learned.add_metric([pool.pool_id], pool.learned_us / 1e6)
             version.add_metric([pool.pool_id], pool.policy_version)
             published.add_metric([pool.pool_id], pool.published_us / 1e6)
             fallback.add_metric([pool.pool_id], bool(pool.fallback))
             for status in _FLOOR_STATUSES:
                 floor.add_metric([pool.pool_id, status], pool.floor_status == status)
-        yield from (version, published, floor, fallback)
+        yield from (learned, version, published, floor, fallback)
 
     def _request_seconds(self) -> Metric:
         name = "slotwise_request_seconds"

@@ -18,6 +18,9 @@ from slotwise.service.records import LinkRecord, PoolSettings
 
 __all__ = ["check_link", "check_pool"]
 
+MAX_SETTING = 1e15
+"""The largest number in the settings of a policy: counts above it are not exact any more."""
+
 
 def check_pool(pool: PoolSettings, n_active_links: int) -> None:
     """Raise `InvalidInput` for the first rule that a pool breaks."""
@@ -59,8 +62,24 @@ def _check_pins(pool: PoolSettings) -> None:
         link_ids.add(pin.link_id)
 
 
+def _check_numbers(settings: object) -> None:
+    """Refuse numbers that compiled code cannot hold, wherever they stand in the settings."""
+    match settings:
+        case dict():
+            settings = list(settings.values())
+        case bool():
+            return
+        case int() | float() if not abs(settings) <= MAX_SETTING:
+            rule = f"made of numbers from -{MAX_SETTING:g} to {MAX_SETTING:g}"
+            raise InvalidInput.of("policy_settings", rule, settings)
+    if isinstance(settings, list | tuple):
+        for one in settings:
+            _check_numbers(one)
+
+
 def _check_policy(pool: PoolSettings, n_active_links: int) -> None:
     """Start the policy once: whatever it needs to know, it must know now."""
+    _check_numbers(pool.policy_settings)
     # A mix that is given link by link says itself how many links there will be.
     given = pool.policy_settings.get("probabilities", ())
     n_links = n_active_links or (len(given) if isinstance(given, list | tuple) else 0)

@@ -17,6 +17,7 @@ from slotwise.service.records import FloorReport
 
 __all__ = [
     "EMPTY_POOL",
+    "LEARNING_FAILED",
     "POLICY_COMPILING",
     "POLICY_FAILED",
     "PageSolver",
@@ -29,6 +30,7 @@ Floats = NDArray[np.float64]
 
 PUBLISHED_FORMAT = 1
 POLICY_FAILED = "policy-failed"
+LEARNING_FAILED = "learning-failed"
 POLICY_COMPILING = "policy-compiling"
 EMPTY_POOL = "empty-pool"
 

@@ -16,7 +16,6 @@ own. Which of them may run on an event loop:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from slotwise.policies import default_policy
+from slotwise.service.clock import SteadyClock
 from slotwise.service.deciding.decider import Decider
 from slotwise.service.learning.learner import Learner
 from slotwise.service.options import ServiceOptions
@@ -72,7 +72,7 @@ class Service:
         self._decider = decider = Decider(store, committer, rng)
         self._learner = learner = Learner(store, committer, decider, warm_up, options)
         self._directory = directory = PoolDirectory(store, committer, options, learner.change)
-        self.reporter = reporter = Reporter(store, committer, directory, decider)
+        self.reporter = reporter = Reporter(store, directory, decider)
         learner.load(directory.all_pools())
 
         self.pool, self.pools, self.revision = directory.pool, directory.pools, directory.revision
@@ -100,7 +100,7 @@ class Service:
         """Start the thread that learns every `fold_every_s` by a clock, the system's by default."""
         if self._options.compile_beside:
             self._learner.compile_policies(_DEFAULT)
-        self._learner.start(clock_us or (lambda: time.time_ns() // 1000))
+        self._learner.start(clock_us or SteadyClock())
 
     def close(self) -> None:
         """Commit what waits, stop the threads, close the store; afterwards nothing is taken."""
@@ -136,6 +136,8 @@ class Service:
 
     def health(self) -> Health:
         """Tell whether the service can do its work. Quick."""
+        learner = self._learner
+        states = {state.pool_id: state for state in learner.states()}
         pools = [
             PoolHealth(
                 pool_id=pool_id,
@@ -143,6 +145,9 @@ class Service:
                 published_us=published.published_us,
                 floor_status=published.floor.status,
                 fallback=published.fallback,
+                n_failures=states[pool_id].n_failures,
+                failure=states[pool_id].failure,
+                learned_us=states[pool_id].learned_us,
             )
             for pool_id, published in self._decider.published()
         ]
@@ -151,6 +156,8 @@ class Service:
             store_available=self._committer.available,
             n_waiting=self._committer.n_waiting,
             n_lost_decisions=self._committer.n_lost_decisions,
-            closed_until_us=self._learner.closed_until_us,
+            closed_until_us=learner.closed_until_us,
+            clock_jump_us=learner.clock_jump_us,
+            store_ahead_us=learner.store_ahead_us,
             pools=tuple(pools),
         )

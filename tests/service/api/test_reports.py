@@ -127,7 +127,11 @@ def test_a_pool_that_has_seen_nothing_still_reports(
 
 def test_the_service_is_alive_and_ready(visitor: httpx.Client) -> None:
     assert visitor.get("/healthz").json() == {"status": "ok"}
-    assert visitor.get("/readyz").json() == {"ready": True, "store_available": True}
+    assert visitor.get("/readyz").json() == {
+        "ready": True,
+        "store_available": True,
+        "learning": True,
+    }
 
 
 def test_a_stopping_service_sends_traffic_elsewhere(

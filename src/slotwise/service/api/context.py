@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 from slotwise.service.access.tokens import TokenSigner
 from slotwise.service.api.page_json import PageWriter
 from slotwise.service.api.refusals import Refusals
+from slotwise.service.clock import SteadyClock
 from slotwise.service.http import exchange, operations
 from slotwise.service.http.client_address import rate_limited_network
 from slotwise.service.http.problems import RequestProblem
@@ -33,9 +34,8 @@ Meter = Literal["decide", "pages", "events", "clicks", "replays", "refused_keys"
 """The rate limits: each operation names one."""
 
 
-def system_clock_us() -> int:
-    """Return the microseconds since the epoch."""
-    return time.time_ns() // 1_000
+system_clock_us = SteadyClock()
+"""The clock of this process."""
 
 
 @dataclass

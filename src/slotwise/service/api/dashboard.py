@@ -164,7 +164,11 @@ def _wanted(
     links_changed_us = max((link.changed_us for link in service.links(pool_id)), default=0)
     state = (service.pool(pool_id).changed_us, links_changed_us)
     now_us = context.clock_us()
-    return pool_id, state, lambda: draw_pool(service.reporter, pool_id, now_us, context.outcomes)
+    return (
+        pool_id,
+        state,
+        lambda: draw_pool(service.reporter, pool_id, now_us, context.outcomes, service.health()),
+    )
 
 
 OPERATIONS = (

@@ -26,6 +26,8 @@ class Ready(msgspec.Struct, frozen=True):
 
     ready: bool
     store_available: bool
+    learning: bool
+    """Whether every pool is learned and the clocks agree; the dashboard says what is wrong."""
 
 
 async def healthz(context: ServiceContext, request: Request) -> Alive:
@@ -42,7 +44,7 @@ async def readyz(context: ServiceContext, request: Request) -> Ready:
         names = ", ".join(context.service.compiling)
         detail = f"{names}: compiled once on a machine; pages come in the fallback order till then"
         raise refuse("compiling", detail, retry_after_s=1)
-    return Ready(health.ready, health.store_available)
+    return Ready(health.ready, health.store_available, health.is_learning)
 
 
 async def metrics(context: ServiceContext, request: Request) -> Answer:
@@ -83,7 +85,7 @@ OPERATIONS = (
         scope=None,
         answer=Ready,
         problems=("stopping", "compiling"),
-        answer_example={"ready": True, "store_available": True},
+        answer_example={"ready": True, "store_available": True, "learning": True},
     ),
     Operation(
         method="GET",

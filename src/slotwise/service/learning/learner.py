@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Event, Lock, RLock, Thread
+from typing import NamedTuple
 
 import numpy as np
 
+from slotwise.service.clock import SteadyClock
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.learning.compiling import PolicyCompiler, WarmUp
 from slotwise.service.learning.fold import feed_missing, fold_pool
@@ -17,15 +20,27 @@ from slotwise.service.learning.pool_run import PoolRun
 from slotwise.service.learning.publishing import publish, stand_in
 from slotwise.service.options import ServiceOptions
 from slotwise.service.pool import Pool
-from slotwise.service.published import POLICY_COMPILING, VersionUser
+from slotwise.service.published import LEARNING_FAILED, POLICY_COMPILING, POLICY_FAILED, VersionUser
 from slotwise.service.records import PoolSettings
 from slotwise.service.storage.commands import CloseWindows, Progress, SaveLearned
 from slotwise.service.storage.contract import Store
 from slotwise.service.storage.group_commit import GroupCommitter
 
-__all__ = ["Learner"]
+__all__ = ["Learner", "LearningState"]
 
 _log = logging.getLogger(__name__)
+
+MAX_FAILURE_CHARS = 300
+
+
+class LearningState(NamedTuple):
+    """How learning goes on in one pool."""
+
+    pool_id: str
+    n_failures: int
+    failure: str
+    """Empty unless the last attempt failed."""
+    learned_us: int
 
 
 class Learner:
@@ -58,6 +73,10 @@ class Learner:
         self._thread: Thread | None = None
         self.first_compiled: Sequence[Future[None]] = ()
         """What must be done before the service is ready."""
+        self.clock_jump_us = 0
+        """How far the system's time of day jumped ahead of the service's."""
+        self.store_ahead_us = 0
+        """How far the latest time in the store lies ahead: feedback until then is late."""
         with store.reading() as reader:
             self.closed_until_us = reader.progress().closed_until_us
 
@@ -67,7 +86,9 @@ class Learner:
             with self._store.reading() as reader:
                 run = PoolRun.load(reader, pool, self._seed.spawn(1)[0])
             self._runs[run.pool_id] = run
-            self._install(run, max(self.closed_until_us, pool.settings.changed_us))
+            now_us = max(self.closed_until_us, pool.settings.changed_us)
+            with self._guarding(run, now_us):
+                self._install(run, now_us)
 
     def start(self, clock_us: Callable[[], int]) -> None:
         """Start the thread that learns every `fold_every_s`."""
@@ -99,8 +120,47 @@ class Learner:
             with self._store.reading() as reader:
                 progress = reader.progress()
             self.closed_until_us = progress.closed_until_us
+            latest_us = max(progress.closed_until_us, progress.latest_us)
+            self.store_ahead_us = max(latest_us - now_us, 0)
             for _, run in sorted(self._runs.items()):
-                self._learn_pool(run, progress, now_us)
+                with self._guarding(run, now_us):
+                    self._learn_pool(run, progress, now_us)
+                    run.learned_us = now_us
+
+    def states(self) -> list[LearningState]:
+        """Return how learning goes on in each pool, by pool. Quick."""
+        return [
+            LearningState(pool_id, run.n_failures, run.failure, run.learned_us)
+            for pool_id, run in sorted(self._runs.items())
+        ]
+
+    @contextmanager
+    def _guarding(self, run: PoolRun, now_us: int) -> Iterator[None]:
+        """Keep the failure of one pool from all others; its pages come in the fallback order.
+
+        The store being away is no failure of a pool.
+        """
+        try:
+            yield
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            failure = f"{type(error).__name__}: {error}"[:MAX_FAILURE_CHARS]
+            if failure != run.failure:  # not once a second
+                _log.exception("pool %s cannot be learned, shows its fallback order", run.pool_id)
+            run.n_failures += 1
+            run.failure, run.published = failure, None
+            failed = stand_in(run.pool, run.counters, run.version, now_us, LEARNING_FAILED)
+            self._decider.install(failed)
+
+    def read_clock(self, clock: SteadyClock) -> None:
+        """Compare the clock with the system's time of day and keep the difference. Quick."""
+        clock.compare()
+        if clock.jump_us and not self.clock_jump_us:
+            _log.warning(
+                "the time of day jumped by %.0f s; it is not followed", clock.jump_us / 1e6
+            )
+        self.clock_jump_us = clock.jump_us
 
     def change(self, pool: Pool, now_us: int, were_reset: bool = False) -> Future[None]:
         """Take over a new or changed pool; done when its pages are drawn from a new version.
@@ -158,16 +218,19 @@ class Learner:
         with self._changing:
             self._waiting.pop(run.pool_id, None)
             were_reset, run.were_reset = run.were_reset, False
-        if were_reset:
-            self._read_counters(run)
-        self._install(run, now_us)
+        with self._guarding(run, now_us):
+            if were_reset:
+                self._read_counters(run)
+            self._install(run, now_us)
 
     def _publish_compiled(self, policy: str) -> None:
         """Let the pools of a policy that is compiled now draw from it."""
         if self._options.compile_beside:
             for run in list(self._runs.values()):
                 if run.pool.settings.policy == policy:
-                    self._install(run, max(self.closed_until_us, run.pool.settings.changed_us))
+                    now_us = max(self.closed_until_us, run.pool.settings.changed_us)
+                    with self._guarding(run, now_us):
+                        self._install(run, now_us)
 
     def _install(self, run: PoolRun, now_us: int) -> None:
         """Install the version of a pool as it stands: the last one, a new one or a stand-in."""
@@ -185,6 +248,9 @@ class Learner:
             draft = run.draft(self._decider.take_shown(run.pool_id), now_us)
             version = publish(draft, now_us, run.rng)
             learned = run.take(draft, version)
+            has_failed = version.published.fallback == POLICY_FAILED
+            run.n_failures += has_failed
+            run.failure = POLICY_FAILED if has_failed else ""
             try:  # queued before any decision that is drawn from it
                 self._committer.submit([SaveLearned(learned=learned)])
             except StoreUnavailable:
@@ -195,6 +261,8 @@ class Learner:
         rest_s = self._options.fold_every_s
         while not self._stopping.wait(rest_s):
             started = time.perf_counter()
+            if isinstance(clock_us, SteadyClock):
+                self.read_clock(clock_us)
             try:
                 self.learn(clock_us())
             except StoreUnavailable as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from threading import Lock, RLock
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.errors import UnsupportedState
 from slotwise.service.counting.counters import add_counters, count_settled
 from slotwise.service.counting.views import CLICKS, Counters, PageCounters, View
 from slotwise.service.learning.open_views import OpenViews
@@ -24,6 +26,8 @@ from slotwise.service.pool import Pool, policy_of, problem_of
 from slotwise.service.published import Published, Version
 from slotwise.service.storage.commands import Learned
 from slotwise.service.storage.contract import StoreReader
+
+_log = logging.getLogger(__name__)
 
 __all__ = ["NOTHING_DELIVERED", "Delivered", "Draft", "PoolRun"]
 
@@ -73,6 +77,11 @@ class PoolRun:
         self.version = 0
         self.published: Version | None = None
         """The last version that was published."""
+        self.n_failures = 0
+        self.failure = ""
+        """What failed when the pool was last learned or published; empty when nothing did."""
+        self.learned_us = 0
+        """When learning last came to its end without a failure."""
         self._known: Pool | None = None
         """The pool that the policy's state is about."""
         self._fed_run: PolicyRun | None = None
@@ -89,7 +98,13 @@ class PoolRun:
         learned = reader.learned(run.pool_id)
         if learned is not None:
             run.version, run._stored_state = learned.version, learned.state
-            published = Published.decode(learned.published)
+            try:
+                published = Published.decode(learned.published)
+            except (msgspec.MsgspecError, UnsupportedState):
+                _log.exception(
+                    "the version of pool %s cannot be read; it is made anew", run.pool_id
+                )
+                return run
             run._floor = (published.floor.clicks, pool.settings.slots)
             run._delivered = Delivered(published.delivered, published.delivered_since_us)
             made_for = (published.link_ids, published.pool_changed_us)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from slotwise.service.clock import MAX_STEP_US
 from slotwise.service.records import SECOND_US, FloorReport, Pin
 from slotwise.service.reporting.changes import (
     ChangeLine,
@@ -18,7 +19,7 @@ from slotwise.service.reporting.delays import Delays, describe_delays
 from slotwise.service.reporting.link_table import LinkTable
 from slotwise.service.reporting.outcomes import OutcomesSinceStart
 from slotwise.service.reporting.reporter import Reporter
-from slotwise.service.reporting.reports import FrontierPoint, GroupReport, PoolReport, Rate
+from slotwise.service.reporting.reports import FrontierPoint, GroupReport, Health, PoolReport, Rate
 from slotwise.service.storage.activity import Activity, Span
 
 __all__ = ["Overview", "PoolPicture", "draw_pool"]
@@ -74,7 +75,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     refused_since_start: int
     """Of all pools."""
     started_us: int
-    store_available: bool
+    trouble: str
+    """What keeps the pool from learning, in one sentence, or empty."""
     changes: tuple[ChangeLine, ...]
     has_view: bool
     has_click: bool
@@ -89,7 +91,7 @@ class PoolPicture(NamedTuple):
 
 
 def draw_pool(
-    reporter: Reporter, pool_id: str, now_us: int, outcomes: OutcomesSinceStart
+    reporter: Reporter, pool_id: str, now_us: int, outcomes: OutcomesSinceStart, health: Health
 ) -> PoolPicture:
     """Read all that the page shows of a pool. Reading: belongs in a worker thread."""
     directory = reporter.directory
@@ -149,11 +151,34 @@ def draw_pool(
         duplicates=outcomes.duplicates(pool_id, reporter.pool_of_decision),
         refused_since_start=outcomes.refused,
         started_us=outcomes.started_us,
-        store_available=reporter.store_available,
+        trouble=describe_trouble(health, pool_id),
         changes=tuple(describe_changes(pool_id, changes, names, MAX_CHANGES, read_since_us)),
         **_firsts(report, activity),
     )
     return PoolPicture(overview, table)
+
+
+def describe_trouble(health: Health, pool_id: str) -> str:
+    """Say in one sentence what keeps a pool from learning; empty when nothing does."""
+    if not health.store_available:
+        return (
+            "The store does not answer: pages are still filled, but clicks and sales are refused "
+            "until it is back."
+        )
+    failed = next((pool.failure for pool in health.pools if pool.pool_id == pool_id), "")
+    if failed:
+        return f"The pool cannot be learned, so it shows its fallback order ({failed})."
+    if health.clock_jump_us:
+        return (
+            f"The time of day of this machine jumped by {health.clock_jump_us / 1e6:,.0f} s: the "
+            "service counts on by its own clock. Set the time right, or start the service again."
+        )
+    if health.store_ahead_us > MAX_STEP_US:
+        return (
+            f"The store has times {health.store_ahead_us / 1e6:,.0f} s in the future: until then "
+            "all feedback is late."
+        )
+    return ""
 
 
 def _span_us(length_us: int) -> int:

@@ -18,7 +18,6 @@ from slotwise.service.reporting.reports import (
 )
 from slotwise.service.storage.activity import Activity
 from slotwise.service.storage.contract import Store
-from slotwise.service.storage.group_commit import GroupCommitter
 
 __all__ = ["Reporter"]
 
@@ -31,19 +30,12 @@ class Reporter:
     def __init__(
         self,
         store: Store,
-        committer: GroupCommitter,
         directory: PoolDirectory,
         decider: Decider,
     ) -> None:
         self._store = store
-        self._committer = committer
         self._decider = decider
         self.directory = directory
-
-    @property
-    def store_available(self) -> bool:
-        """Whether the last commit reached the store."""
-        return self._committer.available
 
     def stats(self, pool_id: str) -> PoolReport:
         """Return the statistics of a pool."""

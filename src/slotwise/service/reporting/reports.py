@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from slotwise.service.clock import MAX_STEP_US
 from slotwise.service.records import (
     DecisionRecord,
     FloorReport,
@@ -189,6 +190,12 @@ class PoolHealth(msgspec.Struct, frozen=True, kw_only=True):
     floor_status: FloorStatus
     fallback: str
     """Why the pool answers with its fallback order, or empty."""
+    n_failures: int
+    """How often the pool could not be learned or published since the service started."""
+    failure: str
+    """What failed at the last attempt, or empty."""
+    learned_us: int
+    """When the pool was last learned without a failure; 0 before the first time."""
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,4 +210,17 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     n_lost_decisions: int
     """Decisions dropped while the store was away and the queue was full."""
     closed_until_us: int
+    clock_jump_us: int
+    """How far the system's time of day jumped ahead of the service's clock; 0 when they agree."""
+    store_ahead_us: int
+    """How far the latest time in the store lies in the future: feedback until then is late."""
     pools: tuple[PoolHealth, ...]
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether every pool is learned and the clocks agree."""
+        return not (
+            self.clock_jump_us
+            or self.store_ahead_us > MAX_STEP_US
+            or any(pool.failure for pool in self.pools)
+        )

@@ -68,7 +68,7 @@ async function renew(signal) {
   // Somebody who has sorted meanwhile gets those rows by another call.
   if (query === String(links.query())) showRows(figures.links);
   readLibrary();
-  tell(pool.store_available ? "" : "The store does not answer: pages are still filled, but clicks and sales are refused until it is back.");
+  tell(pool.trouble);
 }
 
 async function namesOfPools(signal) {

@@ -1,0 +1,53 @@
+"""The service's clock: the system's time of day, without its jumps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+__all__ = ["MAX_STEP_US", "SteadyClock"]
+
+MAX_STEP_US = 10_000_000
+"""A difference up to this is taken over: clocks are set right by small steps."""
+
+_SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Counts the time that the machine slept, where the system can tell."""
+
+
+class SteadyClock:
+    """Tells the time of day in microseconds, counted on from its start by elapsed time.
+
+    Windows close for good, so a time of day that jumps ahead by an hour would cut all feedback
+    of that hour off. `compare` follows the system's time of day in small steps; larger ones are
+    only reported in `jump_us`, until the system's time comes back or the process starts again.
+
+    >>> wall_us, elapsed_us = [1_000_000_000], [0]
+    >>> clock = SteadyClock(lambda: wall_us[0], lambda: elapsed_us[0])
+    >>> wall_us[0] += 3_600_000_000
+    >>> clock.compare()
+    >>> clock(), clock.jump_us
+    (1000000000, 3600000000)
+    """
+
+    def __init__(
+        self,
+        wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        elapsed_us: Callable[[], int] = lambda: time.clock_gettime_ns(_SINCE_BOOT) // 1000,
+    ) -> None:
+        self._wall_us = wall_us
+        self._elapsed_us = elapsed_us
+        self._start_us = wall_us() - elapsed_us()
+        self.jump_us = 0
+        """How far the system's time of day jumped ahead of this clock; negative: back."""
+
+    def __call__(self) -> int:
+        """Return the microseconds since the epoch."""
+        return self._start_us + self._elapsed_us()
+
+    def compare(self) -> None:
+        """Compare with the system's time of day."""
+        ahead_us = self._wall_us() - self()
+        if abs(ahead_us) <= MAX_STEP_US:
+            self._start_us += ahead_us
+            ahead_us = 0
+        self.jump_us = ahead_us
