@@ -11,7 +11,8 @@ own. Which of them may run on an event loop:
 - *quick* calls touch memory only
 - calls that return a `Future` only queue: `await asyncio.wrap_future(service.put_pool(...))`;
   its result is set after the commit, or it fails with `StoreUnavailable`
-- *reading* calls query the store and belong in a worker thread (`asyncio.to_thread`)
+- *reading* calls query the store and belong in a worker thread (`asyncio.to_thread`);
+  `decide` does so for a new id or wish, so a handler asks `decide_at_once` first
 """
 
 from __future__ import annotations
@@ -81,11 +82,9 @@ class Service:
         self.key, self.keys = directory.key, directory.keys
         self.put_key, self.revoke_key = directory.put_key, directory.revoke_key
         self.changes = directory.changes
-        self.decide, self.propose, self.record_view = (
-            decider.decide,
-            decider.propose,
-            decider.record_view,
-        )
+        self.decide, self.decide_at_once = decider.decide, decider.decide_at_once
+        self.propose, self.record_view = decider.propose, decider.record_view
+        self.beside = decider.beside
         self.learn = learner.learn
         self.stats, self.frontier, self.explain = (
             reporter.stats,
@@ -106,6 +105,7 @@ class Service:
         """Commit what waits, stop the threads, close the store; afterwards nothing is taken."""
         self._closed = True
         self._learner.stop()
+        self._decider.close()
         self._committer.close()
         self._learner.close()
         self._store.close()

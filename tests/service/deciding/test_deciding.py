@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import pairwise
+from threading import Barrier, BrokenBarrierError
+from typing import Any
 
 import pytest
 from scipy import stats
@@ -261,3 +265,46 @@ def test_decide_answers_from_its_snapshot_while_the_store_is_away(
     sale = conversion(decision_id=page.decision_id, link_id=page.shown[0].link_id)
     outcome = service.submit_events([sale], FAR + 5).result(600)
     assert outcome[0].outcome == "accepted"
+
+
+def test_two_requests_with_one_id_at_once_get_the_same_page(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both look the id up before either has decided."""
+    looked_up = Barrier(2, timeout=5)
+    reading = service._store.reading
+
+    @contextmanager
+    def slow_reading() -> Iterator[Any]:
+        with suppress(BrokenBarrierError):  # a second reader never comes: that is the point
+            looked_up.wait(0.2)
+        with reading() as reader:
+            yield reader
+
+    monkeypatch.setattr(service._store, "reading", slow_reading)
+    for k in range(5):
+        decided = [
+            service.beside(service.decide, "home", T0 + n, decision_id=f"visit-{k}")
+            for n in range(2)
+        ]
+        first, second = (one.result(60) for one in decided)
+        assert first == second
+        looked_up.reset()
+    other = service.beside(service.decide, "home", T0, exclude=["l1"], decision_id="visit-0")
+    assert isinstance(other.exception(60), Conflict)
+
+
+def test_only_what_is_in_memory_is_decided_at_once(
+    service: Service, open_service: OpenService
+) -> None:
+    assert service.decide_at_once("home", T0) is not None
+    assert service.decide_at_once("home", T0, exclude=["l1"]) is None
+    page = service.decide("home", T0, exclude=["l1"])
+    assert service.decide_at_once("home", T0, exclude=["l1"]) is not None
+    assert service.decide_at_once("home", T0, decision_id="visit-1") is None
+    page = service.decide("home", T0, decision_id="visit-1")
+    assert service.decide_at_once("home", T0, decision_id="visit-1") == page
+    with pytest.raises(Conflict, match="'visit-1' was made for another request"):
+        service.decide_at_once("home", T0, exclude=["l1"], decision_id="visit-1")
+    service.put_pool(pool(holdout=0.5), "test", T0 + 1).result()
+    assert service.decide_at_once("home", T0, exclude=["l1"]) is None

@@ -76,8 +76,6 @@ def test_a_failure_is_counted_and_shown_until_it_is_over(
     assert 'slotwise_learning_failures_total{pool="a-first"} 2.0' in metrics_of(failing)
     learned = next(line for line in metrics_of(failing) if 'learned_seconds{pool="home"}' in line)
     assert float(learned.split()[-1]) == pytest.approx(FAR / 1e6)
-        failing
-    )
     monkeypatch.setitem(POLICIES, "gone", POLICIES["uniform"])
     failing.learn(FAR + 2)
     assert failing.health().is_learning

@@ -75,19 +75,16 @@ _NO_WISHES = DecideBody()
 
 
 async def decide(context: ServiceContext, request: Request) -> Answer:
-    """Choose a page from memory; the store is not asked."""
+    """Choose a page, from memory unless it has an id or a wish that is new."""
     body: DecideBody = request.body or _NO_WISHES
     service = context.service
     pool_id = request.path_values["pool_id"]
+    pin = [Pin(link_id=one.link_id, position=one.position) for one in body.pin]
+    asked = (pool_id, context.clock_us(), body.exclude, pin, body.slots, body.decision_id)
     try:
-        decision = service.decide(
-            pool_id,
-            context.clock_us(),
-            exclude=body.exclude,
-            pin=[Pin(link_id=one.link_id, position=one.position) for one in body.pin],
-            slots=body.slots,
-            decision_id=body.decision_id,
-        )
+        decision = service.decide_at_once(*asked)
+        if decision is None:
+            decision = await asyncio.wrap_future(service.beside(service.decide, *asked))
     except UnknownLink as error:
         raise broken_rule(str(error), "/pin") from None
     except InvalidInput as error:

@@ -57,10 +57,14 @@ async def allow_page(context: ServiceContext, request: Request) -> Answer:
 
 async def propose_page(context: ServiceContext, request: Request) -> Answer:
     """Choose a page from memory; nothing is stored until it was seen."""
-    pool_id = request.path_values["pool_id"]
     assert request.key is not None
     _check_page_key(context, request, request.key)
-    proposed = context.service.propose(pool_id, context.clock_us(), slots=request.query.slots)
+    service = context.service
+    asked = (request.path_values["pool_id"], context.clock_us(), request.query.slots)
+    if request.query.slots is None:
+        proposed = service.propose(*asked)
+    else:
+        proposed = await asyncio.wrap_future(service.beside(service.propose, *asked))
     proposed = replace(proposed, key_id=request.key.key_id)
     token = context.signer.seal(msgspec.msgpack.encode(proposed))
     view_url = msgspec.json.encode(f"{context.public_base}/v/{token}")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from threading import RLock
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
 from slotwise.service.deciding.decision_ids import DecisionIds
-from slotwise.service.deciding.shown_views import ShownViews
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.deciding.wishes import NO_WISH, Wish, canonical_wish, checked_wish
 from slotwise.service.errors import Conflict, StoreUnavailable, UnknownPool
@@ -27,6 +30,20 @@ MAX_RECENT = 50_000
 """Decisions with an id of the caller's that are kept in memory for a second request."""
 
 
+N_THREADS = 4
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class _Asked(NamedTuple):
+    """What is asked of a page: the version to draw from, the wish, and the wish as a text."""
+
+    snapshot: Snapshot
+    wish: Wish
+    text: str
+
+
 class Decider:
     """Draws the pages of all pools from the versions that are installed."""
 
@@ -36,9 +53,13 @@ class Decider:
         self._rng = rng
         self._lock = RLock()
         self._snapshots: dict[str, Snapshot] = {}
-        self._shown = ShownViews()
+        self._shown: dict[str, Counter[str]] = {}
+        """How often each link was shown since learning last asked, by pool."""
         self._ids = DecisionIds()
         self._recent: dict[str, DecisionRecord] = {}
+        self._deciding: dict[str, Future[DecisionRecord]] = {}
+        """The ids that are being decided."""
+        self._threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-deciding")
 
     def install(self, version: Version) -> None:
         """Draw the pool's next pages from this version."""
@@ -47,7 +68,7 @@ class Decider:
     def take_shown(self, pool_id: str) -> Mapping[str, int]:
         """Return how often each link of a pool was shown since the last call."""
         with self._lock:
-            return self._shown.take(pool_id)
+            return self._shown.pop(pool_id, {})
 
     def snapshot(self, pool_id: str) -> Snapshot:
         """Return the version that a pool draws from, or raise `UnknownPool`. Quick."""
@@ -70,38 +91,67 @@ class Decider:
         slots: int | None = None,
         decision_id: str | None = None,
     ) -> DecisionRecord:
-        """Choose a page from the present version and queue it for the next commit. Quick.
+        """Choose a page from the present version and queue it for the next commit. Reading.
 
-        The same `decision_id` asked again for the same page gets the same answer (looked up
-        in memory, then in the store); asked for something else it raises `Conflict`.
+        The same `decision_id` asked again for the same page gets the same answer, also when both
+        ask at once; asked for something else it raises `Conflict`.
         Unknown ids in `exclude` are ignored: a page may know links that are gone.
         Raises `UnknownPool` (also for an archived pool), `UnknownLink` for a pin,
         `InvalidInput` for positions and slots.
         """
-        snapshot = self._running(pool_id)
-        wish, asked = NO_WISH, ""
-        if exclude or pin or slots is not None:
-            wish = checked_wish(snapshot.pool, exclude, pin, slots)
-            asked = canonical_wish(exclude, pin, slots)
-        if decision_id is not None:
-            known = self._known_decision(decision_id, pool_id, asked)
-            if known is not None:
-                return known
-        decision = self._choose(snapshot, now_us, wish, asked, decision_id)
+        asked = self._asked(pool_id, exclude, pin, slots)
+        if decision_id is None:
+            return self._decide(asked, now_us, None)
+        if not is_id(decision_id):
+            raise InvalidInput.of("decision_id", ID_RULE, decision_id)
+        decision: Future[DecisionRecord] = Future()
         with self._lock:
-            self._shown.add(decision)
-            if decision_id is not None:
-                self._remember(decision)
-        self._committer.append(AppendDecision(decision=decision))
-        return decision
+            known = self._recent.get(decision_id)
+            if known is None:
+                decision = self._deciding.setdefault(decision_id, mine := decision)
+        if known is not None:
+            return self._same(known, asked)
+        if decision is mine:
+            self._decide_first(decision, asked, now_us, decision_id)
+        return self._same(decision.result(), asked)
+
+    def decide_at_once(
+        self,
+        pool_id: str,
+        now_us: int,
+        exclude: Sequence[str] = (),
+        pin: Sequence[Pin] = (),
+        slots: int | None = None,
+        decision_id: str | None = None,
+    ) -> DecisionRecord | None:
+        """Decide as `decide` does, or return None where that takes more than memory. Quick.
+
+        It takes more to look an id up in the store and to solve the page of a new wish.
+        """
+        asked = self._asked(pool_id, exclude, pin, slots)
+        if decision_id is not None:
+            known = self._recent.get(decision_id)
+            return None if known is None else self._same(known, asked)
+        if not asked.snapshot.has_pages_for(asked.wish):
+            return None
+        return self._decide(asked, now_us, None)
+
+    def beside(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **rest: Arguments.kwargs
+    ) -> Future[Result]:
+        """Call `decide` or `propose` in a thread that is kept for them."""
+        return self._threads.submit(function, *args, **rest)
+
+    def close(self) -> None:
+        """Finish what is decided beside."""
+        self._threads.shutdown()
 
     def propose(self, pool_id: str, now_us: int, slots: int | None = None) -> DecisionRecord:
-        """Choose a page that becomes a view only when `record_view` is called. Quick."""
-        snapshot = self._running(pool_id)
-        if slots is None:
-            return self._choose(snapshot, now_us, NO_WISH, "", None)
-        wish = checked_wish(snapshot.pool, (), (), slots)
-        return self._choose(snapshot, now_us, wish, canonical_wish((), (), slots), None)
+        """Choose a page that becomes a view only when `record_view` is called.
+
+        Quick without `slots`, else reading.
+        """
+        return self._choose(self._asked(pool_id, (), (), slots), now_us, None)
 
     def record_view(self, proposed: DecisionRecord, now_us: int) -> None:
         """Queue a proposed page that was seen; its windows start now. Quick.
@@ -118,19 +168,58 @@ class Decider:
         )
         with self._lock:
             if seen.decision_id not in self._recent:
-                self._shown.add(seen)
+                self._count_shown(seen)
                 self._remember(seen)
         self._committer.append(AppendDecision(decision=seen))
 
-    def _running(self, pool_id: str) -> Snapshot:
+    def _asked(
+        self, pool_id: str, exclude: Sequence[str], pin: Sequence[Pin], slots: int | None
+    ) -> _Asked:
+        """Check what is asked of a page."""
         snapshot = self.snapshot(pool_id)
         if snapshot.pool.settings.archived:
             raise UnknownPool(f"the pool {pool_id!r} is archived")
-        return snapshot
+        if not exclude and not pin and slots is None:
+            return _Asked(snapshot, NO_WISH, "")
+        wish = checked_wish(snapshot.pool, exclude, pin, slots)
+        return _Asked(snapshot, wish, canonical_wish(exclude, pin, slots))
 
-    def _choose(
-        self, snapshot: Snapshot, now_us: int, wish: Wish, asked: str, decision_id: str | None
-    ) -> DecisionRecord:
+    def _decide(self, asked: _Asked, now_us: int, decision_id: str | None) -> DecisionRecord:
+        decision = self._choose(asked, now_us, decision_id)
+        with self._lock:
+            self._count_shown(decision)
+            if decision_id is not None:
+                self._remember(decision)
+        self._committer.append(AppendDecision(decision=decision))
+        return decision
+
+    def _decide_first(
+        self, deciding: Future[DecisionRecord], asked: _Asked, now_us: int, decision_id: str
+    ) -> None:
+        """Find or make the decision of an id while others with the same id wait for it."""
+        try:
+            stored = None
+            with suppress(StoreUnavailable), self._store.reading() as reader:
+                stored = reader.decision(decision_id)
+            deciding.set_result(stored or self._decide(asked, now_us, decision_id))
+        except Exception as error:
+            deciding.set_exception(error)
+        finally:
+            with self._lock:
+                del self._deciding[decision_id]
+
+    @staticmethod
+    def _same(known: DecisionRecord, asked: _Asked) -> DecisionRecord:
+        """Return the decision of an id, unless it was made for something else."""
+        pool_id = asked.snapshot.pool.settings.pool_id
+        if (known.pool_id, known.asked) != (pool_id, asked.text):
+            raise Conflict(f"the decision {known.decision_id!r} was made for another request")
+        return known
+
+    def _choose(self, asked: _Asked, now_us: int, decision_id: str | None) -> DecisionRecord:
+        snapshot, wish, text = asked
+        if wish is not NO_WISH:
+            snapshot.prepare(wish)
         pool = snapshot.pool.settings
         with self._lock:
             holdout = pool.holdout > 0 and self._rng.random() < pool.holdout
@@ -154,23 +243,14 @@ class Decider:
             shown=shown,
             holdout=holdout,
             fallback=page.fallback,
-            asked=asked,
+            asked=text,
         )
 
-    def _known_decision(self, decision_id: str, pool_id: str, asked: str) -> DecisionRecord | None:
-        """Return the decision that already has this id, or None."""
-        if not is_id(decision_id):
-            raise InvalidInput.of("decision_id", ID_RULE, decision_id)
-        known = self._recent.get(decision_id)
-        if known is None:
-            try:
-                with self._store.reading() as reader:
-                    known = reader.decision(decision_id)
-            except StoreUnavailable:
-                return None
-        if known is not None and (known.pool_id, known.asked) != (pool_id, asked):
-            raise Conflict(f"the decision {decision_id!r} was made for another request")
-        return known
+    def _count_shown(self, decision: DecisionRecord) -> None:
+        views = self._shown.get(decision.pool_id)
+        if views is None:
+            views = self._shown[decision.pool_id] = Counter()
+        views.update([shown.link_id for shown in decision.shown])
 
     def _remember(self, decision: DecisionRecord) -> None:
         while len(self._recent) >= MAX_RECENT:
