@@ -17,7 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.embedding import alternatives, imports, page_views
+from benchmarks.embedding import alternatives, first_pages, imports, page_views
 from benchmarks.evaluating import evaluating
 from benchmarks.measuring import Row
 from benchmarks.reproducing import reproducing
@@ -29,6 +29,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
     "solving": solving,
     "page-views": page_views,
     "imports": imports,
+    "first-pages": first_pages,
     "rounds": rounds,
     "threads": threads,
     "growth": growth,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from benchmarks.measuring import Row, at_most, cpu_seconds, note
 from slotwise import ConUCB, Selector
 from slotwise.environments.datasets import load_dataset
 
-__all__ = ["alternatives", "imports", "page_views"]
+__all__ = ["alternatives", "first_pages", "imports", "page_views"]
 
 DATA = load_dataset("coupon-like")
 N_LINKS, N_SLOTS = DATA.n_links, DATA.n_slots
@@ -132,22 +133,43 @@ def page_views() -> list[Row]:
     ]
 
 
+def _process_seconds(program: str, environment: Mapping[str, str] | None = None) -> float:
+    """Return the processor time of a Python program that runs in a process of its own."""
+    before = os.times()
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+    after = os.times()
+    spent = after.children_user + after.children_system
+    return spent - before.children_user - before.children_system
+
+
 def imports() -> list[Row]:
     """Measure what importing slotwise takes beyond importing numba."""
-
-    def seconds(module: str) -> float:
-        best = float("inf")
-        for _ in range(5):
-            before = os.times()
-            subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
-            after = os.times()
-            spent = after.children_user + after.children_system
-            best = min(best, spent - before.children_user - before.children_system)
-        return best
-
-    numba, slotwise = seconds("numba"), seconds("slotwise")
+    numba, slotwise = (
+        min(_process_seconds(f"import {module}") for _ in range(5))
+        for module in ("numba", "slotwise")
+    )
     described = f"{slotwise:.2f} s against {numba:.2f} s"
     return [at_most("import slotwise beyond import numba", described, slotwise - numba, 0.6, "s")]
+
+
+def first_pages() -> list[Row]:
+    """Measure the first page of a selector when nothing has been compiled before."""
+    rows = []
+    for name, policy, limit in (
+        ("the default policy", "default_policy()", 5.0),
+        ("Con-UCB", "ConUCB(horizon=50_000)", 8.0),
+    ):
+        imported = "from slotwise.policies import ConUCB, default_policy; import slotwise; "
+        asked = f"slotwise.Selector(range(271), 15, policy={policy}, click_floor=4.0).select()"
+        spent = []
+        for _ in range(2):
+            with tempfile.TemporaryDirectory() as empty:
+                environment = {**os.environ, "NUMBA_CACHE_DIR": empty}
+                both = _process_seconds(imported + asked, environment)
+                spent.append(both - _process_seconds(imported, environment))
+        described = f"{min(spent):.1f} s of processor time beyond the import, empty cache"
+        rows.append(at_most(f"first page of {name}", described, min(spent), limit, "s"))
+    return rows
 
 
 def alternatives() -> list[Row]:

@@ -18,7 +18,7 @@ from slotwise.selection.floor_program import (
     set_value,
     solve_program,
 )
-from slotwise.selection.solve import _solve_afresh
+from slotwise.selection.solve_afresh import solve_afresh
 
 __all__ = ["solving"]
 
@@ -57,7 +57,7 @@ def solve_each(value: Floats, clicks: Floats, floors: Floats, n_slots: int) -> f
     """Solve every instance afresh, inside compiled code."""
     total = 0.0
     for i in range(len(floors)):
-        total += _solve_afresh(value[i], clicks[i], n_slots, floors[i])[3]
+        total += solve_afresh(value[i], clicks[i], n_slots, floors[i])[3]
     return total
 
 

@@ -33,18 +33,24 @@ class Best(NamedTuple):
 
 
 def best_by_highs(value: Floats, clicks: Floats, n_slots: int, floor: float) -> Best | None:
-    """Ask HiGHS; None where it finds no mix that keeps the floor."""
-    answer = linprog(
-        -value,
-        A_ub=-clicks[None, :],
-        b_ub=[-floor],
-        A_eq=np.ones((1, len(value))),
-        b_eq=[n_slots],
-        bounds=(0, 1),
-        method="highs",
-    )
-    if answer.status == 2:
-        return None
+    """Ask HiGHS; None where it finds no mix that keeps the floor.
+
+    Its simplex method gives up on one nearly tied program in some thousands ("unknown").
+    """
+    for method in ("highs", "highs-ipm"):
+        answer = linprog(
+            -value,
+            A_ub=-clicks[None, :],
+            b_ub=[-floor],
+            A_eq=np.ones((1, len(value))),
+            b_eq=[n_slots],
+            bounds=(0, 1),
+            method=method,
+        )
+        if answer.status == 2:
+            return None
+        if answer.status == 0:
+            break
     assert answer.status == 0, answer.message
     return Best(-answer.fun, -answer.ineqlin.marginals[0])
 

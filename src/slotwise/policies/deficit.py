@@ -18,7 +18,7 @@ import numpy as np
 from slotwise.policies.contract import Floats, Knowledge
 from slotwise.policies.evidence import EvidencePolicy
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import inner
 
 __all__ = [
     "Deficit",
@@ -55,7 +55,7 @@ def new_deficit(problem: Problem, is_fed_back: bool, horizon: int | None) -> Def
     return Deficit(problem.click_floor, problem.n_slots, root, bool(is_fed_back), np.zeros(2))
 
 
-@hot
+@inner
 def note_clicks(deficit: Deficit, views: Floats, clicks: Floats) -> None:
     """Count settled page views, in pages, and the clicks that they brought."""
     if deficit.is_fed_back:
@@ -64,7 +64,7 @@ def note_clicks(deficit: Deficit, views: Floats, clicks: Floats) -> None:
             deficit.totals[CLICKS] += clicks[k]
 
 
-@hot
+@inner
 def clicks_wanted(deficit: Deficit) -> float:
     """Return the clicks to ask of the next page: the floor, and more where it was missed."""
     floor = deficit.floor

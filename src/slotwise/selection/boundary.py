@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import inner, int64
 from slotwise.selection.top_page import N_CANDIDATES, TIE, Search
 
 __all__ = ["Boundary", "page_boundary"]
@@ -34,7 +34,7 @@ class Boundary(NamedTuple):
     most: float
 
 
-@hot
+@inner
 def _sink(ties: NDArray[np.int64], root: int, size: int, clicks: NDArray[np.float64]) -> None:
     moved = ties[root]
     while True:
@@ -50,17 +50,17 @@ def _sink(ties: NDArray[np.int64], root: int, size: int, clicks: NDArray[np.floa
     ties[root] = moved
 
 
-@hot
+@inner
 def _sort_by_clicks(ties: NDArray[np.int64], n_ties: int, clicks: NDArray[np.float64]) -> None:
     """Sort ascending in place (heap sort: ties are few, and nothing may be allocated)."""
     for root in range(n_ties // 2 - 1, -1, -1):
         _sink(ties, root, n_ties, clicks)
     for last in range(n_ties - 1, 0, -1):
         ties[0], ties[last] = ties[last], ties[0]
-        _sink(ties, 0, last, clicks)
+        _sink(ties, int64(0), last, clicks)
 
 
-@hot
+@inner
 def page_boundary(clicks: NDArray[np.float64], n_slots: int, search: Search) -> Boundary:
     """Return the boundary of the page that `top_page` left in `search`.
 
@@ -71,7 +71,7 @@ def page_boundary(clicks: NDArray[np.float64], n_slots: int, search: Search) -> 
     threshold = first[n_slots - 1]
     least_above = threshold + TIE * threshold
     least_tied = threshold - TIE * threshold
-    n_above = n_ties = 0
+    n_above = n_ties = int64(0)
     clicks_above = 0.0
     for k in range(search.sizes[N_CANDIDATES]):
         if first[k] > least_above:

@@ -1,4 +1,4 @@
-"""The two decorators that compile slotwise's arithmetic.
+"""The decorators that compile slotwise's arithmetic.
 
 Every decorated function is plain Python as well: with `NUMBA_DISABLE_JIT=1` the same text runs
 interpreted, which is how the tests compare the two.
@@ -10,8 +10,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 
-__all__ = ["compiled", "direct", "hot", "hot_loop", "is_compiled"]
+__all__ = ["compiled", "direct", "hot", "hot_loop", "inner", "int64", "is_compiled"]
+
+int64: Any = np.int64
+"""Makes a number of a literal, which numba takes for a type of its own: a function that is given a
+literal is compiled once more for it."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -19,7 +24,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def _jit(function: Function, **options: bool) -> Function:
     jit: Any = numba.njit
     no_nan = {"nnan", "nsz"}  # nothing here is NaN; minima may then use vector instructions
-    jitted: Function = jit(nogil=True, error_model="numpy", fastmath=no_nan, **options)(function)
+    jitted: Function = jit(
+        nogil=True, error_model="numpy", fastmath=no_nan, no_cfunc_wrapper=True, **options
+    )(function)
     return jitted
 
 
@@ -38,6 +45,16 @@ def hot(function: Function) -> Function:
     array and call, several times the arithmetic. Such a function must not create arrays.
     """
     return _jit(function, cache=True, _nrt=False)
+
+
+def inner(function: Function) -> Function:
+    """Compile `function` like `hot`, without an entry for Python.
+
+    Unpacking a state of dozens of arrays for a call from Python is often more code than the
+    function itself, and most functions are only called from compiled ones. A call from Python
+    would crash the interpreter: the tests see that the sources have none.
+    """
+    return _jit(function, cache=True, _nrt=False, no_cpython_wrapper=True)
 
 
 def hot_loop(function: Function) -> Function:

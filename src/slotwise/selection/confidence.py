@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import hot, inner
 
 __all__ = [
     "anytime_lower",
@@ -100,7 +100,7 @@ def cucb_bonus(round_number: float) -> float:
     return np.sqrt(1.5 * math.log(round_number))
 
 
-@hot
+@inner
 def _rate_at(mean: float, level: float) -> float:
     """Return the rate q above `mean` at which kl(mean, q) = level; mean in (0, 1).
 
@@ -171,7 +171,7 @@ def kl_lower(total: float, n_views: float, width: float) -> float:
     return 1.0 - kl_upper(n_views - total, n_views, width)
 
 
-@hot
+@inner
 def _anytime_width(total: float, n_views: float, width: float) -> float:
     """Return the width at which the KL bound is the anytime bound of `width`.
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import hot, inner
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
 from slotwise.selection.price_search import (
     BINDING,
@@ -45,7 +45,6 @@ __all__ = [
     "program_price",
     "program_status",
     "set_clicks",
-    "set_links",
     "set_value",
     "solve_program",
 ]
@@ -100,19 +99,13 @@ def new_program(value: NDArray[np.float64], clicks: NDArray[np.float64]) -> Prog
     )
     program.sizes[PAIR] = -1
     program.numbers[MARGIN] = FIRST_MARGIN
-    set_links(program, value, clicks)
+    program.value[:], program.clicks[:] = value, clicks
+    program.changed[:], program.is_changed[:] = np.arange(n_links), True
+    program.sizes[N_CHANGED] = n_links
     return program
 
 
-@hot
-def set_links(program: Program, value: NDArray[np.float64], clicks: NDArray[np.float64]) -> None:
-    """Give every link its value and clicks."""
-    for link in range(len(value)):
-        set_value(program, link, value[link])
-        set_clicks(program, link, clicks[link])
-
-
-@hot
+@inner
 def _leave_zone(program: Program, link: int, zone: int) -> None:
     sizes, place = program.sizes, program.place
     hole = place[link]
@@ -136,7 +129,7 @@ def _leave_zone(program: Program, link: int, zone: int) -> None:
         place[moved] = hole
 
 
-@hot
+@inner
 def _enter_zone(program: Program, link: int, zone: int) -> None:
     sizes, place = program.sizes, program.place
     program.zone[link] = zone
@@ -157,7 +150,7 @@ def _enter_zone(program: Program, link: int, zone: int) -> None:
         sizes[N_TOP] += 1
 
 
-@hot
+@inner
 def change_links(
     program: Program,
     links: NDArray[np.int64],
@@ -170,7 +163,7 @@ def change_links(
         set_clicks(program, links[k], clicks[k])
 
 
-@hot
+@inner
 def _note_change(program: Program, link: int) -> None:
     if not program.is_changed[link]:
         program.is_changed[link] = True
@@ -178,21 +171,21 @@ def _note_change(program: Program, link: int) -> None:
         program.sizes[N_CHANGED] += 1
 
 
-@hot
+@inner
 def set_value(program: Program, link: int, value: float) -> None:
     """Change the value of one link; the next solve takes it in."""
     program.value[link] = value
     _note_change(program, link)
 
 
-@hot
+@inner
 def set_clicks(program: Program, link: int, clicks: float) -> None:
     """Change the clicks of one link; the next solve takes it in."""
     program.clicks[link] = clicks
     _note_change(program, link)
 
 
-@hot
+@inner
 def _zone_of(numbers: NDArray[np.float64], value: float, clicks: float) -> int:
     """Return the zone of a link: above or below the threshold at both ends of the prices."""
     own = numbers[VALUE_WEIGHT] * value
@@ -205,7 +198,7 @@ def _zone_of(numbers: NDArray[np.float64], value: float, clicks: float) -> int:
     return BAND
 
 
-@hot
+@inner
 def _settle_changes(program: Program) -> None:
     """Move every changed link to the zone where it belongs now."""
     sizes, numbers = program.sizes, program.numbers
@@ -230,13 +223,13 @@ def _settle_changes(program: Program) -> None:
     sizes[N_CHANGED] = 0
 
 
-@hot
+@inner
 def _band_target(n_links: int, n_slots: int) -> float:
     """Return how many links the band should hold: enough to last, few enough to search."""
     return min(0.5 * n_links, 16.0 + np.sqrt(n_links * n_slots))
 
 
-@hot
+@inner
 def _place_zones(program: Program) -> None:
     """Give every link below TOP its zone, without a branch for any of them."""
     sizes, numbers, zone = program.sizes, program.numbers, program.zone
@@ -269,7 +262,7 @@ def _place_zones(program: Program) -> None:
     sizes[N_BAND] = n_band
 
 
-@hot
+@inner
 def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
     """Set the zones around the threshold of the whole pool.
 
@@ -318,7 +311,7 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
         _place_zones(program)
 
 
-@hot
+@inner
 def _take_all_into_band(program: Program) -> None:
     """Search the whole pool: where rounding upsets the zones, the band is always right."""
     program.numbers[MARGIN] = np.inf
@@ -327,7 +320,7 @@ def _take_all_into_band(program: Program) -> None:
     program.numbers[MARGIN] = FIRST_MARGIN
 
 
-@hot
+@inner
 def _band_holds(program: Program, price: Price) -> bool:
     """Say whether no link outside the band can change the answer found inside it."""
     numbers = program.numbers
@@ -344,7 +337,7 @@ def _band_holds(program: Program, price: Price) -> bool:
     return abs(price.threshold - threshold) < numbers[MARGIN] - tolerance
 
 
-@hot
+@inner
 def _guess_price(program: Program) -> float:
     """Return the price at which the two links that shared the last slot tie now.
 
@@ -363,7 +356,7 @@ def _guess_price(program: Program) -> float:
     return last
 
 
-@hot
+@inner
 def _band_floor(program: Program, floor: float) -> float:
     """Return the clicks that are left for the band to bring."""
     left = floor - program.sizes[N_TOP]
@@ -372,7 +365,7 @@ def _band_floor(program: Program, floor: float) -> float:
     return left
 
 
-@hot
+@inner
 def _search_band(program: Program, n_slots: int, floor: float) -> Price:
     return search_price(
         program.band_value,
@@ -387,7 +380,7 @@ def _search_band(program: Program, n_slots: int, floor: float) -> Price:
     )
 
 
-@hot
+@inner
 def solve_program(program: Program, n_slots: int, floor: float) -> None:
     """Write the best mix for `n_slots` slots and `floor` clicks into `program.mix`.
 

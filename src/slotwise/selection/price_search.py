@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.boundary import page_boundary
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import inner, int64
 from slotwise.selection.top_page import TIE, Search, top_page
 
 __all__ = ["BINDING", "INFEASIBLE", "SLACK", "Price", "floor_slackness", "search_price"]
@@ -48,13 +48,13 @@ class Price(NamedTuple):
     second: float
 
 
-@hot
+@inner
 def floor_slackness(floor: float) -> float:
     """Return by how many clicks a page may miss the floor through rounding alone."""
     return TIE * floor
 
 
-@hot
+@inner
 def _price(
     status: int, value_weight: float, click_weight: float, n_slots: int, search: Search
 ) -> Price:
@@ -70,7 +70,7 @@ class Line(NamedTuple):
     clicks: float
 
 
-@hot
+@inner
 def _side(
     clicks: NDArray[np.float64], n_slots: int, floor: float, slackness: float, search: Search
 ) -> int:
@@ -82,7 +82,7 @@ def _side(
     return 1 if edge.fewest > wanted + slackness else 0
 
 
-@hot
+@inner
 def _meeting(few: Line, many: Line, nudge: float) -> float:
     """Return a price between those of two lines: where they meet, unless rounding forbids.
 
@@ -103,7 +103,7 @@ def _meeting(few: Line, many: Line, nudge: float) -> float:
     return 0.5 * (few.price + many.price)
 
 
-@hot
+@inner
 def search_price(
     value: NDArray[np.float64],
     clicks: NDArray[np.float64],
@@ -127,7 +127,7 @@ def search_price(
         page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 1.0, price, search)
         side = _side(clicks, n_slots, floor, slackness, search)
         if side == 0:
-            return _price(BINDING, 1.0, price, n_slots, search)
+            return _price(int64(BINDING), 1.0, price, n_slots, search)
         if side < 0:
             few = Line(price, page_value, page_clicks)
         else:
@@ -140,14 +140,14 @@ def search_price(
     if few.price < 0.0:
         page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 1.0, 0.0, search)
         if page_clicks >= floor - slackness:
-            return _price(SLACK, 1.0, 0.0, n_slots, search)
+            return _price(int64(SLACK), 1.0, 0.0, n_slots, search)
         if _side(clicks, n_slots, floor, slackness, search) == 0:
-            return _price(BINDING, 1.0, 0.0, n_slots, search)
+            return _price(int64(BINDING), 1.0, 0.0, n_slots, search)
         few = Line(0.0, page_value, page_clicks)
     if many.price == np.inf:
         page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 0.0, 1.0, search)
         if page_clicks < floor - slackness:
-            return _price(INFEASIBLE, 0.0, 1.0, n_slots, search)
+            return _price(int64(INFEASIBLE), 0.0, 1.0, n_slots, search)
         many = Line(np.inf, page_value, page_clicks)
 
     nudge = 4.0 * TIE
@@ -158,7 +158,7 @@ def search_price(
         page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 1.0, price, search)
         side = _side(clicks, n_slots, floor, slackness, search)
         if side == 0:
-            return _price(BINDING, 1.0, price, n_slots, search)
+            return _price(int64(BINDING), 1.0, price, n_slots, search)
         if side < 0:
             few = Line(price, page_value, page_clicks)
         else:
@@ -169,4 +169,4 @@ def search_price(
         top_page(value, clicks, n_entries, n_slots, 1.0, many.price, search)
     else:
         top_page(value, clicks, n_entries, n_slots, 0.0, 1.0, search)
-    return _price(BINDING, 1.0, min(many.price, MAX_PRICE), n_slots, search)
+    return _price(int64(BINDING), 1.0, min(many.price, MAX_PRICE), n_slots, search)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotwise.errors import InvalidInput
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import hot, inner, int64
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix
 
 __all__ = ["INTEGRAL", "dependent_rounding", "draw_page"]
@@ -24,7 +24,7 @@ INTEGRAL = 1e-9
 """Probabilities this close to 0 or 1 are 0 or 1."""
 
 
-@hot
+@inner
 def _settle_stretch(
     chances: NDArray[np.float64], start: int, end: int, held: int, held_mass: float, pick: float
 ) -> int:
@@ -51,9 +51,9 @@ def round_entries(
     n_shown: int,
 ) -> int:
     """Append to `shown` the entries that dependent rounding takes; return how many there are."""
-    held = -1
+    held = int64(-1)
     held_mass = 0.0
-    start = 0
+    start = int64(0)
     mass = 0.0
     for i in range(n_entries):
         chance = chances[i]

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.boundary import page_boundary
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import inner
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix
 from slotwise.selection.price_search import BINDING, Price
 from slotwise.selection.top_page import N_CANDIDATES, Search
 
-__all__ = ["share_slots"]
+__all__ = ["share_page", "share_slots"]
 
 
-@hot
+@inner
 def _add(mix: Mix, link: int, chance: float) -> None:
     if chance >= 1.0:
         mix.sure[mix.sizes[N_SURE]] = link
@@ -30,7 +30,7 @@ def _add(mix: Mix, link: int, chance: float) -> None:
         mix.sizes[N_OPEN] += 1
 
 
-@hot
+@inner
 def _share_binding(
     clicks: NDArray[np.float64],
     links: NDArray[np.int64],
@@ -66,7 +66,26 @@ def _share_binding(
         start = end
 
 
-@hot
+@inner
+def share_page(links: NDArray[np.int64], n_slots: int, search: Search, mix: Mix) -> None:
+    """Add to `mix` the page in `search`; links that tie exactly at its end share equally."""
+    entry, first, second, ties = search.entry, search.first, search.second, search.ties
+    n_above = n_ties = 0
+    for k in range(search.sizes[N_CANDIDATES]):
+        ahead = first[k] - first[n_slots - 1]
+        if ahead == 0.0:
+            ahead = second[k] - second[n_slots - 1]
+        if ahead > 0.0:
+            _add(mix, links[entry[k]], 1.0)
+            n_above += 1
+        elif ahead == 0.0:
+            ties[n_ties] = entry[k]
+            n_ties += 1
+    for k in range(n_ties):
+        _add(mix, links[ties[k]], (n_slots - n_above) / n_ties)
+
+
+@inner
 def share_slots(
     clicks: NDArray[np.float64],
     links: NDArray[np.int64],
@@ -79,18 +98,5 @@ def share_slots(
     """Add to `mix` the page found at `price`, its boundary shared; entry i is `links[i]`."""
     if price.status == BINDING:
         _share_binding(clicks, links, n_slots, floor, search, mix)
-        return
-    entry, first, second, ties = search.entry, search.first, search.second, search.ties
-    n_above = n_ties = 0
-    for k in range(search.sizes[N_CANDIDATES]):
-        ahead = first[k] - price.threshold
-        if ahead == 0.0:
-            ahead = second[k] - price.second
-        if ahead > 0.0:
-            _add(mix, links[entry[k]], 1.0)
-            n_above += 1
-        elif ahead == 0.0:
-            ties[n_ties] = entry[k]
-            n_ties += 1
-    for k in range(n_ties):
-        _add(mix, links[ties[k]], (n_slots - n_above) / n_ties)
+    else:
+        share_page(links, n_slots, search, mix)

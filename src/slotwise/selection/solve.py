@@ -14,6 +14,7 @@ from slotwise.selection.compiled import direct, hot
 from slotwise.selection.floor_program import (
     PRICE,
     STATUS,
+    Program,
     change_links,
     new_program,
     solve_program,
@@ -52,7 +53,7 @@ class Solution(NamedTuple):
 
 
 @hot
-def _rates_are_valid(rates: NDArray[np.float64]) -> bool:
+def rates_are_valid(rates: NDArray[np.float64]) -> bool:
     valid = True
     for i in range(len(rates)):
         valid &= (rates[i] >= 0.0) & (rates[i] <= 1.0)
@@ -67,7 +68,7 @@ def check_rates(name: str, rates: ArrayLike) -> NDArray[np.float64]:
         raise InvalidInput.of(name, "an array of numbers in [0, 1]", rates) from error
     if array.ndim != 1 or not len(array):
         raise InvalidInput.of(name, "a list of at least one number", rates)
-    if not _rates_are_valid(array):
+    if not rates_are_valid(array):
         worst = array[~((array >= 0) & (array <= 1))][0]
         raise InvalidInput.of(name, "numbers in [0, 1]", float(worst))
     return array
@@ -166,6 +167,23 @@ def _solve_for_kinds(
     return Solution(found[0], found[1], STATUSES[found[2]], found[3], found[4])
 
 
+@hot
+def solve_kept_program(program: Program, n_slots: int, floor: float) -> None:
+    """Solve from Python."""
+    solve_program(program, n_slots, floor)
+
+
+@hot
+def change_kept_links(
+    program: Program,
+    links: NDArray[np.int64],
+    value: NDArray[np.float64],
+    clicks: NDArray[np.float64],
+) -> None:
+    """Change links from Python."""
+    change_links(program, links, value, clicks)
+
+
 class FloorProgram:
     """A floor program that is solved again and again while a few links change.
 
@@ -186,8 +204,8 @@ class FloorProgram:
         self._n_slots = n_slots
         self._floor = _check_floor(floor)
         self._program = new_program(value, clicks)
-        self._solve = direct(solve_program, self._program, n_slots, self._floor)
-        self._change = direct(change_links, self._program, np.zeros(1, np.int64), value, value)
+        self._solve = direct(solve_kept_program, self._program, n_slots, self._floor)
+        self._change = direct(change_kept_links, self._program, np.zeros(1, np.int64), value, value)
 
     def change(self, links: Sequence[int], value: ArrayLike, clicks: ArrayLike) -> None:
         """Set the value and clicks of `links`, given by their places in the arrays."""

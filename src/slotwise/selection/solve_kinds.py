@@ -122,8 +122,7 @@ def _search_price(kinds: Kinds, floor: float) -> tuple[int, float, Pages, Pages]
 def _write_page(kinds: Kinds, kind: int, pages: Pages, mix: Mix, chances: Floats) -> None:
     """Write the page of one kind; links that tie exactly at its end share their slots."""
     _top_page(kinds, kind, pages.value_weight, pages.click_weight)
-    links, clicks = kinds.search.links, kinds.clicks[kind]
-    share_top_page(clicks, links, pages.click_weight, kinds.n_slots, kinds.search, mix)
+    share_top_page(kinds.search.links, kinds.n_slots, kinds.search, mix)
     for k in range(mix.sizes[N_SURE]):
         chances[mix.sure[k]] = 1.0
     for k in range(mix.sizes[N_OPEN]):

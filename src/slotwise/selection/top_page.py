@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import hot, inner, int64
 
 __all__ = ["TIE", "Search", "new_search", "top_page"]
 
@@ -22,7 +22,7 @@ TIE = 1e-12
 
 N_CANDIDATES, IS_WARM, LAST_WEIGHS_VALUE = range(3)
 LAST_PRICE, LAST_THRESHOLD, LAST_SLOPE, REACH = range(4)
-SAMPLE = 64
+SAMPLE = int64(64)
 
 
 class Search(NamedTuple):
@@ -55,12 +55,12 @@ def new_search(n_links: int) -> Search:
     )
 
 
-@hot
+@inner
 def _is_better(key: float, tie: float, other_key: float, other_tie: float) -> bool:
     return key > other_key or (key == other_key and tie > other_tie)
 
 
-@hot
+@inner
 def _swap(search: Search, i: int, j: int) -> None:
     entry, first, second = search.entry, search.first, search.second
     entry[i], entry[j] = entry[j], entry[i]
@@ -68,7 +68,7 @@ def _swap(search: Search, i: int, j: int) -> None:
     second[i], second[j] = second[j], second[i]
 
 
-@hot
+@inner
 def _worst(search: Search, n_candidates: int) -> int:
     """Return the candidate with the lowest score, of several the one that loses their tie."""
     first, second = search.first, search.second
@@ -82,7 +82,7 @@ def _worst(search: Search, n_candidates: int) -> int:
     return worst
 
 
-@hot
+@inner
 def _narrow(search: Search, n_candidates: int, n_slots: int, cut: float, tolerance: float) -> int:
     """Drop candidates that are surely not on the page by halving the range of scores.
 
@@ -120,7 +120,7 @@ def _narrow(search: Search, n_candidates: int, n_slots: int, cut: float, toleran
     return n_kept
 
 
-@hot
+@inner
 def _put_page_first(search: Search, n_candidates: int, n_slots: int) -> None:
     """Move the best `n_slots` candidates to the front, the worst of them last."""
     if n_candidates - n_slots <= 10:
@@ -150,7 +150,7 @@ def _put_page_first(search: Search, n_candidates: int, n_slots: int) -> None:
             break
 
 
-@hot
+@inner
 def _sampled_cut(
     value: NDArray[np.float64],
     clicks: NDArray[np.float64],
@@ -173,7 +173,7 @@ def _sampled_cut(
     return search.first[rank - 1]
 
 
-@hot
+@inner
 def _first_cut(
     value: NDArray[np.float64],
     clicks: NDArray[np.float64],
@@ -214,11 +214,11 @@ def top_page(
     tolerance = 4.0 * TIE * (1.0 + click_weight)
     cut = _first_cut(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
     last = n_slots - 1
-    n_candidates = spare = 0
+    n_candidates = spare = int64(0)
     for attempt in range(6):
         if attempt == 5:
             cut = -np.inf
-        n_candidates = 0
+        n_candidates = int64(0)
         for i in range(n_entries):
             key = value_weight * value[i] + click_weight * clicks[i]
             entry[n_candidates] = i

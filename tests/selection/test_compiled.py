@@ -1,0 +1,64 @@
+"""A function compiled without an entry for Python must not be called from Python."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import slotwise
+
+SOURCES = sorted(Path(slotwise.__file__).parent.rglob("*.py"))
+COMPILED = {"compiled", "hot", "inner"}
+
+
+def decorators(function: ast.FunctionDef) -> set[str]:
+    return {one.id for one in function.decorator_list if isinstance(one, ast.Name)}
+
+
+def inner_functions(tree: ast.Module) -> set[str]:
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return {function.name for function in functions if "inner" in decorators(function)}
+
+
+class CallsFromPython(ast.NodeVisitor):
+    """Collect the plain names that are called outside compiled functions."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if not decorators(node) & COMPILED:
+            self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name):
+            self.names.add(node.func.id)
+        self.generic_visit(node)
+
+
+def test_inner_functions_are_called_from_compiled_code_only() -> None:
+    trees = {path: ast.parse(path.read_text()) for path in SOURCES}
+    inner = {path: inner_functions(tree) for path, tree in trees.items()}
+    everywhere = set().union(*inner.values())
+    assert len(everywhere) > 30
+    for path, tree in trees.items():
+        imported = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("slotwise")
+            for alias in node.names
+        }
+        calls = CallsFromPython()
+        calls.visit(tree)
+        # a function given away may be called anywhere, so `direct(f, ...)` counts as a call of f
+        given = {
+            argument.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "direct"
+            for argument in node.args
+            if isinstance(argument, ast.Name)
+        }
+        known = inner[path] | (imported & everywhere)
+        assert not (calls.names | given) & known, path
