@@ -20,7 +20,7 @@ import numpy as np
 
 from slotwise.policies.contract import Feedback, Floats, Knowledge, Policy, State
 from slotwise.problem import Problem, whole_number
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import hot, inner
 
 __all__ = [
     "Evidence",
@@ -69,7 +69,7 @@ def new_evidence(problem: Problem, memory: int | None = None) -> Evidence:
     )
 
 
-@hot
+@inner
 def count_rounds(evidence: Evidence, level: int, views: Floats) -> None:
     """Let the rounds of a level go on by the page views that settle now."""
     total = 0.0
@@ -78,7 +78,7 @@ def count_rounds(evidence: Evidence, level: int, views: Floats) -> None:
     evidence.rounds[level] += total / evidence.n_slots
 
 
-@hot
+@inner
 def add_views(evidence: Evidence, level: int, link: int, n_views: float, outcome: float) -> None:
     """Add settled views of one link to what is left of the older ones."""
     if evidence.log_kept < 0.0:
@@ -91,7 +91,7 @@ def add_views(evidence: Evidence, level: int, link: int, n_views: float, outcome
     evidence.sums[level, link] += outcome
 
 
-@hot
+@inner
 def weighted_counts(evidence: Evidence, level: int, link: int) -> tuple[float, float]:
     """Return the sum of outcomes and the views of a link, faded to the last look at all links."""
     kept = 1.0

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from slotwise.policies.contract import Floats, Links
 from slotwise.policies.evidence import Evidence
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import inner
 from slotwise.selection.confidence import kl_upper
 
 __all__ = ["MossBounds", "new_moss_bounds", "note_views", "refresh_bounds"]
@@ -67,7 +67,7 @@ def new_moss_bounds(problem: Problem, levels: set[int], exploration: float) -> M
     )
 
 
-@hot
+@inner
 def note_views(
     bounds: MossBounds, level: int, links: Links, views: Floats, outcomes: Floats
 ) -> None:
@@ -82,13 +82,13 @@ def note_views(
     bounds.totals[level, 1] += brought
 
 
-@hot
+@inner
 def _on_grid(number: float, grid: float) -> float:
     """Return the largest power of `grid` up to a number."""
     return math.exp(math.floor(math.log(number) / math.log(grid) + 1e-9) * math.log(grid))
 
 
-@hot
+@inner
 def _follow_pool(bounds: MossBounds, rounds: float) -> None:
     """Mark all bounds as stale when the round count or a prior has moved on its grid."""
     clock = _on_grid(rounds + 1.0, CLOCK_GRID)
@@ -104,7 +104,7 @@ def _follow_pool(bounds: MossBounds, rounds: float) -> None:
         bounds.is_stale[:] = True
 
 
-@hot
+@inner
 def refresh_bounds(bounds: MossBounds, evidence: Evidence) -> None:
     """Recompute the bounds that are stale."""
     _follow_pool(bounds, evidence.rounds[0])

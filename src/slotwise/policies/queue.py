@@ -36,7 +36,7 @@ import numpy as np
 from slotwise.policies.contract import Feedback, Floats, Knowledge, Links, State
 from slotwise.policies.evidence import EvidencePolicy, WithMemory
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import inner
 
 __all__ = [
     "QueuePolicy",
@@ -88,7 +88,7 @@ def new_queues(problem: Problem, horizon: int | None = None, patience: float = 0
     )
 
 
-@hot
+@inner
 def _paced(queues: Queues, floor: int, missing: float, n_pages: float, rounds: float) -> float:
     """Return the length of a paced queue after `n_pages` of `rounds` pages lacked `missing`."""
     length = queues.lengths[floor]
@@ -100,7 +100,7 @@ def _paced(queues: Queues, floor: int, missing: float, n_pages: float, rounds: f
     return max(0.0, length + missing + growth)
 
 
-@hot
+@inner
 def queue_outcomes(
     queues: Queues, level: int, views: Floats, outcomes: Floats, rounds: Floats
 ) -> None:
@@ -128,7 +128,7 @@ def queue_outcomes(
             queues.lengths[floor] += queues.rates[floor] * brought
 
 
-@hot
+@inner
 def price_levels(queues: Queues, rounds: Floats) -> None:
     """Compute what a unit of each level is worth: its reward and the queues it shortens."""
     root = queues.root_horizon if queues.root_horizon > 0.0 else math.sqrt(max(1.0, rounds[0]))
@@ -144,7 +144,7 @@ def price_levels(queues: Queues, rounds: Floats) -> None:
             queues.worth[level - 1] -= queues.rates[floor] * price
 
 
-@hot
+@inner
 def score_links(queues: Queues, bounds: Floats, first_level: int, score: Floats) -> None:
     """Write each link's sum of bounds from a level on, each at the worth of its level."""
     for link in range(len(score)):

@@ -71,8 +71,7 @@ def choose(state: QueueTSState, visitor: Visitor, rng: np.random.Generator) -> N
     price_levels(queues, state.evidence.rounds)
     threshold = _page_of_candidates(state, draw_first(sampling, queues.worth, n_slots, rng))
     _page_of_candidates(state, draw_reachable(posterior, queues.worth, threshold, rng))
-    clicks, candidates = posterior.compound[0], posterior.candidates
-    share_top_page(candidates, n_slots, sampling.search, state.mix)
+    share_top_page(posterior.candidates, n_slots, sampling.search, state.mix)
 
 
 @hot
