@@ -120,6 +120,7 @@ def write_store(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         for statement in ("PRAGMA journal_mode = DELETE", "PRAGMA page_size = 1024", "VACUUM"):
             connection.execute(statement)
+    path.with_name(path.name + ".lock").unlink()
 
 
 if __name__ == "__main__":

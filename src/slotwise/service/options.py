@@ -21,6 +21,8 @@ class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_links: int = MAX_POOL_LINKS
     """Links of one pool, retired ones included."""
     max_pools: int = MAX_POOLS
+    retention_days: int = 0
+    """How long raw rows are kept after their windows closed; 0 keeps them all."""
     seed: int | None = None
     """Fixes every page; for tests."""
     commit_by_hand: bool = False

@@ -71,6 +71,7 @@ def open_service(settings: Settings, compile_beside: bool = False) -> Service:
     options = ServiceOptions(
         compile_beside=compile_beside,
         fold_every_s=settings.fold_every_s,
+        retention_days=settings.retention_days,
         max_links=settings.max_pool_links,
         max_pools=settings.max_pools,
         seed=settings.seed,

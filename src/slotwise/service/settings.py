@@ -98,6 +98,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     calls_per_s: Annotated[
         Rate, Meta(description="All other calls per second and key, or client address")
     ] = 500.0
+    retention_days: Annotated[
+        int,
+        Meta(
+            description="Days that raw rows are kept after their windows closed; 0 keeps them all",
+            ge=0,
+        ),
+    ] = 0
     log_level: Annotated[LogLevel, Meta(description="Least severe log lines written")] = "info"
     log_requests: Annotated[
         Literal["all", "notable", "none"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from slotwise.service.storage.ledger import Ledger, NewRows
 from slotwise.service.storage.memory import MemoryStore
 from slotwise.service.storage.migrations import migration_scripts, present_version
 from slotwise.service.storage.schema import SCHEMA_VERSION, metadata
+from slotwise.service.storage.sqlite import statements
 from slotwise.service.storage.sqlite.store import SqliteStore
 from slotwise.testing.store_contract import StoreContract
 from slotwise.testing.store_rows import reads
@@ -176,3 +178,12 @@ def test_a_failed_migration_leaves_nothing_behind(
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == []
     connection.close()
+
+
+def test_views_are_read_in_order_without_sorting_them(path: Path) -> None:
+    SqliteStore(path).close()
+    asked = {"after_seq": 0, "pool_id": "home", "since_us": 0, "until_us": 9, "n_rows": 5}
+    with closing(sqlite3.connect(path)) as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {statements.ALL_DECISIONS}", asked)
+        steps = [row[-1] for row in plan]
+    assert steps == ["SEARCH decisions USING INTEGER PRIMARY KEY (rowid>?)"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from slotwise.service.counting.attribution import attribute
 from slotwise.service.counting.views import (
     CLICKS,
+    LEVELS,
     REVENUE,
     Counters,
     Group,
@@ -21,6 +22,7 @@ __all__ = [
     "SHARE_UNIT",
     "add_counters",
     "count_late",
+    "count_purged",
     "count_settled",
     "group_of",
     "has_late_event",
@@ -95,6 +97,15 @@ def count_late(views: Iterable[View], counted_from_us: Mapping[str, int]) -> Cou
                 key = (group_of(view), link_id)
                 links[key] = _sum_links(links.get(key, LinkCounters()), increment)
     return Counters(links=links)
+
+
+def count_purged(views: Sequence[View], counted_from_us: Mapping[str, int]) -> Counters:
+    """Sum up all that views which are folded at every level have added to the counters."""
+    counters = count_late(views, counted_from_us)
+    learned = [view for view in views if view.decision.learned]
+    for level in LEVELS:
+        counters = add_counters(counters, count_settled(learned, level, counted_from_us))
+    return counters
 
 
 def has_late_event(view: View) -> bool:

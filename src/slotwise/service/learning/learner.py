@@ -21,15 +21,17 @@ from slotwise.service.learning.publishing import publish, stand_in
 from slotwise.service.options import ServiceOptions
 from slotwise.service.pool import Pool
 from slotwise.service.published import LEARNING_FAILED, POLICY_COMPILING, POLICY_FAILED, VersionUser
-from slotwise.service.records import PoolSettings
+from slotwise.service.records import DAY_US, SECOND_US, PoolSettings
 from slotwise.service.storage.commands import CloseWindows, Progress, SaveLearned
 from slotwise.service.storage.contract import Store
 from slotwise.service.storage.group_commit import GroupCommitter
+from slotwise.service.storage.purge import purge
 
 __all__ = ["Learner", "LearningState"]
 
 _log = logging.getLogger(__name__)
 
+_PURGE_EVERY_US = 60 * SECOND_US
 MAX_FAILURE_CHARS = 300
 
 
@@ -71,6 +73,7 @@ class Learner:
         self._compiler = PolicyCompiler(warm_up, self._publish_compiled)
         self._stopping = Event()
         self._thread: Thread | None = None
+        self._purge_at_us = 0
         self.first_compiled: Sequence[Future[None]] = ()
         """What must be done before the service is ready."""
         self.clock_jump_us = 0
@@ -126,6 +129,7 @@ class Learner:
                 with self._guarding(run, now_us):
                     self._learn_pool(run, progress, now_us)
                     run.learned_us = now_us
+            self._purge()
 
     def states(self) -> list[LearningState]:
         """Return how learning goes on in each pool, by pool. Quick."""
@@ -207,6 +211,16 @@ class Learner:
         n_fed = feed_missing(self._store, run, progress.closed_until_us)
         if n_folded or n_fed or run.is_stale:
             self._publish(run, now_us)
+
+    def _purge(self) -> None:
+        """Drop raw rows that are older than they need be, now and then.
+
+        Windows decide how late it is, not the clock: they do not close when it jumps ahead.
+        """
+        if self._options.retention_days and self.closed_until_us >= self._purge_at_us:
+            self._purge_at_us = self.closed_until_us + _PURGE_EVERY_US
+            before_us = self.closed_until_us - self._options.retention_days * DAY_US
+            purge(self._store.reading, lambda one: self._committer.commit([one])[0], before_us)
 
     def _read_counters(self, run: PoolRun) -> None:
         with self._store.reading() as reader, run.lock:

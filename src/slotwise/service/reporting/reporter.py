@@ -21,7 +21,7 @@ from slotwise.service.storage.contract import Store
 
 __all__ = ["Reporter"]
 
-EXPORT_CHUNK = 2_000
+EXPORT_CHUNK = 10_000
 
 
 class Reporter:

@@ -26,6 +26,7 @@ __all__ = [
     "Learned",
     "Operation",
     "Progress",
+    "PurgeViews",
     "RecordEvent",
     "Refusal",
     "SaveKey",
@@ -161,6 +162,19 @@ class ForgetViews(msgspec.Struct, frozen=True, kw_only=True):
     change: ChangeRecord
 
 
+class PurgeViews(msgspec.Struct, frozen=True, kw_only=True):
+    """Drop raw rows of a pool that closed before a time, a limited number of views at once.
+
+    Only views go that are folded at every level, with their events; what they added to the
+    counters is kept as purged. Events that have waited for their decision since before the time
+    go, too. Answers how many views and waiting events were dropped.
+    """
+
+    pool_id: str
+    before_us: int
+    limit: int
+
+
 class SaveLearned(msgspec.Struct, frozen=True, kw_only=True):
     """Replace what a pool has learned and publishes."""
 
@@ -176,5 +190,6 @@ Operation = (
     | CloseWindows
     | ApplyFold
     | ForgetViews
+    | PurgeViews
     | SaveLearned
 )

@@ -58,6 +58,14 @@ class StoreReader(Protocol):
         """Return the counters of a pool."""
         ...
 
+    def purged(self, pool_id: str) -> Counters:
+        """Return what dropped views had added to the counters of a pool."""
+        ...
+
+    def purgeable_views(self, pool_id: str, before_us: int, limit: int) -> list[View]:
+        """Return the first views that closed before a time and are folded at every level."""
+        ...
+
     def learned(self, pool_id: str) -> Learned | None:
         """Return what the pool published last."""
         ...
@@ -127,7 +135,8 @@ class Store(Protocol):
     - after `CloseWindows(t)` nothing is stored as received at or before t, and a decision
       whose click window closed by t is stored with `learned=False`; both hold after a crash
     - a fold moves its position and its counters together, once
-    - every counter equals what `slotwise.service.storage.verify` recomputes from the rows
+    - every counter equals what `slotwise.service.storage.verify` recomputes from the rows, plus
+      what was purged; purging changes no counter
     - reads see whole commits only
     - when the store is away every call raises `StoreUnavailable`; a call made after it is back
       works

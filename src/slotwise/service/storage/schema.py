@@ -1,6 +1,7 @@
 """The tables, once, for every SQL engine; `slotwise.service.storage.migrations` builds them.
 
-Raw rows (decisions, clicks, conversions, adjustments) are only ever inserted. Their primary
+Raw rows (decisions, clicks, conversions, adjustments) are inserted, never changed, and dropped
+when they are purged: what they added to the counters is then in the purged counters. Their primary
 keys are the identities of the counting rules, so a second copy cannot enter. Counters are
 sums over raw rows and change in the transaction that stores or folds the rows. The columns of
 a table stand in the order of its record's fields; `slotwise.service.storage.rows` relies on it.
@@ -39,11 +40,13 @@ __all__ = [
     "metadata",
     "page_counters",
     "pools",
+    "purged_link_counters",
+    "purged_page_counters",
     "refusals",
     "store_clock",
 ]
 
-SCHEMA_VERSION = "v0004"
+SCHEMA_VERSION = "v0005"
 """The migration that this code needs: the newest one in `slotwise.service.storage.migrations`."""
 
 metadata = MetaData(
@@ -204,32 +207,49 @@ refusals = Table(
     Column("received_us", BigInteger, nullable=False),
 )
 
-link_counters = Table(
-    "link_counters",
-    metadata,
-    Column("pool_id", Id, primary_key=True),
-    Column("link_id", Id, primary_key=True),
-    Column("page_group", String(16), primary_key=True),
-    Column("click_views", BigInteger, nullable=False),
-    Column("clicks", BigInteger, nullable=False),
-    Column("revenue_views", BigInteger, nullable=False),
-    Column("revenue_micros", BigInteger, nullable=False),
-    Column("late_clicks", BigInteger, nullable=False),
-    Column("late_revenue_micros", BigInteger, nullable=False),
+_LINK_SUMS = (
+    "click_views",
+    "clicks",
+    "revenue_views",
+    "revenue_micros",
+    "late_clicks",
+    "late_revenue_micros",
+)
+_PAGE_SUMS = (
+    "click_views",
+    "clicks",
+    "clicks_squared",
+    "revenue_views",
+    "revenue_micros",
+    "revenue_squared",
 )
 
-page_counters = Table(
-    "page_counters",
-    metadata,
-    Column("pool_id", Id, primary_key=True),
-    Column("page_group", String(16), primary_key=True),
-    Column("click_views", BigInteger, nullable=False),
-    Column("clicks", BigInteger, nullable=False),
-    Column("clicks_squared", BigInteger, nullable=False),
-    Column("revenue_views", BigInteger, nullable=False),
-    Column("revenue_micros", BigInteger, nullable=False),
-    Column("revenue_squared", BigInteger, nullable=False),
-)
+
+def _link_counters(name: str) -> Table:
+    return Table(
+        name,
+        metadata,
+        Column("pool_id", Id, primary_key=True),
+        Column("link_id", Id, primary_key=True),
+        Column("page_group", String(16), primary_key=True),
+        *(Column(sums, BigInteger, nullable=False) for sums in _LINK_SUMS),
+    )
+
+
+def _page_counters(name: str) -> Table:
+    return Table(
+        name,
+        metadata,
+        Column("pool_id", Id, primary_key=True),
+        Column("page_group", String(16), primary_key=True),
+        *(Column(sums, BigInteger, nullable=False) for sums in _PAGE_SUMS),
+    )
+
+
+link_counters = _link_counters("link_counters")
+page_counters = _page_counters("page_counters")
+purged_link_counters = _link_counters("purged_link_counters")
+purged_page_counters = _page_counters("purged_page_counters")
 
 fold_positions = Table(
     "fold_positions",

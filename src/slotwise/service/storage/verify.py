@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -18,7 +18,6 @@ from slotwise.service.counting.views import (
     PageCounters,
     View,
 )
-from slotwise.service.errors import StoreUnavailable
 from slotwise.service.storage.commands import (
     FOLD_START,
     FoldPosition,
@@ -29,7 +28,9 @@ from slotwise.service.storage.contract import StoreReader
 __all__ = ["Mismatch", "Verification", "fold_position", "verify"]
 
 _CHUNK = 20_000
-_MAX_TRIES = 5
+_MAX_TRIES = 2
+
+Reading = Callable[[], AbstractContextManager[StoreReader]]
 
 
 class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,13 +73,19 @@ class Readable(Protocol):
 
 
 class _Moment(NamedTuple):
-    """What the counters were, and everything about them that later commits can change."""
+    """The counters of a pool, and everything about them that later commits can change."""
 
     pool_id: str
     stored: Counters
+    purged: Counters
     late: Counters
     progress: Progress
     reset_times: dict[str, int]
+
+    def is_still(self, later: StoreReader) -> bool:
+        """Say whether no statistics were reset and no views purged since."""
+        n_resets = later.progress().n_resets
+        return n_resets == self.progress.n_resets and later.purged(self.pool_id) == self.purged
 
 
 def verify(store: Readable) -> Verification:
@@ -86,23 +93,37 @@ def verify(store: Readable) -> Verification:
 
     Counters, positions and late feedback are read at one moment. The folded views are read
     after it, some at a time: their windows are closed, so what counts in them stays the same.
-    A reset of statistics meanwhile would change that, and the comparison starts over.
+    When statistics are reset or views purged meanwhile, the comparison is made again, and at
+    last with all reads at one moment.
     """
     for _ in range(_MAX_TRIES):
         with store.reading() as reader:
             damage = reader.damage()
             moments = [_moment(reader, pool.pool_id) for pool in reader.pools()]
-        n_resets = moments[0].progress.n_resets if moments else 0
-        n_decisions, compared = 0, []
-        for moment in moments:
-            recounted, n_views = recount(store, moment)
-            n_decisions += n_views
-            compared += list(_compare(moment.pool_id, moment.stored, recounted))
+        found = _comparison(store.reading, moments, damage)
         with store.reading() as reader:
-            if reader.progress().n_resets == n_resets or not moments:
-                break
-    else:
-        raise StoreUnavailable("statistics are reset all the time; verify again later")
+            if all(moment.is_still(reader) for moment in moments):
+                return found
+    with store.reading() as reader:
+        moments = [_moment(reader, pool.pool_id) for pool in reader.pools()]
+        return _comparison(lambda: nullcontext(reader), moments, damage)
+
+
+def _moment(reader: StoreReader, pool_id: str) -> _Moment:
+    reset_times = reader.reset_times(pool_id)
+    late = Counters()
+    for views in reader.late_views(pool_id):
+        late = add_counters(late, count_late(views, reset_times))
+    stored, purged = reader.counters(pool_id), reader.purged(pool_id)
+    return _Moment(pool_id, stored, purged, late, reader.progress(), reset_times)
+
+
+def _comparison(reading: Reading, moments: Sequence[_Moment], damage: str) -> Verification:
+    n_decisions, compared = 0, []
+    for moment in moments:
+        recounted, n_views = _recount(reading, moment)
+        n_decisions += n_views
+        compared += list(_compare(moment.pool_id, moment.stored, recounted))
     return Verification(
         n_pools=len(moments),
         n_decisions=n_decisions,
@@ -112,19 +133,11 @@ def verify(store: Readable) -> Verification:
     )
 
 
-def _moment(reader: StoreReader, pool_id: str) -> _Moment:
-    reset_times = reader.reset_times(pool_id)
-    late = Counters()
-    for views in reader.late_views(pool_id):
-        late = add_counters(late, count_late(views, reset_times))
-    return _Moment(pool_id, reader.counters(pool_id), late, reader.progress(), reset_times)
-
-
-def recount(store: Readable, moment: _Moment) -> tuple[Counters, int]:
+def _recount(reading: Reading, moment: _Moment) -> tuple[Counters, int]:
     """Return a pool's counters as its raw rows give them, and how many decisions there are."""
-    counters, n_views, last = moment.late, 0, 0
+    counters, n_views, last = add_counters(moment.purged, moment.late), 0, 0
     while True:
-        with store.reading() as reader:
+        with reading() as reader:
             batch = reader.views_after(moment.pool_id, 0, None, last, _CHUNK)
         if not batch.views:
             return counters, n_views

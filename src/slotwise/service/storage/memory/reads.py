@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from slotwise.service.counting.counters import has_late_event
 from slotwise.service.counting.views import (
     CLICKS,
+    REVENUE,
     Counters,
     Level,
     StoredAdjustment,
@@ -24,6 +25,7 @@ from slotwise.service.records import (
 )
 from slotwise.service.storage.activity import Activity, activity_of
 from slotwise.service.storage.commands import (
+    FOLD_START,
     FoldPosition,
     Learned,
     Progress,
@@ -54,6 +56,7 @@ class Tables:
         self.adjustments_of: dict[str, list[str]] = defaultdict(list)
         self.refusals: dict[tuple[str, str, str, str], Refusal] = {}
         self.counters: dict[str, Counters] = {}
+        self.purged: dict[str, Counters] = {}
         self.learned: dict[str, Learned] = {}
         self.folded: dict[tuple[str, Level], FoldPosition] = {}
         self.closed_until_us = 0
@@ -107,6 +110,25 @@ class MemoryReader:
         """Return the counters of a pool."""
         return self._tables.counters.get(pool_id, Counters())
 
+    def purged(self, pool_id: str) -> Counters:
+        """Return what dropped views had added to the counters of a pool."""
+        return self._tables.purged.get(pool_id, Counters())
+
+    def purgeable_views(self, pool_id: str, before_us: int, limit: int) -> list[View]:
+        """Return the first views that closed before a time and are folded at every level."""
+        folded = self._tables.folded
+        clicks_us = folded.get((pool_id, CLICKS), FOLD_START).closes_us
+        revenue_us = min(before_us, folded.get((pool_id, REVENUE), FOLD_START).closes_us)
+        closed = [
+            decision
+            for decision in self._tables.decisions.values()
+            if decision.pool_id == pool_id
+            and decision.revenue_closes_us < revenue_us
+            and decision.click_closes_us < clicks_us
+        ]
+        closed.sort(key=lambda decision: _position(decision, REVENUE))
+        return [self._view_of(decision) for decision in closed[:limit]]
+
     def learned(self, pool_id: str) -> Learned | None:
         """Return what the pool published last."""
         return self._tables.learned.get(pool_id)
@@ -143,7 +165,9 @@ class MemoryReader:
         """Return the next views issued in [since, until), in the order they were stored."""
         views: list[View] = []
         for place, decision_id in enumerate(self._tables.stored[after:], start=after + 1):
-            decision = self._tables.decisions[decision_id]
+            decision = self._tables.decisions.get(decision_id)
+            if decision is None:  # purged
+                continue
             in_time = until_us is None or decision.issued_us < until_us
             if decision.pool_id == pool_id and decision.issued_us >= since_us and in_time:
                 views.append(self._view_of(decision))

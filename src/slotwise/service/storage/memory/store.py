@@ -9,7 +9,7 @@ from threading import RLock
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
-from slotwise.service.counting.counters import add_counters
+from slotwise.service.counting.counters import add_counters, count_purged
 from slotwise.service.counting.views import Counters, StoredAdjustment, View
 from slotwise.service.records import LinkRecord
 from slotwise.service.storage.commands import (
@@ -18,6 +18,7 @@ from slotwise.service.storage.commands import (
     ApplyFold,
     CloseWindows,
     Operation,
+    PurgeViews,
     RecordEvent,
     SaveKey,
     SaveLearned,
@@ -92,6 +93,8 @@ class _Batch:
                 tables.changes.append(change)
             case ApplyFold():
                 answer = self._apply_fold(operation)
+            case PurgeViews():
+                answer = self._purge(operation)
             case SaveLearned(learned=learned):
                 tables.learned[learned.pool_id] = learned
         self._index_new_rows()
@@ -123,10 +126,9 @@ class _Batch:
             place = len(links) if known is None else known.place
             links[link.link_id] = replace(link, place=place)
             saved.append(links[link.link_id])
-            if link.link_id in operation.reset and link.pool_id in tables.counters:
-                counters = tables.counters[link.pool_id]
-                kept = {key: item for key, item in counters.links.items() if key[1] != link.link_id}
-                tables.counters[link.pool_id] = replace(counters, links=kept)
+            if link.link_id in operation.reset:
+                _reset(tables.counters, link)
+                _reset(tables.purged, link)
         tables.changes.extend(operation.changes)
         tables.n_resets += bool(operation.reset)
         return saved
@@ -140,6 +142,61 @@ class _Batch:
         tables.counters[operation.pool_id] = add_counters(counters, operation.increment)
         tables.folded[key] = operation.until
         return True
+
+    def _purge(self, operation: PurgeViews) -> int:
+        tables, pool_id = self._tables, operation.pool_id
+        views = self._reader.purgeable_views(pool_id, operation.before_us, operation.limit)
+        share = count_purged(views, self._reader.reset_times(pool_id))
+        tables.purged[pool_id] = add_counters(tables.purged.get(pool_id, Counters()), share)
+        for view in views:
+            self._drop(view)
+        n_waiting = self._drop_waiting(operation.before_us, operation.limit)
+        return len(views) + n_waiting
+
+    def _drop(self, view: View) -> None:
+        tables, decision_id = self._tables, view.decision.decision_id
+        for key in tables.clicks_of.pop(decision_id, []):
+            del tables.clicks[key]
+        for conversion_id in tables.conversions_of.pop(decision_id, []):
+            del tables.conversions[conversion_id]
+            for adjustment_id in tables.adjustments_of.pop(conversion_id, []):
+                del tables.adjustments[adjustment_id]
+        for refusal in [item for item in tables.refusals if item[0] == decision_id]:
+            del tables.refusals[refusal]
+        del tables.decisions[decision_id]
+
+    def _drop_waiting(self, before_us: int, limit: int) -> int:
+        """Drop events that have waited for their decision since before a time, `limit` a kind."""
+        tables = self._tables
+        refunds = [
+            (adjustment_id, item)
+            for adjustment_id, item in tables.adjustments.items()
+            if item.received_us < before_us and not self._is_joined(item)
+        ]
+        sales = [
+            (conversion_id, sale)
+            for conversion_id, sale in tables.conversions.items()
+            if sale.received_us < before_us and sale.event.decision_id not in tables.decisions
+        ]
+        clicks = [
+            (key, click)
+            for key, click in tables.clicks.items()
+            if click.received_us < before_us and click.event.decision_id not in tables.decisions
+        ]
+        for adjustment_id, refund in refunds[:limit]:
+            del tables.adjustments[adjustment_id]
+            tables.adjustments_of[refund.event.conversion_id].remove(adjustment_id)
+        for conversion_id, sale in sales[:limit]:
+            del tables.conversions[conversion_id]
+            tables.conversions_of[sale.event.decision_id].remove(conversion_id)
+        for key, click in clicks[:limit]:
+            del tables.clicks[key]
+            tables.clicks_of[click.event.decision_id].remove(key)
+        return sum(min(len(found), limit) for found in (refunds, sales, clicks))
+
+    def _is_joined(self, refund: StoredAdjustment) -> bool:
+        sale = self._tables.conversions.get(refund.event.conversion_id)
+        return sale is not None and sale.event.decision_id in self._tables.decisions
 
     def _index_new_rows(self) -> None:
         tables, ledger = self._tables, self._ledger
@@ -161,3 +218,11 @@ class _Batch:
             tables.counters[pool_id] = add_counters(counters, late)
         tables.closed_until_us = ledger.closed_until_us
         tables.latest_us = ledger.latest_us
+
+
+def _reset(counters: dict[str, Counters], link: LinkRecord) -> None:
+    """Forget the counters of a link."""
+    found = counters.get(link.pool_id)
+    if found is not None:
+        kept = {key: item for key, item in found.links.items() if key[1] != link.link_id}
+        counters[link.pool_id] = replace(found, links=kept)

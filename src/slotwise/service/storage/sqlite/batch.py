@@ -6,10 +6,11 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
+import msgspec
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
-from slotwise.service.counting.counters import count_settled, subtract_counters
+from slotwise.service.counting.counters import count_purged, count_settled, subtract_counters
 from slotwise.service.counting.views import (
     LEVELS,
     Counters,
@@ -27,6 +28,7 @@ from slotwise.service.storage.commands import (
     CloseWindows,
     ForgetViews,
     Operation,
+    PurgeViews,
     RecordEvent,
     SaveKey,
     SaveLearned,
@@ -92,6 +94,8 @@ class SqliteBatch:
                 return self._apply_fold(operation)
             case ForgetViews():
                 return self._forget(operation)
+            case PurgeViews():
+                return self._purge(operation)
             case SaveLearned(learned=learned):
                 self._connection.execute(statements.UPSERT["learned"], rows.LEARNED.row(learned))
             case _:
@@ -162,16 +166,16 @@ class SqliteBatch:
             many += many[-1:] * (n_rows - len(many))
             self._connection.execute(by_size[n_rows], tuple(chain.from_iterable(many)))
 
-    def _add_counters(self, pool_id: str, increment: Counters) -> None:
+    def _add_counters(self, pool_id: str, increment: Counters, prefix: str = "") -> None:
         self._connection.executemany(
-            statements.ADD_LINK_COUNTERS,
+            statements.ADD_COUNTERS[f"{prefix}link_counters"],
             [
                 (pool_id, link_id, group, *_sums(counters))
                 for (group, link_id), counters in increment.links.items()
             ],
         )
         self._connection.executemany(
-            statements.ADD_PAGE_COUNTERS,
+            statements.ADD_COUNTERS[f"{prefix}page_counters"],
             [(pool_id, group, *_sums(page)) for group, page in increment.pages.items()],
         )
 
@@ -191,9 +195,8 @@ class SqliteBatch:
             saved.append(placed)
             self._connection.execute(statements.UPSERT["links"], rows.LINKS.row(placed))
             if link.link_id in operation.reset:
-                self._connection.execute(
-                    statements.RESET_LINK_COUNTERS, (link.pool_id, link.link_id)
-                )
+                for statement in statements.RESET_COUNTERS:
+                    self._connection.execute(statement, (link.pool_id, link.link_id))
         self._n_resets += bool(operation.reset)
         self._connection.executemany(
             statements.INSERT_CHANGE, map(rows.CHANGES.row, operation.changes)
@@ -242,6 +245,22 @@ class SqliteBatch:
         self._n_resets += 1
         self._connection.execute(statements.INSERT_CHANGE, rows.CHANGES.row(operation.change))
         return forgotten.rowcount
+
+    def _purge(self, operation: PurgeViews) -> int:
+        self._write_new_rows()
+        pool_id, before_us, limit = operation.pool_id, operation.before_us, operation.limit
+        views = self._reader.purgeable_views(pool_id, before_us, limit)
+        share = count_purged(views, self._reader.reset_times(pool_id))
+        self._add_counters(pool_id, share, "purged_")
+        ids = msgspec.json.encode([view.decision.decision_id for view in views]).decode()
+        for statement in statements.PURGE:
+            self._connection.execute(statement, {"ids": ids})
+        waiting = {"before_us": before_us, "n_rows": limit}
+        n_waiting = sum(
+            self._connection.execute(statement, waiting).rowcount
+            for statement in statements.PURGE_WAITING
+        )
+        return len(views) + n_waiting
 
 
 def _sums(counters: LinkCounters | PageCounters) -> tuple[int, ...]:

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from slotwise.service.counting.views import (
+    CLICKS,
+    REVENUE,
     Counters,
     Level,
     LinkCounters,
@@ -29,6 +31,7 @@ from slotwise.service.records import (
 from slotwise.service.storage import rows
 from slotwise.service.storage.activity import Activity, read_activity
 from slotwise.service.storage.commands import (
+    FOLD_START,
     FoldPosition,
     Learned,
     Progress,
@@ -106,13 +109,32 @@ class SqliteReader:
 
     def counters(self, pool_id: str) -> Counters:
         """Return the counters of a pool."""
-        links = {}
-        for _, link_id, group, *sums in self._fetch(statements.LINK_COUNTERS, pool_id=pool_id):
-            links[group, link_id] = LinkCounters(**_named(LinkCounters, sums))
-        pages = {}
-        for _, group, *sums in self._fetch(statements.PAGE_COUNTERS, pool_id=pool_id):
-            pages[group] = PageCounters(**_named(PageCounters, sums))
-        return Counters(links=links, pages=pages)
+        return self._counters("", pool_id)
+
+    def purged(self, pool_id: str) -> Counters:
+        """Return what dropped views had added to the counters of a pool."""
+        return self._counters("purged_", pool_id)
+
+    def _counters(self, prefix: str, pool_id: str) -> Counters:
+        links = self._fetch(statements.COUNTERS[f"{prefix}link_counters"], pool_id=pool_id)
+        pages = self._fetch(statements.COUNTERS[f"{prefix}page_counters"], pool_id=pool_id)
+        return Counters(
+            links={(group, link_id): LinkCounters(*sums) for _, link_id, group, *sums in links},
+            pages={group: PageCounters(*sums) for _, group, *sums in pages},
+        )
+
+    def purgeable_views(self, pool_id: str, before_us: int, limit: int) -> list[View]:
+        """Return the first views that closed before a time and are folded at every level."""
+        positions = self.fold_positions()
+        found = self._fetch(
+            statements.PURGEABLE_DECISIONS,
+            pool_id=pool_id,
+            before_us=before_us,
+            clicks_folded_us=positions.get((pool_id, CLICKS), FOLD_START).closes_us,
+            revenue_folded_us=positions.get((pool_id, REVENUE), FOLD_START).closes_us,
+            n_rows=limit,
+        )
+        return self._views(rows.DECISIONS.record(row) for row in found)
 
     def learned(self, pool_id: str) -> Learned | None:
         """Return what the pool published last."""
@@ -235,7 +257,3 @@ class SqliteReader:
             )
             for decision_id, decision in decisions.items()
         ]
-
-
-def _named(counters: type[msgspec.Struct], sums: list[int]) -> dict[str, int]:
-    return dict(zip(counters.__struct_fields__, sums, strict=True))

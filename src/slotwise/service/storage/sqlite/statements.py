@@ -19,8 +19,7 @@ from slotwise.service.storage import schema
 from slotwise.service.storage.rows import row_columns
 
 __all__ = [
-    "ADD_LINK_COUNTERS",
-    "ADD_PAGE_COUNTERS",
+    "ADD_COUNTERS",
     "ADJUSTMENTS_BY_ID",
     "ADJUSTMENTS_OF",
     "ALL_DECISIONS",
@@ -30,6 +29,7 @@ __all__ = [
     "CLOSED_DECISIONS",
     "CONVERSIONS_BY_ID",
     "CONVERSIONS_OF",
+    "COUNTERS",
     "DECISIONS_BY_ID",
     "FOLD_POSITIONS",
     "FORGET_STATE",
@@ -40,13 +40,14 @@ __all__ = [
     "LATE_DECISION_IDS",
     "LEARNED",
     "LINKS",
-    "LINK_COUNTERS",
     "N_LINKS",
     "N_WAITING",
-    "PAGE_COUNTERS",
     "POOLS",
+    "PURGE",
+    "PURGEABLE_DECISIONS",
+    "PURGE_WAITING",
     "REFUSALS",
-    "RESET_LINK_COUNTERS",
+    "RESET_COUNTERS",
     "RESET_TIMES",
     "UPDATE_CLOCK",
     "UPSERT",
@@ -151,9 +152,19 @@ _REPLACED: Iterable[Table] = (
     schema.fold_positions,
 )
 UPSERT = {table.name: _upsert(table) for table in _REPLACED}
-ADD_LINK_COUNTERS = _add(schema.link_counters)
-ADD_PAGE_COUNTERS = _add(schema.page_counters)
-RESET_LINK_COUNTERS = "DELETE FROM link_counters WHERE pool_id = ? AND link_id = ?"
+ADD_COUNTERS = {
+    table.name: _add(table)
+    for table in (
+        schema.link_counters,
+        schema.page_counters,
+        schema.purged_link_counters,
+        schema.purged_page_counters,
+    )
+}
+RESET_COUNTERS = [
+    f"DELETE FROM {table.name} WHERE pool_id = ? AND link_id = ?"
+    for table in (schema.link_counters, schema.purged_link_counters)
+]
 FORGET_VIEWS = (
     "UPDATE decisions SET learned = 0 WHERE key_id = ? AND issued_us >= ? AND learned = 1"
 )
@@ -190,12 +201,15 @@ CHANGES = _first_rows(
 )
 CLOCK = "SELECT closed_until_us, latest_us, n_resets FROM store_clock"
 FOLD_POSITIONS = _sql(_rows(schema.fold_positions))
-LINK_COUNTERS = _sql(
-    _rows(schema.link_counters).where(schema.link_counters.c.pool_id == bindparam("pool_id"))
-)
-PAGE_COUNTERS = _sql(
-    _rows(schema.page_counters).where(schema.page_counters.c.pool_id == bindparam("pool_id"))
-)
+COUNTERS = {
+    table.name: _sql(_rows(table).where(table.c.pool_id == bindparam("pool_id")))
+    for table in (
+        schema.link_counters,
+        schema.page_counters,
+        schema.purged_link_counters,
+        schema.purged_page_counters,
+    )
+}
 LEARNED = _sql(_rows(schema.learned).where(schema.learned.c.pool_id == bindparam("pool_id")))
 LATE_DECISION_IDS = """
     SELECT d.decision_id FROM clicks AS c JOIN decisions AS d ON d.decision_id = c.decision_id
@@ -236,13 +250,52 @@ REFUSALS = _sql(
     .where(schema.refusals.c.decision_id == bindparam("decision_id"))
     .order_by(schema.refusals.c.received_us, schema.refusals.c.event_id)
 )
+PURGEABLE_DECISIONS = _first_rows(
+    _rows(schema.decisions)
+    .where(
+        schema.decisions.c.pool_id == bindparam("pool_id"),
+        schema.decisions.c.revenue_closes_us < bindparam("before_us"),
+        schema.decisions.c.revenue_closes_us < bindparam("revenue_folded_us"),
+        schema.decisions.c.click_closes_us < bindparam("clicks_folded_us"),
+    )
+    .order_by(schema.decisions.c.revenue_closes_us, schema.decisions.c.decision_id)
+)
+PURGE = [
+    """DELETE FROM adjustments WHERE conversion_id IN (
+        SELECT conversion_id FROM conversions
+        WHERE decision_id IN (SELECT value FROM json_each(:ids)))""",
+    *(
+        f"DELETE FROM {name} WHERE decision_id IN (SELECT value FROM json_each(:ids))"
+        for name in ("conversions", "clicks", "refusals", "decisions")
+    ),
+]
+PURGE_WAITING = [
+    f"""
+    DELETE FROM {name} WHERE rowid IN (
+        SELECT e.rowid FROM {name} AS e
+        {join} LEFT JOIN decisions AS d ON d.decision_id = {decision_id}
+        WHERE e.waited = 1 AND e.received_us < :before_us AND d.decision_id IS NULL
+        LIMIT :n_rows
+    )
+    """
+    for name, join, decision_id in (
+        (
+            "adjustments",
+            "LEFT JOIN conversions AS s ON s.conversion_id = e.conversion_id",
+            "s.decision_id",
+        ),
+        ("conversions", "", "e.decision_id"),
+        ("clicks", "", "e.decision_id"),
+    )
+]
 CLOSED_DECISIONS = {CLICKS: _closed("click_closes_us"), REVENUE: _closed("revenue_closes_us")}
 ALL_DECISIONS = _first_rows(
     _rows(schema.decisions)
     .add_columns(schema.decisions.c.seq)
     .where(
         schema.decisions.c.seq > bindparam("after_seq"),
-        schema.decisions.c.pool_id == bindparam("pool_id"),
+        # The sign keeps SQLite from an index on the pool: it would sort all rows each time.
+        text("+pool_id = :pool_id"),
         schema.decisions.c.issued_us >= bindparam("since_us"),
         schema.decisions.c.issued_us < bindparam("until_us"),
     )

@@ -1,0 +1,139 @@
+"""Old raw rows go, beside running traffic and by command; counters and `verify` do not notice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slotwise.cli.main import main
+from slotwise.service.records import DAY_US
+from slotwise.service.service import Service
+from slotwise.service.storage import MemoryStore, SqliteStore
+from slotwise.service.storage.commands import PurgeViews
+from slotwise.service.storage.purge import STEP, purge
+from slotwise.service.storage.verify import verify
+from slotwise.testing.store_rows import reads
+from tests.service.conftest import OpenService
+from tests.service.rows import T0, click, link, pool, seconds
+
+DAY = 86_400
+
+
+def lived_in(service: Service, n_days: int) -> None:
+    """Show four pages a day, click on two of them, and learn every day."""
+    for day in range(n_days):
+        now_us = seconds(day * DAY)
+        pages = [service.decide("home", now_us + k) for k in range(4)]
+        clicks = [click(page.shown[0].link_id, page.decision_id) for page in pages[::2]]
+        service.submit_events(clicks, now_us + 100).result()
+        service.learn(seconds(day * DAY + DAY - 1))
+
+
+def n_views(service: Service) -> int:
+    return len(reads(service._store).views_after("home", 0, None, 0, 1_000).views)
+
+
+def opened(open_service: OpenService, **options: int) -> Service:
+    service = open_service(**options)
+    home = pool(policy="uniform", policy_settings={}, revenue_window_s=3600)
+    service.put_pool(home, "test", T0).result()
+    service.put_links("home", [link(f"l{k}") for k in range(1, 6)], "test", T0).result()
+    return service
+
+
+def test_a_service_keeps_rows_for_its_retention_and_counters_for_ever(
+    open_service: OpenService,
+) -> None:
+    service = opened(open_service, retention_days=3)
+    lived_in(service, 10)
+    assert n_views(service) == 12
+    counters = reads(service._store).counters("home").pages["policy"]
+    assert counters.click_views == 40
+    assert counters.clicks == 20
+    assert verify(service._store).mismatches == ()
+    # A restart goes on from the counters, with the rows that are left.
+    service.close()
+    again = open_service(retention_days=3)
+    assert reads(again._store).counters("home").pages["policy"] == counters
+    again.learn(seconds(11 * DAY))
+    assert verify(again._store).mismatches == ()
+
+
+def test_without_a_retention_nothing_goes(open_service: OpenService) -> None:
+    service = opened(open_service)
+    lived_in(service, 5)
+    assert n_views(service) == 20
+
+
+def test_the_command_drops_old_rows_once(
+    open_service: OpenService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = opened(open_service)
+    lived_in(service, 5)
+    address = ["--store", str(tmp_path / "store.db")]
+    assert main(["purge", "--older-than", "2", *address]) == 2
+    assert "in use by process" in capsys.readouterr().err
+    service.close()
+    assert main(["purge", "--older-than", "2", *address]) == 0
+    assert "12 views and waiting events dropped" in capsys.readouterr().out
+    assert main(["purge", "--older-than", "2", *address]) == 0
+    assert "0 views and waiting events dropped" in capsys.readouterr().out
+    assert main(["verify", *address]) == 0
+    assert "8 decisions: 0 differ" in capsys.readouterr().out
+    assert main(["purge", "--older-than", "0", *address]) == 2
+
+
+def test_verify_is_exact_while_views_are_purged(open_service: OpenService) -> None:
+    service = opened(open_service)
+    lived_in(service, 6)
+    store = service._store
+
+    class PurgedMeanwhile:
+        """A store that loses two views after every read."""
+
+        n_reads = 0
+
+        def reading(self):  # type: ignore[no-untyped-def]
+            self.n_reads += 1
+            if self.n_reads > 1:
+                purge_two = PurgeViews(pool_id="home", before_us=seconds(9 * DAY), limit=2)
+                store.commit([purge_two])
+            return store.reading()
+
+    meanwhile = PurgedMeanwhile()
+    assert verify(meanwhile).mismatches == ()
+    assert n_views(service) < 20
+
+
+def test_a_large_backlog_goes_in_bounded_steps() -> None:
+    store = MemoryStore()
+    steps: list[int] = []
+
+    def commit(operation: object) -> int:
+        assert isinstance(operation, PurgeViews)
+        steps.append(operation.limit)
+        return STEP
+
+    service = Service(store)
+    service.put_pool(pool(), "test", T0).result()
+    assert purge(store.reading, commit, T0 + DAY_US, max_steps=7) == 7 * STEP
+    assert steps == [STEP] * 7
+    service.close()
+
+
+def test_the_sqlite_file_reuses_the_room(open_service: OpenService, tmp_path: Path) -> None:
+    service = opened(open_service, retention_days=1)
+    lived_in(service, 3)
+    service.close()
+    store = SqliteStore(tmp_path / "store.db")
+    assert store._writer is not None
+    [(n_pages,)] = store._writer.execute("PRAGMA page_count").fetchall()
+    store.close()
+    again = open_service(retention_days=1)
+    lived_in(again, 3)
+    again.close()
+    store = SqliteStore(tmp_path / "store.db")
+    assert store._writer is not None
+    assert store._writer.execute("PRAGMA page_count").fetchone()[0] <= n_pages + 8
+    store.close()
