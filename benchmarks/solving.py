@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from benchmarks.measuring import Row, at_least, at_most, cpu_seconds, note
-from slotwise.selection import FloorProgram, solve
+from slotwise.selection import FloorProgram, solve, solve_floors
 from slotwise.selection.compiled import compiled, hot
 from slotwise.selection.floor_program import (
     Program,
@@ -85,7 +85,12 @@ def stream(value: Floats, clicks: Floats, price: float) -> float:
 
 def solving() -> list[Row]:
     """Measure `solve` and `FloorProgram`."""
-    return [*against_a_general_solver(), *warm_against_cold(), large_pool()]
+    return [
+        *against_a_general_solver(),
+        *several_floors(),
+        *warm_against_cold(),
+        large_pool(),
+    ]
 
 
 def against_a_general_solver() -> list[Row]:
@@ -121,6 +126,46 @@ def against_a_general_solver() -> list[Row]:
             "both called from Python",
             general / cold,
             300.0,
+            "times faster",
+        )
+    ]
+
+
+def several_floors() -> list[Row]:
+    """Compare the simplex method for several floors with HiGHS, both called from Python."""
+    rng = np.random.default_rng(1)
+    n_floors = 2
+    levels = rng.beta(1.0, 4.0, (N_INSTANCES, n_floors, N_LINKS)).cumprod(axis=1)
+    value = levels[:, -1] * rng.random((N_INSTANCES, N_LINKS))
+    # 60 % of the most that a page can bring of each level
+    floors = 0.6 * np.sort(levels, axis=2)[:, :, -N_SLOTS:].sum(axis=2)
+    few = 30
+    ones = np.ones((1, N_LINKS))
+
+    def highs() -> None:
+        for i in range(few):
+            linprog(
+                -value[i],
+                A_ub=-levels[i],
+                b_ub=-floors[i],
+                A_eq=ones,
+                b_eq=[N_SLOTS],
+                bounds=(0, 1),
+                method="highs",
+            )
+
+    def ours() -> None:
+        for i in range(few):
+            solve_floors(value[i], levels[i], N_SLOTS, floors[i])
+
+    general, own = cpu_seconds(highs, repeats=3) / few, cpu_seconds(ours) / few
+    measured = f"{own * 1e6:.0f} µs against {general * 1e6:,.0f} µs (scipy linprog), K = {N_LINKS}"
+    return [
+        at_least(
+            f"solve_floors, {n_floors} floors, against HiGHS",
+            measured,
+            general / own,
+            10.0,
             "times faster",
         )
     ]
