@@ -1,14 +1,15 @@
 """The laws of a store as tests: subclass `StoreContract`, say how to open your store, run pytest.
 
-class TestMyStore(StoreContract):
-def open_store(self, place: Path) -> Store:
-return MyStore(place)
+    class TestMyStore(StoreContract):
+        def open_store(self, place: Path) -> Store:
+            return MyStore(place)
+
+Laws of your own take the fixture `store`: it has a pool, and is verified after the test.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from slotwise.errors import InvalidInput
 from slotwise.service.counting.counters import count_settled
 from slotwise.service.counting.views import (
     CLICKS,
-    LEVELS,
     REVENUE,
     Level,
     LinkCounters,
@@ -27,7 +27,6 @@ from slotwise.service.counting.views import (
 from slotwise.service.records import (
     SECOND_US,
     KeyRecord,
-    Outcome,
 )
 from slotwise.service.storage.commands import (
     FOLD_START,
@@ -37,14 +36,14 @@ from slotwise.service.storage.commands import (
     FoldPosition,
     Learned,
     Operation,
-    PurgeViews,
     SaveKey,
     SaveLearned,
     SaveLinks,
     SavePool,
 )
 from slotwise.service.storage.contract import Store
-from slotwise.service.storage.verify import fold_position, verify
+from slotwise.service.storage.verify import fold_position
+from slotwise.testing.store_case import outcomes
 from slotwise.testing.store_rows import (
     CLICK_WINDOW_US,
     LINK_IDS,
@@ -59,61 +58,13 @@ from slotwise.testing.store_rows import (
     reads,
     refund_row,
 )
+from slotwise.testing.store_upkeep import StoreUpkeep
 
 __all__ = ["StoreContract"]
 
 
-def _outcomes(answers: Sequence[object]) -> list[str]:
-    return [answer.outcome for answer in answers if isinstance(answer, Outcome)]
-
-
-class StoreContract:
+class StoreContract(StoreUpkeep):
     """Laws of `slotwise.service.storage.contract.Store`."""
-
-    def open_store(self, place: Path) -> Store:
-        """Open the store at a place; opened there again, it has what was committed."""
-        raise NotImplementedError
-
-    @pytest.fixture
-    def store(self, tmp_path: Path) -> Iterator[Store]:
-        """Return a store with a pool of three links; reopened and verified after the test."""
-        store = self.open_store(tmp_path)
-        links = tuple(link_row(link_id) for link_id in LINK_IDS)
-        store.commit(
-            [
-                SavePool(pool=pool_row(), change=change_row("home")),
-                SaveLinks(links=links, changes=(change_row("home/l1", action="link.create"),)),
-            ]
-        )
-        yield store
-        store.close()
-        reopened = self.open_store(tmp_path)
-        assert verify(reopened).mismatches == ()
-        reopened.close()
-
-    def fold(self, store: Store, until_us: int, limit: int = 1_000) -> int:
-        """Close windows and fold them as the service does; return how many views were folded."""
-        store.commit([CloseWindows(until_us=until_us)])
-        reset_times = reads(store).reset_times("home")
-        n_folded = 0
-        for level in LEVELS:
-            while True:
-                progress = reads(store).progress()
-                after = progress.folded.get(("home", level), FOLD_START)
-                views = reads(store).closed_views("home", level, after, until_us, limit)
-                if not views:
-                    break
-                n_folded += len(views)
-                operation = ApplyFold(
-                    pool_id="home",
-                    level=level,
-                    after=after,
-                    until=fold_position(views[-1], level),
-                    n_resets=progress.n_resets,
-                    increment=count_settled(views, level, reset_times),
-                )
-                assert store.commit([operation]) == [True]
-        return n_folded
 
     def test_what_was_saved_is_read_back(self, store: Store) -> None:
         key = KeyRecord(key_id="k1", key_hash="aa", scopes=("decide", "read"), created_us=7)
@@ -156,7 +107,7 @@ class StoreContract:
             store.commit([AppendDecision(decision=decision_row("d1")), click_row("d1"), broken])
         assert reads(store).view("d1") is None
         assert reads(store).n_quarantined() == 0
-        assert _outcomes(store.commit([click_row("d1")])) == ["quarantined"]
+        assert outcomes(store.commit([click_row("d1")])) == ["quarantined"]
 
     def test_a_commit_survives_reopening(self, store: Store, tmp_path: Path) -> None:
         store.commit(
@@ -187,7 +138,7 @@ class StoreContract:
                 refund_row("r1", "c1"),
             ]
         )
-        assert _outcomes(answers) == ["accepted", "duplicate", "accepted", "accepted"]
+        assert outcomes(answers) == ["accepted", "duplicate", "accepted", "accepted"]
 
     def test_a_decision_is_read_back_whole(self, store: Store) -> None:
         decision = decision_row("d1", holdout=True, fallback="policy-failed", asked='{"slots":1}')
@@ -210,7 +161,7 @@ class StoreContract:
         store.commit(batch)
         self.fold(store, late_us)
         before = reads(store).view("d1"), reads(store).counters("home")
-        assert set(_outcomes(store.commit(batch))) == {"duplicate"}
+        assert set(outcomes(store.commit(batch))) == {"duplicate"}
         assert (reads(store).view("d1"), reads(store).counters("home")) == before
         assert self.fold(store, late_us) == 0
 
@@ -232,7 +183,7 @@ class StoreContract:
                 refund_row("r1", "c1", refund_micros=1),
             ]
         )
-        assert _outcomes(answers) == ["accepted", "rejected", "accepted", "rejected"]
+        assert outcomes(answers) == ["accepted", "rejected", "accepted", "rejected"]
         view = reads(store).view("d1")
         assert view is not None
         assert view.conversions[0].event.revenue_micros == 9_000_000
@@ -290,7 +241,7 @@ class StoreContract:
         store.commit([CloseWindows(until_us=in_window)])
         store.close()
         again = self.open_store(tmp_path)
-        assert _outcomes(again.commit([click_row("d1", received_us=in_window)])) == ["late"]
+        assert outcomes(again.commit([click_row("d1", received_us=in_window)])) == ["late"]
         again.commit([CloseWindows(until_us=in_window - 1)])
         assert reads(again).progress().closed_until_us == in_window
         again.close()
@@ -430,53 +381,3 @@ class StoreContract:
         assert reads(store).progress() == before
         store.close()
         store.close()
-
-    def test_purging_drops_folded_views_and_changes_no_counter(self, store: Store) -> None:
-        closed_us = START_US + 3 * REVENUE_WINDOW_US
-        for k in range(9):
-            name, issued_us = f"d{k}", START_US + k * SECOND_US
-            store.commit(
-                [
-                    AppendDecision(decision=decision_row(name, issued_us, holdout=k % 3 == 0)),
-                    click_row(name, received_us=issued_us),
-                    conversion_row(f"c{k}", name, issued_us),
-                    refund_row(f"r{k}", f"c{k}", issued_us),
-                    conversion_row(f"w{k}", name, issued_us, currency="USD"),
-                ]
-            )
-        store.commit([click_row("nobody"), refund_row("r-nobody", "c-nobody")])
-        store.commit([click_row("d1", "l2", START_US + REVENUE_WINDOW_US)])
-        before_us = START_US + REVENUE_WINDOW_US + 6 * SECOND_US
-        assert store.commit([_purge(before_us, 100)]) == [2]  # nothing is folded yet
-        self.fold(store, closed_us)
-        store.commit([AppendDecision(decision=decision_row("unfolded", closed_us))])
-        counters = reads(store).counters("home")
-        assert store.commit([_purge(before_us, 4), _purge(before_us, 4)]) == [4, 2]
-        assert store.commit([_purge(before_us, 4)]) == [0]
-        assert reads(store).counters("home") == counters
-        left = reads(store).views_after("home", 0, None, 0, 100).views
-        assert [view.decision.decision_id for view in left] == ["d6", "d7", "d8", "unfolded"]
-        assert reads(store).view("d1") is None
-        assert reads(store).refusals("d1") == []
-        assert reads(store).n_quarantined() == 0
-        assert verify(store).mismatches == ()
-        assert _outcomes(store.commit([click_row("d1"), refund_row("r1", "c1")])) == [
-            "quarantined",
-            "quarantined",
-        ]
-        assert reads(store).counters("home") == counters
-
-    def test_a_reset_after_purging_forgets_what_was_purged(self, store: Store) -> None:
-        for k in range(3):
-            store.commit([AppendDecision(decision=decision_row(f"d{k}", START_US + k))])
-            store.commit([click_row(f"d{k}")])
-        self.fold(store, START_US + 2 * REVENUE_WINDOW_US)
-        store.commit([_purge(START_US + 2 * REVENUE_WINDOW_US, 2)])
-        reset = link_row("l1", counted_from_us=START_US + 3)
-        store.commit([SaveLinks(links=(reset,), changes=(), reset=("l1",))])
-        assert ("policy", "l1") not in reads(store).purged("home").links
-        assert reads(store).purged("home").links["policy", "l2"].click_views == 2
-
-
-def _purge(before_us: int, limit: int) -> PurgeViews:
-    return PurgeViews(pool_id="home", before_us=before_us, limit=limit)

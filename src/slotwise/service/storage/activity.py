@@ -1,8 +1,8 @@
-"""What happened in a pool lately, span by span: the rows behind the dashboard's charts.
+"""What happened in a pool since a time, span by span: the rows behind the dashboard's charts.
 
-Everything stands in the span in which its page was shown, so a click rate compares a page's
-clicks with that very page. Unlike the counters these are sums over what was received in its
-window, settled or not: the newest spans still grow.
+A click or sale belongs to the span in which its page was shown, so that a click rate divides
+clicks by the pages they were made on. Unlike the counters, these sums include what was received
+in windows that are still open: the newest spans still grow.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from slotwise.service.counting.views import Group, View
 __all__ = ["Activity", "LinkSpan", "Span", "activity_of", "read_activity"]
 
 MAX_DELAYS = 2_000
-"""How many of the latest clicks and sales tell how late feedback is."""
+"""How many of the latest clicks and sales are read for the delay of feedback."""
 MAX_PAGES = 5_000
-"""How many pages are opened to see which links they show; of more, every so manieth."""
+"""How many pages are read to count the links they show; above this, every n-th page is."""
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True, order=True):
@@ -68,7 +68,7 @@ _SHOWN = """
     FROM decisions AS d
     WHERE d.pool_id = :pool_id AND d.click_closes_us >= :since_us AND d.issued_us >= :since_us
 """
-# A window closes after its page, so the index on the closing time finds the pages since a time.
+# A window closes after its page is shown, so the index on the closing time limits the search.
 _VIEWS = f"SELECT d.issued_us / :span_us, d.holdout, COUNT(*) {_SHOWN} GROUP BY 1, 2"
 _CLICKED = """
     FROM decisions AS d JOIN clicks AS c ON c.decision_id = d.decision_id

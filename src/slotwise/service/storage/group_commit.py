@@ -1,8 +1,9 @@
-"""Group commit: one thread writes, many writes share one trip to the disk.
+"""Group commit: one thread writes, and many writes share one commit.
 
-Feedback is acknowledged after its commit. Decisions are queued and forgotten: one that is lost
-takes its feedback with it, so nothing is biased. While the store is away feedback is refused,
-decisions wait (the oldest go when there are too many), and the store is tried again and again.
+Feedback is acknowledged after its commit. Decisions are queued and nobody waits for them: when
+one is lost, its feedback is lost with it, so nothing is biased. While the store is away, feedback
+is refused, decisions stay in the queue (the oldest are dropped when it is full), and the commit
+is retried.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ class _Waiting(NamedTuple):
 class GroupCommitter:
     """Queues operations for a store and commits them in groups.
 
-    `commit_every_s` is how long a group waits for company; `by_hand` leaves all committing to
-    calls of `commit_waiting`, for tests that decide themselves when the disk is reached.
+    `commit_every_s` is how long a write waits so that others can share its commit. With `by_hand`
+    there is no thread: only calls of `commit_waiting` commit, for tests.
     """
 
     MAX_OPERATIONS = 2_000
     """Operations of one commit: bounds how long feedback waits behind others."""
     DECISIONS_S = 0.02
-    """How long decisions wait when nobody waits for an answer: larger groups cost less."""
+    """How long decisions wait for others when no answer depends on them: large groups cost less."""
     RETRY_S = 0.5
-    """How long to wait before a store that is away is tried again."""
+    """Seconds between two attempts to commit while the store is away."""
 
     def __init__(
         self, store: Store, commit_every_s: float, max_waiting: int, by_hand: bool = False
@@ -155,7 +156,7 @@ class GroupCommitter:
             self._closing.wait(self._commit_every_s if self.available else self.RETRY_S)
             self.commit_waiting()
             if self.available and self._waiting:
-                # Decisions that came meanwhile wait for company again, unless there are many.
+                # Decisions that came meanwhile wait for the next group, unless there are many.
                 self._wake.set()
                 if len(self._waiting) >= self.MAX_OPERATIONS:
                     self._is_awaited.set()

@@ -54,7 +54,7 @@ def click_key(event: ClickEvent) -> ClickKey:
 
 
 class NewRows:
-    """What a batch adds, in order of arrival; `waiting` names rows of unknown decisions."""
+    """What a batch adds, in order of arrival; events with whether their decision is unknown."""
 
     def __init__(self) -> None:
         self.decisions: list[DecisionRecord] = []
@@ -66,7 +66,7 @@ class NewRows:
 
 
 class RareReads(Protocol):
-    """What a store is asked only when feedback is late; sees the rows of this batch too."""
+    """Reads that only late feedback needs; they see the rows of this batch, too."""
 
     def knows_decision(self, decision_id: str) -> bool:
         """Return whether the decision is stored."""
@@ -138,8 +138,8 @@ class Ledger:
         refusal = check_event(event)
         if refusal is not None:
             return refusal
-        # Times never run backwards in the order of commits, whatever the clock does: only so
-        # is feedback that came before its decision or conversion never later than it.
+        # Times never run backwards in the order of commits, even when the clock does. So feedback
+        # that arrived before its decision or conversion never has a later time than that.
         received_us = max(operation.received_us, self.closed_until_us + 1, self.latest_us)
         self.latest_us = received_us
         if isinstance(event, ClickEvent):

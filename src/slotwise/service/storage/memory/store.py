@@ -9,7 +9,7 @@ from threading import RLock
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
-from slotwise.service.counting.counters import add_counters, count_purged
+from slotwise.service.counting.counters import add_counters, count_purged, subtract_counters
 from slotwise.service.counting.views import Counters, StoredAdjustment, View
 from slotwise.service.records import LinkRecord
 from slotwise.service.storage.commands import (
@@ -17,6 +17,7 @@ from slotwise.service.storage.commands import (
     AppendDecision,
     ApplyFold,
     CloseWindows,
+    ForgetViews,
     Operation,
     PurgeViews,
     RecordEvent,
@@ -26,6 +27,7 @@ from slotwise.service.storage.commands import (
     SavePool,
 )
 from slotwise.service.storage.contract import StoreReader
+from slotwise.service.storage.forget import views_to_forget
 from slotwise.service.storage.ledger import Ledger, NewRows, click_key
 from slotwise.service.storage.memory.reads import MemoryReader, Tables
 
@@ -93,6 +95,8 @@ class _Batch:
                 tables.changes.append(change)
             case ApplyFold():
                 answer = self._apply_fold(operation)
+            case ForgetViews():
+                answer = self._forget(operation)
             case PurgeViews():
                 answer = self._purge(operation)
             case SaveLearned(learned=learned):
@@ -142,6 +146,22 @@ class _Batch:
         tables.counters[operation.pool_id] = add_counters(counters, operation.increment)
         tables.folded[key] = operation.until
         return True
+
+    def _forget(self, operation: ForgetViews) -> int:
+        tables, n_forgotten = self._tables, 0
+        for forgotten in list(views_to_forget(self._reader, operation)):
+            pool_id = forgotten.pool_id
+            n_forgotten += len(forgotten.decision_ids)
+            for decision_id in forgotten.decision_ids:
+                decision = tables.decisions[decision_id]
+                tables.decisions[decision_id] = replace(decision, learned=False)
+            counters = tables.counters.get(pool_id, Counters())
+            tables.counters[pool_id] = subtract_counters(counters, forgotten.counted)
+            if pool_id in tables.learned:
+                tables.learned[pool_id] = replace(tables.learned[pool_id], state=b"")
+        tables.n_resets += 1
+        tables.changes.append(operation.change)
+        return n_forgotten
 
     def _purge(self, operation: PurgeViews) -> int:
         tables, pool_id = self._tables, operation.pool_id

@@ -10,9 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
-from slotwise.service.counting.counters import count_purged, count_settled, subtract_counters
+from slotwise.service.counting.counters import count_purged, subtract_counters
 from slotwise.service.counting.views import (
-    LEVELS,
     Counters,
     LinkCounters,
     PageCounters,
@@ -35,14 +34,12 @@ from slotwise.service.storage.commands import (
     SaveLinks,
     SavePool,
 )
+from slotwise.service.storage.forget import views_to_forget
 from slotwise.service.storage.ledger import Ledger, NewRows, click_key
 from slotwise.service.storage.sqlite import statements
 from slotwise.service.storage.sqlite.reads import SqliteReader
-from slotwise.service.storage.verify import fold_position
 
 __all__ = ["SqliteBatch"]
-
-_FORGET_CHUNK = 5_000
 
 
 class SqliteBatch:
@@ -57,8 +54,8 @@ class SqliteBatch:
     def apply(self, operations: Sequence[Operation]) -> list[object]:
         """Apply the operations in order and return their answers; only once.
 
-        Batch and ledger know each other: left so, every record of the batch would stay in
-        memory until the garbage collector stops the service to look for it.
+        Batch and ledger refer to each other. Without breaking this cycle every record of the
+        batch would stay in memory until the next garbage collection.
         """
         try:
             return self._apply_all(operations)
@@ -153,10 +150,10 @@ class SqliteBatch:
             self._add_counters(pool_id, late)
 
     def _write(self, table: str, new: Iterable[rows.Row]) -> None:
-        """Write in few statements: after each the interpreter changes threads, which costs.
+        """Write in few statements: Python may switch threads after each, which costs time.
 
-        A statement has room for a fixed number of rows. Where there are fewer the last one is
-        said again, which does nothing: it is there already.
+        A statement takes a fixed number of rows. When there are fewer, the last row is repeated;
+        the copies conflict with it and are ignored.
         """
         by_size = statements.INSERT_MANY[table]
         rest = list(new)
@@ -215,36 +212,17 @@ class SqliteBatch:
 
     def _forget(self, operation: ForgetViews) -> int:
         self._write_new_rows()
-        positions = self._reader.fold_positions()
-        for pool in self._reader.pools():
-            pool_id, was_found, after = pool.pool_id, False, 0
-            reset_times = self._reader.reset_times(pool_id)
-            while True:
-                batch = self._reader.views_after(
-                    pool_id, operation.since_us, None, after, _FORGET_CHUNK
-                )
-                if not batch.views:
-                    break
-                after = batch.last
-                found = [
-                    view
-                    for view in batch.views
-                    if view.decision.learned and view.decision.key_id == operation.key_id
-                ]
-                was_found = was_found or bool(found)
-                for level in LEVELS:
-                    folded_to = positions.get((pool_id, level), FOLD_START)
-                    counted = [view for view in found if fold_position(view, level) <= folded_to]
-                    counters = count_settled(counted, level, reset_times)
-                    self._add_counters(pool_id, subtract_counters(Counters(), counters))
-            if was_found:
-                self._connection.execute(statements.FORGET_STATE, (pool_id,))
-        forgotten = self._connection.execute(
-            statements.FORGET_VIEWS, (operation.key_id, operation.since_us)
-        )
+        n_forgotten = 0
+        for forgotten in list(views_to_forget(self._reader, operation)):
+            n_forgotten += len(forgotten.decision_ids)
+            less = subtract_counters(Counters(), forgotten.counted)
+            self._add_counters(forgotten.pool_id, less)
+            self._connection.execute(statements.FORGET_STATE, (forgotten.pool_id,))
+        forgotten_by = (operation.key_id, operation.since_us)
+        self._connection.execute(statements.FORGET_VIEWS, forgotten_by)
         self._n_resets += 1
         self._connection.execute(statements.INSERT_CHANGE, rows.CHANGES.row(operation.change))
-        return forgotten.rowcount
+        return n_forgotten
 
     def _purge(self, operation: PurgeViews) -> int:
         self._write_new_rows()

@@ -1,8 +1,4 @@
-"""The SQL of the SQLite store: built from the schema, compiled once, run on raw connections.
-
-Compiling ahead matters only for the writes of a group commit; the reads follow suit so that
-there is one way to run a statement.
-"""
+"""The SQL of the SQLite store: built from the schema once and run on raw connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One writer for a SQLite file: a lock that ends with its process, whatever ends it."""
+"""One writer for a SQLite file: a lock that the system releases when its process ends."""
 
 from __future__ import annotations
 
