@@ -13,6 +13,7 @@ from benchmarks.service.measures import (
     Measure,
     decide_against_constant,
     decide_tail,
+    decide_while_folding,
     events_against_single_commits,
     running_target,
     start_to_ready,
@@ -28,6 +29,8 @@ def measure(folder: Path, policy: str, n_decisions: int, only: str) -> list[Meas
             if only in ("", "decide"):
                 measures.append(decide_against_constant(target, "100-links", 0.6))
                 measures.append(decide_tail(target, "100-links"))
+            if only in ("", "folding"):
+                measures.append(decide_while_folding(target, policy))
             if only in ("", "large"):
                 target.make_pool("10000-links", 10_000, policy)
                 measures.append(decide_against_constant(target, "10000-links", 0.4))
@@ -42,7 +45,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--policy", default=default_policy().name)
     parser.add_argument("--decisions", type=int, default=1_000_000)
-    parser.add_argument("--only", default="", choices=["decide", "large", "events", "start"])
+    parser.add_argument(
+        "--only", default="", choices=["decide", "folding", "large", "events", "start"]
+    )
     parser.add_argument("--folder", type=Path, default=None, help="disk to measure on")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="slotwise-bench-", dir=arguments.folder) as folder:

@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from slotwise.service.storage.commands import AppendDecision
 
 ROUNDS = 3
 SECONDS = 3.0
+FOLDED_PER_S = 2_000
 
 
 @dataclass(frozen=True)
@@ -60,19 +61,32 @@ class Target:
         return f"{head}\r\n{body}"
 
     def load(self, requests: list[str], **options: Any) -> Result:
+        return self.start_load(requests, **options)()
+
+    def start_load(self, requests: list[str], **options: Any) -> Callable[[], Result]:
+        """Start a load beside others; call what is returned to wait for its result."""
         options.setdefault("seconds", SECONDS)
         assert self.address.port is not None
         load = Load(self.address.host, self.address.port, requests, **options)
-        done = subprocess.run(
+        process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.service.load"],
-            input=json.dumps(asdict(load)),
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
-            check=True,
         )
-        result = Result(**json.loads(done.stdout))
-        assert result.n_failures == 0, result
-        return result
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(asdict(load)))
+        process.stdin.close()
+
+        def finish() -> Result:
+            assert process.stdout is not None
+            answer = process.stdout.read()
+            assert process.wait() == 0
+            result = Result(**json.loads(answer))
+            assert result.n_failures == 0, result
+            return result
+
+        return finish
 
     def costly_load(self, requests: list[str], seconds: float = SECONDS) -> tuple[Result, float]:
         """Return what came of a load, and the server's computing time an answer, in us.
@@ -85,13 +99,14 @@ class Target:
         after_s = self.client.get("/cpu-seconds").json()
         return result, 1e6 * (after_s - before_s) / result.n_answers
 
-    def make_pool(self, pool_id: str, n_links: int, policy: str) -> None:
-        pool = {
+    def make_pool(self, pool_id: str, n_links: int, policy: str, **settings: object) -> None:
+        pool: dict[str, object] = {
             "slots": 10,
             "click_floor": 0.2,
             "max_revenue": {"amount_micros": 50_000_000, "currency": "EUR"},
             "policy": {"name": policy},
             "allowed_hosts": ["shop.example"],
+            **settings,
         }
         self.client.put(f"/v1/pools/{pool_id}", json=pool).raise_for_status()
         for start in range(0, n_links, 1000):
@@ -177,6 +192,32 @@ def decide_tail(target: Target, pool_id: str) -> Measure:
         "rate_per_s": peak / 2,
     }
     return Measure("decide, p99 over p50", statistics.median(ratios), 10, False, sides)
+
+
+def decide_while_folding(target: Target, policy: str) -> Measure:
+    """Measure the tail of 2,000 decisions a second whose windows close meanwhile.
+
+    600 clicks a second come beside them, for pages of another pool.
+    """
+    target.make_pool("folding", 100, policy, click_window_s=1, revenue_window_s=1)
+    target.make_pool("clicked", 100, policy)
+    decide = target.request("/v1/pools/folding/decide")
+    seconds = 2 * SECONDS
+    clicks = []
+    while len(clicks) < 600 * seconds:
+        page = target.client.post("/v1/pools/clicked/decide").json()
+        for link in page["links"]:
+            one = {"decision_id": page["decision_id"], "link_id": link["link_id"]}
+            clicks.append(target.request("/v1/events", json.dumps({"type": "click", **one})))
+    target.load([decide], rate=FOLDED_PER_S, connections=64, seconds=1.5)  # windows close from here
+    taken = target.start_load(clicks, rate=600, connections=16, seconds=seconds, once=True, seed=9)
+    decided = target.load([decide], rate=FOLDED_PER_S, connections=64, seconds=seconds)
+    sides = {
+        "p50_ms": decided.p50_ms,
+        "decide_per_s": decided.per_s,
+        "events_per_s": taken().per_s,
+    }
+    return Measure("decide p99 ms, folding", decided.p99_ms, 10, False, sides)
 
 
 def events_against_single_commits(target: Target, pool_id: str, folder: Path) -> Measure:
