@@ -14,52 +14,63 @@ __all__ = ["OpenViews"]
 
 Floats = NDArray[np.float64]
 
-MAX_GROUPS = 64
-"""Groups of views that are kept apart; of more, the two closest in time are joined."""
+MAX_GROUPS = 128
+"""Groups of views that are kept apart; of more, the two that are shortest together are joined."""
 
 
 class _Group(NamedTuple):
-    """Views of links on pages that were shown up to a time."""
+    """How often links were shown after one time, up to another."""
 
+    after_us: int
     until_us: int
-    link_ids: tuple[str, ...]
-    views: Floats
+    shown: Floats
+    """By column; links that are missing at the end were not shown."""
 
-    def views_of(self, link_ids: tuple[str, ...]) -> Floats:
-        """Return the views of these links, in their order."""
-        views = dict(zip(self.link_ids, self.views.tolist(), strict=True))
-        return np.array([views.get(link_id, 0.0) for link_id in link_ids])
+    def share_open(self, window_us: int, now_us: int) -> float:
+        """Return the share of the views whose window is open, as if they came evenly."""
+        open_us = self.until_us + window_us - now_us
+        if open_us <= 0:
+            return 0.0
+        return min(1.0, open_us / max(self.until_us - self.after_us, 1))
 
 
 class OpenViews:
     """Counts the views of each link that are still open, from what was shown and when.
 
-    Views close in groups: all those that one call of `add` counted. Starts at nothing when the
-    service does.
+    A long window holds more versions than there are groups, so groups are joined; the views of a
+    group close evenly over its time, not all at its end: a step of many views at once would make
+    a queue policy swing. Starts at nothing when the service does.
     """
 
     def __init__(self) -> None:
         self._groups: list[_Group] = []
+        self._columns: dict[str, int] = {}
 
     def add(self, shown: Mapping[str, int], until_us: int) -> None:
         """Take in how often each link was shown since the last call, up to `until_us`."""
         if not shown:
             return
-        views = np.array(list(shown.values()), dtype=np.float64)
-        self._groups.append(_Group(until_us, tuple(shown), views))
+        for link_id in shown:
+            self._columns.setdefault(link_id, len(self._columns))
+        counts = np.zeros(len(self._columns))
+        counts[[self._columns[link_id] for link_id in shown]] = list(shown.values())
+        after_us = self._groups[-1].until_us if self._groups else until_us
+        self._groups.append(_Group(min(after_us, until_us), until_us, counts))
         if len(self._groups) > MAX_GROUPS:
-            self._join_closest()
+            self._join_shortest()
 
-    def _join_closest(self) -> None:
-        gaps = [
-            later.until_us - earlier.until_us
+    def _join_shortest(self) -> None:
+        lengths = [
+            later.until_us - earlier.after_us
             for earlier, later in zip(self._groups, self._groups[1:], strict=False)
         ]
-        first = gaps.index(min(gaps))
+        first = lengths.index(min(lengths))
         earlier, later = self._groups[first : first + 2]
-        link_ids = tuple(dict.fromkeys((*later.link_ids, *earlier.link_ids)))
-        views = earlier.views_of(link_ids) + later.views_of(link_ids)
-        self._groups[first : first + 2] = [_Group(later.until_us, link_ids, views)]
+        shown = np.zeros(max(len(earlier.shown), len(later.shown)))
+        for group in (earlier, later):
+            shown[: len(group.shown)] += group.shown
+        joined = _Group(earlier.after_us, later.until_us, shown)
+        self._groups[first : first + 2] = [joined]
 
     def views(self, link_ids: tuple[str, ...], pool: PoolSettings, now_us: int) -> Floats:
         """Return the open views of these links, a row for clicks and one for revenue.
@@ -69,12 +80,12 @@ class OpenViews:
         click_window_us = pool.click_window_s * SECOND_US
         revenue_window_us = max(click_window_us, pool.revenue_window_s * SECOND_US)
         self._groups = [
-            group for group in self._groups if group.until_us + revenue_window_us > now_us
+            group for group in self._groups if group.share_open(revenue_window_us, now_us) > 0
         ]
-        views = np.zeros((2, len(link_ids)))
+        columns = np.zeros((2, len(self._columns) + 1))  # the last one: links never shown
         for group in self._groups:
-            n_views = group.views_of(link_ids)
-            views[1] += n_views
-            if group.until_us + click_window_us > now_us:
-                views[0] += n_views
-        return views
+            for row, window_us in enumerate((click_window_us, revenue_window_us)):
+                columns[row, : len(group.shown)] += group.shown * group.share_open(
+                    window_us, now_us
+                )
+        return columns[:, [self._columns.get(link_id, -1) for link_id in link_ids]]
