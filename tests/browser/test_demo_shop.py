@@ -21,7 +21,7 @@ from tests.browser.conftest import PICTURES, USER_AGENT
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[BackgroundServer]:
-    key = new_key(["decide"], label="shop", now_us=system_clock_us())
+    key = new_key(["page"], label="shop", pool_id=SHOP_POOL, now_us=system_clock_us())
     settings = Settings(port=0, store=f"sqlite:///{tmp_path / 'shop.db'}", seed=3)
     with (
         BackgroundServer(settings, shop_operations(key.secret)) as server,

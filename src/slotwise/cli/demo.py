@@ -113,13 +113,13 @@ def demo(
         settings = Settings(
             port=0, store=f"sqlite:///{Path(folder) / 'demo.db'}", fold_every_s=0.5, seed=seed
         )
-        decide_key = new_key(["decide"], label="demo shop", now_us=system_clock_us())
+        page_key = new_key(["page"], label="demo shop", pool_id=SHOP_POOL, now_us=system_clock_us())
         with (
-            BackgroundServer(settings, shop_operations(decide_key.secret)) as server,
+            BackgroundServer(settings, shop_operations(page_key.secret)) as server,
             Client(server.url, server.admin_key, timeout_s=COMPILE_S) as client,
         ):
             service = server.context.service
-            service.put_key(decide_key.record, "demo", system_clock_us()).result()
+            service.put_key(page_key.record, "demo", system_clock_us()).result()
             try:
                 console.print("Compiling the policy: up to a minute, once on a machine.")
                 make_shop(client, server.url)

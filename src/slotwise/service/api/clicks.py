@@ -72,6 +72,8 @@ async def _record(context: ServiceContext, request: Request, token: ClickToken) 
     except RequestProblem:
         return "repeated"
     invalid = why_no_click(request.method, request.text_headers())
+    if invalid:
+        context.outcomes.pages.note("ignored-visitor", token.pool_id, invalid)
     click = ClickEvent(decision_id=token.decision_id, link_id=token.link_id, invalid=invalid)
     try:
         recorded = context.service.submit_events([click], context.clock_us())

@@ -13,6 +13,7 @@ from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.decide import DecideAnswer
 from slotwise.service.api.destinations import destination_host
 from slotwise.service.api.fields import Slots
+from slotwise.service.errors import UnknownPool
 from slotwise.service.http.crawlers import why_no_click
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import RequestProblem
@@ -46,8 +47,14 @@ async def script(_context: ServiceContext, request: Request) -> Answer:
 
 async def allow_page(context: ServiceContext, request: Request) -> Answer:
     """Tell a browser whether a page of this origin may ask."""
+    pool_id = request.path_values["pool_id"]
+    try:
+        allowed = _allowed_origin(context, request)
+    except UnknownPool:
+        context.outcomes.pages.note("unknown-pool", "", pool_id)
+        raise
     headers = (
-        *_allowed_origin(context, request),
+        *allowed,
         (b"access-control-allow-methods", b"POST"),
         (b"access-control-allow-headers", b"authorization"),
         (b"access-control-max-age", b"7200"),
@@ -85,6 +92,7 @@ def _check_page_key(context: ServiceContext, request: Request, key: KeyRecord) -
     context.spend_address("pages", request)
     origin = request.headers.get(b"origin", b"").decode("latin-1")
     if destination_host(origin) not in context.service.pool(pool_id).allowed_hosts:
+        context.outcomes.pages.note("refused-host", pool_id, origin)
         detail = f"`Origin` must be one of the pool's allowed hosts, got {origin[:100]!r}"
         raise RequestProblem("wrong-host", detail)
 
@@ -94,7 +102,9 @@ async def record_view(context: ServiceContext, request: Request) -> Answer:
     payload = context.known_token(request, context.signer.unseal)
     seen = msgspec.msgpack.decode(payload, type=DecisionRecord)
     now_us = context.clock_us()
-    if now_us - seen.issued_us < DAY_US and not why_no_click("POST", request.text_headers()):
+    if ignored := why_no_click("POST", request.text_headers()):
+        context.outcomes.pages.note("ignored-visitor", seen.pool_id, ignored)
+    elif now_us - seen.issued_us < DAY_US:
         context.service.record_view(seen, now_us)
         if context.settings.durability == "strict":
             await asyncio.wrap_future(context.service.flush())
@@ -109,6 +119,9 @@ def _allowed_origin(context: ServiceContext, request: Request) -> tuple[tuple[by
     pool = context.service.pool(request.path_values["pool_id"])
     origin = request.headers.get(b"origin", b"")
     if destination_host(origin.decode("latin-1")) not in pool.allowed_hosts:
+        if origin and request.method == "OPTIONS":
+            name = origin.decode("latin-1")
+            context.outcomes.pages.note("refused-host", pool.pool_id, name)
         return (vary,)
     return (vary, (b"access-control-allow-origin", origin))
 

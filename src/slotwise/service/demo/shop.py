@@ -58,11 +58,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     product: str
 
 
-def shop_operations(decide_key: str) -> tuple[Operation, ...]:
-    """Return the shop's addresses; `decide_key` stands on its page for all to read."""
+def shop_operations(page_key: str) -> tuple[Operation, ...]:
+    """Return the shop's addresses; everybody can read `page_key` on its page."""
 
     async def page(_context: ServiceContext, request: Request) -> Answer:
-        return _filled("shop.html", request, KEY=decide_key, POOL=SHOP_POOL)
+        return _filled("shop.html", request, KEY=page_key, POOL=SHOP_POOL)
 
     async def product(_context: ServiceContext, request: Request) -> Answer:
         name = request.path_values["product"]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from slotwise.service.records import AdjustmentEvent, Event, Outcome
+from slotwise.service.reporting.page_problems import PageProblems
 
 __all__ = ["MAX_NAMED", "OutcomesSinceStart"]
 
@@ -35,6 +36,7 @@ class OutcomesSinceStart:
         self.started_us = started_us
         self.refused = 0
         """Events that break a rule or cannot be read."""
+        self.pages = PageProblems()
         self._lock = Lock()
         self._unplaced: Counter[str] = Counter()
         self._by_pool: Counter[str] = Counter()

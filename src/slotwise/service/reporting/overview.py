@@ -18,6 +18,7 @@ from slotwise.service.reporting.changes import (
 from slotwise.service.reporting.delays import Delays, describe_delays
 from slotwise.service.reporting.link_table import LinkTable
 from slotwise.service.reporting.outcomes import OutcomesSinceStart
+from slotwise.service.reporting.page_problems import PageProblem
 from slotwise.service.reporting.reporter import Reporter
 from slotwise.service.reporting.reports import FrontierPoint, GroupReport, Health, PoolReport, Rate
 from slotwise.service.storage.activity import Activity, Span
@@ -74,6 +75,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """Clicks and sales that came again since `started_us`: they leave no row."""
     refused_since_start: int
     """Of all pools."""
+    page_problems: tuple[PageProblem, ...]
+    """What kept scripts on pages from working since `started_us`."""
     started_us: int
     trouble: str
     """What keeps the pool from learning, in one sentence, or empty."""
@@ -150,6 +153,7 @@ def draw_pool(
         n_quarantined=report.n_quarantined,
         duplicates=outcomes.duplicates(pool_id, reporter.pool_of_decision),
         refused_since_start=outcomes.refused,
+        page_problems=outcomes.pages.of(pool_id),
         started_us=outcomes.started_us,
         trouble=describe_trouble(health, pool_id),
         changes=tuple(describe_changes(pool_id, changes, names, MAX_CHANGES, read_since_us)),

@@ -1,21 +1,27 @@
 // Fills <ul data-slotwise-pool="home" data-slotwise-key="sw_pk_..."> with the links that slotwise chooses.
-// Whatever goes wrong, the page keeps the links it came with.
+// Links point to their real addresses: whatever happens to the service, a click reaches the shop.
 (() => {
   "use strict";
   const base = new URL(document.currentScript.src).origin;
   const WAIT_MS = 150;
   const SEEN_MS = 1000;
 
-  // A view counts once, when half of the list (or half of the window) was in sight for a second,
+  // Sent even when the page is left at once. The answer is not waited for.
+  function tell(url) {
+    if (navigator.sendBeacon?.(url)) return;
+    fetch(url, { method: "POST", mode: "no-cors", credentials: "omit", keepalive: true }).catch(() => {});
+  }
+
+  // A view counts once: when half of the list (or half of the window) was in sight for a second,
   // or when somebody clicked before that.
-  function watch(list, viewUrl) {
+  function watch(list, page) {
     let timer, counted;
     const count = () => {
       if (counted) return;
       counted = true;
       watcher.disconnect();
       clearTimeout(timer);
-      fetch(viewUrl, { method: "POST", mode: "no-cors", credentials: "omit", keepalive: true }).catch(() => {});
+      tell(page.view_url);
     };
     const watcher = new IntersectionObserver(
       ([entry]) => {
@@ -34,26 +40,49 @@
     };
     watcher.observe(list);
     document.addEventListener("visibilitychange", again);
-    for (const kind of ["click", "auxclick"]) {
-      list.addEventListener(kind, (event) => event.target.closest("a") && count(), true);
+    const clicked = (event) => {
+      const anchor = event.target.closest("a[data-slotwise-link]");
+      if (!anchor || event.button > 1) return; // the right button opens a menu
+      count();
+      const link = page.links.find((one) => one.link_id === anchor.dataset.slotwiseLink);
+      if (link) tell(link.click_url);
+    };
+    for (const kind of ["click", "auxclick"]) list.addEventListener(kind, clicked, true);
+  }
+
+  const isWebAddress = (text) => /^https?:\/\//.test(text);
+
+  // The text of a link by its name in the template: its title, its id or its metadata.
+  function textOf(link, name) {
+    if (name === "title") return link.title || link.link_id;
+    return name === "link_id" ? link.link_id : link.metadata?.[name] || "";
+  }
+
+  function makeItem(model, link) {
+    if (!isWebAddress(link.url) || !isWebAddress(link.click_url)) throw new TypeError("not a web address");
+    const item = model ? model.cloneNode(true) : document.createElement("li");
+    const anchor = item.querySelector("a") || item.appendChild(document.createElement("a"));
+    const texts = item.querySelectorAll("[data-slotwise-text]");
+    for (const one of texts) one.textContent = textOf(link, one.dataset.slotwiseText);
+    if (!texts.length) anchor.textContent = textOf(link, "title");
+    for (const one of item.querySelectorAll("[data-slotwise-src]")) {
+      const address = textOf(link, one.dataset.slotwiseSrc);
+      if (isWebAddress(address) || /^\/(?!\/)/.test(address)) one.src = address;
+      else one.removeAttribute("src");
     }
+    for (const one of item.querySelectorAll("[data-slotwise-alt]")) one.alt = textOf(link, one.dataset.slotwiseAlt);
+    anchor.href = link.url;
+    anchor.dataset.slotwiseLink = link.link_id;
+    return item;
   }
 
   function put(list, page) {
     const model = list.querySelector("li");
-    const items = page.links.map((link) => {
-      if (!/^https?:\/\//.test(link.click_url)) throw new TypeError("not a web address");
-      const item = model ? model.cloneNode(true) : document.createElement("li");
-      const anchor = item.querySelector("a") || item.appendChild(document.createElement("a"));
-      anchor.href = link.click_url;
-      anchor.textContent = link.title || link.link_id;
-      anchor.dataset.slotwiseLink = link.link_id;
-      return item;
-    });
+    const items = page.links.map((link) => makeItem(model, link));
     if (!items.length) return;
     list.replaceChildren(...items);
     list.dataset.slotwiseDecision = page.decision_id;
-    watch(list, page.view_url);
+    watch(list, page);
     list.dispatchEvent(new CustomEvent("slotwise", { bubbles: true, detail: page }));
   }
 
@@ -78,7 +107,7 @@
     }
   }
 
-  const start = () => document.querySelectorAll("ul[data-slotwise-pool]").forEach(fill);
+  const start = () => document.querySelectorAll("ul[data-slotwise-pool], ol[data-slotwise-pool]").forEach(fill);
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
 })();

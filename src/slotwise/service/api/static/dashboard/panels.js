@@ -132,9 +132,11 @@ const fact = (term, text) => [element("dt", term), element("dd", text)];
 
 function showHealth() {
   at("#health .verdict").textContent = words.health(pool);
-  at("#health .facts").hidden = !pool.has_view;
+  const problems = words.pageProblems(pool);
+  at("#health .facts").hidden = !pool.has_view && !problems.length;
   if (hasPages("#health-chart")) charts.drawHealth(at("#health-chart"), pool);
-  at("#health .facts").replaceChildren(...words.healthFacts(pool).flatMap(([term, text]) => fact(term, text)));
+  const facts = [...problems, ...(pool.has_view ? words.healthFacts(pool) : [])];
+  at("#health .facts").replaceChildren(...facts.flatMap(([term, text]) => fact(term, text)));
 }
 
 function showChanges() {

@@ -137,6 +137,30 @@ export function healthFacts(pool) {
   ];
 }
 
+const IGNORED = {
+  crawler: "programs that name themselves (crawlers, headless browsers)",
+  prefetch: "browsers that load ahead",
+  head: "programs that only look whether the link works",
+};
+
+// What keeps scripts on pages from working, and what to do about it.
+export function pageProblems(pool) {
+  const start = time(pool.started_us);
+  return pool.page_problems.map(({ kind, name, n }) => {
+    const times = n === 1 ? "once" : `${count(n)} times`;
+    if (kind === "refused-host") {
+      return ["Page not allowed", `A page on ${name} asked for links ${times} since ${start} and got none. ` +
+        "If it is yours, add its host, with its port, to the allowed hosts of this pool."];
+    }
+    if (kind === "unknown-pool") {
+      return ["No such pool", `A page asked ${times} since ${start} for the pool “${name}”, which does not exist. ` +
+        "Correct data-slotwise-pool on the page, or make the pool."];
+    }
+    return ["Ignored visitors", `Views and clicks of ${IGNORED[name] ?? name} were ignored ${times} since ${start}. ` +
+      "A test that drives a browser needs the user agent of an ordinary one."];
+  });
+}
+
 export const isKnown = (pool) => pool.groups.some((group) => group.click_views > 0);
 
 export function costing(pool) {
