@@ -87,3 +87,7 @@ def __getattr__(name: str) -> Any:
         except ModuleNotFoundError as error:
             raise missing_package(f"`slotwise.{name}`", error) from error
     raise AttributeError(f"module 'slotwise' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +57,31 @@ def add_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Add
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"slotwise {__version__}\n"
+
+
+def test_version_is_printed_without_the_packages_of_commands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "typer", None)
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"slotwise {__version__}\n"
+    assert main(["policies"]) == 2
+    assert "slotwise[" in capsys.readouterr().err
+
+
+def test_python_runs_slotwise_as_a_module() -> None:
+    finished = subprocess.run(
+        [sys.executable, "-m", "slotwise", "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert (finished.returncode, finished.stdout) == (0, f"slotwise {__version__}\n")
+
+
+def test_every_public_name_is_listed() -> None:
+    assert set(slotwise.__all__) <= set(dir(slotwise))
 
 
 def test_a_file_is_a_command_under_its_own_name(
@@ -150,7 +177,7 @@ def test_without_typer_the_extras_are_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "typer", None)
-    assert main(["--version"]) == 2
+    assert main(["--help"]) == 2
     assert capsys.readouterr().err == (
         "slotwise: `slotwise` needs the package typer, which is not installed; install it with: "
         "pip install 'slotwise[experiments]' or pip install 'slotwise[service]'\n"

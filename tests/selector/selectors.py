@@ -52,7 +52,7 @@ def play(selector: Selector, n_pages: int, seed: int = 0) -> list[tuple[Any, ...
 
 def knowledge(selector: Selector) -> dict[str, Any]:
     """Return what the policy has learned, as plain lists."""
-    known = selector.policy.knowledge(selector._state)
+    known = selector._player.knowledge(selector._state)
     return {name: array.tolist() for name, array in known.items()}
 
 

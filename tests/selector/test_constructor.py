@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slotwise import ConUCB, Selector, Uniform
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, UnknownName
 from tests.selector.selectors import new_selector, play
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -42,7 +42,11 @@ NAN, INFINITE = float("nan"), float("inf")
         ({"seed": -1}, "`seed` must be at least 0, got -1"),
         ({"seed": "lucky"}, "`seed` must be a whole number, got 'lucky'"),
         ({"policy": ConUCB}, "`policy` must be a policy with its settings, such as .*, got <class"),
-        ({"policy": "con-ucb"}, "`policy` must be a policy with its settings, .* got 'con-ucb'"),
+        ({"policy": "con-ucb"}, "`horizon` must be a whole number of rounds, got None"),
+        ({"horizon": 0}, "`horizon` must be at least 1, got 0"),
+        ({"levels": ("click", "page")}, "`levels` must be other names than self, page, .*'page'"),
+        ({"levels": "click"}, "`levels` must be the names of one level or more, got 'click'"),
+        ({"floors": {"cart": 0.2}}, r"`floors` must be by level \(click, revenue\), got 'cart'"),
         ({"policy": ConUCB()}, "`horizon` must be a whole number of rounds, got None"),
     ],
 )
@@ -79,3 +83,19 @@ def test_without_a_seed_selectors_differ() -> None:
     first, second = (new_selector(policy=Uniform(), seed=None) for _ in range(2))
     # 30 pages of 10 equally likely pairs agree by accident once in 10^30
     assert play(first, 30) != play(second, 30)
+
+
+def test_a_policy_may_be_given_by_its_name() -> None:
+    selector = Selector(["a", "b", "c"], 1, policy="con-ucb", horizon=500, seed=1)
+    assert selector.policy == ConUCB()
+    assert selector.problem.horizon == 500
+    with pytest.raises(UnknownName, match="no policy is called 'con-ubc'; did you mean"):
+        Selector(["a", "b", "c"], 1, policy="con-ubc")
+
+
+def test_a_selector_says_what_it_is() -> None:
+    selector = new_selector("cucb")
+    play(selector, 3)
+    selector.select()
+    asked = "n_links=5, n_slots=2, click_floor=0.3"
+    assert repr(selector) == f"<Selector {asked}, policy='cucb': 4 pages, 1 open>"

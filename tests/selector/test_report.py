@@ -173,7 +173,7 @@ def test_a_printed_report_is_a_table() -> None:
     selector.update_batch({("c", 1): 100}, {("c", 1): 10}, {("c", 1): 50.0})
     selector.select()
     lines = str(selector.report()).splitlines()
-    assert lines[0].split()[:4] == ["link", "chance", "views", "click"]
+    assert lines[0].split()[:4] == ["link", "probability", "views", "click"]
     rows = {line.split("  ")[0].strip(): line for line in lines[1:4]}
     assert rows.keys() == {"a", "b", "('c', 1)"}
     assert "0.5000  0.3667 to 0.6333" in rows["a"]

@@ -195,7 +195,7 @@ def test_a_file_of_a_newer_version_is_refused(saved: Path) -> None:
         arrays.clear()
 
     message = (
-        r"pages.sel was saved by slotwise 9.9.0 in format 2, this slotwise reads up to format 1; "
+        r"pages.sel was saved by slotwise 9.9.0 in format 3, this slotwise reads up to format 2; "
         "install a newer slotwise"
     )
     with pytest.raises(UnsupportedState, match=message):
@@ -228,6 +228,15 @@ CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "shorter counts": shorter("sums"),
     "knowledge of words": lambda header, arrays: arrays.update(knows_sums=np.array(["x"])),
     "shorter pages": shorter("page_shown"),
+    "odd probability": lambda header, arrays: arrays["page_probabilities"].fill(1.5),
+    "infinite outcome": lambda header, arrays: arrays["page_outcomes"].fill(np.inf),
+    "a page before the first": lambda header, arrays: arrays["page_shown"].fill(-1),
+    "no number known": lambda header, arrays: arrays["knows_views"].fill(np.nan),
+    "infinite counts": lambda header, arrays: arrays["sums"].fill(np.inf),
+    "counts below 0": lambda header, arrays: arrays["views"].fill(-1.0),
+    "clipped by words": lambda header, arrays: header.update(n_clipped="many"),
+    "levels of words": lambda header, arrays: header.update(levels="click"),
+    "a floor on nothing": lambda header, arrays: header.update(floors={"cart": 0.2}),
     "pages of strangers": lambda header, arrays: arrays.update(page_shown=np.array([90, 91])),
 }
 

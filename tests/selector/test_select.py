@@ -77,7 +77,7 @@ def test_pinned_links_are_on_the_page_and_excluded_ones_are_not(policy: str) -> 
         assert page.probabilities["outlet"] == 0.0
         assert sum(page.probabilities.values()) == pytest.approx(3)
         latest = list(selector._pages)[-1]
-        assert latest.chances == tuple(page.probabilities[link] for link in page.shown)
+        assert latest.probabilities == tuple(page.probabilities[link] for link in page.shown)
 
 
 @pytest.mark.parametrize("policy", STEADY)

@@ -26,6 +26,9 @@ __all__ = ["build_app", "command_names", "main"]
 def main(args: Sequence[str] | None = None) -> int:
     """Run `slotwise` with `args`, by default those of the process, and return the exit code."""
     args = sys.argv[1:] if args is None else list(args)
+    if args == ["--version"]:  # also where the packages of the commands are missing
+        print(f"slotwise {__version__}")
+        return 0
     try:
         app = build_app(args)
         app(args, prog_name="slotwise")

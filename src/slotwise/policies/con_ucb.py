@@ -140,12 +140,14 @@ class ConUCB(ConUCBFloors):
 
     def knowledge(self, state: ConUCBState) -> Knowledge:
         """Return the counts, and the deficit where it is fed back."""
-        return with_deficit(super().knowledge(state), state)
+        counts = super().knowledge(state)
+        return with_deficit(counts, state) if self.deficit_feedback else counts
 
     def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
         """Return a state that has seen these counts and is short of as many clicks."""
         state = super().restore(problem, knowledge)
-        restore_deficit(state, knowledge)
+        if self.deficit_feedback:
+            restore_deficit(state, knowledge)
         return state
 
     def estimates(self, state: ConUCBState) -> Estimates:

@@ -163,5 +163,6 @@ class ConUCBFloors(CountingPolicy):
         return state
 
     def estimates(self, state: Any) -> Estimates:
-        """Return the upper bounds of revenue and clicks."""
-        return Estimates.of(state.program.simplex.value, state.upper[0])
+        """Return the upper bounds of reward and clicks, and what they say of each floor."""
+        simplex = state.program.simplex
+        return Estimates.of(simplex.value, state.upper[0], simplex.demands)

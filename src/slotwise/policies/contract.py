@@ -86,18 +86,22 @@ class State(Protocol):
 
 
 class Estimates(NamedTuple):
-    """What a policy expects of each link when it solves the floor program; read-only arrays."""
+    """What a policy expects of each link when it solves the floor program; read-only arrays.
+
+    `demands` has one row for each floor of the problem where there are several.
+    """
 
     value: Floats
     clicks: Floats
+    demands: Floats | None = None
 
     @classmethod
-    def of(cls, value: Floats, clicks: Floats) -> Estimates:
+    def of(cls, *arrays: Floats) -> Estimates:
         """Return views of these arrays that cannot be written to."""
-        estimates = cls(value.view(), clicks.view())
-        for array in estimates:
+        views = [array.view() for array in arrays]
+        for array in views:
             array.flags.writeable = False
-        return estimates
+        return cls(*views)
 
 
 class Policy:

@@ -1,7 +1,23 @@
 """Selector, the object a program embeds, and what it reports."""
 
 from slotwise.selector.price_of_floor import PriceOfFloor
-from slotwise.selector.report import LinkReport, PageReport, Rate, Report
+from slotwise.selector.report import (
+    FloorReport,
+    LevelReport,
+    LinkReport,
+    PageReport,
+    Rate,
+    Report,
+)
 from slotwise.selector.selector import Selector
 
-__all__ = ["LinkReport", "PageReport", "PriceOfFloor", "Rate", "Report", "Selector"]
+__all__ = [
+    "FloorReport",
+    "LevelReport",
+    "LinkReport",
+    "PageReport",
+    "PriceOfFloor",
+    "Rate",
+    "Report",
+    "Selector",
+]

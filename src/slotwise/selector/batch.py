@@ -1,4 +1,4 @@
-"""Many page views at once: counts per link, checked."""
+"""Many page views at once: totals per link, checked."""
 
 from __future__ import annotations
 
@@ -11,46 +11,58 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidFeedback
 from slotwise.problem import is_finite_number
 from slotwise.rounds import Link
+from slotwise.selector.open_pages import CLICKS_AND_REVENUE
 
 __all__ = ["Batch", "read_batch"]
 
+Floats = NDArray[np.float64]
+
 
 class Batch(NamedTuple):
-    """Totals of each link; None where a level is not settled. Revenue in the user's money."""
+    """Totals of each link by level; None where a level is not settled. Money as it was given."""
 
     links: list[Link]
-    views: NDArray[np.float64]
-    clicks: NDArray[np.float64] | None
-    revenue: NDArray[np.float64] | None
+    views: Floats
+    outcomes: list[Floats | None]
+
+    def most_before(self, level: int) -> Floats:
+        """Return the totals of the nearest settled level before, which no total can exceed."""
+        settled = [totals for totals in self.outcomes[:level] if totals is not None]
+        return settled[-1] if settled else self.views
 
 
-def read_batch(
-    views: Mapping[Any, int],
-    clicks: Mapping[Any, int] | None,
-    revenue: Mapping[Any, float] | None,
-) -> Batch:
-    """Return the totals as arrays; refuse what no page views can have brought."""
-    n_views = _totals("views", views, views)
-    n_clicks = None if clicks is None else _totals("clicks", clicks, views)
-    earned = None if revenue is None else _totals("revenue", revenue, views)
-    batch = Batch(list(views), n_views, n_clicks, earned)
-    for place, link in enumerate(batch.links):
-        if n_clicks is not None and n_clicks[place] > n_views[place]:
-            rule = f"at most its views ({n_views[place]:g})"
-            raise InvalidFeedback(f"`clicks` of {link!r} must be {rule}, got {n_clicks[place]:g}")
-        most_clicks = n_views if n_clicks is None else n_clicks
-        if earned is not None and earned[place] > 0 and most_clicks[place] == 0:
-            raise InvalidFeedback(f"`revenue` must be of links that were clicked, got {link!r}")
+def read_batch(views: Mapping[Any, int], given: Mapping[int, Any], names: tuple[str, ...]) -> Batch:
+    """Return the totals as arrays; refuse what no page views can have brought.
+
+    `given` has the totals of each level that is settled, `names` what the levels are called.
+    """
+    last = len(names) - 1
+    outcomes: list[Floats | None] = [None] * len(names)
+    batch = Batch(list(views), _totals("views", views, views, is_money=False), outcomes)
+    before = "views"
+    for level, name in enumerate(names):
+        if given.get(level) is None:
+            continue
+        totals = _totals(name, given[level], views, is_money=level == last)
+        for link, total, most in zip(batch.links, totals, batch.most_before(level), strict=True):
+            if level < last and total > most:
+                rule = f"at most its {before} ({most:g})"
+                raise InvalidFeedback(f"`{name}` of {link!r} must be {rule}, got {total:g}")
+            if level == last and total > 0 and most == 0:
+                is_plain = names == CLICKS_AND_REVENUE
+                rule = "that were clicked" if is_plain else f"with `{before}`"
+                raise InvalidFeedback(f"`{name}` must be of links {rule}, got {link!r}")
+        outcomes[level] = totals
+        before = name
     return batch
 
 
 def _totals(
-    name: str, totals: Mapping[Any, float], views: Mapping[Any, int]
-) -> NDArray[np.float64]:
+    name: str, totals: Mapping[Any, float], views: Mapping[Any, int], is_money: bool
+) -> Floats:
     """Return the total of each link that has `views`, 0 where `totals` has no entry."""
     if not isinstance(totals, Mapping):
         raise InvalidFeedback(f"`{name}` must be a mapping of links to totals, got {totals!r}")
-    is_money = name == "revenue"
     for link, total in totals.items():
         if link not in views:
             raise InvalidFeedback(f"`{name}` must be of links with `views`, got {link!r}")

@@ -1,9 +1,9 @@
-"""Pages that wait for feedback: each level of each page is settled once, in any order."""
+"""Pages whose feedback is not complete: each level of each page is settled once, in any order."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,76 +12,90 @@ from slotwise.problem import is_finite_number
 from slotwise.rounds import Decision, Link
 from slotwise.selector.pool import listed_links
 
-__all__ = ["OpenPage", "OpenPages"]
+__all__ = ["CLICKS_AND_REVENUE", "OpenPage", "OpenPages"]
+
+CLICKS_AND_REVENUE = ("clicks", "revenue")
+"""What the levels are called in feedback where a selector names no levels of its own."""
+
+Outcome = dict[Link, float]
+"""What a level brought: of the last level money, of the others 1 for each link."""
 
 
 @dataclass(slots=True)
 class OpenPage:
-    """A page whose feedback is not complete: None where a level is not settled."""
+    """A page and its feedback by level: None where a level is not settled."""
 
     number: int
     shown: tuple[Link, ...]
-    chances: tuple[float, ...]
-    clicked: frozenset[Link] | None = None
-    revenue: dict[Link, float] | None = None
+    probabilities: tuple[float, ...]
+    level_names: tuple[str, ...] = CLICKS_AND_REVENUE
+    outcomes: tuple[Outcome | None, ...] = ()
 
-    def settle_clicks(self, clicks: Iterable[Link]) -> bool:
-        """Take in which links were clicked; return False if that was known already."""
-        clicked = frozenset(listed_links("clicks", clicks))
-        strangers = clicked.difference(self.shown)
-        if strangers:
-            raise InvalidFeedback(
-                f"`clicks` must be links shown on the page, got {next(iter(strangers))!r}"
-            )
-        if self.clicked is not None and self.clicked != clicked:
-            raise InvalidFeedback(
-                "`clicks` must be what was said before for this page "
-                f"({self._in_order(self.clicked)}), got {self._in_order(clicked)}"
-            )
-        if self.revenue is not None:
-            self._check_clicked(self.revenue, clicked)
-        is_new = self.clicked is None
-        self.clicked = clicked
-        return is_new
+    def __post_init__(self) -> None:
+        if not self.outcomes:
+            self.outcomes = (None,) * len(self.level_names)
 
-    def settle_revenue(self, revenue: Mapping[Any, float]) -> bool:
-        """Take in what the links earned; return False if that was known already."""
-        if not isinstance(revenue, Mapping):
-            raise InvalidFeedback(f"`revenue` must be a mapping of links to money, got {revenue!r}")
-        for link, amount in revenue.items():
+    @property
+    def is_settled(self) -> bool:
+        """Whether every level is settled."""
+        return None not in self.outcomes
+
+    def settled_with(self, level: int, given: Any) -> OpenPage:
+        """Return the page with one more level settled, or itself if that was known already."""
+        name, known = self.level_names[level], self.outcomes[level]
+        is_money = level == len(self.outcomes) - 1
+        outcome = self._money(name, given) if is_money else self._links(name, given)
+        if known == outcome:
+            return self
+        if known is not None:
+            said, got = (known, outcome) if is_money else map(self._in_order, (known, outcome))
+            rule = f"what was said before for this page ({said})"
+            raise InvalidFeedback(f"`{name}` must be {rule}, got {got}")
+        outcomes = (*self.outcomes[:level], outcome, *self.outcomes[level + 1 :])
+        self._check_nested(outcomes)
+        return OpenPage(self.number, self.shown, self.probabilities, self.level_names, outcomes)
+
+    def _links(self, name: str, given: Any) -> Outcome:
+        """Return the links that reached a level."""
+        if isinstance(given, Mapping):
+            raise InvalidFeedback(f"`{name}` must be a collection of links, got a mapping: {given}")
+        reached = dict.fromkeys(listed_links(name, given), 1.0)
+        for link in reached:
             if link not in self.shown:
-                raise InvalidFeedback(f"`revenue` must be of links shown on the page, got {link!r}")
+                raise InvalidFeedback(f"`{name}` must be links shown on the page, got {link!r}")
+        return reached
+
+    def _money(self, name: str, given: Any) -> Outcome:
+        """Return what each link earned, without those that earned nothing."""
+        if not isinstance(given, Mapping):
+            raise InvalidFeedback(f"`{name}` must be a mapping of links to money, got {given!r}")
+        for link, amount in given.items():
+            if link not in self.shown:
+                raise InvalidFeedback(f"`{name}` must be of links shown on the page, got {link!r}")
             if not (is_finite_number(amount) and amount >= 0):
-                raise InvalidFeedback(
-                    f"`revenue` of {link!r} must be a finite number that is at least 0, "
-                    f"got {amount!r}"
-                )
-        earned = {link: float(amount) for link, amount in revenue.items() if amount > 0}
-        if self.revenue is not None and self.revenue != earned:
-            raise InvalidFeedback(
-                f"`revenue` must be what was said before for this page ({self.revenue}), "
-                f"got {earned}"
-            )
-        if self.clicked is not None:
-            self._check_clicked(earned, self.clicked)
-        is_new = self.revenue is None
-        self.revenue = earned
-        return is_new
+                rule = "a finite number that is at least 0"
+                raise InvalidFeedback(f"`{name}` of {link!r} must be {rule}, got {amount!r}")
+        return {link: float(amount) for link, amount in given.items() if amount > 0}
 
-    def _check_clicked(self, revenue: Mapping[Link, float], clicked: frozenset[Link]) -> None:
-        for link in revenue:
-            if link not in clicked:
-                raise InvalidFeedback(
-                    f"`revenue` must be of links that were clicked, got {link!r}; "
-                    "report its click as well"
-                )
+    def _check_nested(self, outcomes: tuple[Outcome | None, ...]) -> None:
+        """Refuse a link that reached a level but not one before it."""
+        before = ""
+        reached: Outcome | None = None
+        for name, outcome in zip(self.level_names, outcomes, strict=True):
+            if outcome is None:
+                continue
+            for link in outcome if reached is not None else ():
+                if link not in reached:  # type: ignore[operator]
+                    is_plain = self.level_names == CLICKS_AND_REVENUE
+                    rule = "that were clicked" if is_plain else f"that reached `{before}`"
+                    advice = f"report its {'click' if is_plain else f'`{before}`'} as well"
+                    raise InvalidFeedback(
+                        f"`{name}` must be of links {rule}, got {link!r}; {advice}"
+                    )
+            before, reached = name, outcome
 
-    def _in_order(self, links: frozenset[Link]) -> list[Link]:
+    def _in_order(self, links: Outcome) -> list[Link]:
         return [link for link in self.shown if link in links]
-
-    def copy(self) -> OpenPage:
-        """Return a page that can be settled without touching this one."""
-        return OpenPage(self.number, self.shown, self.chances, self.clicked, self.revenue)
 
 
 def new_token() -> str:
@@ -95,7 +109,7 @@ class OpenPages:
 
     The id of a page is a token and the page's number. Every selector has a token of its own and
     a loaded one gets a new token, so that a page which was chosen after the selector was saved
-    is never taken for the page that bears its number after loading. `earlier` are the tokens
+    is never taken for the page with the same number after loading. `earlier` are the tokens
     before that, each with the numbers that were issued under it.
     """
 
@@ -104,6 +118,7 @@ class OpenPages:
     n_forgotten: int = 0
     earlier: dict[str, range] = field(default_factory=dict)
     token: str = field(default_factory=new_token)
+    level_names: tuple[str, ...] = CLICKS_AND_REVENUE
 
     def __post_init__(self) -> None:
         self._first = self.n_issued + 1
@@ -120,18 +135,19 @@ class OpenPages:
         """The numbers issued under each token, the present one last."""
         return {**self.earlier, self.token: range(self._first, self.n_issued + 1)}
 
-    def issue(self, shown: tuple[Link, ...], chances: tuple[float, ...]) -> str:
-        """Open a page and return its id; the oldest makes room when there are too many."""
+    def issue(self, shown: tuple[Link, ...], probabilities: tuple[float, ...]) -> str:
+        """Open a page and return its id; beyond `max_pages` the oldest is forgotten."""
         self.n_issued += 1
         if len(self._pages) >= self.max_pages:
             del self._pages[next(iter(self._pages))]
             self.n_forgotten += 1
-        self._pages[self.n_issued] = OpenPage(self.n_issued, shown, chances)
+        page = OpenPage(self.n_issued, shown, probabilities, self.level_names)
+        self._pages[self.n_issued] = page
         return f"{self.token}-{self.n_issued}"
 
     def put(self, page: OpenPage) -> None:
-        """Keep a page while a level is open; forget it once both are settled."""
-        if page.clicked is not None and page.revenue is not None:
+        """Keep a page while a level is open; drop it once all are settled."""
+        if page.is_settled:
             self._pages.pop(page.number, None)
         else:
             self._pages[page.number] = page

@@ -20,7 +20,7 @@ class _Entry:
     page_id: str
     time_us: int
     shown: tuple[Link, ...]
-    chances: tuple[float, ...]
+    probabilities: tuple[float, ...]
     min_probability: float
     pool_changes: int
     settled: OpenPage | None = None
@@ -54,13 +54,15 @@ class PageJournal:
         self,
         number: int,
         page: Decision,
-        chances: tuple[float, ...],
+        probabilities: tuple[float, ...],
         min_probability: float,
         pool_changes: int,
     ) -> None:
         """Take in a page that was just chosen."""
         self._last_us = max(self._last_us, self._clock_us())
-        entry = _Entry(page.id, self._last_us, page.shown, chances, min_probability, pool_changes)
+        entry = _Entry(
+            page.id, self._last_us, page.shown, probabilities, min_probability, pool_changes
+        )
         self._waiting.append(entry)
         self._by_number[number] = entry
         if len(self._waiting) > self._max_waiting:
@@ -92,14 +94,14 @@ class PageJournal:
     def _write_first(self) -> None:
         entry = self._waiting.popleft()
         page = entry.settled
-        clicked = (page.clicked if page else None) or frozenset()
-        revenue = (page.revenue if page else None) or {}
+        clicked = (page.outcomes[0] if page else None) or {}
+        revenue = (page.outcomes[-1] if page else None) or {}
         self._writer.append(
             LoggedPage(
                 page_id=entry.page_id,
                 time_us=entry.time_us,
                 links=[link if isinstance(link, str) else repr(link) for link in entry.shown],
-                probabilities=entry.chances,
+                probabilities=entry.probabilities,
                 clicked=[link in clicked for link in entry.shown],
                 revenue=[revenue.get(link, 0.0) for link in entry.shown],
                 min_probability=entry.min_probability,

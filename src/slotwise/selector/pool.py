@@ -50,6 +50,9 @@ class Pool:
     def __len__(self) -> int:
         return len(self.links)
 
+    def __contains__(self, link: object) -> bool:
+        return link in self._place
+
     def links_at(self, places: Sequence[int]) -> tuple[Link, ...]:
         """Return the links at these places."""
         links = self.links
@@ -68,14 +71,14 @@ class Pool:
         return np.array(found, dtype=np.int64)
 
     def known(
-        self, links: tuple[Link, ...], chances: tuple[float, ...]
+        self, links: tuple[Link, ...], probabilities: tuple[float, ...]
     ) -> tuple[tuple[Link, ...], tuple[float, ...]]:
-        """Return those links that are still in the pool, with their chances."""
+        """Return those links that are still in the pool, with their probabilities."""
         place = self._place
         kept = [i for i, link in enumerate(links) if link in place]
         if len(kept) == len(links):
-            return links, chances
-        return tuple([links[i] for i in kept]), tuple([chances[i] for i in kept])
+            return links, probabilities
+        return tuple([links[i] for i in kept]), tuple([probabilities[i] for i in kept])
 
     def places_of(self, links: Sequence[Link]) -> NDArray[np.int64]:
         """Return the places of links that are known to be in the pool."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.errors import InvalidInput
 from slotwise.policies.counts import Counts
 from slotwise.problem import Problem
 from slotwise.selection import Frontier, frontier
@@ -48,6 +49,10 @@ class PriceOfFloor:
 
 def price_of_floor(counts: Counts, problem: Problem, max_revenue: float) -> PriceOfFloor:
     """Return the frontier of the means, of the lower bounds and of the upper bounds."""
+    if not (problem.has_click_floor_only and problem.rewards_last_level_only):
+        rule = "a click floor alone for a frontier"
+        advice = "a curve shows one floor; `report` has the price of each of several"
+        raise InvalidInput.of("floors", rule, dict(problem.floors), advice)
     clicks, revenue = 0, problem.n_levels - 1
     width = math.log(2 * problem.n_links / (1 - LEVEL))
 
@@ -58,7 +63,7 @@ def price_of_floor(counts: Counts, problem: Problem, max_revenue: float) -> Pric
     def curve(bound: str) -> Frontier:
         found = frontier(rates(revenue, bound), rates(clicks, bound), problem.n_slots)
         money = max_revenue
-        return Frontier(found.floors, found.values * money, found.shadow_prices * money)
+        return frozen(Frontier(found.floors, found.values * money, found.shadow_prices * money))
 
     return PriceOfFloor(
         estimate=curve("mean"),
@@ -67,6 +72,13 @@ def price_of_floor(counts: Counts, problem: Problem, max_revenue: float) -> Pric
         click_floor=problem.click_floor,
         n_unseen=int(np.sum((counts.views[clicks] == 0) | (counts.views[revenue] == 0))),
     )
+
+
+def frozen(curve: Frontier) -> Frontier:
+    """Return the curve with arrays that cannot be written to."""
+    for array in (curve.floors, curve.values, curve.shadow_prices):
+        array.flags.writeable = False
+    return curve
 
 
 def _rate(total: float, n_views: float, width: float, bound: str) -> float:

@@ -1,7 +1,8 @@
-"""The chances of a page, kept as few small arrays until somebody looks."""
+"""The inclusion probabilities of a page, kept as few small arrays until they are read."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -12,23 +13,26 @@ from slotwise.selection.mix import Mix
 
 __all__ = ["Probabilities"]
 
+MAX_SHOWN = 20
+"""Links that the repr shows before it says how many more there are."""
+
 Part = tuple[NDArray[np.int64], NDArray[np.float64] | float]
-"""Places in the pool, with the chance of each or one chance for all of them."""
+"""Places in the pool, with the probability of each or one for all of them."""
 
 
 class Probabilities(Mapping[Link, float]):
-    """The chance of each link to be on a page; they sum to the number of slots.
+    """The probability of each link to be on a page; they sum to the number of slots.
 
-    Holds the links that had a chance at all; any other link of the pool has 0.
-    Made from copies of a few small arrays and written out only when looked at.
+    Holds the links whose probability is above 0; any other link of the pool has 0.
+    Made from copies of a few small arrays and written out only when read.
     """
 
-    __slots__ = ("_chances", "_links", "_parts")
+    __slots__ = ("_by_link", "_links", "_parts")
 
     def __init__(self, links: Sequence[Link], *parts: Part) -> None:
         self._links = links
         self._parts = parts
-        self._chances: dict[Link, float] | None = None
+        self._by_link: dict[Link, float] | None = None
 
     @classmethod
     def of_mix(cls, links: Sequence[Link], mix: Mix) -> Probabilities:
@@ -48,23 +52,23 @@ class Probabilities(Mapping[Link, float]):
         return cls(links, (places, probabilities[places]))
 
     def _written_out(self) -> dict[Link, float]:
-        if self._chances is None:
-            self._chances = {
-                self._links[place]: chance
-                for places, chances in self._parts
-                for place, chance in zip(
-                    places.tolist(), np.broadcast_to(chances, len(places)).tolist(), strict=True
+        if self._by_link is None:
+            self._by_link = {
+                self._links[place]: probability
+                for places, part in self._parts
+                for place, probability in zip(
+                    places.tolist(), np.broadcast_to(part, len(places)).tolist(), strict=True
                 )
             }
-        return self._chances
+        return self._by_link
 
     def __getitem__(self, link: Link) -> float:
-        chance = self._written_out().get(link)
-        if chance is None:
+        probability = self._written_out().get(link)
+        if probability is None:
             if link not in self._links:
                 raise KeyError(link)
             return 0.0
-        return chance
+        return probability
 
     def __contains__(self, link: object) -> bool:
         return link in self._written_out()
@@ -76,4 +80,8 @@ class Probabilities(Mapping[Link, float]):
         return len(self._written_out())
 
     def __repr__(self) -> str:
-        return repr(self._written_out())
+        written = self._written_out()
+        if len(written) <= MAX_SHOWN:
+            return repr(written)
+        first = dict(itertools.islice(written.items(), MAX_SHOWN))
+        return f"{repr(first)[:-1]}, ... {len(written) - MAX_SHOWN} more}}"

@@ -12,7 +12,15 @@ __all__ = ["MAX_ROWS", "text_table"]
 MAX_ROWS = 30
 """Links that a printed report shows before it says how many more there are."""
 
-HEADINGS = ("link", "chance", "views", "click rate", "95 % interval", "revenue", "95 % interval")
+HEADINGS = (
+    "link",
+    "probability",
+    "views",
+    "click rate",
+    "95 % interval",
+    "revenue",
+    "95 % interval",
+)
 
 
 def text_table(report: Report) -> str:
@@ -54,8 +62,13 @@ def _page_lines(page: PageReport) -> list[str]:
         floor += f": one more click a page costs {page.shadow_price:.4g}"
     elif page.status == "infeasible":
         floor += f": the most that a page can have is {page.most_clicks:.4g}"
+    further = [
+        f"        {floor.name}: {floor.expected:.4g} (floor {floor.floor:g})"
+        for floor in page.floors[page.click_floor > 0.0 :]
+    ]
     return [
         f"a page: {page.expected_clicks:.4g} clicks ({floor})",
+        *further,
         f"        {page.expected_revenue:.4g} revenue",
     ]
 

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies import Estimates
-from slotwise.selection import solve
+from slotwise.problem import Problem
+from slotwise.selection import solve, solve_floors
 
 __all__ = ["restricted_probabilities"]
 
@@ -14,30 +15,37 @@ __all__ = ["restricted_probabilities"]
 def restricted_probabilities(
     probabilities: NDArray[np.float64],
     estimates: Estimates | None,
-    n_slots: int,
-    floor: float,
+    problem: Problem,
     pinned: NDArray[np.int64],
     excluded: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """Return probabilities with the pinned links at 1 and the excluded ones at 0.
 
     A policy that solves the floor program solves it again for the slots that are left, with
-    the clicks that the pinned links are believed to bring taken off the floor. Any other
-    policy's probabilities are scaled to the slots that are left and capped at 1.
+    what the pinned links are expected to bring taken off its floors. Any other policy's
+    probabilities are scaled to the slots that are left and capped at 1.
     """
     free = np.ones(len(probabilities), dtype=bool)
     free[pinned] = False
     free[excluded] = False
     restricted = np.zeros(len(probabilities))
     restricted[pinned] = 1.0
-    n_left = n_slots - len(pinned)
+    n_left = problem.n_slots - len(pinned)
     if n_left == 0:
         return restricted
     if estimates is None:
         restricted[free] = fill_slots(probabilities[free], n_left)
+    elif estimates.demands is not None and len(estimates.demands):
+        demands = estimates.demands
+        least = np.array([floor.least for floor in problem.active_floors])
+        left = (least - demands[:, pinned].sum(axis=1)).clip(min=0.0)
+        rest_of_page = solve_floors(estimates.value[free], demands[:, free], n_left, left)
+        restricted[free] = rest_of_page.probabilities
     else:
-        floor_left = max(0.0, floor - float(estimates.clicks[pinned].sum()))
-        rest = solve(estimates.value[free], estimates.clicks[free], n_left, floor_left)
+        # weighed rewards may exceed 1; only their order matters
+        value = estimates.value[free] / max(1.0, float(estimates.value[free].max()))
+        floor_left = max(0.0, problem.click_floor - float(estimates.clicks[pinned].sum()))
+        rest = solve(value, estimates.clicks[free], n_left, floor_left)
         restricted[free] = rest.probabilities
     return restricted
 
@@ -50,18 +58,18 @@ def fill_slots(weights: NDArray[np.float64], n_slots: int) -> NDArray[np.float64
     >>> fill_slots(np.array([1.0, 0.0, 0.0]), 2).tolist()
     [1.0, 0.5, 0.5]
     """
-    chances = np.zeros(len(weights))
+    probabilities = np.zeros(len(weights))
     capped = np.zeros(len(weights), dtype=bool)
     while True:
         rest = ~capped
         left = n_slots - int(capped.sum())
         total = weights[rest].sum()
         if total > 0:
-            chances[rest] = weights[rest] * (left / total)
+            probabilities[rest] = weights[rest] * (left / total)
         else:
-            chances[rest] = left / max(1, int(rest.sum()))
-        over = rest & (chances >= 1.0)
-        chances[over] = 1.0
+            probabilities[rest] = left / max(1, int(rest.sum()))
+        over = rest & (probabilities >= 1.0)
+        probabilities[over] = 1.0
         if not over.any():
-            return chances
+            return probabilities
         capped |= over

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,13 @@ from slotwise.version import __version__
 
 __all__ = ["FORMAT", "link_from_json", "link_to_json", "read_file", "write_file"]
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file format; raised when an older slotwise could not read a new file."""
 
 HEADER = "header"
+
+MAX_BYTES = 4 * 2**30
+"""The most that the arrays of a file may take in memory: more is damage or an attack."""
 
 
 def link_to_json(link: Link) -> Any:
@@ -63,10 +67,20 @@ def write_file(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArr
         temporary.unlink(missing_ok=True)
 
 
+def _check_size(file: BinaryIO) -> None:
+    """Refuse a file whose parts would not fit into memory, before any is unpacked."""
+    with zipfile.ZipFile(file) as archive:
+        n_bytes = sum(part.file_size for part in archive.infolist())
+    if n_bytes > MAX_BYTES:
+        raise ValueError(f"it would take {n_bytes} bytes of memory, {MAX_BYTES} are allowed")
+    file.seek(0)
+
+
 def read_file(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return header and arrays of a saved selector; refuse what this version cannot read."""
     with path.open("rb") as file:
         try:
+            _check_size(file)
             with np.load(file, allow_pickle=False) as stored:
                 header = json.loads(stored[HEADER].tobytes())
                 version = int(header["slotwise"])

@@ -1,32 +1,33 @@
-"""Selector: a policy, what it has learned, chance and link ids in one object to embed."""
+"""Selector: a policy, what it has learned, a random generator and link ids, to embed."""
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import InvalidInput
-from slotwise.policies import NO_SLOTS, NOBODY, Policy, default_policy
+from slotwise.errors import InvalidFeedback, InvalidInput
+from slotwise.policies import NO_SLOTS, NOBODY, Policy, default_policy, make_policy
 from slotwise.policies.counts import Counts, new_counts
-from slotwise.problem import Problem, is_finite_number, whole_number
+from slotwise.problem import TWO_LEVELS, Problem, is_finite_number, whole_number
 from slotwise.rounds import Decision, Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.compiled import direct
 from slotwise.selector.batch import read_batch
 from slotwise.selector.exploring import explored
-from slotwise.selector.open_pages import OpenPage, OpenPages
+from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages
 from slotwise.selector.page_journal import PageJournal
 from slotwise.selector.pool import Pool
 from slotwise.selector.price_of_floor import PriceOfFloor, price_of_floor
 from slotwise.selector.probabilities import Probabilities
-from slotwise.selector.report import CLICK, REVENUE, Report, link_reports, page_report
+from slotwise.selector.report import Report, link_reports, page_report
 from slotwise.selector.restricted import restricted_probabilities
 from slotwise.selector.selector_file import load_selector, save_selector
 
@@ -34,14 +35,22 @@ __all__ = ["Selector"]
 
 NO_LINKS: tuple[Link, ...] = ()
 
+NOT_LEVELS = ("self", "page", "views", "click_floor")
+"""Arguments of `update`, `update_batch` and `set_floor`, so no level can have their names."""
+
 
 class Selector:
     """Choose links for page views and learn from what came of them.
 
-    Links are any hashable ids. Without a `policy` the best one that needs no horizon and no
-    tuning is used (`slotwise.default_policy`). `max_revenue` is the most a click can bring, in
-    your money; it scales revenue to [0, 1], and what lies above is clipped and counted in the
-    report.
+    Links are any hashable ids. `policy` is a policy with its settings or the name of one; without
+    it the best one that needs no horizon and no tuning is used (`slotwise.default_policy`).
+    `horizon` is how many page views there will be, for policies that plan for a number of them.
+    `max_revenue` is the most a click can bring, in your money; it scales revenue to [0, 1], and
+    what lies above is clipped and counted in the report.
+    `levels` names what can happen to a link, each step a part of the one before it, when that is
+    not a click and its revenue; `update` then takes the levels by name: of the last one money, of
+    the others the links that reached it. `floors`, `rate_floors` and `rewards` are those of
+    `slotwise.Problem`.
     `max_open_pages` bounds the memory for pages whose feedback never comes: beyond it the
     oldest are forgotten, and counted; feedback that comes for them later is ignored.
     `explore` is the share of the page that random links get, so that every link keeps a small
@@ -66,14 +75,20 @@ class Selector:
         links: Iterable[Link],
         n_slots: int,
         *,
-        policy: Policy | None = None,
+        policy: Policy | str | None = None,
         click_floor: float = 0.0,
+        levels: Sequence[str] | None = None,
+        floors: Mapping[str, float] | None = None,
+        rate_floors: Mapping[str, float] | None = None,
+        rewards: Mapping[str, float] | None = None,
+        horizon: int | None = None,
         max_revenue: float = 1.0,
         max_open_pages: int = 1_000_000,
         explore: float = 0.0,
         seed: int | None = None,
     ) -> None:
         policy = default_policy() if policy is None else policy
+        policy = make_policy(policy) if isinstance(policy, str) else policy
         if not isinstance(policy, Policy):
             rule = "a policy with its settings, such as ConUCB(horizon=50_000)"
             raise InvalidInput.of("policy", rule, policy)
@@ -85,16 +100,32 @@ class Selector:
         if seed is not None:
             seed = whole_number("seed", seed, at_least=0)
         self._pool = Pool(links)
-        self._problem = Problem(len(self._pool), n_slots, click_floor)
+        self._problem = Problem(
+            len(self._pool),
+            n_slots,
+            click_floor,
+            levels=TWO_LEVELS if levels is None else levels,  # type: ignore[arg-type]
+            horizon=horizon,
+            floors=floors or {},
+            rate_floors=rate_floors or {},
+            rewards=rewards or {},
+        )
+        self._levels = None if levels is None else self._problem.levels
+        self._level_names = self._levels or CLICKS_AND_REVENUE
+        for level in self._levels or ():
+            if level in NOT_LEVELS:
+                raise InvalidInput.of("levels", f"other names than {', '.join(NOT_LEVELS)}", level)
         self._policy = policy
-        self._state: Any = policy.start(self._problem)
+        self._player = policy.for_problem(self._problem)
+        self._state: Any = self._player.start(self._problem)
         self._rng = np.random.default_rng(seed)
         self._max_revenue = float(max_revenue)
         self._explore = float(explore)
         self._n_clipped = 0
         self._n_pool_changes = 0
         self._journal: PageJournal | None = None
-        self._pages = OpenPages(max_pages)
+        self._pages = OpenPages(max_pages, level_names=self._level_names)
+        self._retired: dict[Link, None] = {}
         self._own_counts = new_counts(self._problem)
         self._lock = threading.RLock()
         self._make_room()
@@ -103,15 +134,19 @@ class Selector:
         """Set up what every page view uses again."""
         n_slots = self._problem.n_slots
         self._shown = np.zeros(n_slots, np.int64)
-        self._chances = np.zeros(n_slots)
+        self._drawn = np.zeros(n_slots)
         self._one_view = np.ones(n_slots)
-        policy, state, chances = type(self._policy), self._state, self._chances
+        policy, state, drawn = type(self._player), self._state, self._drawn
         self._choose = direct(policy.choose, state, NOBODY, self._rng)
-        self._draw = direct(draw_page, state.mix, self._rng, self._shown, chances)
+        self._draw = direct(draw_page, state.mix, self._rng, self._shown, drawn)
         shown = self._shown
-        self._teach = direct(
-            policy.learn, state, NOBODY, CLICK, shown, NO_SLOTS, chances, chances, chances
-        )
+        self._teach = direct(policy.learn, state, NOBODY, 0, shown, NO_SLOTS, drawn, drawn, drawn)
+
+    def __repr__(self) -> str:
+        """Return links, page, policy and how many pages were chosen."""
+        asked = repr(self._problem).removeprefix("Problem(").removesuffix(")")
+        pages = f"{self._pages.n_issued} pages, {len(self._pages)} open"
+        return f"<Selector {asked}, policy={self._policy.name!r}: {pages}>"
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -151,11 +186,12 @@ class Selector:
                     return self._select_restricted(pinned, excluded)
             self._choose(self._state, NOBODY, self._rng)
             if self._explore or self._journal is not None:
-                chances = explored(dense_probabilities(self._state.mix), self._explore)
-                return self._draw_from(chances)
-            self._draw(self._state.mix, self._rng, self._shown, self._chances)
+                return self._draw_from(
+                    explored(dense_probabilities(self._state.mix), self._explore)
+                )
+            self._draw(self._state.mix, self._rng, self._shown, self._drawn)
             shown = self._pool.links_at(self._shown.tolist())
-            page_id = self._pages.issue(shown, tuple(self._chances.tolist()))
+            page_id = self._pages.issue(shown, tuple(self._drawn.tolist()))
             mix = Probabilities.of_mix(self._pool.links, self._state.mix)
             return Decision(page_id, shown, mix)
 
@@ -163,13 +199,13 @@ class Selector:
         """Draw a page with these inclusion probabilities, one for each link of the pool."""
         places = dependent_rounding(probabilities, self._rng).tolist()
         shown = self._pool.links_at(places)
-        chances = tuple(probabilities[places].tolist())
-        page_id = self._pages.issue(shown, chances)
+        drawn = tuple(probabilities[places].tolist())
+        page_id = self._pages.issue(shown, drawn)
         page = Decision(page_id, shown, Probabilities.of_array(self._pool.links, probabilities))
         if self._journal is not None:
             least = float(probabilities.min())
             number = self._pages.n_issued
-            self._journal.issued(number, page, chances, least, self._n_pool_changes)
+            self._journal.issued(number, page, drawn, least, self._n_pool_changes)
         return page
 
     def _check_restrictions(self, pinned: NDArray[np.int64], excluded: NDArray[np.int64]) -> None:
@@ -192,9 +228,8 @@ class Selector:
         self._choose(self._state, NOBODY, self._rng)
         probabilities = restricted_probabilities(
             dense_probabilities(self._state.mix),
-            self._policy.estimates(self._state),
-            self._problem.n_slots,
-            self._problem.click_floor,
+            self._player.estimates(self._state),
+            self._problem,
             pinned,
             excluded,
         )
@@ -210,70 +245,77 @@ class Selector:
         page: Decision | str,
         clicks: Iterable[Link] | None = None,
         revenue: Mapping[Any, float] | None = None,
+        **levels: Any,
     ) -> None:
         """Settle what is known of a page, given as the decision or its id.
 
         `clicks` are the links that were clicked, `revenue` what each link earned; an empty one
-        says that there were none, None that it is not known yet. Levels may come one at a time
-        and in either order. Saying the same twice changes nothing; saying something else is
-        refused. After an error everything is as before.
+        says that there were none, None that it is not known yet. A selector with `levels` takes
+        those by name instead. Levels may come one at a time and in any order. Saying the same
+        twice changes nothing; saying something else is refused. After an error everything is as
+        before.
         """
+        given = self._by_level(clicks, revenue, levels)
         with self._lock:
             found = self._pages.find(page)
             if found is None:
                 return
-            settled = found.copy()
-            new_clicks = clicks is not None and settled.settle_clicks(clicks)
-            new_revenue = revenue is not None and settled.settle_revenue(revenue)
+            settled = found
+            for level, outcome in given.items():
+                settled = settled.settled_with(level, outcome)
+            if settled is found:
+                return
+            self._learn_page(found, settled)
             self._pages.put(settled)
-            is_settled = settled.clicked is not None and settled.revenue is not None
-            if self._journal is not None and is_settled:
+            if self._journal is not None and settled.is_settled:
                 self._journal.settled(settled)
-            if new_clicks or new_revenue:
-                self._learn_page(settled, new_clicks, new_revenue)
 
-    def _learn_page(self, page: OpenPage, new_clicks: bool, new_revenue: bool) -> None:
-        shown, with_chances = self._pool.known(page.shown, page.chances)
+    def _by_level(self, clicks: Any, revenue: Any, levels: Mapping[str, Any]) -> dict[int, Any]:
+        """Return the feedback that was given, by the number of its level."""
+        given = {"clicks": clicks, "revenue": revenue, **levels}
+        names = self._level_names
+        for name, outcome in given.items():
+            if outcome is not None and name not in names:
+                raise InvalidFeedback(f"feedback must be on {', '.join(names)}, got `{name}`")
+        return {j: given[name] for j, name in enumerate(names) if given.get(name) is not None}
+
+    def _learn_page(self, before: OpenPage, page: OpenPage) -> None:
+        """Learn the levels of a page that were not settled before."""
+        shown, drawn = self._pool.known(page.shown, page.probabilities)
         if not shown:
             return
-        places = self._pool.places_of(shown)
-        chances = np.array(with_chances)
+        places, probabilities = self._pool.places_of(shown), np.array(drawn)
         views = self._one_view[: len(shown)]
-        if new_clicks and page.clicked is not None:
-            clicked = np.zeros(len(shown))
-            for link in page.clicked:
-                if link in shown:
-                    clicked[shown.index(link)] = 1.0
-            self._learn(CLICK, places, chances, views, clicked)
-        if new_revenue and page.revenue is not None:
-            earned = np.zeros(len(shown))
-            for link, amount in page.revenue.items():
-                if link in shown:
-                    self._n_clipped += amount > self._max_revenue
-                    earned[shown.index(link)] = min(1.0, amount / self._max_revenue)
-            self._learn(REVENUE, places, chances, views, earned)
+        last = len(page.outcomes) - 1
+        for level, outcome in enumerate(page.outcomes):
+            if outcome is None or before.outcomes[level] is not None:
+                continue
+            brought = np.array([outcome.get(link, 0.0) for link in shown])
+            if level == last:
+                brought = self._scaled(brought, views)
+            self._learn(level, places, probabilities, views, brought)
 
     def _scaled(
-        self, revenue: NDArray[np.float64], clicks: NDArray[np.float64]
+        self, revenue: NDArray[np.float64], most: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return revenue as a share of the most that so many clicks can bring, clipped."""
+        """Return revenue in units of `max_revenue`, clipped at `most`; count what is clipped."""
         with np.errstate(over="ignore"):
             scaled: NDArray[np.float64] = revenue / self._max_revenue
-        over = scaled > clicks
+        over = scaled > most
         if over.any():
             self._n_clipped += int(over.sum())
-            scaled[over] = clicks[over]
+            scaled[over] = most[over]
         return scaled
 
     def _learn(
         self,
         level: int,
         places: NDArray[np.int64],
-        chances: NDArray[np.float64],
+        probabilities: NDArray[np.float64],
         views: NDArray[np.float64],
         outcomes: NDArray[np.float64],
     ) -> None:
-        self._teach(self._state, NOBODY, level, places, NO_SLOTS, chances, views, outcomes)
+        self._teach(self._state, NOBODY, level, places, NO_SLOTS, probabilities, views, outcomes)
         if self._counts is self._own_counts:
             self._own_counts.views[level, places] += views
             self._own_counts.sums[level, places] += outcomes
@@ -283,29 +325,34 @@ class Selector:
         views: Mapping[Any, int],
         clicks: Mapping[Any, int] | None = None,
         revenue: Mapping[Any, float] | None = None,
+        **levels: Any,
     ) -> None:
         """Learn from many page views at once, given as counts per link.
 
         `views` says how often each link was shown, `clicks` how often it was clicked and
-        `revenue` what those clicks earned in all; links without an entry had none. None leaves
-        that level open: then give the same `views` again with the level that was missing.
-        Counts have no ids, so it is up to the caller to give each of them once. Policies that
-        need every page, with its probabilities, refuse counts.
+        `revenue` what those clicks earned in all; links without an entry had none. A selector
+        with `levels` takes those by name instead. None leaves that level open: then give the same
+        `views` again with the level that was missing. Counts of retired links are accepted and
+        teach nothing. Counts have no ids, so it is up to the caller to give each of them once.
+        Policies that need every page, with its probabilities, refuse counts.
         """
+        given = self._by_level(clicks, revenue, levels)
         with self._lock:
             if not self._policy.needs.takes_counts:
                 advice = "give it every page with `update`"
                 rule = "a policy that learns from counts"
                 raise InvalidInput.of("policy", rule, self._policy.name, advice)
-            batch = read_batch(views, clicks, revenue)
-            places = self._pool.places("views", batch.links)
-            certain = np.ones(len(places))
-            if batch.clicks is not None:
-                self._learn(CLICK, places, certain, batch.views, batch.clicks)
-            if batch.revenue is not None:
-                most_clicks = batch.views if batch.clicks is None else batch.clicks
-                earned = self._scaled(batch.revenue, most_clicks)
-                self._learn(REVENUE, places, certain, batch.views, earned)
+            batch = read_batch(views, given, self._level_names)
+            kept = [k for k, link in enumerate(batch.links) if link not in self._retired]
+            places = self._pool.places("views", [batch.links[k] for k in kept])
+            certain, n_views = np.ones(len(places)), batch.views[kept]
+            last = len(batch.outcomes) - 1
+            for level, totals in enumerate(batch.outcomes):
+                if totals is not None:
+                    brought = totals[kept]
+                    if level == last:
+                        brought = self._scaled(brought, batch.most_before(level)[kept])
+                    self._learn(level, places, certain, n_views, brought)
 
     # Changing the pool
 
@@ -314,6 +361,8 @@ class Selector:
         with self._lock:
             self._move_to(self._pool.with_links(links))
             self._n_pool_changes += 1
+            for link in self.links:
+                self._retired.pop(link, None)
 
     def retire(self, links: Iterable[Link]) -> None:
         """Show these links no more; what is known of the others stays.
@@ -321,19 +370,37 @@ class Selector:
         Feedback that still comes for them is accepted and teaches nothing.
         """
         with self._lock:
+            before = self.links
             self._move_to(self._pool.without_links(links, self._problem.n_slots))
             self._n_pool_changes += 1
+            self._retired.update(dict.fromkeys(link for link in before if link not in self._pool))
 
-    def _move_to(self, pool: Pool) -> None:
-        problem = Problem(len(pool), self._problem.n_slots, self._problem.click_floor)
+    def set_floor(self, click_floor: float | None = None, **floors: float) -> None:
+        """Ask for another click floor, or for other floors by level, from the next page on.
+
+        What is known stays; a queue keeps what is owed under the floor before.
+        """
+        with self._lock:
+            asked = dict(self._problem.floors) | floors
+            if click_floor is not None:
+                asked[self._problem.levels[0]] = click_floor
+            first = asked.pop(self._problem.levels[0])
+            self._move_to(self._pool, click_floor=first, floors=asked)
+
+    def _move_to(self, pool: Pool, **changes: Any) -> None:
+        problem = dataclasses.replace(self._problem, n_links=len(pool), **changes)
         kept = pool.places_in(self._pool)
-        state = self._policy.move(self._state, problem, kept)
+        player = self._policy.for_problem(problem)
+        state = player.move(self._state, problem, kept)
         counts = new_counts(problem)
         stays = kept >= 0
         counts.views[:, stays] = self._own_counts.views[:, kept[stays]]
         counts.sums[:, stays] = self._own_counts.sums[:, kept[stays]]
         self._pool, self._problem, self._state = pool, problem, state
         self._own_counts = counts
+        if type(player) is not type(self._player):
+            self._player = player
+            self._make_room()
 
     # Telling
 
@@ -343,14 +410,15 @@ class Selector:
         Looking changes nothing: the next pages are the same with and without a report.
         """
         with self._lock:
-            # on copies: how a state is arranged decides the order of links, chance the next page
-            state = self._policy.restore(self._problem, self._policy.knowledge(self._state))
+            # on copies, so that neither the order of links nor the next page changes
+            state = self._player.restore(self._problem, self._player.knowledge(self._state))
             self._choose(state, NOBODY, copy.deepcopy(self._rng))
-            chances = explored(dense_probabilities(state.mix), self._explore)
+            probabilities = explored(dense_probabilities(state.mix), self._explore)
+            money, problem = self._max_revenue, self._problem
             return Report(
                 policy=self._policy.name,
-                links=link_reports(self.links, self._counts, chances, self._max_revenue),
-                page=page_report(self._counts, chances, self._problem, self._max_revenue),
+                links=link_reports(self.links, self._counts, probabilities, problem, money),
+                page=page_report(self._counts, probabilities, problem, money),
                 n_pages=self._pages.n_issued,
                 n_open_pages=len(self._pages),
                 n_forgotten_pages=self._pages.n_forgotten,
@@ -396,15 +464,15 @@ class Selector:
     # Keeping
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file: links, policy, knowledge, open pages and chance.
+        """Write everything to one file: links, policy, knowledge, open pages, random generator.
 
         `Selector.load` goes on from there page for page: saving arranges what is known as
         loading will, so this selector and the loaded one choose the same from here on.
         """
         with self._lock:
-            knowledge = self._policy.knowledge(self._state)
+            knowledge = self._player.knowledge(self._state)
             save_selector(self, Path(path), knowledge)
-            self._state = self._policy.restore(self._problem, knowledge)
+            self._state = self._player.restore(self._problem, knowledge)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Selector:

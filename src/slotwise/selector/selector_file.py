@@ -12,6 +12,7 @@ from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.policies import POLICIES, make_policy, policy_settings
 from slotwise.policies.contract import Knowledge
 from slotwise.policies.counts import Counts, new_counts
+from slotwise.problem import whole_number
 from slotwise.rounds import Link
 from slotwise.selector.open_pages import OpenPage, OpenPages
 from slotwise.selector.saving import link_from_json, link_to_json, read_file, write_file
@@ -25,61 +26,81 @@ __all__ = ["load_selector", "save_selector"]
 def _pages_to_arrays(pages: OpenPages, places: dict[Link, int]) -> dict[str, NDArray[Any]]:
     """Return the open pages as arrays; `places` grows by links that have left the pool.
 
-    Pages may differ in length, so slots of all pages lie end to end.
+    Pages may differ in length, so slots of all pages lie end to end. `page_outcomes` has a row
+    for each level, NaN where a page is not settled at it.
     """
     listed = list(pages)
     shown = [places.setdefault(link, len(places)) for page in listed for link in page.shown]
-    clicked = [
-        -1 if page.clicked is None else int(link in page.clicked)
-        for page in listed
-        for link in page.shown
-    ]
-    revenue = [
-        np.nan if page.revenue is None else page.revenue.get(link, 0.0)
-        for page in listed
-        for link in page.shown
+    outcomes = [
+        [
+            np.nan if page.outcomes[level] is None else page.outcomes[level].get(link, 0.0)  # type: ignore[union-attr]
+            for page in listed
+            for link in page.shown
+        ]
+        for level in range(len(pages.level_names))
     ]
     return {
         "page_number": np.array([page.number for page in listed], np.int64),
         "page_length": np.array([len(page.shown) for page in listed], np.int64),
         "page_shown": np.array(shown, np.int64),
-        "page_chances": np.array([c for page in listed for c in page.chances], np.float64),
-        "page_clicked": np.array(clicked, np.int8),
-        "page_revenue": np.array(revenue, np.float64),
+        "page_probabilities": np.array([p for page in listed for p in page.probabilities]),
+        "page_outcomes": np.array(outcomes, np.float64).reshape(len(pages.level_names), len(shown)),
     }
 
 
 def _pages_from_file(
-    header: dict[str, Any], arrays: dict[str, NDArray[Any]], links: list[Link]
+    header: dict[str, Any],
+    arrays: dict[str, NDArray[Any]],
+    links: list[Link],
+    level_names: tuple[str, ...],
 ) -> OpenPages:
     pages = OpenPages(
-        header["max_pages"],
-        header["n_issued"],
-        header["n_forgotten"],
+        whole_number("max_pages", header["max_pages"], at_least=1),
+        whole_number("n_issued", header["n_issued"], at_least=0),
+        whole_number("n_forgotten", header["n_forgotten"], at_least=0),
         earlier={token: range(*ends) for token, ends in header["issued"].items()},
+        level_names=level_names,
     )
-    n_slots = int(arrays["page_length"].sum())
-    for name in ("page_shown", "page_chances", "page_clicked", "page_revenue"):
-        if arrays[name].shape != (n_slots,):
-            raise ValueError(f"array {name} is {arrays[name].shape}, not ({n_slots},)")
+    lengths = arrays["page_length"]
+    n_slots = int(lengths.sum())
+    shapes: dict[str, tuple[int, ...]] = {
+        "page_shown": (n_slots,),
+        "page_probabilities": (n_slots,),
+        "page_outcomes": (len(level_names), n_slots),
+    }
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape:
+            raise ValueError(f"array {name} is {arrays[name].shape}, not {shape}")
+    probabilities, outcomes = arrays["page_probabilities"], arrays["page_outcomes"]
+    if not (lengths >= 1).all() or not ((probabilities >= 0) & (probabilities <= 1)).all():
+        raise ValueError("pages must have links, with probabilities from 0 to 1")
+    if np.isinf(outcomes).any() or (outcomes < 0).any() or (arrays["page_shown"] < 0).any():
+        raise ValueError("what pages brought must be finite and at least 0, of known links")
     start = 0
-    for number, length in zip(arrays["page_number"], arrays["page_length"], strict=True):
+    for number, length in zip(arrays["page_number"].tolist(), lengths.tolist(), strict=True):
         slots = slice(start, start + length)
         start += length
         shown = tuple(links[place] for place in arrays["page_shown"][slots])
-        clicked = arrays["page_clicked"][slots]
-        revenue = arrays["page_revenue"][slots]
-        page = OpenPage(int(number), shown, tuple(arrays["page_chances"][slots].tolist()))
-        if clicked[0] >= 0:
-            page.clicked = frozenset(link for link, hit in zip(shown, clicked, strict=True) if hit)
-        if not np.isnan(revenue[0]):
-            page.revenue = {
-                link: float(amount)
-                for link, amount in zip(shown, revenue, strict=True)
-                if amount > 0
-            }
-        pages.put(page)
+        brought = tuple(
+            None
+            if np.isnan(row[0])
+            else {link: amount for link, amount in zip(shown, row.tolist(), strict=True) if amount}
+            for row in outcomes[:, slots]
+        )
+        chosen = tuple(probabilities[slots].tolist())
+        pages.put(OpenPage(number, shown, chosen, level_names, brought))
     return pages
+
+
+def _upgraded(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Arrange a file of format 1 as this version writes it: two levels, no retired links."""
+    header.setdefault("horizon", None)
+    header.setdefault("retired", [])
+    header.setdefault("levels", None)
+    clicked = arrays.pop("page_clicked").astype(np.float64)
+    clicked[clicked < 0] = np.nan
+    arrays["page_outcomes"] = np.stack([clicked, arrays.pop("page_revenue")])
+    arrays["page_probabilities"] = arrays.pop("page_chances")
 
 
 def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
@@ -95,6 +116,12 @@ def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
         "n_links": problem.n_links,
         "n_slots": problem.n_slots,
         "click_floor": problem.click_floor,
+        "levels": selector._levels,
+        "floors": dict(problem.floors),
+        "rate_floors": dict(problem.rate_floors),
+        "rewards": dict(problem.rewards),
+        "horizon": problem.horizon,
+        "retired": [link_to_json(link) for link in selector._retired],
         "max_revenue": selector._max_revenue,
         "explore": selector._explore,
         "n_clipped": selector._n_clipped,
@@ -120,17 +147,26 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
     """Return the selector stored at `path`."""
     header, arrays = read_file(path)
     try:
+        if header["slotwise"] == 1:
+            _upgraded(header, arrays)
         links = [link_from_json(link) for link in header["links"]]
         selector = kind(
             links[: header["n_links"]],
             header["n_slots"],
             policy=make_policy(header["policy"]["name"], header["policy"]["settings"]),
             click_floor=header["click_floor"],
+            levels=header["levels"],
+            floors=header.get("floors"),
+            rate_floors=header.get("rate_floors"),
+            rewards=header.get("rewards"),
+            horizon=header["horizon"],
             max_revenue=header["max_revenue"],
             explore=header.get("explore", 0.0),
         )
-        selector._n_clipped = header["n_clipped"]
-        selector._pages = _pages_from_file(header["pages"], arrays, links)
+        selector._n_clipped = whole_number("n_clipped", header["n_clipped"], at_least=0)
+        selector._retired = {link_from_json(link): None for link in header["retired"]}
+        names = selector._level_names
+        selector._pages = _pages_from_file(header["pages"], arrays, links, names)
         selector._own_counts = Counts(arrays["views"], arrays["sums"])
         selector._state = _state_from_file(selector, arrays)
         selector._rng.bit_generator.state = header["rng"]
@@ -144,16 +180,22 @@ def _state_from_file(selector: Selector, arrays: dict[str, NDArray[Any]]) -> Any
 
     Compiled code does not check bounds, so an array of another shape must not reach it.
     """
-    policy, problem = selector._policy, selector._problem
-    expected = {
-        **{f"knows_{name}": array for name, array in policy.knowledge(selector._state).items()},
-        "views": new_counts(problem).views,
-        "sums": new_counts(problem).sums,
-    }
-    for name, array in expected.items():
-        if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
-            raise ValueError(f"array {name} is {arrays[name].shape}, not {array.shape}")
+    policy, problem = selector._player, selector._problem
     knowledge = {
-        name.removeprefix("knows_"): arrays[name] for name in expected if name.startswith("knows_")
+        name.removeprefix("knows_"): array
+        for name, array in arrays.items()
+        if name.startswith("knows_")
     }
+    knowledge = policy.upgraded(problem, knowledge)
+    fresh = new_counts(problem)
+    pairs = [("views", arrays["views"], fresh.views), ("sums", arrays["sums"], fresh.sums)]
+    for name, expected in policy.knowledge(selector._state).items():
+        pairs.append((f"knows_{name}", knowledge[name], expected))
+    for name, array, expected in pairs:
+        if array.shape != expected.shape or array.dtype != expected.dtype:
+            raise ValueError(f"array {name} is {array.shape}, not {expected.shape}")
+        if not np.isfinite(array).all():
+            raise ValueError(f"array {name} must be of finite numbers")
+    if (arrays["views"] < 0).any() or (arrays["sums"] < 0).any():
+        raise ValueError("counts must be at least 0")
     return policy.restore(problem, knowledge)

@@ -1,0 +1,12 @@
+"""`python -m slotwise` is the command `slotwise`."""
+
+from __future__ import annotations
+
+import sys
+
+from slotwise.cli.main import main
+
+__all__ = ["main"]
+
+if __name__ == "__main__":
+    sys.exit(main())
