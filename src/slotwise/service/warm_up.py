@@ -5,13 +5,20 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from slotwise.service.counting.views import Counters, LinkCounters
+from slotwise.service.counting.views import CLICKS, Counters, LinkCounters, View
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.deciding.wishes import NO_WISH, Wish
 from slotwise.service.learning.pool_run import PoolRun
 from slotwise.service.learning.publishing import publish
+from slotwise.service.learning.replay import Round, RoundPosition
 from slotwise.service.pool import Pool
-from slotwise.service.records import LinkRecord, PoolSettings
+from slotwise.service.records import (
+    DecisionRecord,
+    FloorReport,
+    LinkRecord,
+    PoolSettings,
+    ShownLink,
+)
 from slotwise.service.reporting.pool_report import explain_links, report_frontier, share_rate
 
 __all__ = ["warm_up"]
@@ -31,7 +38,7 @@ _COUNTERS = Counters(
 
 
 def warm_up(pool: PoolSettings) -> None:
-    """Publish a small version with the pool's policy and draw every kind of page from it."""
+    """Teach the pool's policy a view, publish a small version and draw every kind of page."""
     settings = replace(
         pool, slots=2, click_floor=min(pool.click_floor, 0.5), fallback_order=(), pins=()
     )
@@ -39,6 +46,8 @@ def warm_up(pool: PoolSettings) -> None:
         settings = replace(settings, policy_settings={"probabilities": [0.5] * len(_LINKS)})
     run = PoolRun(Pool.of(settings, _LINKS), np.random.SeedSequence(0))
     run.counters = _COUNTERS
+    first = Snapshot(publish(run.draft({"a": 1}, 0), 0, run.rng))
+    run.feed([_settled_round(settings, first.page(NO_WISH).draw(run.rng))], after=run.fed_to)
     snapshot = Snapshot(publish(run.draft({"a": 1}, 0), 0, run.rng))
     for page in (
         snapshot.page(NO_WISH),
@@ -49,3 +58,21 @@ def warm_up(pool: PoolSettings) -> None:
     explain_links(settings, snapshot)
     report_frontier(settings, snapshot)
     share_rate(1, 2, 1)
+
+
+def _settled_round(pool: PoolSettings, shown: tuple[ShownLink, ...]) -> Round:
+    decision = DecisionRecord(
+        decision_id="toy",
+        pool_id=pool.pool_id,
+        issued_us=0,
+        click_closes_us=1,
+        revenue_until_us=1,
+        revenue_closes_us=1,
+        currency=pool.currency,
+        max_revenue_micros=pool.max_revenue_micros,
+        policy=pool.policy,
+        policy_version=1,
+        floor=FloorReport(clicks=0.0, expected=0.0, attainable=0.0, status="met"),
+        shown=shown,
+    )
+    return Round(RoundPosition(1, CLICKS, "toy"), View(decision=decision))

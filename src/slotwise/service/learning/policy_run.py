@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.policies.rounds_ahead import average_ahead, expect_views
 from slotwise.policies.sampling import average_probabilities
 from slotwise.problem import Problem
+from slotwise.selection.compiled import hot_loop, is_compiled
 from slotwise.service.counting.attribution import attribute
 from slotwise.service.counting.rates import LinkCounts, LinkRates
 from slotwise.service.counting.views import CLICKS, Level, View
@@ -62,6 +63,37 @@ def decode_state(stored: bytes) -> RunState | None:
     except msgspec.ValidationError:
         return None
     return state if state.format == STATE_FORMAT else None
+
+
+@hot_loop
+def feed_rounds(
+    learn: Any,
+    state: Any,
+    visitor: Links,
+    levels: Links,
+    starts: Links,
+    links: Links,
+    slots: Links,
+    probabilities: Floats,
+    views: Floats,
+    outcomes: Floats,
+) -> None:
+    """Let a state learn one round after the other; round k has the links from `starts[k]` on.
+
+    Called from Python round by round, unpacking the state would take longer than learning.
+    """
+    for k in range(len(levels)):
+        first, last = starts[k], starts[k + 1]
+        learn(
+            state,
+            visitor,
+            levels[k],
+            links[first:last],
+            slots,
+            probabilities[first:last],
+            views[first:last],
+            outcomes[first:last],
+        )
 
 
 class PolicyRun:
@@ -117,28 +149,36 @@ class PolicyRun:
         """Return a run that knows the same and shares nothing."""
         return self.moved(self.problem, self.link_ids)
 
-    def learn_view(self, view: View, level: Level) -> None:
-        """Take in the outcome of one settled view at one level."""
-        shown = [link for link in view.decision.shown if link.link_id in self._places]
-        if not shown:
+    def learn_rounds(self, rounds: Iterable[tuple[View, Level]]) -> None:
+        """Take in the outcomes of settled views, each at one level, in this order."""
+        levels: list[int] = []
+        starts, links, probabilities, outcomes = [0], [], [], []
+        for view, level in rounds:
+            shown = [link for link in view.decision.shown if link.link_id in self._places]
+            if not shown:
+                continue
+            levels.append(level)
+            links += [self._places[link.link_id] for link in shown]
+            probabilities += [link.propensity for link in shown]
+            counted = _outcomes(view, level)
+            outcomes += [counted.get(link.link_id, 0.0) for link in shown]
+            starts.append(len(links))
+        if not levels:
             return
-        counted = attribute(
-            view,
-            view.decision.click_closes_us if level == CLICKS else view.decision.revenue_closes_us,
-        )
-        if level == CLICKS:
-            outcomes = [float(link.link_id in counted.clicked) for link in shown]
-        else:
-            scale = view.decision.max_revenue_micros
-            outcomes = [counted.revenue_micros.get(link.link_id, 0) / scale for link in shown]
-        type(self.policy).learn(
+        learn = type(self.policy).learn
+        feed: Any = feed_rounds
+        if not is_compiled(learn):
+            feed = getattr(feed_rounds, "py_func", feed_rounds)
+        feed(
+            learn,
             self._state,
             NOBODY,
-            level,
-            np.array([self._places[link.link_id] for link in shown], dtype=np.int64),
+            np.array(levels),
+            np.array(starts),
+            np.array(links, dtype=np.int64),
             NO_SLOTS,
-            np.array([link.propensity for link in shown]),
-            np.ones(len(shown)),
+            np.array(probabilities),
+            np.ones(len(links)),
             np.array(outcomes),
         )
 
@@ -200,6 +240,18 @@ class PolicyRun:
             for name, (shape, stored) in arrays.items()
         }
         return cls(policy, problem, link_ids, policy.restore(problem, knowledge))
+
+
+def _outcomes(view: View, level: Level) -> Mapping[str, float]:
+    """Return the outcome of each link that has one, from 0 to 1."""
+    if not view.clicks:  # most pages: nothing can have counted
+        return {}
+    decision = view.decision
+    if level == CLICKS:
+        return dict.fromkeys(attribute(view, decision.click_closes_us).clicked, 1.0)
+    revenue = attribute(view, decision.revenue_closes_us).revenue_micros
+    scale = decision.max_revenue_micros
+    return {link_id: amount / scale for link_id, amount in revenue.items()}
 
 
 def _by_level(rates: LinkRates) -> Floats:

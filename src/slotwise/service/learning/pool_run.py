@@ -128,9 +128,8 @@ class PoolRun:
             run = self._round_run()
             if run is None or self.fed_to != after:
                 return False
-            for position, view in rounds:
-                run.learn_view(view, position.level)
-                self.fed_to = position
+            run.learn_rounds((view, position.level) for position, view in rounds)
+            self.fed_to = rounds[-1].position
             return True
 
     def count_delivered(self, views: Sequence[View], counted: Counters) -> None:
