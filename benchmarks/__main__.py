@@ -17,6 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.clustering import clustering
 from benchmarks.embedding import alternatives, first_pages, imports, page_views
 from benchmarks.evaluating import evaluating
 from benchmarks.measuring import Row
@@ -36,6 +37,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
     "alternatives": alternatives,
     "reproducing": reproducing,
     "evaluating": evaluating,
+    "clustering": clustering,
 }
 HEADINGS = ("what", "measured", "target", "reached", "")
 START, END = "<!-- measured: begin -->", "<!-- measured: end -->"

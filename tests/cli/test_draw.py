@@ -38,7 +38,7 @@ def test_several_files_go_where_they_are_asked_in_the_formats_asked(
     ("arguments", "message"),
     [
         (["nowhere.parquet"], "slotwise: no results file"),
-        (["COUPON", "--format", "gif"], "`format` must be one of svg, png, got 'gif'"),
+        (["COUPON", "--format", "gif"], "`format` must be one of svg, png, pdf, got 'gif'"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(
@@ -60,3 +60,12 @@ def test_the_help_shows_an_example(
     monkeypatch.setenv("COLUMNS", "120")
     assert main(["draw", "--help"]) == 0
     assert "slotwise draw coupon.parquet" in capsys.readouterr().out
+
+
+def test_chosen_panels_for_a_paper(coupon: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ["--panels", "regret, shortfall", "--width", "column", "--title", "Mine", "--log", "x"]
+    assert main(["draw", str(coupon), "--format", "pdf", *chosen]) == 0
+    assert capsys.readouterr().out == f"{coupon.with_suffix('.pdf')}\n"
+    assert coupon.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    assert main(["draw", str(coupon), "--panels", "joy"]) == 2
+    assert "`panels` must be one of regret" in capsys.readouterr().err

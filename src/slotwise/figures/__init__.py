@@ -1,6 +1,7 @@
 """Figures and reports from results files; `known_policies` alone knows policies by name."""
 
 from slotwise.figures.canvas import FORMATS, save_figure
+from slotwise.figures.chosen_panels import Layout, draw_panels
 from slotwise.figures.drawing import draw_results
 from slotwise.figures.experiment import draw_experiment
 from slotwise.figures.frontier import FrontierPicture, draw_frontier
@@ -11,9 +12,11 @@ from slotwise.figures.sweep import draw_sweep, is_sweep
 __all__ = [
     "FORMATS",
     "FrontierPicture",
+    "Layout",
     "WrittenReport",
     "draw_experiment",
     "draw_frontier",
+    "draw_panels",
     "draw_results",
     "draw_several_floors",
     "draw_sweep",

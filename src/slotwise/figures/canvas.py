@@ -16,12 +16,22 @@ from slotwise.errors import InvalidInput
 from slotwise.figures.setting import Setting
 from slotwise.figures.style import INK, MUTED, RC
 
-__all__ = ["FORMATS", "house_style", "save_figure", "write_frame"]
+__all__ = ["FORMATS", "USUAL_FORMATS", "house_style", "save_figure", "write_frame"]
 
-FORMATS = ("svg", "png")
+FORMATS = ("svg", "png", "pdf")
 """The file formats of figures."""
 
+USUAL_FORMATS = ("svg", "png")
+"""The formats that are written unless others are named."""
+
 PNG_DOTS_PER_INCH = 160
+
+UNREPRODUCIBLE = {
+    "svg": ("Date", "Creator"),
+    "png": ("Software",),
+    "pdf": ("CreationDate", "Creator", "Producer"),
+}
+"""Metadata that matplotlib would write by itself: dates and its own version."""
 
 
 @contextmanager
@@ -49,7 +59,7 @@ def write_frame(figure: Figure, setting: Setting, title: str) -> None:
 
 
 def save_figure(
-    figure: Figure, directory: Path, name: str, formats: Sequence[str] = FORMATS
+    figure: Figure, directory: Path, name: str, formats: Sequence[str] = USUAL_FORMATS
 ) -> list[Path]:
     """Write `figure` into `directory`, one file per format, and return the files."""
     for kind in formats:
@@ -67,7 +77,7 @@ def save_figure(
 def _rendered(figure: Figure, kind: str) -> bytes:
     stream = io.BytesIO()
     # A date or the name of the drawing library would make equal figures differ.
-    metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    metadata = dict.fromkeys(UNREPRODUCIBLE[kind])
     with house_style():
         figure.savefig(stream, format=kind, dpi=PNG_DOTS_PER_INCH, metadata=metadata)
     return _with_palette(stream) if kind == "png" else stream.getvalue()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from slotwise.figures.canvas import FORMATS, save_figure
+from slotwise.figures.canvas import USUAL_FORMATS, save_figure
+from slotwise.figures.chosen_panels import Layout, draw_panels
 from slotwise.figures.experiment import draw_experiment
 from slotwise.figures.several_floors import draw_several_floors, has_several_floors
 from slotwise.figures.sweep import draw_sweep, is_sweep
@@ -15,14 +16,24 @@ __all__ = ["draw_results"]
 
 
 def draw_results(
-    results: Results, directory: str | Path, name: str, formats: Sequence[str] = FORMATS
+    results: Results,
+    directory: str | Path,
+    name: str,
+    formats: Sequence[str] = USUAL_FORMATS,
+    *,
+    panels: Sequence[str] = (),
+    layout: Layout | None = None,
 ) -> list[Path]:
     """Draw `results` into `directory` as `name` with each format's ending; return the files.
+
+    With `panels` or `layout` the figure has the panels of these metrics only. Otherwise:
 
     Con-UCB at four scales of γ or more is drawn as a sweep, more floors than a click floor with
     panels for each of them, anything else as an experiment.
     """
-    if is_sweep(results):
+    if panels or layout is not None:
+        figure = draw_panels(results, panels, layout)
+    elif is_sweep(results):
         figure = draw_sweep(results)
     elif has_several_floors(results):
         figure = draw_several_floors(results)

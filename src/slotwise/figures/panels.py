@@ -20,6 +20,10 @@ from slotwise.simulation.results import Curve, Results
 __all__ = ["PANELS", "Panel", "draw_panel", "labels_of", "meaning_of"]
 
 
+NARROW_INCHES = 2.6
+"""Below this width a note and the label of the axis do not fit on one line."""
+
+
 @dataclass(frozen=True)
 class Panel:
     """The metric of a panel, its title and its explanation."""
@@ -73,8 +77,11 @@ def meaning_of(panel: Panel, setting: Setting) -> str:
     return panel.meaning
 
 
-def draw_panel(axes: Axes, panel: Panel, results: Results) -> None:
-    """Draw one metric of `results`, with labels at the ends of the lines."""
+def draw_panel(axes: Axes, panel: Panel, results: Results, log: str = "none") -> None:
+    """Draw one metric of `results`, with labels at the ends of the lines.
+
+    `log` names the logarithmic axes: "none", "x", "y" or "both".
+    """
     setting = Setting.of(results)
     shown, left_out = labels_of(panel, results)
     look = strokes(results.labels)
@@ -92,6 +99,7 @@ def draw_panel(axes: Axes, panel: Panel, results: Results) -> None:
         axes.plot(results.rounds, optimal, color=INK, linewidth=1.1, dashes=(1, 1.6), zorder=4)
         ends.append(EndLabel("optimal", float(optimal[-1]), Stroke(INK)))
     _settle_axes(axes, panel, results)
+    _scale_axes(axes, results, log)
     write_heading(axes, panel.title, meaning_of(panel, setting))
     if left_out:
         _write_note(axes, f"without {_listed(left_out)}, as in the paper")
@@ -141,13 +149,27 @@ def _settle_axes(axes: Axes, panel: Panel, results: Results) -> None:
         axes.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
 
 
+def _scale_axes(axes: Axes, results: Results, log: str) -> None:
+    """Make axes logarithmic; heights stay linear below 1, since regret may be negative."""
+    if log in ("x", "both"):
+        axes.set_xscale("log")
+        axes.set_xlim(int(results.rounds[0]), max(results.n_rounds, 2))
+    if log in ("y", "both"):
+        axes.set_yscale("symlog", linthresh=1.0)
+    if log != "none":
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
+
+
 def _write_note(axes: Axes, note: str) -> None:
-    """Write a note below the axis, on the line of its label."""
+    """Write a note below the axis: on the line of its label, or below it where both do not fit."""
+    figure: Any = axes.get_figure(root=True)
+    is_narrow = axes.get_position().width * figure.get_size_inches()[0] < NARROW_INCHES
     axes.annotate(
         note,
         (0, 0),
         xycoords="axes fraction",
-        xytext=(0, -25),
+        xytext=(0, -37 if is_narrow else -25),
         textcoords="offset points",
         fontsize=7.5,
         color=MUTED,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from slotwise.errors import InvalidInput
-from slotwise.figures.canvas import FORMATS, save_figure
+from slotwise.figures.canvas import USUAL_FORMATS, save_figure
 from slotwise.figures.claims import scale_phrase
 from slotwise.figures.experiment import draw_experiment
 from slotwise.figures.report_page import TABLE_METRICS, gather
@@ -50,9 +50,9 @@ def write_report(
         for chapter in chapters:
             figure = draw(chapter.results)
             name = chapter.figure_name
-            written = save_figure(figure, directory / "figures", name, FORMATS)
+            written = save_figure(figure, directory / "figures", name)
             figures += written
-            svg = written[FORMATS.index("svg")].read_text(encoding="utf-8")
+            svg = written[USUAL_FORMATS.index("svg")].read_text(encoding="utf-8")
             drawings[name] = ThemedSvg.of(svg, prefix=f"f{len(drawings)}")
     colours = {INK, MUTED, GRID, BACKGROUND}.union(*(svg.colours for svg in drawings.values()))
     html, markdown = directory / "report.html", directory / "report.md"

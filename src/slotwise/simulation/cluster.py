@@ -35,6 +35,9 @@ CONNECT_S, WORKERS_S = 10, 20
 SLOTS_PER_BLOCK = 10_000_000
 """Slots filled by a block at most: a few seconds of work, against milliseconds of overhead."""
 
+THREADS_FOR_SHORT_BLOCKS = 32
+"""With more threads than this blocks grow, because one process hands out all of them."""
+
 BLOCKS_PER_THREAD = 4
 """Blocks for each thread of the cluster at least, so that all of them finish together."""
 
@@ -118,7 +121,8 @@ def runs_per_block(experiment: Experiment, n_missing: int, client: Client) -> in
     """Return how many runs a block has: few enough for all threads, and not too long."""
     n_threads = sum(client.nthreads().values())
     fair = math.ceil(n_missing / max(1, BLOCKS_PER_THREAD * n_threads))
-    longest = SLOTS_PER_BLOCK // (experiment.n_rounds * experiment.problem.n_slots)
+    slots = SLOTS_PER_BLOCK * max(1, n_threads // THREADS_FOR_SHORT_BLOCKS)
+    longest = slots // (experiment.n_rounds * experiment.problem.n_slots)
     return max(1, min(fair, longest))
 
 

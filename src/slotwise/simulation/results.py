@@ -7,14 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise import metrics
 from slotwise.errors import InvalidInput, UnknownName
-from slotwise.simulation import results_file
+from slotwise.simulation import results_file, results_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    from matplotlib.figure import Figure
 
 __all__ = ["Curve", "Results", "SummaryRow"]
 
@@ -131,6 +136,30 @@ class Results:
             for label in self.labels
             for metric in self.metrics
         )
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return a tidy data frame of polars: one row per policy, run and checkpoint.
+
+        The columns are policy, run, round and every metric, among them regret and shortfall.
+        """
+        return results_table.polars_table(self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the table of `to_polars` as a data frame of pandas."""
+        return results_table.pandas_table(self)
+
+    def plot(self, *metrics: str, title: str | None = None, log: str = "none") -> Figure:
+        """Draw metrics over time, regret and shortfall by default, as a matplotlib figure.
+
+        `log` says which axes are logarithmic: "none", "x", "y" or "both".
+        """
+        from slotwise.figures import Layout, draw_panels  # a layer above, and only here
+
+        return draw_panels(self, metrics, Layout(title=title, log=log))
+
+    def _repr_html_(self) -> str:
+        """Show the final means in a notebook."""
+        return results_table.html_table(self)
 
     def save(self, path: str | Path) -> None:
         """Write one Parquet file; an earlier file is replaced only by a complete one."""

@@ -1,0 +1,95 @@
+"""A figure of chosen panels, in the width of a page or of a column of a journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from matplotlib.figure import Figure
+
+from slotwise.errors import InvalidInput
+from slotwise.figures.canvas import house_style
+from slotwise.figures.panels import PANELS, Panel, draw_panel
+from slotwise.figures.setting import Setting
+from slotwise.figures.style import INK
+from slotwise.simulation.results import Results
+
+__all__ = ["AXES", "WIDTHS", "Layout", "draw_panels"]
+
+WIDTHS = {"column": 3.5, "text": 7.2, "wide": 13.6}
+"""Widths in inches: one column of a journal, both columns, and a screen."""
+
+AXES = ("none", "x", "y", "both")
+"""Which axes are logarithmic."""
+
+PANEL_HEIGHT, LABEL_WIDTH = 2.6, 1.05
+SMALLEST_PANEL = 2.2
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How chosen panels are drawn: title, width and logarithmic axes."""
+
+    title: str | None = None
+    width: str = "wide"
+    log: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.width not in WIDTHS:
+            raise InvalidInput.of("width", f"one of {', '.join(WIDTHS)}", self.width)
+        if self.log not in AXES:
+            raise InvalidInput.of("log", f"one of {', '.join(AXES)}", self.log)
+
+
+def draw_panels(
+    results: Results, metrics: Sequence[str] = (), layout: Layout | None = None
+) -> Figure:
+    """Draw one panel for each metric, as many in a row as the width has room for.
+
+    Without metrics: regret and shortfall.
+    """
+    layout = layout or Layout()
+    panels = [_panel(metric, results) for metric in metrics or ("regret", "shortfall")]
+    width = WIDTHS[layout.width]
+    n_columns = min(len(panels), max(1, int(width / (SMALLEST_PANEL + LABEL_WIDTH))))
+    n_rows = -(-len(panels) // n_columns)
+    title_height = 0.2 if layout.title else 0.0
+    height = PANEL_HEIGHT * n_rows + title_height
+    with house_style():
+        figure = Figure(figsize=(width, height))
+        cell = width / n_columns
+        for place, panel in enumerate(panels):
+            row, column = divmod(place, n_columns)
+            axes = figure.add_axes(
+                (
+                    (cell * column + 0.55) / width,
+                    (PANEL_HEIGHT * (n_rows - 1 - row) + 0.65) / height,
+                    (cell - 0.55 - LABEL_WIDTH) / width,
+                    (PANEL_HEIGHT - 1.2) / height,
+                )
+            )
+            draw_panel(axes, panel, results, layout.log)
+        if layout.title:
+            figure.text(
+                0.12 / width,
+                1 - 0.12 / height,
+                layout.title,
+                fontsize=11,
+                fontweight="bold",
+                color=INK,
+                va="top",
+                parse_math=False,
+            )
+    return figure
+
+
+def _panel(metric: str, results: Results) -> Panel:
+    """Return the panel of a metric, of the figures or plain."""
+    if metric not in results.metrics:
+        rule = f"one of {', '.join(results.metrics)}"
+        raise InvalidInput.of("panels", rule, metric)
+    Setting.of(results)
+    for panel in PANELS:
+        if panel.metric == metric:
+            return replace(panel, meaning="")
+    return Panel(metric, metric.capitalize(), "")

@@ -1,0 +1,59 @@
+"""Results as data frames and in notebooks."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from slotwise.errors import SlotwiseError
+from slotwise.simulation import Results
+from tests.simulation.synthetic import make_results
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return make_results(("lexp", "größe"), n_runs=3, n_checkpoints=7)
+
+
+def test_a_table_has_every_metric_of_every_run_and_checkpoint(results: Results) -> None:
+    table = results.to_polars()
+    assert table.columns == ["policy", "run", "round", *results.metrics]
+    assert table.height == 2 * 3 * len(results.rounds)
+    for label in results.labels:
+        for metric in ("regret", "shortfall", "violation"):
+            rows = table.filter(table["policy"] == label).sort("run", "round")
+            found = rows[metric].to_numpy().reshape(3, len(results.rounds))
+            assert np.array_equal(found, results.over_time(label, metric))
+
+
+def test_pandas_has_the_same_table(results: Results) -> None:
+    table = results.to_pandas()
+    assert list(table.columns) == results.to_polars().columns
+    for name in table.columns:
+        assert table[name].tolist() == results.to_polars()[name].to_list()
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_missing_package_is_named(
+    package: str, results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    message = f"`Results.to_{package}` needs the package {package}, which is not installed; install"
+    with pytest.raises(SlotwiseError, match=message):
+        getattr(results, f"to_{package}")()
+
+
+def test_a_notebook_shows_final_means_and_escapes_labels() -> None:
+    shown = make_results(("lexp", "<b>"), n_runs=3)._repr_html_()
+    assert "<th>regret</th>" in shown
+    assert "<th>shortfall</th>" in shown
+    assert "<th>&lt;b&gt;</th>" in shown
+    assert "mean of 3 runs and its 95 % interval" in shown
+
+
+def test_one_run_has_no_interval_in_a_notebook() -> None:
+    shown = make_results(("lexp",), n_runs=1)._repr_html_()
+    assert "mean of 1 run " in shown
+    assert " to " not in shown
