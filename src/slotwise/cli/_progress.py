@@ -1,31 +1,81 @@
-"""A progress bar with the time left, for commands that run experiments."""
+"""Progress of commands that run experiments: a bar on a terminal, lines in a pipe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-__all__ = ["progress_bar"]
+__all__ = ["Tell", "progress_bar"]
+
+
+class Tell(Protocol):
+    """Takes the share of the work that is done, and the name of the experiment that is run."""
+
+    def __call__(self, share: float, name: str = "") -> None: ...
+
 
 SPEED_PERIOD = 120.0
 """Seconds over which the speed is averaged, because experiments differ in speed."""
 
 
+class Stages:
+    """Tells when an experiment starts, and when its first run is finished.
+
+    >>> stages = Stages()
+    >>> [stages.describe(*told) for told in ((0.0, "a"), (0.1, "a"), (0.5, "b"), (0.6, "b"))]
+    ['a: compiling', 'a', 'b: compiling', 'b']
+    """
+
+    def __init__(self) -> None:
+        self._name, self._start = "", 0.0
+
+    def is_new(self, name: str) -> bool:
+        """Return whether this experiment was not told of before."""
+        return bool(name) and name != self._name
+
+    def describe(self, share: float, name: str) -> str:
+        """Return what is going on: nothing is finished while loops are compiled."""
+        if self.is_new(name):
+            self._name, self._start = name, share
+        is_compiling = bool(self._name) and share <= self._start
+        return f"{self._name}: compiling" if is_compiling else self._name
+
+
 @contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
-    """Show a bar on the error stream; yield a function that takes the share done."""
+def progress_bar(what: str) -> Iterator[Tell]:
+    """Show progress on the error stream; yield a function to tell it.
+
+    On a terminal this is a bar with the time left. In a pipe it is one line for each experiment,
+    when it starts.
+    """
+    console = Console(stderr=True)
+    stages = Stages()
+    if not console.is_terminal:
+
+        def tell_lines(share: float, name: str = "") -> None:
+            if stages.is_new(name):
+                described = stages.describe(share, name)
+                console.print(f"{share:4.0%} {described}", highlight=False, markup=False)
+
+        yield tell_lines
+        return
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
         speed_estimate_period=SPEED_PERIOD,
     )
     with bar:
-        task = bar.add_task(what, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+        task = bar.add_task(f"{what}: compiling", total=1.0)
+
+        def tell_bar(share: float, name: str = "") -> None:
+            bar.update(task, completed=share, description=stages.describe(share, name) or what)
+
+        yield tell_bar

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Planned", "finished_results", "kept_runs", "notes_of", "run_series", "shard_plan"]
 
-SeriesProgress = Callable[[float], None]
-"""Called with the share of the work that is done, from 0 to 1."""
+SeriesProgress = Callable[[float, str], None]
+"""Called with the share of the work that is done, and the title of the experiment that is run."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,11 @@ def run_series(
         for planned in plan:
 
             def tell(
-                n_done: int, n_runs: int, before: float = work_done, own: float = planned.work
+                n_done: int, n_runs: int, before: float = work_done, planned: Planned = planned
             ) -> None:
                 if progress is not None:
-                    progress((before + own * n_done / n_runs) / all_work)
+                    share = (before + planned.work * n_done / n_runs) / all_work
+                    progress(share, planned.experiment.title)
 
             found = finished_results(planned)
             if found is None:
@@ -89,7 +90,6 @@ def run_series(
                 found.save(planned.path)
             results.append(found)
             work_done += planned.work
-            tell(0, 1, work_done)
     for planned in plan:
         Parts(parts, planned.experiment.config()).discard()
     return results

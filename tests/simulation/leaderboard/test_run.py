@@ -36,7 +36,9 @@ def plan_few(out: Path, extra: dict[str, Policy] | None = None) -> list[PlannedC
 def test_a_case_is_played_measured_and_filed(tmp_path: Path) -> None:
     shares: list[float] = []
     plan = plan_few(tmp_path)
-    board = run_leaderboard(plan, tmp_path / "parts", n_threads=1, progress=shares.append)
+    board = run_leaderboard(
+        plan, tmp_path / "parts", n_threads=1, progress=lambda share, _: shares.append(share)
+    )
     (case,) = board.cases
     assert {one.label for one in case.standings} == {"paced-kl", "uniform"}
     assert shares == sorted(shares)

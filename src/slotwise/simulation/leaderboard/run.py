@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PlannedCase", "plan_leaderboard", "run_leaderboard", "shard_cases"]
 
-Progress = Callable[[float], None]
-"""Called with the share of the work that is done, from 0 to 1."""
+Progress = Callable[[float, str], None]
+"""Called with the share of the work that is done, and the name of the case that is run."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,11 @@ def run_leaderboard(
     with connected(scheduler) as client:
         for one in plan:
 
-            def tell(n_done: int, n_runs: int, before: float = done, own: float = one.work) -> None:
+            def tell(
+                n_done: int, n_runs: int, before: float = done, one: PlannedCase = one
+            ) -> None:
                 if progress is not None:
-                    progress((before + own * n_done / n_runs) / all_work)
+                    progress((before + one.work * n_done / n_runs) / all_work, one.case.name)
 
             boards.append(_board(one, *_results(one, parts, n_threads, client, tell)))
             done += one.work
