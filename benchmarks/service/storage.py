@@ -27,19 +27,18 @@ from sqlalchemy import Engine, create_engine
 from sqlalchemy.dialects.sqlite import insert
 
 from slotwise.service.api.export import _parquet
-from slotwise.service.learning.fold import fold_pool
 from slotwise.service.records import SECOND_US, DecisionRecord, ShownLink
 from slotwise.service.service import Service
 from slotwise.service.storage import SqliteStore, rows, schema
 from slotwise.service.storage.commands import (
     AppendDecision,
-    CloseWindows,
     Operation,
     SaveLinks,
     SavePool,
 )
 from slotwise.service.storage.sqlite import statements
 from slotwise.service.storage.verify import verify
+from slotwise.testing.store_case import StoreCase
 from slotwise.testing.store_rows import (
     REVENUE_WINDOW_US,
     START_US,
@@ -118,10 +117,7 @@ def filled(path: Path, n_views: int) -> None:
             batch += _view(number, chance)
         store.commit(batch)
     until_us = START_US + n_views * SECOND_US + 2 * REVENUE_WINDOW_US
-    store.commit([CloseWindows(until_us=until_us)])
-    with store.reading() as reader:
-        progress = reader.progress()
-    fold_pool(store, lambda operation: store.commit([operation])[0], "home", progress)
+    StoreCase().fold(store, until_us, limit=20_000)
     store.close()
 
 

@@ -183,3 +183,14 @@ def test_verify_reads_beside_a_writer_and_holds_no_moment(store: SqliteStore, pa
     assert verify(file).n_decisions == 2
     file.close()
     store.close()
+
+
+def test_reading_leaves_the_file_as_it_is(store: SqliteStore, path: Path, tmp_path: Path) -> None:
+    back_up(path, tmp_path / "copy.db")
+    store.close()
+    before = (tmp_path / "copy.db").read_bytes()
+    file = SqliteFile(tmp_path / "copy.db")
+    assert verify(file).n_decisions == 1
+    file.close()
+    assert (tmp_path / "copy.db").read_bytes() == before
+    assert sorted(item.name for item in tmp_path.glob("copy*")) == ["copy.db"]

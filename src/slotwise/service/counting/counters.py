@@ -46,17 +46,17 @@ def count_settled(
     `counted_from_us` has, for links whose statistics were reset, the time before which views
     no longer count. Pages are not reset.
     """
-    n_views: dict[Group, Counter[str]] = {"policy": Counter(), "holdout": Counter()}
+    shown: dict[Group, list[str]] = {"policy": [], "holdout": []}
     sums: Counter[tuple[Group, str]] = Counter()
     pages: dict[Group, PageCounters] = {}
     n_empty: Counter[Group] = Counter()
     for view in views:
         decision, group = view.decision, group_of(view)
-        link_ids = [shown.link_id for shown in decision.shown]
+        link_ids = [link.link_id for link in decision.shown]
         if counted_from_us:
             issued_us = decision.issued_us
             link_ids = [item for item in link_ids if issued_us >= counted_from_us.get(item, 0)]
-        n_views[group].update(link_ids)
+        shown[group] += link_ids
         # Most pages: nothing can have counted.
         if not view.clicks or (level == REVENUE and not view.conversions):
             n_empty[group] += 1
@@ -72,8 +72,8 @@ def count_settled(
         pages[group] = _sum_pages(pages.get(group, PageCounters()), page)
     links = {
         (group, link_id): _link_increment(n_shown, sums[group, link_id], level)
-        for group, counts in n_views.items()
-        for link_id, n_shown in counts.items()
+        for group, all_shown in shown.items()
+        for link_id, n_shown in Counter(all_shown).items()
     }
     return Counters(links=links, pages=pages)
 

@@ -18,6 +18,7 @@ from slotwise.service.counting.views import (
     PageCounters,
     View,
 )
+from slotwise.service.records import DecisionRecord
 from slotwise.service.storage.commands import (
     FOLD_START,
     FoldPosition,
@@ -145,12 +146,16 @@ def _recount(reading: Reading, moment: _Moment) -> tuple[Counters, int]:
         n_views += len(batch.views)
         for level in LEVELS:
             folded_to = moment.progress.folded.get((moment.pool_id, level), FOLD_START)
-            settled = [
-                view
-                for view in batch.views
-                if view.decision.learned and fold_position(view, level) <= folded_to
-            ]
+            settled = [view for view in batch.views if _is_folded(view.decision, level, folded_to)]
             counters = add_counters(counters, count_settled(settled, level, moment.reset_times))
+
+
+def _is_folded(decision: DecisionRecord, level: Level, until: FoldPosition) -> bool:
+    """Say whether a decision is part of a level's counters, without making its position."""
+    closes_us = decision.click_closes_us if level == CLICKS else decision.revenue_closes_us
+    if closes_us == until.closes_us:
+        return decision.learned and decision.decision_id <= until.decision_id
+    return decision.learned and closes_us < until.closes_us
 
 
 def fold_position(view: View, level: Level) -> FoldPosition:

@@ -14,11 +14,9 @@ from slotwise.service.errors import StoreUnavailable
 from slotwise.service.storage.contract import StoreReader
 from slotwise.service.storage.sqlite.reads import SqliteReader
 
-__all__ = ["SqliteFile", "connect", "create_private", "sqlite_errors"]
+__all__ = ["SqliteFile", "connect", "connect_to_write", "create_private", "sqlite_errors"]
 
 _PRAGMAS = (
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",
     "PRAGMA cache_size = -32768",
     "PRAGMA temp_store = MEMORY",  # else every large statement makes and removes a file
     "PRAGMA trusted_schema = OFF",
@@ -31,11 +29,19 @@ def create_private(path: Path) -> None:
 
 
 def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
-    """Open a SQLite file as this store needs it: WAL, and every commit forced to disk."""
+    """Open a SQLite file for reading; nothing in it is changed."""
     connection = sqlite3.connect(
         path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
     )
     for pragma in _PRAGMAS:
+        connection.execute(pragma)
+    return connection
+
+
+def connect_to_write(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
+    """Open a SQLite file for writing: WAL, and every commit forced to disk."""
+    connection = connect(path, busy_timeout_s)
+    for pragma in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"):
         connection.execute(pragma)
     return connection
 

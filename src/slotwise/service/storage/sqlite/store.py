@@ -17,7 +17,7 @@ from slotwise.service.storage.migrations import upgrade
 from slotwise.service.storage.sqlite.batch import SqliteBatch
 from slotwise.service.storage.sqlite.file import (
     SqliteFile,
-    connect,
+    connect_to_write,
     create_private,
     sqlite_errors,
 )
@@ -29,7 +29,7 @@ __all__ = ["SqliteStore", "migrate", "open_for_reading"]
 def migrate(path: Path, busy_timeout_s: float) -> None:
     """Bring the schema of a file to the present version, in one transaction."""
     engine = create_engine(
-        "sqlite://", creator=lambda: connect(path, busy_timeout_s), poolclass=NullPool
+        "sqlite://", creator=lambda: connect_to_write(path, busy_timeout_s), poolclass=NullPool
     )
     with engine.connect() as connection:
         # The driver would begin a transaction only with the first change of a row.
@@ -90,7 +90,7 @@ class SqliteStore(SqliteFile):
 
     def _open_writer(self) -> sqlite3.Connection:
         migrate(self._path, self._busy_timeout_s)
-        self._writer = connect(self._path, self._busy_timeout_s)
+        self._writer = connect_to_write(self._path, self._busy_timeout_s)
         return self._writer
 
     def _drop_writer(self) -> None:
