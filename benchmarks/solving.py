@@ -20,7 +20,7 @@ from slotwise.selection.floor_program import (
 )
 from slotwise.selection.solve_afresh import solve_afresh
 
-__all__ = ["solving"]
+__all__ = ["against_a_general_solver", "draw_instances", "large_pool", "solve_each", "solving"]
 
 Floats = NDArray[np.float64]
 

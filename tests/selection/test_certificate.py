@@ -9,8 +9,9 @@ import pytest
 
 from slotwise.policies import AnytimeConUCB, ConUCB, KLConUCB, Policy
 from slotwise.selection import FloorProgram, Solution, frontier, solve
+from slotwise.selection.solve_afresh import SHORTLIST_POOL
 from tests.reference.certificate import check_by_highs, check_certificate, faults
-from tests.selection.instances import Instance
+from tests.selection.instances import FLOORS, RATES, Instance, make_floor, make_rates
 from tests.selection.states import HARD, hard_instance, nearly_tied, played_states
 
 DATASETS = ("edx-like", "coupon-like", "ads-like-binding")
@@ -98,6 +99,17 @@ def test_pages_of_many_links() -> None:
         for share in (0.55, 0.7):
             instance = Instance(value, clicks, n_slots, share * n_slots)
             check_certificate(solve(*instance), *instance)
+
+
+@pytest.mark.parametrize("kind", RATES)
+@pytest.mark.parametrize("floor_kind", FLOORS)
+def test_pools_large_enough_for_a_shortlist(kind: str, floor_kind: str) -> None:
+    for seed in range(6):
+        rng = np.random.default_rng([RATES.index(kind), FLOORS.index(floor_kind), seed])
+        n_links, n_slots = int(rng.integers(SHORTLIST_POOL, 6_000)), int(rng.integers(1, 60))
+        value, clicks = make_rates(kind, n_links, rng)
+        floor = make_floor(floor_kind, value, clicks, n_slots, rng)
+        check_certificate(solve(value, clicks, n_slots, floor), value, clicks, n_slots, floor)
 
 
 WRONG: dict[str, dict[str, Any]] = {

@@ -21,7 +21,7 @@ from slotwise.selection.floor_program import (
 )
 from slotwise.selection.mix import dense_probabilities
 from slotwise.selection.price_search import INFEASIBLE
-from slotwise.selection.solve_afresh import solve_afresh
+from slotwise.selection.solve_afresh import INVALID_RATES, solve_if_valid
 from slotwise.selection.solve_kinds import solve_kinds
 
 __all__ = [
@@ -60,14 +60,19 @@ def rates_are_valid(rates: NDArray[np.float64]) -> bool:
     return valid
 
 
-def check_rates(name: str, rates: ArrayLike) -> NDArray[np.float64]:
-    """Return `rates` as a contiguous array after checking that all lie in [0, 1]."""
+def _as_array(name: str, rates: ArrayLike) -> NDArray[np.float64]:
     try:
         array = np.ascontiguousarray(rates, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInput.of(name, "an array of numbers in [0, 1]", rates) from error
     if array.ndim != 1 or not len(array):
         raise InvalidInput.of(name, "a list of at least one number", rates)
+    return array
+
+
+def check_rates(name: str, rates: ArrayLike) -> NDArray[np.float64]:
+    """Return `rates` as a contiguous array after checking that all lie in [0, 1]."""
+    array = _as_array(name, rates)
     if not rates_are_valid(array):
         worst = array[~((array >= 0) & (array <= 1))][0]
         raise InvalidInput.of(name, "numbers in [0, 1]", float(worst))
@@ -90,8 +95,8 @@ def _check_floor(floor: float) -> float:
 
 @cache
 def _machine_code() -> Callable[..., tuple[NDArray[np.float64], float, int, float, float]]:
-    """Return `solve_afresh` for contiguous arrays, which need no look at their types."""
-    return direct(solve_afresh, np.zeros(1), np.zeros(1), 1, 0.0)
+    """Return `solve_if_valid` for contiguous arrays, which need no look at their types."""
+    return direct(solve_if_valid, np.zeros(1), np.zeros(1), 1, 0.0)
 
 
 def solve(
@@ -125,10 +130,12 @@ def solve(
     """
     if shares is not None or np.ndim(value) == 2:
         return _solve_for_kinds(value, clicks, n_slots, floor, shares)
-    value = check_rates("value", value)
-    clicks = check_rates("clicks", clicks)
+    value, clicks = _as_array("value", value), _as_array("clicks", clicks)
     check_page(value, clicks, n_slots)
     found = _machine_code()(value, clicks, n_slots, _check_floor(floor))
+    if found[2] == INVALID_RATES:
+        check_rates("value", value)
+        check_rates("clicks", clicks)
     return Solution(found[0], found[1], STATUSES[found[2]], found[3], found[4])
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot, inner, int64
 
-__all__ = ["TIE", "Search", "new_search", "top_page"]
+__all__ = ["TIE", "Search", "new_search", "sampled_cut", "top_page"]
 
 TIE = 1e-12
 """Scores closer than this, relative to the score of the last link on the page, are equal."""
@@ -151,7 +151,7 @@ def _put_page_first(search: Search, n_candidates: int, n_slots: int) -> None:
 
 
 @inner
-def _sampled_cut(
+def sampled_cut(
     value: NDArray[np.float64],
     clicks: NDArray[np.float64],
     n_entries: int,
@@ -191,7 +191,7 @@ def _first_cut(
         expected = numbers[LAST_THRESHOLD] + moved * numbers[LAST_SLOPE]
         return expected - numbers[REACH] - 0.1 * abs(moved)
     numbers[REACH] = 1e-3
-    return _sampled_cut(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
+    return sampled_cut(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
 
 
 @hot
