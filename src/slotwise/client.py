@@ -51,7 +51,7 @@ class ServiceRefusal(SlotwiseError):
 
 
 class ServiceUnreachable(SlotwiseError, ConnectionError):
-    """The service did not answer, however often it was asked; asking again is safe."""
+    """The service did not answer any of the tries; sending the call again is safe."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class ShownLink:
     click_url: str
     propensity: float
     title: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Page:
     holdout: bool
     policy_version: int
     answer: Mapping[str, Any] = field(repr=False)
-    """The answer as it came."""
+    """The whole answer, decoded."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def click_event(decision_id: str, link_id: str) -> dict[str, Any]:
 def conversion_event(
     decision_id: str, link_id: str, *, conversion_id: str, revenue_micros: int, currency: str
 ) -> dict[str, Any]:
-    """Return the event that a click brought revenue; the id is yours, an order's for example."""
+    """Return the event that a click brought revenue; the id is yours, such as an order number."""
     return {
         "type": "conversion",
         "conversion_id": conversion_id,
@@ -261,10 +262,19 @@ class Client:
         return self._call("DELETE", f"/v1/pools/{pool_id}")
 
     def put_link(
-        self, pool_id: str, link_id: str, url: str, *, title: str = "", reset: bool = False
+        self,
+        pool_id: str,
+        link_id: str,
+        url: str,
+        *,
+        title: str = "",
+        metadata: Mapping[str, str] | None = None,
+        reset: bool = False,
     ) -> dict[str, Any]:
         """Add or replace a link; `reset` forgets its statistics."""
         body = {"url": url, "title": title, "reset_statistics": reset}
+        if metadata is not None:
+            body["metadata"] = dict(metadata)
         return self._call("PUT", f"/v1/pools/{pool_id}/links/{link_id}", body)
 
     def put_links(self, pool_id: str, urls: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -337,7 +347,7 @@ class Client:
 
 def _shown_link(link: Mapping[str, Any]) -> ShownLink:
     names = ("link_id", "position", "url", "click_url", "propensity", "title")
-    return ShownLink(**{name: link[name] for name in names})
+    return ShownLink(**{name: link[name] for name in names}, metadata=link.get("metadata", {}))
 
 
 def _refusal(answer: httpx.Response) -> ServiceRefusal:

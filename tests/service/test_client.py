@@ -150,19 +150,21 @@ def test_the_key_is_in_the_header_only() -> None:
 
 @pytest.fixture
 def client(server: BackgroundServer) -> Iterator[Client]:
-    with Client(server.url, server.admin_key) as client:
+    with Client(server.url, server.admin_key, timeout_s=600) as client:  # a policy may compile
         yield client
 
 
 def test_a_whole_journey(client: Client) -> None:
     client.put_pool("journey", **POOL)
     client.put_links("journey", {f"l{n}": f"https://shop.example/{n}" for n in range(4)})
-    client.put_link("journey", "l9", "https://shop.example/9", title="Nine")
+    extra = {"teaser": "Only today"}
+    client.put_link("journey", "l9", "https://shop.example/9", title="Nine", metadata=extra)
     client.patch_pool("journey", click_floor=0.0)
     client.retire_link("journey", "l0")
     page = client.decide("journey", exclude=["l1"], pin={1: "l9"}, slots=2)
     assert page.links[0].link_id == "l9"
     assert page.links[0].title == "Nine"
+    assert page.links[0].metadata == extra
     assert {link.link_id for link in page.links} <= {"l2", "l3", "l9"}
     assert client.click(page.decision_id, "l9").outcome == "accepted"
     sale = conversion_event(

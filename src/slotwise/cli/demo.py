@@ -211,7 +211,7 @@ def summary(stats: dict[str, Any]) -> str:
     groups = {group["group"]: group for group in stats["groups"]}
     chosen = groups.get("policy")
     if chosen is None or not chosen["revenue_views"]:
-        return f"The first views settle after {REVENUE_WINDOW_S} seconds; till then all are tried."
+        return f"The first views settle after {REVENUE_WINDOW_S} seconds; until then all are tried."
     per_view = {
         name: group["revenue_per_view_micros"]["mean"] / 1e6 for name, group in groups.items()
     }

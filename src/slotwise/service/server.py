@@ -49,7 +49,7 @@ _COLLECT_EVERY = 50_000
 
 
 class ServerStart:
-    """What a new server tells whoever started it."""
+    """What a new server reports to its caller."""
 
     def __init__(self, url: str, settings: Settings, admin_key: str | None) -> None:
         self.url = url
@@ -145,7 +145,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Do nothing: whoever runs the server decides what stops it."""
+        """Do nothing: `serve` handles signals, and a server in a thread has none."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -326,7 +326,7 @@ class BackgroundServer:
 
     @property
     def context(self) -> ServiceContext:
-        """The running service, for whoever shares its process."""
+        """The running service, for code in the same process."""
         return self._run.context
 
     def _serve(self) -> None:

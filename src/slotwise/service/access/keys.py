@@ -1,4 +1,4 @@
-"""Keys: who may make which calls. Only hashes are kept; a key is shown once."""
+"""Keys and their scopes. Only hashes are stored; a key is shown once, when it is made."""
 
 from __future__ import annotations
 

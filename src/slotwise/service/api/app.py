@@ -50,7 +50,7 @@ _ANSWERS = (Answer, StreamAnswer)
 class App:
     """The service as an ASGI application.
 
-    `operations` are served beside the service's own: a benchmark adds its constant answer.
+    `operations` are served in addition to the service's own.
     """
 
     def __init__(self, context: ServiceContext, operations: Iterable[Operation] = ()) -> None:
@@ -67,7 +67,7 @@ class App:
         self._n_requests = 0
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request, as ASGI has it."""
+        """Answer one request, by the ASGI protocol."""
         if scope["type"] == "http":
             await self._exchange(scope, receive, send)
         elif scope["type"] == "lifespan":
@@ -255,7 +255,7 @@ async def _send(answer: Answer, request: Request, send: Send) -> None:
 
 
 async def _send_stream(answer: StreamAnswer, request: Request, send: Send) -> None:
-    """Send chunk by chunk; a failure on the way cuts the connection, as it must."""
+    """Send chunk by chunk; after an error the connection is closed, so that the client notices."""
     headers = [
         (b"content-type", answer.content_type),
         (b"x-request-id", request.request_id.encode()),
@@ -269,7 +269,7 @@ async def _send_stream(answer: StreamAnswer, request: Request, send: Send) -> No
 
 
 def _as_problem(error: Exception) -> RequestProblem:
-    """Say what an error means to the caller; whatever is not foreseen is our failure."""
+    """Return the problem that an error means for the caller; an unknown error is `internal`."""
     match error:
         case RequestProblem():
             return error

@@ -1,4 +1,4 @@
-"""Everything a route's function can reach: the running service and what surrounds it."""
+"""What handlers have access to: the running service, its settings, limits and metrics."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from slotwise.service.settings import Settings
 __all__ = ["Meter", "Operation", "Request", "ServiceContext", "system_clock_us"]
 
 N_EXPORT_THREADS = 2
+N_CHANGE_THREADS = 2
 
 Token = TypeVar("Token")
 Meter = Literal["decide", "pages", "events", "clicks", "replays", "refused_keys", "calls"]
@@ -40,7 +41,7 @@ system_clock_us = SteadyClock()
 
 @dataclass
 class ServiceContext:
-    """One running service, as HTTP sees it."""
+    """One running service with everything that handlers need."""
 
     service: Service
     settings: Settings
@@ -60,7 +61,7 @@ class ServiceContext:
         self.outcomes = OutcomesSinceStart(self.clock_us())
         self.export_threads = ThreadPoolExecutor(N_EXPORT_THREADS, "slotwise-export")
         """Exports are long: with threads of their own they delay no report."""
-        self.change_thread = ThreadPoolExecutor(1, "slotwise-change")
+        self.change_threads = ThreadPoolExecutor(N_CHANGE_THREADS, "slotwise-change")
         """Checks of a new pool may compile its policy."""
         self.pictures: KeptReports[PoolPicture] = KeptReports(keep_s=2.0)
         rates: dict[Meter, float] = {
@@ -79,7 +80,7 @@ class ServiceContext:
     def close(self) -> None:
         """Wait for what the threads are doing; drop what they have not begun."""
         self.export_threads.shutdown(cancel_futures=True)
-        self.change_thread.shutdown(cancel_futures=True)
+        self.change_threads.shutdown(cancel_futures=True)
 
     def known_token(self, request: Request, read: Callable[[str], Token | None]) -> Token:
         """Return what the token in the path says, or refuse it.

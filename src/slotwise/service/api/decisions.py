@@ -15,7 +15,7 @@ __all__ = ["OPERATIONS"]
 
 
 async def get_decision(context: ServiceContext, request: Request) -> msgspec.Struct:
-    """Tell a decision's whole story, also of one that was answered a moment ago."""
+    """Return what is known of a decision, even of one that is not committed yet."""
     decision_id = request.path_values["decision_id"]
     try:
         report = await asyncio.to_thread(context.service.decision, decision_id)

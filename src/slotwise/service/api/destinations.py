@@ -1,4 +1,4 @@
-"""Where a click may lead: addresses that every browser reads the same way, on allowed hosts."""
+"""Where a click may lead: to addresses on allowed hosts that every browser parses alike."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from slotwise.service.limits import HOST_PATTERN, MAX_URL_CHARS
 
 __all__ = ["check_destination", "destination_host"]
 
-# Browsers repair what they are given: backslashes, tabs, user names, odd schemes. Whatever
-# could be read in two ways is not matched, so there is nothing to repair.
+# Browsers correct addresses: backslashes, tabs, user names, odd schemes. An address that could
+# be parsed in two ways does not match, so there is nothing to correct.
 _DESTINATION = re.compile(
     r"https?://(?P<host>[a-z0-9.-]+(?::[0-9]+)?)(?:[/?#](?:(?![\\\"<>^`{|}])[!-~])*)?"
 )

@@ -69,7 +69,7 @@ class ConversionBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"
 class AdjustmentBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="adjustment"):
     """Revenue of a conversion was taken back."""
 
-    adjustment_id: Annotated[Id, Meta(description="Your own, for ever this refund's")]
+    adjustment_id: Annotated[Id, Meta(description="Your own id of this refund")]
     conversion_id: ConversionId
     refund_micros: Annotated[int, Meta(description="What was taken back, in millionths")]
     currency: Currency

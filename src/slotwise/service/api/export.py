@@ -69,7 +69,7 @@ async def export(context: ServiceContext, request: Request) -> StreamAnswer:
     rounds = context.service.export(pool_id, since_us, until_us)
     chunks = _json_lines(rounds) if query.format == "jsonl" else _parquet(rounds)
     name = f'attachment; filename="{pool_id}.{query.format}"'.encode()
-    # A store that is away is found out while there is still a status to say so.
+    # The first chunk is made before the status is sent: a store that is away is answered with 503.
     loop = asyncio.get_running_loop()
     first = await loop.run_in_executor(context.export_threads, next, chunks, b"")
     return StreamAnswer(
@@ -107,7 +107,7 @@ def _array(kind: pa.DataType, column: Sequence[Any]) -> pa.Array:
 
 
 class _Sink(io.RawIOBase):
-    """A file that only grows and gives away what was written since it was last asked."""
+    """A file in memory that is only written; `take` returns what was added since the last call."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Operating the service: is it alive, is it ready, how is it doing, what can it do."""
+"""Health, readiness, metrics and the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def readyz(context: ServiceContext, request: Request) -> Ready:
         raise refuse("stopping", "send traffic elsewhere", retry_after_s=1)
     if not health.ready:
         names = ", ".join(context.service.compiling)
-        detail = f"{names}: compiled once on a machine; pages come in the fallback order till then"
+        detail = f"{names}: compiled once on a machine; until then pages have the fallback order"
         raise refuse("compiling", detail, retry_after_s=1)
     return Ready(health.ready, health.store_available, health.is_learning)
 

@@ -74,13 +74,13 @@ async def make_key(context: ServiceContext, request: Request) -> NewKeyAnswer:
 
 
 async def list_keys(context: ServiceContext, request: Request) -> KeyList:
-    """List every key that opens something; secrets are not known here."""
+    """List every key with a scope, without its secret."""
     keys = context.service.keys()
     return KeyList([_answer(key) for key in keys if key.scopes])
 
 
 async def revoke_key(context: ServiceContext, request: Request) -> KeyAnswer:
-    """Make a key useless, but never the last one that can make others."""
+    """Revoke a key, unless it is the last admin key."""
     key_id = request.path_values["key_id"]
     key = context.service.key(key_id)
     if key is None or not key.scopes:
@@ -147,7 +147,7 @@ OPERATIONS = (
         method="DELETE",
         path="/v1/keys/{key_id}",
         name="revoke_key",
-        summary="Make a key useless for good",
+        summary="Revoke a key for good",
         handler=revoke_key,
         scope="admin",
         answer=KeyAnswer,

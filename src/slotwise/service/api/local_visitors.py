@@ -1,4 +1,4 @@
-"""Who sits at the machine that the service runs on."""
+"""Which requests come from a person at the machine that the service runs on."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LOCAL_HOST = re.compile(rb"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]+)?", re.
 def is_visitor_of_this_machine(request: Request, settings: Settings) -> bool:
     """Tell whether a request without a key comes from a person at this machine.
 
-    A loopback address alone says little: a proxy on this machine brings the whole world from
-    there, and a page elsewhere may point its own host name here. So the service must listen on
-    loopback only and not be published, nobody may have passed the request on, and it must have
-    been addressed to this machine by name. A key that is sent is always looked at.
+    A loopback address is not enough: requests through a proxy on this machine have it too, and
+    a page elsewhere may let its own host name point here. So the service must listen on loopback
+    only, without a public URL or a trusted proxy, and the request must have no header of a proxy
+    and name this machine as its host. A request with a key is always checked by the key.
     """
     headers = request.headers
     if b"authorization" in headers or settings.public_url or settings.trusted_proxies:

@@ -23,7 +23,7 @@ _MAX_PLACED = 20_000
 
 
 class _LinkText(NamedTuple):
-    """What is written about a link wherever it stands: before its position, after it, last."""
+    """The JSON of a link apart from its position: before it, after it, and at the end."""
 
     start: str
     middle: str
@@ -31,7 +31,7 @@ class _LinkText(NamedTuple):
 
 
 class _PlacedText(msgspec.Struct, frozen=True, gc=False):
-    """What stays the same about a link at a position of the page.
+    """The JSON of a link at a position of the page, without the parts that differ by page.
 
     A click URL is `before`, the head of the page's tokens, `after_head` and the signature of
     `tail`; `end` comes after it.
@@ -42,7 +42,7 @@ class _PlacedText(msgspec.Struct, frozen=True, gc=False):
     tail: bytes
     end: str
     shown: ShownLink
-    """Kept alive, so that its `id` stays its own."""
+    """Referenced here so that its `id` is not reused."""
 
 
 class _VersionTexts:
@@ -105,7 +105,7 @@ class PageWriter:
         return texts
 
     def _place(self, texts: _VersionTexts, pool_id: str, shown: ShownLink) -> _PlacedText:
-        """Write a link at its position; keep the text while there are not too many."""
+        """Write a link at its position; cache the text up to a maximum number."""
         link_id, position = shown.link_id, shown.position
         link = texts.links.get(link_id)
         if link is None:
@@ -130,7 +130,7 @@ class PageWriter:
         )
 
     def _number(self, number: float) -> str:
-        """Return the shortest text of a number; few differ between two published versions."""
+        """Return the shortest text of a number, cached: few numbers occur."""
         text = self._numbers.get(number)
         if text is None:
             if len(self._numbers) >= _MAX_NUMBERS:

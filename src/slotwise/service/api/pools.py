@@ -210,7 +210,7 @@ async def _store(context: ServiceContext, request: Request, body: PoolBody) -> P
     try:
         # Not on the event loop: the check starts the policy, which may have to be compiled first.
         loop = asyncio.get_running_loop()
-        stored = await loop.run_in_executor(context.change_thread, check_and_store)
+        stored = await loop.run_in_executor(context.change_threads, check_and_store)
     except InvalidInput as error:
         pointer = _POINTERS.get(error.argument, f"/{error.argument}")
         raise broken_rule(str(error), pointer) from None

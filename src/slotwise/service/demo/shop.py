@@ -51,7 +51,7 @@ _FILES = ("shop.css", "shop.js")
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the till is told: an order, and the shown link that led to it."""
+    """An order, with the page view and the link that led to it."""
 
     order_id: Annotated[str, Meta(pattern="^[A-Za-z0-9-]{1,64}$")]
     decision_id: Annotated[str, Meta(pattern="^[A-Za-z0-9._:-]{1,64}$")]
@@ -115,7 +115,7 @@ def shop_operations(page_key: str) -> tuple[Operation, ...]:
 
 
 def _filled(name: str, request: Request, **values: str) -> Answer:
-    """Answer a page of the shop; the values are the shop's own, nobody else's."""
+    """Answer a page of the shop with the values filled in; they are constants, never input."""
     page = load_asset(PACKAGE, name)
     content = page.content
     for mark, value in values.items():

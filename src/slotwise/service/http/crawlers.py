@@ -1,4 +1,4 @@
-"""Which requests for a click link are no visitor's click."""
+"""Which requests for a click link do not come from a visitor who clicked."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _PURPOSE_HEADERS = ("sec-purpose", "purpose", "x-purpose", "x-moz")
 
 
 def why_no_click(method: str, headers: Mapping[str, str]) -> str:
-    """Return `head`, `prefetch` or `crawler`, or nothing when a visitor may have clicked.
+    """Return `head`, `prefetch` or `crawler`, or an empty text for what may be a visitor.
 
-    `headers` have lower-case names. Programs that name themselves are crawlers; whoever hides
-    as a browser is not caught here.
+    `headers` have lower-case names. Programs that name themselves are crawlers; a program
+    that claims to be a browser is not recognised here.
 
     >>> why_no_click("GET", {"user-agent": "Mozilla/5.0 (compatible; Googlebot/2.1)"})
     'crawler'

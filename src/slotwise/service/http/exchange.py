@@ -1,4 +1,4 @@
-"""One request and its answer, as a route's function sees them."""
+"""A request and its answer, in the form in which handlers use them."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ Key = TypeVar("Key", bound=Caller)
 
 
 class Request(msgspec.Struct, Generic[Key]):
-    """What a caller sent, checked as far as the route's declaration says."""
+    """A request after the checks that its operation declares."""
 
     method: str
     headers: Mapping[bytes, bytes]
     path_values: Mapping[str, str]
     request_id: str
     client: str
-    """Network address of the caller; shorten it before it is written anywhere."""
+    """Network address of the visitor; shorten it before it is logged."""
     key: Key | None = None
     body: Any = None
     """An instance of the operation's body type."""
@@ -64,7 +64,7 @@ class Request(msgspec.Struct, Generic[Key]):
 
 
 class Answer(msgspec.Struct):
-    """An answer that is whole already."""
+    """An answer with its whole body."""
 
     body: bytes
     status: int = 200
@@ -73,7 +73,7 @@ class Answer(msgspec.Struct):
 
 
 class StreamAnswer(msgspec.Struct):
-    """An answer of any length, made while it is sent."""
+    """An answer whose body is produced while it is sent."""
 
     chunks: AsyncIterator[bytes]
     content_type: bytes

@@ -112,7 +112,7 @@ def broken_rule(detail: str, pointer: str = "", parameter: str = "") -> RequestP
 
 
 def refuse(slug: str, detail: str, *, retry_after_s: int) -> RequestProblem:
-    """Return a refusal that tells the caller when to come back."""
+    """Return a refusal with a `Retry-After` header."""
     return RequestProblem(slug, detail, headers=[(b"retry-after", b"%d" % retry_after_s)])
 
 

@@ -1,4 +1,4 @@
-"""Limits: how much of anything one caller may ask for, each with a clear refusal."""
+"""How often one caller may call, and how deeply JSON may be nested."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class RateLimit:
     def spend(self, caller: str, *, now_s: float, n: int = 1) -> None:
         """Take `n` tokens of the caller's bucket, or refuse and say when to come back.
 
-        A batch larger than the burst is let through when the bucket is full: it costs the
-        caller the wait afterwards instead of never being possible.
+        A batch larger than the burst is accepted when the bucket is full, and the bucket goes
+        below zero: the caller then waits longer before its next call.
         """
         tokens, since = self._buckets.get(caller, (self._burst, now_s))
         tokens = min(self._burst, tokens + (now_s - since) * self._per_s)

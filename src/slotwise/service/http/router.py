@@ -1,4 +1,4 @@
-"""From a method and a path to the operation that answers it."""
+"""Find the operation for a method and a path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VALUE = "{}"
 
 
 class Router:
-    """A tree of path segments; `{name}` segments are ids, and the token of a click link."""
+    """A tree of path segments; a `{name}` segment is an id, or the token of a click link."""
 
     def __init__(self, operations: Iterable[Operation[Any, Any]]) -> None:
         self._root: dict[str, Any] = {}

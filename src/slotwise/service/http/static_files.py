@@ -1,4 +1,4 @@
-"""The files that browsers load: read once, compressed once, named by their content."""
+"""The files that browsers load: each is read and compressed once and has an ETag."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Asset:
-    """A file, named by its content."""
+    """A file with its content type."""
 
     content: bytes
     content_type: bytes
 
     @functools.cached_property
     def compressed(self) -> bytes:
-        """The content as browsers like to get it."""
+        """The content, compressed with gzip."""
         return gzip.compress(self.content, 6, mtime=0)
 
     @functools.cached_property
     def tag(self) -> bytes:
-        """A name that changes with the content."""
+        """A hash of the content, for the ETag."""
         return hashlib.sha256(self.content).hexdigest()[:32].encode()
 
 
@@ -66,7 +66,7 @@ def _chart_library() -> Path:
 def answer_asset(
     asset: Asset, request: Request[Any], headers: tuple[tuple[bytes, bytes], ...] = ()
 ) -> Answer:
-    """Answer a file as the browser takes it, or that it has it already."""
+    """Answer a file, compressed if the browser accepts it, or 304 if the browser has it."""
     tag = b'"' + asset.tag + b'"'
     headers = ((b"etag", tag), (b"vary", b"accept-encoding"), *headers)
     if request.headers.get(b"if-none-match") == tag:
