@@ -21,7 +21,7 @@ from slotwise.errors import InvalidInput
 from slotwise.frequent_words import MAX_WORDS, FrequentWords
 from slotwise.problem import is_finite_number
 
-__all__ = ["NOT_KNOWN", "RARE", "Feature", "Features", "Visitor"]
+__all__ = ["NOT_KNOWN", "RARE", "Feature", "Features", "Visitor", "declarations"]
 
 Visitor = NDArray[np.int64]
 
@@ -42,9 +42,11 @@ class Feature:
     """One feature of a visitor: a place for every value, a label for every place."""
 
     kind: str
+    declaration: Any
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, declaration: Any) -> None:
         self.name = name
+        self.declaration = declaration
 
     @property
     def n_values(self) -> int:
@@ -75,7 +77,7 @@ class Words(Feature):
     kind = "words"
 
     def __init__(self, name: str, words: tuple[str, ...]) -> None:
-        super().__init__(name)
+        super().__init__(name, words)
         self.words = words
         self._places = {word: place for place, word in enumerate(words, 1)}
 
@@ -97,7 +99,7 @@ class OpenWords(Feature):
     kind = "open"
 
     def __init__(self, name: str, frequent: FrequentWords) -> None:
-        super().__init__(name)
+        super().__init__(name, str)
         self.frequent = frequent
 
     def labels(self) -> list[str]:
@@ -138,7 +140,7 @@ class Bins(Feature):
     kind = "bins"
 
     def __init__(self, name: str, edges: tuple[float, ...]) -> None:
-        super().__init__(name)
+        super().__init__(name, edges)
         self.edges = edges
 
     def labels(self) -> list[str]:
@@ -169,7 +171,7 @@ def _declared(name: Any, declaration: Any) -> Feature:
     if declaration is str:
         return OpenWords(name, FrequentWords())
     if declaration is bool:
-        return Flag(name)
+        return Flag(name, bool)
     rule = f"str, bool, a tuple of 1 to {MAX_VALUES} words or of as many rising numbers"
     if not isinstance(declaration, tuple | list) or not 1 <= len(declaration) <= MAX_VALUES:
         raise InvalidInput.of(where, rule, declaration)
@@ -264,13 +266,23 @@ class Features:
     @classmethod
     def restore(cls, plain: list[dict[str, Any]]) -> Features:
         """Return the features that `plain` was taken from."""
-        declared = {
-            one["name"]: {"open": str, "bool": bool}.get(one["kind"])
-            or tuple(one.get("words") or one["edges"])
-            for one in plain
-        }
-        features = cls(declared)
+        by_kind: dict[str, Any] = {"open": str, "bool": bool}
+        features = cls(
+            {
+                one["name"]: by_kind.get(one["kind"]) or tuple(one.get("words") or one["edges"])
+                for one in plain
+            }
+        )
         for feature, one in zip(features.features, plain, strict=True):
             if isinstance(feature, OpenWords):
                 feature.frequent = FrequentWords(one["words"], one["counts"])
         return features
+
+
+def declarations(features: Features) -> dict[str, Any]:
+    """Return what `features` was declared with.
+
+    >>> declarations(Features({"new": bool, "days": (1, 7), "country": str, "device": ("phone",)}))
+    {'new': <class 'bool'>, 'days': (1.0, 7.0), 'country': <class 'str'>, 'device': ('phone',)}
+    """
+    return {feature.name: feature.declaration for feature in features.features}

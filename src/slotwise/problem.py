@@ -86,6 +86,8 @@ class Problem:
     ...                floors={"click": 4.0, "cart": 1.0}, rate_floors={"purchase": 0.2})
     >>> shop.click_floor, [floor.name for floor in shop.active_floors]
     (4.0, ['click', 'cart', 'purchase/cart'])
+
+    `feature_sizes` says how many values each feature of a visitor has; no features, no sizes.
     """
 
     n_links: int
@@ -96,6 +98,7 @@ class Problem:
     floors: Mapping[str, float] = field(default_factory=dict, hash=False)
     rate_floors: Mapping[str, float] = field(default_factory=dict, hash=False)
     rewards: Mapping[str, float] = field(default_factory=dict, hash=False)
+    feature_sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         n_links = whole_number("n_links", self.n_links, at_least=1)
@@ -107,6 +110,10 @@ class Problem:
         levels = _checked_levels(self.levels)
         if self.horizon is not None:
             object.__setattr__(self, "horizon", whole_number("horizon", self.horizon, at_least=1))
+        sizes = tuple(
+            whole_number("feature_sizes", size, at_least=1) for size in self.feature_sizes
+        )
+        object.__setattr__(self, "feature_sizes", sizes)
         floors = self._checked_floors(levels, n_slots)
         object.__setattr__(self, "n_links", n_links)
         object.__setattr__(self, "n_slots", n_slots)
@@ -164,13 +171,15 @@ class Problem:
             parts.append(f"rate_floors={dict(self.rate_floors)}")
         if not self.rewards_last_level_only:
             parts.append(f"rewards={dict(self.rewards)}")
+        if self.feature_sizes:
+            parts.append(f"feature_sizes={self.feature_sizes}")
         return f"Problem({', '.join(parts)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy by what was asked for; mappings that cannot change have no copies."""
         mappings = (dict(self.floors), dict(self.rate_floors), dict(self.rewards))
         plain = (self.n_links, self.n_slots, self.click_floor, self.levels, self.horizon)
-        return (type(self), (*plain, *mappings))
+        return (type(self), (*plain, *mappings, self.feature_sizes))
 
     @property
     def n_levels(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies.checks import check_positive, require_no_rate_floors
-from slotwise.policies.contract import Floats, Knowledge, Links, Visitor
+from slotwise.policies.contract import Floats, Knowledge, Links, Policy, Visitor
 from slotwise.policies.evidence import Evidence, add_views, count_rounds, new_evidence
 from slotwise.policies.moss_bounds import (
     MossBounds,
@@ -17,6 +17,7 @@ from slotwise.policies.moss_bounds import (
     note_views,
     refresh_bounds,
 )
+from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.policies.queue import (
     QueuePolicy,
     Queues,
@@ -102,6 +103,8 @@ class PacedKL(QueuePolicy):
     larger is smoother and slower to react. Several floors have a queue each, and rewards may be
     on several levels: a link is worth the sum of its bounds, each at its level's worth.
 
+    Where visitors have features, `for_problem` returns `slotwise.policies.paced_kl_visitors`.
+
     Needs no horizon and no tuning. No bound on regret is proven for the parts together; the
     leaderboard shows what it does. A round costs about five bare rounds.
 
@@ -124,6 +127,12 @@ class PacedKL(QueuePolicy):
     def __post_init__(self) -> None:
         check_positive("exploration", self.exploration)
         check_positive("patience", self.patience)
+
+    def for_problem(self, problem: Problem) -> Policy:
+        """Return this policy, or paced KL for visitors where they have features."""
+        if not problem.feature_sizes:
+            return self
+        return PacedKLVisitors(self.exploration, self.patience)
 
     def start(self, problem: Problem) -> PacedKLState:
         """Return a state in which every link has its one pseudo-view."""

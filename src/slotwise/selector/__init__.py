@@ -1,5 +1,6 @@
 """Selector, the object a program embeds, and what it reports."""
 
+from slotwise.selector.for_whom import VisitorReport
 from slotwise.selector.price_of_floor import PriceOfFloor
 from slotwise.selector.report import (
     FloorReport,
@@ -20,4 +21,5 @@ __all__ = [
     "Rate",
     "Report",
     "Selector",
+    "VisitorReport",
 ]

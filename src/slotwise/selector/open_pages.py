@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ class OpenPage:
     probabilities: tuple[float, ...]
     level_names: tuple[str, ...] = CLICKS_AND_REVENUE
     outcomes: tuple[Outcome | None, ...] = ()
+    visitor: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.outcomes:
@@ -53,7 +55,7 @@ class OpenPage:
             raise InvalidFeedback(f"`{name}` must be {rule}, got {got}")
         outcomes = (*self.outcomes[:level], outcome, *self.outcomes[level + 1 :])
         self._check_nested(outcomes)
-        return OpenPage(self.number, self.shown, self.probabilities, self.level_names, outcomes)
+        return dataclasses.replace(self, outcomes=outcomes)
 
     def _links(self, name: str, given: Any) -> Outcome:
         """Return the links that reached a level."""
@@ -135,13 +137,18 @@ class OpenPages:
         """The numbers issued under each token, the present one last."""
         return {**self.earlier, self.token: range(self._first, self.n_issued + 1)}
 
-    def issue(self, shown: tuple[Link, ...], probabilities: tuple[float, ...]) -> str:
+    def issue(
+        self,
+        shown: tuple[Link, ...],
+        probabilities: tuple[float, ...],
+        visitor: tuple[int, ...] = (),
+    ) -> str:
         """Open a page and return its id; beyond `max_pages` the oldest is forgotten."""
         self.n_issued += 1
         if len(self._pages) >= self.max_pages:
             del self._pages[next(iter(self._pages))]
             self.n_forgotten += 1
-        page = OpenPage(self.n_issued, shown, probabilities, self.level_names)
+        page = OpenPage(self.n_issued, shown, probabilities, self.level_names, (), visitor)
         self._pages[self.n_issued] = page
         return f"{self.token}-{self.n_issued}"
 

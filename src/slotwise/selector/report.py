@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,8 @@ from slotwise.policies.counts import Counts
 from slotwise.problem import Problem
 from slotwise.rounds import Link
 from slotwise.selection import solve, solve_floors
-from slotwise.selection.confidence import kl_lower, kl_upper
+from slotwise.selector.for_whom import VisitorReport, visitor_columns
+from slotwise.selector.rate import Rate, rate_of
 from slotwise.selector.report_table import text_table
 
 __all__ = [
@@ -29,19 +29,6 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Rate:
-    """An estimated rate per view, 0 before any view, with a 95 % interval around it.
-
-    The interval covers the true rate at least that often for a number of views that was fixed
-    beforehand; it makes no promise for the moment somebody picks because of what it shows.
-    """
-
-    estimate: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -125,24 +112,14 @@ class Report:
     n_open_pages: int
     n_forgotten_pages: int
     n_clipped: int
+    for_whom: tuple[VisitorReport, ...] = ()
+
+    def for_whom_columns(self) -> dict[str, list[object]]:
+        """Return `for_whom` as columns, as frames of polars and pandas take them."""
+        return visitor_columns(self.for_whom)
 
     def __str__(self) -> str:
         return text_table(self)
-
-
-def rate_of(total: float, n_views: float, scale: float = 1.0) -> Rate:
-    """Return a rate with its 95 % Chernoff interval, valid for any outcomes in [0, 1].
-
-    >>> rate_of(0.0, 0.0)
-    Rate(estimate=0.0, low=0.0, high=1.0)
-    """
-    if n_views <= 0:
-        return Rate(0.0, 0.0, scale)
-    width = math.log(2 / 0.05)
-    mean = min(1.0, total / n_views)
-    low = min(mean, kl_lower(total, n_views, width))
-    high = max(mean, kl_upper(total, n_views, width))
-    return Rate(float(mean * scale), float(low * scale), float(high * scale))
 
 
 def link_reports(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slotwise.selector.for_whom import visitor_lines
+
 if TYPE_CHECKING:
     from slotwise.selector.report import LinkReport, PageReport, Rate, Report
 
@@ -37,7 +39,8 @@ def text_table(report: Report) -> str:
     ]
     if len(links) > MAX_ROWS:
         lines.append(f"... and {len(links) - MAX_ROWS} more links")
-    return "\n".join([*lines, "", *_page_lines(report.page), _feedback_line(report)])
+    for_whom = visitor_lines(report.for_whom)
+    return "\n".join([*lines, "", *_page_lines(report.page), *for_whom, _feedback_line(report)])
 
 
 def _cells(link: LinkReport) -> tuple[str, ...]:

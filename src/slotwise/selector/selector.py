@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidFeedback, InvalidInput
+from slotwise.features import Features, Visitor
 from slotwise.policies import NO_SLOTS, NOBODY, Policy, default_policy, make_policy
 from slotwise.policies.counts import Counts, new_counts
 from slotwise.problem import TWO_LEVELS, Problem, is_finite_number, whole_number
@@ -30,6 +31,7 @@ from slotwise.selector.probabilities import Probabilities
 from slotwise.selector.report import Report, link_reports, page_report
 from slotwise.selector.restricted import restricted_probabilities
 from slotwise.selector.selector_file import load_selector, save_selector
+from slotwise.selector.visits import Visits
 
 __all__ = ["Selector"]
 
@@ -56,6 +58,9 @@ class Selector:
     `explore` is the share of the page that random links get, so that every link keeps a small
     probability and the log can be evaluated (`log_to`); it costs that share of what the policy's
     page brings above a random one. 0 turns it off.
+
+    `features` declares what may be said of a visitor (`slotwise.features.Features`), for
+    `select(visitor=...)`; the floor is kept on average over all page views.
 
     Safe to use from several threads: every method is one step, so the outcome is that of the
     same calls in some order, and no page, click or sale is lost or counted twice. Which order
@@ -85,6 +90,7 @@ class Selector:
         max_revenue: float = 1.0,
         max_open_pages: int = 1_000_000,
         explore: float = 0.0,
+        features: Mapping[str, Any] | None = None,
         seed: int | None = None,
     ) -> None:
         policy = default_policy() if policy is None else policy
@@ -100,6 +106,7 @@ class Selector:
         if seed is not None:
             seed = whole_number("seed", seed, at_least=0)
         self._pool = Pool(links)
+        declared = Features({} if features is None else features)
         self._problem = Problem(
             len(self._pool),
             n_slots,
@@ -109,7 +116,9 @@ class Selector:
             floors=floors or {},
             rate_floors=rate_floors or {},
             rewards=rewards or {},
+            feature_sizes=declared.sizes,
         )
+        self._visits = Visits(declared, self._problem.n_levels)
         self._levels = None if levels is None else self._problem.levels
         self._level_names = self._levels or CLICKS_AND_REVENUE
         for level in self._levels or ():
@@ -139,8 +148,8 @@ class Selector:
         policy, state, drawn = type(self._player), self._state, self._drawn
         self._choose = direct(policy.choose, state, NOBODY, self._rng)
         self._draw = direct(draw_page, state.mix, self._rng, self._shown, drawn)
-        shown = self._shown
-        self._teach = direct(policy.learn, state, NOBODY, 0, shown, NO_SLOTS, drawn, drawn, drawn)
+        page = self._shown
+        self._teach = direct(policy.learn, state, NOBODY, 0, page, NO_SLOTS, drawn, drawn, drawn)
 
     def __repr__(self) -> str:
         """Return links, page, policy and how many pages were chosen."""
@@ -171,41 +180,45 @@ class Selector:
     # Deciding
 
     def select(
-        self, exclude: Iterable[Link] = NO_LINKS, pin: Iterable[Link] = NO_LINKS
+        self,
+        exclude: Iterable[Link] = NO_LINKS,
+        pin: Iterable[Link] = NO_LINKS,
+        *,
+        visitor: Mapping[str, Any] | None = None,
     ) -> Decision:
-        """Choose the links of one page.
+        """Choose the links of one page, for a visitor of whom these features are known.
 
         Pinned links are on the page and excluded ones are not; the floor program is solved for
         the rest of the page, so the floor is still kept where it can be.
         """
         with self._lock:
+            known = self._visits.encode(visitor)
             if pin is not NO_LINKS or exclude is not NO_LINKS:
                 pinned = self._pool.places("pin", pin)
                 excluded = self._pool.places("exclude", exclude)
                 if len(pinned) or len(excluded):
-                    return self._select_restricted(pinned, excluded)
-            self._choose(self._state, NOBODY, self._rng)
+                    return self._select_restricted(known, pinned, excluded)
+            self._choose(self._state, known, self._rng)
             if self._explore or self._journal is not None:
-                return self._draw_from(
-                    explored(dense_probabilities(self._state.mix), self._explore)
-                )
+                mixed = explored(dense_probabilities(self._state.mix), self._explore)
+                return self._draw_from(known, mixed)
             self._draw(self._state.mix, self._rng, self._shown, self._drawn)
             shown = self._pool.links_at(self._shown.tolist())
-            page_id = self._pages.issue(shown, tuple(self._drawn.tolist()))
+            page_id = self._pages.issue(shown, tuple(self._drawn.tolist()), tuple(known.tolist()))
             mix = Probabilities.of_mix(self._pool.links, self._state.mix)
             return Decision(page_id, shown, mix)
 
-    def _draw_from(self, probabilities: NDArray[np.float64]) -> Decision:
+    def _draw_from(self, visitor: Visitor, probabilities: NDArray[np.float64]) -> Decision:
         """Draw a page with these inclusion probabilities, one for each link of the pool."""
         places = dependent_rounding(probabilities, self._rng).tolist()
         shown = self._pool.links_at(places)
         drawn = tuple(probabilities[places].tolist())
-        page_id = self._pages.issue(shown, drawn)
+        page_id = self._pages.issue(shown, drawn, tuple(visitor.tolist()))
         page = Decision(page_id, shown, Probabilities.of_array(self._pool.links, probabilities))
         if self._journal is not None:
             least = float(probabilities.min())
-            number = self._pages.n_issued
-            self._journal.issued(number, page, drawn, least, self._n_pool_changes)
+            issued = self._pages.n_issued
+            self._journal.issued(issued, page, drawn, least, self._n_pool_changes)
         return page
 
     def _check_restrictions(self, pinned: NDArray[np.int64], excluded: NDArray[np.int64]) -> None:
@@ -222,10 +235,10 @@ class Selector:
             raise InvalidInput.of("exclude", rule, len(excluded))
 
     def _select_restricted(
-        self, pinned: NDArray[np.int64], excluded: NDArray[np.int64]
+        self, visitor: Visitor, pinned: NDArray[np.int64], excluded: NDArray[np.int64]
     ) -> Decision:
         self._check_restrictions(pinned, excluded)
-        self._choose(self._state, NOBODY, self._rng)
+        self._choose(self._state, visitor, self._rng)
         probabilities = restricted_probabilities(
             dense_probabilities(self._state.mix),
             self._player.estimates(self._state),
@@ -236,7 +249,7 @@ class Selector:
         is_free = np.ones(len(probabilities), bool)
         is_free[pinned] = False
         is_free[excluded] = False
-        return self._draw_from(explored(probabilities, self._explore, is_free))
+        return self._draw_from(visitor, explored(probabilities, self._explore, is_free))
 
     # Learning
 
@@ -286,14 +299,15 @@ class Selector:
             return
         places, probabilities = self._pool.places_of(shown), np.array(drawn)
         views = self._one_view[: len(shown)]
-        last = len(page.outcomes) - 1
+        visitor, last = np.array(page.visitor, np.int64), len(page.outcomes) - 1
         for level, outcome in enumerate(page.outcomes):
             if outcome is None or before.outcomes[level] is not None:
                 continue
             brought = np.array([outcome.get(link, 0.0) for link in shown])
             if level == last:
                 brought = self._scaled(brought, views)
-            self._learn(level, places, probabilities, views, brought)
+            self._learn(visitor, level, places, probabilities, views, brought)
+            self._visits.note(visitor, level, float(brought.sum()))
 
     def _scaled(
         self, revenue: NDArray[np.float64], most: NDArray[np.float64]
@@ -309,13 +323,14 @@ class Selector:
 
     def _learn(
         self,
+        visitor: Visitor,
         level: int,
         places: NDArray[np.int64],
         probabilities: NDArray[np.float64],
         views: NDArray[np.float64],
         outcomes: NDArray[np.float64],
     ) -> None:
-        self._teach(self._state, NOBODY, level, places, NO_SLOTS, probabilities, views, outcomes)
+        self._teach(self._state, visitor, level, places, NO_SLOTS, probabilities, views, outcomes)
         if self._counts is self._own_counts:
             self._own_counts.views[level, places] += views
             self._own_counts.sums[level, places] += outcomes
@@ -338,7 +353,7 @@ class Selector:
         """
         given = self._by_level(clicks, revenue, levels)
         with self._lock:
-            if not self._policy.needs.takes_counts:
+            if not self._player.needs.takes_counts:
                 advice = "give it every page with `update`"
                 rule = "a policy that learns from counts"
                 raise InvalidInput.of("policy", rule, self._policy.name, advice)
@@ -352,7 +367,7 @@ class Selector:
                     brought = totals[kept]
                     if level == last:
                         brought = self._scaled(brought, batch.most_before(level)[kept])
-                    self._learn(level, places, certain, n_views, brought)
+                    self._learn(NOBODY, level, places, certain, n_views, brought)
 
     # Changing the pool
 
@@ -412,8 +427,12 @@ class Selector:
         with self._lock:
             # on copies, so that neither the order of links nor the next page changes
             state = self._player.restore(self._problem, self._player.knowledge(self._state))
-            self._choose(state, NOBODY, copy.deepcopy(self._rng))
-            probabilities = explored(dense_probabilities(state.mix), self._explore)
+
+            def page_for(visitor: Visitor) -> NDArray[np.float64]:
+                self._choose(state, visitor, copy.deepcopy(self._rng))
+                return explored(dense_probabilities(state.mix), self._explore)
+
+            probabilities = page_for(self._visits.encode(None))
             money, problem = self._max_revenue, self._problem
             return Report(
                 policy=self._policy.name,
@@ -423,6 +442,7 @@ class Selector:
                 n_open_pages=len(self._pages),
                 n_forgotten_pages=self._pages.n_forgotten,
                 n_clipped=self._n_clipped,
+                for_whom=self._visits.report(problem.n_slots, money, self.links, page_for),
             )
 
     def frontier(self) -> PriceOfFloor:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput, UnsupportedState
+from slotwise.features import Features, declarations
 from slotwise.policies import POLICIES, make_policy, policy_settings
 from slotwise.policies.contract import Knowledge
 from slotwise.policies.counts import Counts, new_counts
@@ -45,6 +46,7 @@ def _pages_to_arrays(pages: OpenPages, places: dict[Link, int]) -> dict[str, NDA
         "page_shown": np.array(shown, np.int64),
         "page_probabilities": np.array([p for page in listed for p in page.probabilities]),
         "page_outcomes": np.array(outcomes, np.float64).reshape(len(pages.level_names), len(shown)),
+        "page_visitor": np.array([place for page in listed for place in page.visitor], np.int64),
     }
 
 
@@ -53,6 +55,7 @@ def _pages_from_file(
     arrays: dict[str, NDArray[Any]],
     links: list[Link],
     level_names: tuple[str, ...],
+    features: Features,
 ) -> OpenPages:
     pages = OpenPages(
         whole_number("max_pages", header["max_pages"], at_least=1),
@@ -77,7 +80,9 @@ def _pages_from_file(
     if np.isinf(outcomes).any() or (outcomes < 0).any() or (arrays["page_shown"] < 0).any():
         raise ValueError("what pages brought must be finite and at least 0, of known links")
     start = 0
-    for number, length in zip(arrays["page_number"].tolist(), lengths.tolist(), strict=True):
+    visitors = _visitors_from_file(arrays, features)
+    rows = zip(arrays["page_number"].tolist(), lengths.tolist(), visitors, strict=True)
+    for number, length, visitor in rows:
         slots = slice(start, start + length)
         start += length
         shown = tuple(links[place] for place in arrays["page_shown"][slots])
@@ -88,8 +93,22 @@ def _pages_from_file(
             for row in outcomes[:, slots]
         )
         chosen = tuple(probabilities[slots].tolist())
-        pages.put(OpenPage(number, shown, chosen, level_names, brought))
+        pages.put(OpenPage(number, shown, chosen, level_names, brought, tuple(visitor)))
     return pages
+
+
+def _visitors_from_file(arrays: dict[str, NDArray[Any]], features: Features) -> list[list[int]]:
+    """Return the visitor of every page, after checking that each value belongs to its feature.
+
+    Files of versions without visitors have no such array.
+    """
+    n_pages = len(arrays["page_number"])
+    stored = arrays.get("page_visitor", np.zeros(0, np.int64)).reshape(n_pages, len(features))
+    first = np.array(features.offsets, np.int64)
+    if not np.all((stored >= first) & (stored < first + np.array(features.sizes, np.int64))):
+        raise ValueError("array page_visitor has values that no feature has")
+    visitors: list[list[int]] = stored.tolist()
+    return visitors
 
 
 def _upgraded(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -125,6 +144,7 @@ def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
         "max_revenue": selector._max_revenue,
         "explore": selector._explore,
         "n_clipped": selector._n_clipped,
+        "features": selector._visits.features.plain(),
         "policy": {"name": policy.name, "settings": policy_settings(policy)},
         "pages": {
             "max_pages": pages.max_pages,
@@ -137,6 +157,7 @@ def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
     arrays: dict[str, NDArray[Any]] = {
         "views": selector._own_counts.views,
         "sums": selector._own_counts.sums,
+        "visits": selector._visits.counts,
         **page_arrays,
         **{f"knows_{name}": array for name, array in knowledge.items()},
     }
@@ -150,6 +171,7 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
         if header["slotwise"] == 1:
             _upgraded(header, arrays)
         links = [link_from_json(link) for link in header["links"]]
+        features = Features.restore(header.get("features", []))
         selector = kind(
             links[: header["n_links"]],
             header["n_slots"],
@@ -162,12 +184,14 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
             horizon=header["horizon"],
             max_revenue=header["max_revenue"],
             explore=header.get("explore", 0.0),
+            features=declarations(features),
         )
         selector._n_clipped = whole_number("n_clipped", header["n_clipped"], at_least=0)
         selector._retired = {link_from_json(link): None for link in header["retired"]}
         names = selector._level_names
-        selector._pages = _pages_from_file(header["pages"], arrays, links, names)
+        selector._pages = _pages_from_file(header["pages"], arrays, links, names, features)
         selector._own_counts = Counts(arrays["views"], arrays["sums"])
+        selector._visits.restore(features, arrays.get("visits"))
         selector._state = _state_from_file(selector, arrays)
         selector._rng.bit_generator.state = header["rng"]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

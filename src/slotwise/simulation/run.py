@@ -88,6 +88,7 @@ def simulate(
         floors=floors,
         rate_floors=rate_floors,
         rewards=rewards,
+        feature_sizes=links.feature_sizes,
     )
     experiment = Experiment(links, problem, label_policies(policies), n_runs, seed)
     folder = None if parts is None else Path(parts)

@@ -1,0 +1,159 @@
+"""Paced KL for visitors that differ: one price for all, rates and optimism for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from slotwise.policies.checks import check_positive, require_no_rate_floors
+from slotwise.policies.contract import Feedback, Floats, Knowledge, Links, Visitor
+from slotwise.policies.evidence import (
+    Evidence,
+    EvidencePolicy,
+    add_views,
+    count_rounds,
+    new_evidence,
+)
+from slotwise.policies.queue import QueuePolicy, Queues, new_queues, price_levels, queue_outcomes
+from slotwise.policies.visitor_effects import (
+    KNOWN,
+    VisitorEffects,
+    learn_effects,
+    new_visitor_effects,
+    refresh_effects,
+    score_level,
+)
+from slotwise.problem import Problem
+from slotwise.selection.compiled import hot
+from slotwise.selection.mix import Mix, new_mix
+from slotwise.selection.top_links import take_top_links
+from slotwise.selection.top_page import Search, new_search
+
+__all__ = ["PacedKLVisitors"]
+
+OF_LINKS = frozenset({"value_sums", "value_exposure", "link_exposure", "used_level"})
+
+
+class PacedKLVisitorsState(NamedTuple):
+    """Evidence, the effects of visitors made from it, and the queues that set the price."""
+
+    evidence: Evidence
+    queues: Queues
+    effects: VisitorEffects
+    score: Floats
+    search: Search
+    mix: Mix
+
+
+@hot
+def _add_bounds(effects: VisitorEffects, level: int, worth: float, score: Floats) -> None:
+    """Add to every score the bound of a level, which `score_level` has prepared, at its worth."""
+    rate, bonus = effects.rate[level], effects.bonus[level]
+    for link in range(len(score)):
+        p, doubt = rate[link], bonus[link]
+        upper = p + math.sqrt(2.0 * p * (1.0 - p) * doubt) + (2.0 / 3.0) * (1.0 - 2.0 * p) * doubt
+        score[link] += worth * min(1.0, upper)
+
+
+@hot
+def choose(state: PacedKLVisitorsState, visitor: Visitor, rng: np.random.Generator) -> None:
+    """Take the links with the largest bounds for this visitor, each level at its worth."""
+    queues, effects, score = state.queues, state.effects, state.score
+    price_levels(queues, state.evidence.rounds)
+    for link in range(len(score)):
+        score[link] = 0.0
+    for level in range(len(queues.worth)):
+        if queues.worth[level] > 0.0:
+            score_level(effects, visitor, level)
+            _add_bounds(effects, level, queues.worth[level], score)
+    take_top_links(score, effects.link_level[0], 0.0, queues.n_slots, state.search, state.mix)
+
+
+@hot
+def look_again(state: PacedKLVisitorsState) -> None:
+    """Recompute all that follows from what is known."""
+    for level in range(len(state.queues.worth)):
+        refresh_effects(state.effects, state.evidence, level)
+
+
+@hot
+def learn(
+    state: PacedKLVisitorsState,
+    visitor: Visitor,
+    level: int,
+    links: Links,
+    slots: Links,
+    probabilities: Floats,
+    views: Floats,
+    outcomes: Floats,
+) -> None:
+    """Count, let the queues of the level grow or shrink, and learn of the visitor."""
+    count_rounds(state.evidence, level, views)
+    queue_outcomes(state.queues, level, views, outcomes, state.evidence.rounds)
+    for k in range(len(links)):
+        add_views(state.evidence, level, links[k], views[k], outcomes[k])
+    learn_effects(state.effects, state.evidence, visitor, level, links, views, outcomes)
+
+
+@dataclass(frozen=True)
+class PacedKLVisitors(QueuePolicy):
+    """Paced KL where visitors have features; `PacedKL.for_problem` returns it for such problems.
+
+        shown = the L largest  U_revenue(x) + price U_clicks(x)   for visitor x
+        U     = p + sqrt(2 p (1 - p) d) + 2/3 (1 - 2p) d
+        d     = c ln+(t L / (K N)) / n_link  +  p sum_f c ln+(t_f L / (K N_f)) / (E_f + tau_f)
+
+    The best mix for visitors that differ has one price for all of them, so the queue and its price
+    are those of `PacedKL`. The rate p of a link for a visitor is that of
+    `slotwise.policies.visitor_effects`; the second-order expansion of the KL bound takes the place
+    of the bound, since d changes with every visitor. d adds up the doubts about the link and about
+    what each feature does to it. Each has its own log, of the fair share of views over the views:
+    of all views for the link, of those of visitors with the same value for a feature. So nothing is
+    explored for a feature whose effects are known or do not matter.
+    """
+
+    exploration: float = 0.5
+    patience: float = 1.0
+
+    name: ClassVar[str] = "paced-kl"
+    choose: ClassVar[Any] = staticmethod(choose)
+    learn: ClassVar[Any] = staticmethod(learn)
+    look_again: ClassVar[Any] = staticmethod(look_again)
+    needs: ClassVar[Any] = Feedback.PAGES_IN_ORDER
+    per_link: ClassVar[frozenset[str]] = EvidencePolicy.per_link | OF_LINKS
+    ordered_knowledge: ClassVar[Any] = frozenset({"queue", *KNOWN}) - {"value_sums", "seen"}
+
+    def __post_init__(self) -> None:
+        check_positive("exploration", self.exploration)
+        check_positive("patience", self.patience)
+
+    def start(self, problem: Problem) -> PacedKLVisitorsState:
+        """Return a state in which every link is as good as the pool for everybody."""
+        require_no_rate_floors(self.name, problem)
+        state = PacedKLVisitorsState(
+            evidence=new_evidence(problem),
+            queues=new_queues(problem, patience=self.patience),
+            effects=new_visitor_effects(problem, self.exploration),
+            score=np.zeros(problem.n_links),
+            search=new_search(problem.n_links),
+            mix=new_mix(problem.n_links),
+        )
+        look_again(state)
+        return state
+
+    def knowledge(self, state: PacedKLVisitorsState) -> Knowledge:
+        """Return the evidence, the queues and the effects."""
+        effects = {name: getattr(state.effects, name).copy() for name in KNOWN}
+        return {**super().knowledge(state), **effects}
+
+    def restore_beyond_counts(
+        self, state: PacedKLVisitorsState, knowledge: Mapping[str, Floats]
+    ) -> None:
+        """Give `state` the queues and the effects."""
+        super().restore_beyond_counts(state, knowledge)
+        for name in KNOWN:
+            getattr(state.effects, name)[:] = knowledge[name]

@@ -1,0 +1,303 @@
+"""What visitors do to links: a logistic model in which every effect is shrunk by its own fit.
+
+    odds of an outcome on link i for visitor x  =  link_i * product over features f of
+                                                   common_f(x_f) * effect_fi(x_f)
+
+`link` is the link's own level, `common` what a value of a feature does to all links, `effect` what
+it does to this link beyond that. Each is a ratio of outcomes seen to outcomes expected, shrunk
+towards the level above it, the effects towards 1 and the links towards the pool:
+
+    effect = (S + tau) / (E + tau),    E = sum of what was expected without the effect
+
+tau = 1 / variance of the effects of this feature at this level of feedback, fitted while learning
+from how far S is from E beyond chance: Var(S) = E + variance E^2. A feature that does not matter
+gets a large tau and its effects stay at 1, so that it costs nothing. A link that no visitor of a
+kind has seen starts from what is known of the link, and a link that nobody has seen from the pool.
+
+At a stationary point S equals the sum of expected outcomes for every factor, which are the score
+equations of logistic regression. Everything is kept value by value in rows over the links, so that
+scoring all links for a visitor multiplies a few contiguous rows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.policies.contract import Floats, Links, Visitor
+from slotwise.policies.evidence import Evidence
+from slotwise.problem import Problem
+from slotwise.selection.compiled import hot
+
+__all__ = [
+    "VisitorEffects",
+    "learn_effects",
+    "new_visitor_effects",
+    "refresh_effects",
+    "score_level",
+]
+
+FIRST_VARIANCE = 0.3
+"""Variance of effects before anything is known: about a factor of e^0.55 either way."""
+LINK_VARIANCE = 1.0
+"""The same for links around the pool."""
+WEIGHT_OF_FIRST = 10.0
+"""Weight of these first guesses in the fit, in squared expected outcomes."""
+COMMON_TAU = 5.0
+"""Outcomes after which half of what a value does to all links is believed."""
+LEAST_VARIANCE, LEAST_LINK_VARIANCE = 1e-6, 1e-3
+GRID = 1.1
+"""Fits, and the rounds behind an exploration bonus, are renewed when rounds grow by 10 %."""
+MOVED = 0.05
+"""The effects of a link are recomputed when the link's own level has moved by 5 %."""
+PRIOR = 0.25
+"""What a view brings before one was seen, as one pseudo-view of the pool."""
+
+VIEWS, OUTCOMES, FITTED_AT, RATE = range(4)
+
+
+class VisitorEffects(NamedTuple):
+    """What is known, in the first half, and what follows from it, in the second.
+
+    Arrays are by level, then by value of a feature where they have that axis, then by link.
+    `exposure` is the sum of views, each times all factors but the link's own level (`link_`) or but
+    the link's level and this effect (`value_`). The last entry of `tau` is that of the links.
+    `pool` has views and outcomes of all links, then the rounds and the rate at the last fit.
+    """
+
+    value_sums: Floats
+    value_exposure: Floats
+    link_exposure: Floats
+    common_sums: Floats
+    common_expected: Floats
+    seen: Floats
+    tau: Floats
+    pool: Floats
+    feature_of: NDArray[np.int64]
+    exploration: float
+    share: float
+    link_level: Floats
+    used_level: Floats
+    link_bonus: Floats
+    effect: Floats
+    value_bonus: Floats
+    seen_at: Floats
+    rate: Floats
+    bonus: Floats
+
+
+KNOWN = (
+    *("value_sums", "value_exposure", "link_exposure", "common_sums", "common_expected"),
+    *("seen", "tau", "pool", "seen_at", "used_level"),
+)
+"""What of the effects is saved."""
+
+
+def new_visitor_effects(problem: Problem, exploration: float) -> VisitorEffects:
+    """Return effects of which nothing is known."""
+    n_levels, n_links = problem.n_levels, problem.n_links
+    feature_of = np.repeat(np.arange(len(problem.feature_sizes)), problem.feature_sizes)
+    n_values = len(feature_of)
+    tau = np.full((n_levels, len(problem.feature_sizes) + 1), 1.0 / FIRST_VARIANCE)
+    tau[:, -1] = 1.0 / LINK_VARIANCE
+    pool = np.zeros((n_levels, 4))
+    pool[:, RATE] = PRIOR
+    return VisitorEffects(
+        value_sums=np.zeros((n_levels, n_values, n_links)),
+        value_exposure=np.zeros((n_levels, n_values, n_links)),
+        link_exposure=np.zeros((n_levels, n_links)),
+        common_sums=np.zeros((n_levels, n_values)),
+        common_expected=np.zeros((n_levels, n_values)),
+        seen=np.zeros((n_levels, n_values)),
+        tau=tau,
+        pool=pool,
+        feature_of=feature_of,
+        exploration=exploration,
+        share=problem.n_slots / n_links,
+        link_level=np.zeros((n_levels, n_links)),
+        used_level=np.zeros((n_levels, n_links)),
+        link_bonus=np.zeros((n_levels, n_links)),
+        effect=np.ones((n_levels, n_values, n_links)),
+        value_bonus=np.zeros((n_levels, n_values, n_links)),
+        seen_at=np.zeros((n_levels, n_values)),
+        rate=np.zeros((n_levels, n_links)),
+        bonus=np.zeros((n_levels, n_links)),
+    )
+
+
+@hot
+def _log_above_one(ratio: float) -> float:
+    return math.log(ratio) if ratio > 1.0 else 0.0
+
+
+@hot
+def _set_link(effects: VisitorEffects, evidence: Evidence, level: int, link: int) -> None:
+    """Set a link's own level and its bonus: the log of its fair share of views over its views."""
+    tau = effects.tau[level, effects.tau.shape[1] - 1]
+    prior_views = tau / effects.pool[level, RATE]
+    exposure = effects.link_exposure[level, link] + prior_views
+    effects.link_level[level, link] = (evidence.sums[level, link] + tau) / exposure
+    n_views = evidence.views[level, link]
+    n_shown = max(n_views, evidence.views[0, link])
+    fair = effects.pool[level, FITTED_AT] * effects.share
+    width = effects.exploration * _log_above_one(fair / (n_shown + 1.0))
+    effects.link_bonus[level, link] = width / (n_shown + prior_views)
+
+
+@hot
+def _set_value(effects: VisitorEffects, level: int, value: int, link: int) -> None:
+    """Set what a value does to a link, and the bonus for not being sure of it."""
+    tau = effects.tau[level, effects.feature_of[value]]
+    exposure = effects.value_exposure[level, value, link]
+    expected = exposure * effects.used_level[level, link] + tau
+    effects.effect[level, value, link] = (effects.value_sums[level, value, link] + tau) / expected
+    fair = effects.seen_at[level, value] * effects.share
+    width = effects.exploration * _log_above_one(fair / (exposure + 1.0))
+    effects.value_bonus[level, value, link] = width / expected
+
+
+@hot
+def _set_values(effects: VisitorEffects, level: int, link: int) -> None:
+    effects.used_level[level, link] = effects.link_level[level, link]
+    for value in range(len(effects.feature_of)):
+        _set_value(effects, level, value, link)
+
+
+@hot
+def refresh_effects(effects: VisitorEffects, evidence: Evidence, level: int) -> None:
+    """Recompute all that follows from what is known."""
+    for link in range(evidence.views.shape[1]):
+        _set_link(effects, evidence, level, link)
+    for value in range(len(effects.feature_of)):
+        for link in range(evidence.views.shape[1]):
+            _set_value(effects, level, value, link)
+
+
+@hot
+def _excess(seen: float, expected: float, variance: float) -> tuple[float, float]:
+    """Return the parts of one effect in the fit of the variance, weighted by its precision."""
+    weight = 1.0 / (1.0 + expected * variance) ** 2
+    miss = seen - expected
+    return weight * (miss * miss - expected), weight * expected * expected
+
+
+@hot
+def _fit(effects: VisitorEffects, evidence: Evidence, level: int) -> None:
+    """Fit the variance of the links, then that of the effects of every feature."""
+    n_links = evidence.views.shape[1]
+    last = effects.tau.shape[1] - 1
+    pool = effects.pool[level]
+    pool[RATE] = (pool[OUTCOMES] + PRIOR) / (pool[VIEWS] + 1.0)
+    above, below = WEIGHT_OF_FIRST * LINK_VARIANCE, WEIGHT_OF_FIRST
+    for link in range(n_links):
+        expected = effects.link_exposure[level, link] * pool[RATE]
+        more = _excess(evidence.sums[level, link], expected, 1.0 / effects.tau[level, last])
+        above += more[0]
+        below += more[1]
+    effects.tau[level, last] = 1.0 / max(LEAST_LINK_VARIANCE, above / below)
+    for link in range(n_links):
+        _set_link(effects, evidence, level, link)
+        effects.used_level[level, link] = effects.link_level[level, link]
+    for feature in range(last):
+        variance = 1.0 / effects.tau[level, feature]
+        above, below = WEIGHT_OF_FIRST * FIRST_VARIANCE, WEIGHT_OF_FIRST
+        for value in range(len(effects.feature_of)):
+            if effects.feature_of[value] == feature:
+                for link in range(n_links):
+                    exposure = effects.value_exposure[level, value, link]
+                    expected = exposure * effects.used_level[level, link]
+                    more = _excess(effects.value_sums[level, value, link], expected, variance)
+                    above += more[0]
+                    below += more[1]
+        effects.tau[level, feature] = 1.0 / max(LEAST_VARIANCE, above / below)
+    refresh_effects(effects, evidence, level)
+
+
+@hot
+def _common(effects: VisitorEffects, level: int, value: int) -> float:
+    seen = effects.common_sums[level, value] + COMMON_TAU
+    return seen / (effects.common_expected[level, value] + COMMON_TAU)
+
+
+@hot
+def _odds(effects: VisitorEffects, visitor: Visitor, level: int, link: int) -> float:
+    odds = effects.link_level[level, link]
+    for k in range(len(visitor)):
+        value = visitor[k]
+        odds *= _common(effects, level, value) * effects.effect[level, value, link]
+    return odds
+
+
+@hot
+def learn_effects(
+    effects: VisitorEffects,
+    evidence: Evidence,
+    visitor: Visitor,
+    level: int,
+    links: Links,
+    views: Floats,
+    outcomes: Floats,
+) -> None:
+    """Take in what a visitor's page brought at a level; `evidence` has counted it already."""
+    n_views = 0.0
+    for k in range(len(links)):
+        n_views += views[k]
+        effects.pool[level, OUTCOMES] += outcomes[k]
+    effects.pool[level, VIEWS] += n_views
+    n_pages = n_views / evidence.n_slots
+    for j in range(len(visitor)):
+        effects.seen[level, visitor[j]] += n_pages
+    for k in range(len(links)):
+        link = links[k]
+        odds = _odds(effects, visitor, level, link)
+        per_factor = views[k] / (1.0 + odds)
+        effects.link_exposure[level, link] += per_factor * odds / effects.link_level[level, link]
+        for j in range(len(visitor)):
+            value = visitor[j]
+            common = _common(effects, level, value)
+            without = odds / effects.effect[level, value, link] / effects.link_level[level, link]
+            effects.value_exposure[level, value, link] += per_factor * without
+            effects.value_sums[level, value, link] += outcomes[k]
+            effects.common_expected[level, value] += per_factor * odds / common
+            effects.common_sums[level, value] += outcomes[k]
+        for other in range(level, len(effects.tau) if level == 0 else level + 1):
+            _set_link(effects, evidence, other, link)  # its bonus depends on views of level 0
+        used, now = effects.used_level[level, link], effects.link_level[level, link]
+        if abs(now - used) > MOVED * used:
+            _set_values(effects, level, link)
+        else:
+            for j in range(len(visitor)):
+                _set_value(effects, level, visitor[j], link)
+    if evidence.rounds[level] + 1.0 >= GRID * effects.pool[level, FITTED_AT]:
+        effects.pool[level, FITTED_AT] = evidence.rounds[level] + 1.0
+        for value in range(len(effects.feature_of)):
+            effects.seen_at[level, value] = effects.seen[level, value]
+        _fit(effects, evidence, level)
+
+
+@hot
+def score_level(effects: VisitorEffects, visitor: Visitor, level: int) -> None:
+    """Write the rate of every link for a visitor, and the level of doubt, `bonus`, behind it.
+
+    A rate p is plausible up to p + sqrt(2 p (1 - p) bonus): the doubt about the link, plus p times
+    the doubts about each effect on it.
+    """
+    rate, bonus = effects.rate[level], effects.bonus[level]
+    common = 1.0
+    for k in range(len(visitor)):
+        common *= _common(effects, level, visitor[k])
+    level_row, bonus_row = effects.link_level[level], effects.link_bonus[level]
+    for link in range(len(rate)):
+        rate[link] = common * level_row[link]
+        bonus[link] = 0.0
+    for k in range(len(visitor)):
+        row, doubt = effects.effect[level, visitor[k]], effects.value_bonus[level, visitor[k]]
+        for link in range(len(rate)):
+            rate[link] *= row[link]
+            bonus[link] += doubt[link]
+    for link in range(len(rate)):
+        rate[link] /= 1.0 + rate[link]
+        bonus[link] = bonus_row[link] + rate[link] * bonus[link]

@@ -1,0 +1,82 @@
+"""The visitors of a selector: how they are written, and what each feature value has brought."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.features import Features, Visitor
+from slotwise.policies import NOBODY
+from slotwise.rounds import Link
+from slotwise.selector.for_whom import VisitorReport
+from slotwise.selector.rate import rate_of
+
+__all__ = ["Visits"]
+
+Floats = NDArray[np.float64]
+
+N_TOP_LINKS = 3
+"""Links that a report names for each value."""
+
+PAGES, OUTCOMES = range(2)
+
+
+class Visits:
+    """Declared features, and settled pages and outcomes by level and feature value."""
+
+    def __init__(self, features: Features, n_levels: int) -> None:
+        self.features = features
+        self.counts = np.zeros((n_levels, 2, sum(features.sizes)))
+
+    def restore(self, features: Features, counts: Floats | None) -> None:
+        """Take over what a file holds; files of versions without visitors have no counts."""
+        self.features = features
+        if counts is None:
+            return
+        if counts.shape != self.counts.shape or not (np.isfinite(counts) & (counts >= 0)).all():
+            raise ValueError(f"array visits must be counts of shape {self.counts.shape}")
+        self.counts[:] = counts
+
+    def encode(self, visitor: Mapping[str, Any] | None) -> Visitor:
+        """Return the visitor as places of feature values."""
+        if visitor is None and not self.features.features:
+            return NOBODY
+        return self.features.encode(visitor)
+
+    def note(self, visitor: Visitor, level: int, outcome: float) -> None:
+        """Count a page whose level is settled."""
+        for place in visitor.tolist():
+            self.counts[level, PAGES, place] += 1.0
+            self.counts[level, OUTCOMES, place] += outcome
+
+    def report(
+        self,
+        n_slots: int,
+        max_revenue: float,
+        links: Sequence[Link],
+        page_for: Callable[[Visitor], Floats],
+    ) -> tuple[VisitorReport, ...]:
+        """Return a row for every value seen; `page_for` gives the probabilities for a visitor."""
+        rows = []
+        for place in np.flatnonzero(self.counts[0, PAGES] > 0.0).tolist():
+            name, label = self.features.label(place)
+            visitor = self.features.encode()
+            visitor[[feature.name for feature in self.features.features].index(name)] = place
+            likeliest = np.argsort(-page_for(visitor), kind="stable")[: min(N_TOP_LINKS, n_slots)]
+            n_pages, clicks = self.counts[0, :, place]
+            n_settled, revenue = self.counts[-1, :, place]
+            rows.append(
+                VisitorReport(
+                    feature=name,
+                    value=label,
+                    page_views=round(n_pages),
+                    # a page brings up to n_slots clicks: the interval is for the mean of a slot
+                    clicks=rate_of(clicks / n_slots, n_pages, n_slots),
+                    revenue=rate_of(revenue / n_slots, n_settled, n_slots * max_revenue),
+                    top_links=tuple(links[k] for k in likeliest.tolist()),
+                )
+            )
+        return tuple(rows)
