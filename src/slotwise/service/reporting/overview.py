@@ -180,7 +180,7 @@ def describe_trouble(health: Health, pool_id: str) -> str:
     if health.store_ahead_us > MAX_STEP_US:
         return (
             f"The store has times {health.store_ahead_us / 1e6:,.0f} s in the future: until then "
-            "all feedback is late."
+            "all feedback is late. `slotwise set-back` repairs the store."
         )
     return ""
 
