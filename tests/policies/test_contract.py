@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -9,12 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.policies import POLICIES, ConUCB, FixedMix, Policy, make_policy
+from slotwise.policies import CUCB, POLICIES, ConUCB, FixedMix, LExp, Policy, Uniform, make_policy
 from slotwise.policies.contract import Visitor
 from slotwise.policies.counts import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
 from slotwise.selection import Mix, new_mix
 from slotwise.testing import PolicyContract
+from slotwise.testing.policy_contract import FLOOR
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
@@ -33,6 +35,16 @@ class TestRegistry(PolicyContract):
             share = problem.n_slots / problem.n_links
             return make_policy(self.name, {"probabilities": [share] * problem.n_links})
         return make_policy(self.name)
+
+    def test_the_floor_is_kept_once_rates_are_known(self) -> None:
+        """LExp regularises its multiplier, which settles below the price: it only asks for more."""
+        if self.name != LExp.name:
+            super().test_the_floor_is_kept_once_rates_are_known()
+            return
+        without = dataclasses.replace(FLOOR, click_floor=0.0, floors={})
+        policy = self.make_policy(FLOOR)
+        asked, free = (self.clicks_at_known_rates(policy, one) for one in (FLOOR, without))
+        assert asked > 1.15 * free
 
 
 class TestConUCBWithNarrowBounds(PolicyContract):
@@ -88,6 +100,7 @@ class Popular(CountingPolicy):
     name: ClassVar[str] = "popular"
     choose: ClassVar[Any] = staticmethod(choose_popular)
     learn: ClassVar[Any] = staticmethod(count)
+    keeps_floor: ClassVar[bool] = False
 
     def start(self, problem: Problem) -> PopularState:
         return PopularState(problem.n_slots, new_counts(problem), new_mix(problem.n_links))
@@ -139,6 +152,38 @@ class Partial(Popular):
     choose: ClassVar[Any] = staticmethod(choose_the_first)
 
 
+class UniformWithAClaim(Uniform):
+    """Breaks a law: it says that it keeps the floor, and never looks at it."""
+
+    keeps_floor: ClassVar[bool] = True
+
+
+class CUCBWithAClaim(CUCB):
+    """Breaks the same law: it shows what earns most."""
+
+    keeps_floor: ClassVar[bool] = True
+
+
+def count_and_fade(
+    state: PopularState,
+    visitor: Visitor,
+    level: int,
+    links: Links,
+    slots: Links,
+    probabilities: Floats,
+    views: Floats,
+    outcomes: Floats,
+) -> None:
+    state.counts.sums[level] *= 0.9
+    count(state, visitor, level, links, slots, probabilities, views, outcomes)
+
+
+class Fading(Popular):
+    """Breaks a law: it says that counts in any order are enough, and weighs the last one more."""
+
+    learn: ClassVar[Any] = staticmethod(count_and_fade)
+
+
 def contract_for(policy: Policy) -> PolicyContract:
     contract = PolicyContract()
     contract.make_policy = lambda problem: policy  # type: ignore[method-assign]
@@ -148,6 +193,17 @@ def contract_for(policy: Policy) -> PolicyContract:
 def test_the_contract_catches_a_choice_that_forgets() -> None:
     with pytest.raises(AssertionError, match="sums"):
         contract_for(Forgetful()).test_choosing_changes_nothing_learned(PROBLEM)
+
+
+@pytest.mark.parametrize("policy", [UniformWithAClaim(), CUCBWithAClaim()], ids=["uniform", "cucb"])
+def test_the_contract_catches_a_floor_that_is_ignored(policy: Policy) -> None:
+    with pytest.raises(AssertionError):
+        contract_for(policy).test_the_floor_is_kept_once_rates_are_known()
+
+
+def test_the_contract_catches_order_that_matters_unsaid() -> None:
+    with pytest.raises(AssertionError, match="sums"):
+        contract_for(Fading()).test_feedback_may_arrive_out_of_order(PROBLEM)
 
 
 def test_the_contract_catches_ties_broken_by_place() -> None:

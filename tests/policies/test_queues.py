@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotwise.errors import InvalidInput
-from slotwise.policies import QueueKL, QueueTS
+from slotwise.policies import PacedKL, QueueKL, QueueTS
 from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from tests.policies.playing import Visitors, draw, learn_page, play_both
+from tests.reference.paced_kl import Queue
 from tests.reference.queue_policies import QueueKLTwin
 
 
@@ -106,3 +108,48 @@ def test_a_batch_counts_as_the_pages_it_is() -> None:
     # 40 views are 20 pages of two slots, which owe 10 clicks
     assert policy.knowledge(state)["queue"].tolist() == [3.0]
     assert policy.knowledge(state)["rounds"].tolist() == [20.0, 0.0]
+
+
+def plain_length(floor: float, clicks: list[float]) -> float:
+    """Return the longest run of debt that ends with the last page: Lindley's formula."""
+    missing = [floor - brought for brought in clicks]
+    return max(0.0, *(sum(missing[start:]) for start in range(len(missing))))
+
+
+def paced_length(floor: float, clicks: list[float]) -> float:
+    queue = Queue(floor, patience=1.0)
+    for brought in clicks:
+        queue.learn(brought)
+    return queue.Q
+
+
+@pytest.mark.parametrize(
+    ("policy", "length"),
+    [(QueueKL(), plain_length), (QueueTS(), plain_length), (PacedKL(), paced_length)],
+    ids=["queue-kl", "queue-ts", "paced-kl"],
+)
+def test_out_of_order_the_queue_is_that_of_the_order_in_which_pages_settle(
+    policy: Any, length: Callable[[float, list[float]], float]
+) -> None:
+    """What is counted is the same in any order; the queue is not, and never below the shortfall."""
+    problem = Problem(n_links=7, n_slots=3, click_floor=1.2)
+    rng = np.random.default_rng(8)
+    pages = [(rng.permutation(7)[:3], (rng.random(3) < 0.4).astype(float)) for _ in range(80)]
+    pages.sort(key=lambda page: page[1].sum())
+    counted, lengths = [], []
+    for order in (range(80), reversed(range(80)), rng.permutation(80)):
+        state: Any = policy.start(problem)
+        clicks = []
+        for number in order:
+            shown, outcomes = pages[number]
+            ones = np.ones(3)
+            type(policy).learn(state, NOBODY, 0, shown, NO_SLOTS, ones, ones, outcomes)
+            clicks.append(float(outcomes.sum()))
+        known = policy.knowledge(state)
+        [queue] = known.pop("queue")
+        assert queue == pytest.approx(length(1.2, clicks), abs=1e-9)
+        assert queue >= 1.2 * 80 - sum(clicks) - 1e-9
+        lengths.append(queue)
+        counted.append({name: array.round(9).tolist() for name, array in known.items()})
+    assert counted[0] == counted[1] == counted[2]
+    assert len({round(queue, 6) for queue in lengths}) == 3

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-__all__ = ["PacedKLTwin"]
+__all__ = ["PacedKLTwin", "Queue"]
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]

@@ -50,8 +50,11 @@ def pins_of(results: Results) -> dict[str, Pin]:
 
 
 def agrees(found: Pin, kept: Pin) -> bool:
-    """Say whether two means of `N_RUNS` runs are of one behaviour."""
-    spread = math.hypot(found.deviation, kept.deviation) / math.sqrt(N_RUNS)
+    """Say whether two means of `N_RUNS` runs are of one behaviour.
+
+    The tolerance is fixed by what is kept: results that spread more are not easier to accept.
+    """
+    spread = math.sqrt(2.0 / N_RUNS) * kept.deviation
     return abs(found.mean - kept.mean) <= N_DEVIATIONS * spread
 
 

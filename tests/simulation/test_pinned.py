@@ -21,3 +21,4 @@ def test_small_results_are_those_that_are_kept(name: str) -> None:
 def test_a_changed_policy_would_be_seen() -> None:
     assert agrees(Pin(100.0, 10.0), Pin(110.0, 10.0))
     assert not agrees(Pin(100.0, 10.0), Pin(140.0, 10.0))
+    assert not agrees(Pin(100.0, 90.0), Pin(140.0, 10.0)), "a wide spread hides nothing"

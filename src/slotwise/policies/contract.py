@@ -135,6 +135,7 @@ class Policy:
     - `learn` reads only the links given and takes visitor and probabilities from the round
       itself, so feedback may arrive late, in batches, level by level and out of order
     - what is learned of one visitor depends on no visitor of whom the policy was not told
+    - a policy that `keeps_floor` shows pages with the floor's clicks once rates are known
     - a state survives save and load, and moves to a changed pool without touching what is
       known of the links that stay
     - `n_slots == n_links`, one link, equal values everywhere, a floor out of reach all work

@@ -38,26 +38,26 @@ class FixedMix(CountingPolicy):
     keeps_floor: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        chances = np.asarray(self.probabilities, dtype=np.float64)
-        if chances.ndim != 1 or not np.all((chances >= -INTEGRAL) & (chances <= 1 + INTEGRAL)):
+        given = np.asarray(self.probabilities, dtype=np.float64)
+        if given.ndim != 1 or not np.all((given >= -INTEGRAL) & (given <= 1 + INTEGRAL)):
             raise InvalidInput.of("probabilities", "numbers in [0, 1]", self.probabilities)
-        object.__setattr__(self, "probabilities", tuple(chances.clip(0.0, 1.0).tolist()))
+        object.__setattr__(self, "probabilities", tuple(given.clip(0.0, 1.0).tolist()))
 
     def start(self, problem: Problem) -> UniformState:
         """Return the mix, after checking that it fits the page."""
-        chances = np.array(self.probabilities)
-        if len(chances) != problem.n_links:
+        probabilities = np.array(self.probabilities)
+        if len(probabilities) != problem.n_links:
             rule = f"one number for each of the {problem.n_links} links"
-            raise InvalidInput.of("probabilities", rule, len(chances))
-        if abs(chances.sum() - problem.n_slots) > 1e-6:
+            raise InvalidInput.of("probabilities", rule, len(probabilities))
+        if abs(probabilities.sum() - problem.n_slots) > 1e-6:
             rule = f"numbers that sum to n_slots ({problem.n_slots})"
-            raise InvalidInput.of("probabilities", rule, float(chances.sum()))
+            raise InvalidInput.of("probabilities", rule, float(probabilities.sum()))
         mix = new_mix(problem.n_links)
-        sure = np.flatnonzero(chances >= 1 - INTEGRAL)
-        open_links = np.flatnonzero((chances > INTEGRAL) & (chances < 1 - INTEGRAL))
+        sure = np.flatnonzero(probabilities >= 1 - INTEGRAL)
+        open_links = np.flatnonzero((probabilities > INTEGRAL) & (probabilities < 1 - INTEGRAL))
         mix.sure[: len(sure)] = sure
         mix.open[: len(open_links)] = open_links
-        mix.chances[: len(open_links)] = chances[open_links]
+        mix.chances[: len(open_links)] = probabilities[open_links]
         mix.sizes[N_SURE] = len(sure)
         mix.sizes[N_OPEN] = len(open_links)
         return UniformState(new_counts(problem), mix)

@@ -63,18 +63,18 @@ def average_ahead(
     """
     n_rounds = whole_number("n_rounds", n_rounds, at_least=1)
     ahead: Any = policy.restore(problem, policy.knowledge(state))
-    page, chances = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
+    page, probabilities = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
     one_view = np.ones(problem.n_slots)
     choose = direct(type(policy).choose, ahead, NOBODY, rng)
-    draw = direct(draw_page, ahead.mix, rng, page, chances)
+    draw = direct(draw_page, ahead.mix, rng, page, probabilities)
     learn = direct(
-        type(policy).learn, ahead, NOBODY, 0, page, NO_SLOTS, chances, one_view, one_view
+        type(policy).learn, ahead, NOBODY, 0, page, NO_SLOTS, probabilities, one_view, one_view
     )
     n_shown = np.zeros(problem.n_links)
     for _ in range(n_rounds):
         choose(ahead, NOBODY, rng)
-        draw(ahead.mix, rng, page, chances)
+        draw(ahead.mix, rng, page, probabilities)
         n_shown[page] += 1.0
         for level in range(problem.n_levels):
-            learn(ahead, NOBODY, level, page, NO_SLOTS, chances, one_view, rates[level, page])
+            learn(ahead, NOBODY, level, page, NO_SLOTS, probabilities, one_view, rates[level, page])
     return n_shown / n_rounds

@@ -40,6 +40,9 @@ PROBLEMS = {
     "one link": Problem(n_links=1, n_slots=1, click_floor=0.5, horizon=400),
     "floor out of reach": Problem(n_links=6, n_slots=2, click_floor=1.99, horizon=400),
 }
+FLOOR = Problem(n_links=6, n_slots=2, click_floor=1.3, horizon=4_000)
+FLOOR_RATES = np.array([[0.8, 0.8, 0.8, 0.2, 0.2, 0.2], [0.0, 0.0, 0.0, 0.2, 0.2, 0.2]])
+"""Pages that earn most have 0.4 clicks, pages of random links 1.0: both miss the floor."""
 every_problem = pytest.mark.parametrize("problem", PROBLEMS.values(), ids=list(PROBLEMS))
 
 N_ROUNDS = 120
@@ -103,6 +106,32 @@ class PolicyContract:
         """How far links that tie may differ: by Hoeffding, above this less than once in 10^7."""
         return 0.11 if policy.samples else 1e-9
 
+    def clicks_at_known_rates(self, policy: Policy, problem: Problem) -> float:
+        """Return the clicks a page once `FLOOR_RATES` are known.
+
+        Every link shown brings its rate, so that luck plays no part. Policies that take counts
+        are given a billion views of every link; the others play until their horizon.
+        """
+        state: Any = policy.start(problem)
+        n_rounds, n_judged = 4_000, 1_000
+        if policy.needs.takes_counts:
+            n_rounds = n_judged = 300
+            links, many = np.arange(problem.n_links), np.full(problem.n_links, 1e9)
+            for level, rates in enumerate(FLOOR_RATES):
+                type(policy).learn(
+                    state, NOBODY, level, links, NO_SLOTS, np.ones(len(links)), many, many * rates
+                )
+        rng = np.random.default_rng(6)
+        clicks = np.zeros(n_rounds)
+        shown, probabilities = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
+        for number in range(n_rounds):
+            type(policy).choose(state, NOBODY, rng)
+            draw_page(state.mix, rng, shown, probabilities)
+            clicks[number] = FLOOR_RATES[0, shown].sum()
+            page = SettledPage(shown.copy(), probabilities.copy(), FLOOR_RATES[:, shown])
+            self.learn(policy, state, [page])
+        return float(clicks[-n_judged:].mean())
+
     def play(
         self, policy: Policy, state: Any, problem: Problem, n_rounds: int = N_ROUNDS, seed: int = 3
     ) -> list[SettledPage]:
@@ -146,10 +175,10 @@ class PolicyContract:
     ) -> None:
         """Show every link equally often, each bringing its rate at every level."""
         links = np.arange(problem.n_links)
-        chances = np.full(problem.n_links, problem.n_slots / problem.n_links)
+        probabilities = np.full(problem.n_links, problem.n_slots / problem.n_links)
         outcomes = np.tile(rates, (problem.n_levels, 1))
         for _ in range(n_views):
-            self.learn(policy, state, [SettledPage(links, chances, outcomes)])
+            self.learn(policy, state, [SettledPage(links, probabilities, outcomes)])
 
     def check_same_knowledge(
         self,
@@ -173,11 +202,11 @@ class PolicyContract:
         policy = self.make_policy(problem)
         state: Any = policy.start(problem)
         for round_number in range(25):
-            chances = self.choose(policy, state, seed=round_number)
-            assert chances.shape == (problem.n_links,)
-            assert chances.min() >= 0.0
-            assert chances.max() <= 1.0
-            assert chances.sum() == pytest.approx(problem.n_slots, abs=1e-9)
+            probabilities = self.choose(policy, state, seed=round_number)
+            assert probabilities.shape == (problem.n_links,)
+            assert probabilities.min() >= 0.0
+            assert probabilities.max() <= 1.0
+            assert probabilities.sum() == pytest.approx(problem.n_slots, abs=1e-9)
             self.play(policy, state, problem, n_rounds=12, seed=round_number)
 
     @every_problem
@@ -282,8 +311,8 @@ class PolicyContract:
         self.learn(policy, shuffled, [pages[i] for i in order])
         ordered = policy.ordered_knowledge
         self.check_same_knowledge(policy, in_order, shuffled, within=1e-12, but_for=ordered)
-        chances = self.choose(policy, shuffled)
-        assert chances.sum() == pytest.approx(problem.n_slots, abs=1e-9)
+        probabilities = self.choose(policy, shuffled)
+        assert probabilities.sum() == pytest.approx(problem.n_slots, abs=1e-9)
 
     @every_problem
     def test_feedback_may_arrive_in_batches(self, problem: Problem) -> None:
@@ -311,6 +340,14 @@ class PolicyContract:
                 self.choose(policy, batched), self.choose(policy, one_by_one), rtol=0, atol=1e-9
             )
 
+    # A policy that `keeps_floor` keeps it once rates are known
+
+    def test_the_floor_is_kept_once_rates_are_known(self) -> None:
+        policy = self.make_policy(FLOOR)
+        if not policy.keeps_floor:
+            pytest.skip("the policy does not claim to keep the floor")
+        assert self.clicks_at_known_rates(policy, FLOOR) >= 0.97 * FLOOR.click_floor
+
     # A state survives save and load, and moves to a changed pool
 
     @every_problem
@@ -326,8 +363,8 @@ class PolicyContract:
         self.check_same_knowledge(policy, state, loaded, within=0.0)
         pages = self.play(policy, state, problem, n_rounds=40, seed=8)
         for number, page in enumerate(pages):
-            chances = self.choose(policy, loaded, seed=number)
-            assert chances.sum() == pytest.approx(problem.n_slots, abs=1e-9)
+            probabilities = self.choose(policy, loaded, seed=number)
+            assert probabilities.sum() == pytest.approx(problem.n_slots, abs=1e-9)
             self.learn(policy, loaded, [page])
         self.check_same_knowledge(policy, state, loaded, within=1e-12)
         np.testing.assert_allclose(
@@ -403,8 +440,8 @@ class PolicyContract:
         twins = slice(1, 1 + problem.n_links // 2)
         rates[twins] = 0.5
         self.learn_about_all(policy, state, problem, rates, n_views=200)
-        chances = self.mean_choice(policy, state)[twins]
-        assert len(chances) == 0 or np.ptp(chances) <= self.tie_tolerance(policy)
+        probabilities = self.mean_choice(policy, state)[twins]
+        assert len(probabilities) == 0 or np.ptp(probabilities) <= self.tie_tolerance(policy)
 
     def test_chance_alone_breaks_ties(self) -> None:
         # Each link is on 3/7 of the pages: missing from all 200 with probability (4/7)^200.
