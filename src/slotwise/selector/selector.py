@@ -21,8 +21,8 @@ from slotwise.problem import TWO_LEVELS, Problem, is_finite_number, whole_number
 from slotwise.rounds import Decision, Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.compiled import direct
+from slotwise.selection.exploring import explored
 from slotwise.selector.batch import read_batch
-from slotwise.selector.exploring import explored
 from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages
 from slotwise.selector.page_journal import PageJournal
 from slotwise.selector.pool import Pool

@@ -36,6 +36,8 @@ def check_pool(pool: PoolSettings, n_active_links: int) -> None:
     _check_range("revenue_window_s", pool.revenue_window_s, 1, MAX_WINDOW_S)
     if not 0 <= pool.holdout <= 1:
         raise InvalidInput.of("holdout", "a share from 0 to 1", pool.holdout)
+    if not 0 <= pool.explore <= 1:
+        raise InvalidInput.of("explore", "a share from 0 to 1", pool.explore)
     for link_id in pool.fallback_order:
         _check_id("fallback_order", link_id)
     _check_pins(pool)

@@ -69,6 +69,8 @@ class PoolSettings(msgspec.Struct, frozen=True):
     changed_us: int = 0
     pins: tuple[Pin, ...] = ()
     """Links that stand at a position of every page, unless the caller of decide says otherwise."""
+    explore: float = 0.0
+    """The share of every page that random links get, so that each link keeps a probability."""
 
 
 class LinkRecord(msgspec.Struct, frozen=True):
@@ -99,6 +101,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
 class ShownLink(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One link of a page, with the probability that it was to be on the page.
 
+    The probability is that of the whole mechanism: policy, exploration, holdout, pins, exclusions.
     The one record that is made ten times a decision: it may be built by position and is stored
     as a short array.
     """
@@ -145,6 +148,10 @@ class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
     floor: FloorReport
     shown: tuple[ShownLink, ...]
     """In page order. Fewer than `slots` when the pool has no more links to show."""
+    min_propensity: float = 0.0
+    """The smallest propensity of any link of the pool; 0 if one could not be on the page."""
+    pool_key: int = 0
+    """A number that stands for the links of the pool that the page was drawn from."""
     holdout: bool = False
     fallback: str = ""
     """Why the policy did not choose this page, or empty when it did."""

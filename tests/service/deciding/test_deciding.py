@@ -57,25 +57,57 @@ def test_shown_frequencies_match_the_logged_propensities(
     changed = pool(policy=policy, policy_settings=settings, holdout=0.3)
     service.put_pool(changed, "test", T0).result()
     teach(service, {f"l{k}": k / 10 for k in range(1, 6)})
+    n_pages = 6_000
+    shown: Counter[str] = Counter()
+    expected: dict[str, float] = {}
+    for k in range(n_pages):
+        page = service.decide("home", FAR + k)
+        shown.update(links_of(page))
+        expected.update({item.link_id: item.propensity for item in page.shown})
+        assert page.min_propensity <= min(item.propensity for item in page.shown)
+    assert sum(expected.values()) == pytest.approx(2.0)
+    assert min(expected.values()) == pytest.approx(page.min_propensity)
+    assert page.min_propensity >= 0.3 * 2 / 5 - 1e-9
+    # Chance of failing by accident: 1e-7 for each of the five links.
+    for link_id, probability in expected.items():
+        assert stats.binomtest(shown[link_id], n_pages, min(probability, 1.0)).pvalue > 1e-7
+
+
+@pytest.mark.parametrize(
+    ("pin", "exclude"), [((), ()), ((Pin(link_id="l2", position=1),), ()), ((), ("l5", "l4"))]
+)
+def test_propensities_are_those_of_exploration_holdout_and_wishes_together(
+    service: Service, pin: tuple[Pin, ...], exclude: tuple[str, ...]
+) -> None:
+    """Exploration gives each free link its share, the holdout another; pages of both log both."""
+    service.put_pool(pool(holdout=0.2, explore=0.1), "test", T0).result()
+    teach(service, {f"l{k}": k / 10 for k in range(1, 6)})
     n_pages = 4_000
-    for holdout in (False, True):
-        shown: Counter[str] = Counter()
-        expected: dict[str, float] = {}
-        n_group = 0
-        for k in range(n_pages):
-            page = service.decide("home", FAR + k)
-            if page.holdout == holdout:
-                n_group += 1
-                shown.update(links_of(page))
-                expected.update({item.link_id: item.propensity for item in page.shown})
-        assert sum(expected.values()) == pytest.approx(2.0)
-        # Chance of failing by accident: 1e-7 for each of the five links.
-        for link_id, probability in expected.items():
-            if probability < 1.0:
-                test = stats.binomtest(shown[link_id], n_group, probability)
-                assert test.pvalue > 1e-7
-            else:
-                assert shown[link_id] == n_group
+    shown: Counter[str] = Counter()
+    expected: dict[str, float] = {}
+    n_holdout = 0
+    for k in range(n_pages):
+        page = service.decide("home", FAR + k, pin=pin, exclude=exclude)
+        shown.update(links_of(page))
+        n_holdout += page.holdout
+        expected.update({item.link_id: item.propensity for item in page.shown})
+    n_free, n_slots = 5 - len(pin) - len(exclude), 2 - len(pin)
+    assert set(expected) == {"l1", "l2", "l3", "l4", "l5"} - set(exclude)
+    assert sum(expected.values()) == pytest.approx(2.0)
+    least = (0.8 * 0.1 + 0.2) * n_slots / n_free
+    assert min(expected.values()) >= least - 1e-9
+    assert page.min_propensity == (0.0 if exclude else pytest.approx(min(expected.values())))
+    # Chance of failing by accident: 1e-7 for each link and for the holdout.
+    assert stats.binomtest(n_holdout, n_pages, 0.2).pvalue > 1e-7
+    for link_id, probability in expected.items():
+        assert stats.binomtest(shown[link_id], n_pages, min(probability, 1.0)).pvalue > 1e-7
+
+
+def test_a_page_knows_from_which_links_it_was_drawn(service: Service) -> None:
+    first, second = (service.decide("home", T0 + k).pool_key for k in range(2))
+    assert first == second != 0
+    service.put_links("home", [link("l6")], "test", T0 + 5).result()
+    assert service.decide("home", T0 + 10).pool_key != first
 
 
 def test_the_holdout_plays_uniformly_with_its_own_propensities(service: Service) -> None:

@@ -46,6 +46,9 @@ RevenueWindow = Annotated[
     WindowSeconds, Meta(description="Seconds after the page view in which a sale counts")
 ]
 Holdout = Annotated[float, Meta(ge=0, le=1, description="Share of uniformly random pages")]
+Explore = Annotated[
+    float, Meta(ge=0, le=1, description="Share of every page that random links get")
+]
 Hosts = Annotated[
     tuple[Host, ...],
     Meta(
@@ -95,6 +98,7 @@ class PoolBody(Strict, frozen=True, kw_only=True):
     revenue_window_s: RevenueWindow = 86400
     policy: PolicyBody = PolicyBody(name=default_policy().name)
     holdout: Holdout = 0.0
+    explore: Explore = 0.0
     fallback_order: Order = ()
     pins: Pins = ()
 
@@ -110,6 +114,7 @@ class PoolPatch(Strict, frozen=True, kw_only=True):
     revenue_window_s: RevenueWindow | UnsetType = UNSET
     policy: PolicyBody | UnsetType = UNSET
     holdout: Holdout | UnsetType = UNSET
+    explore: Explore | UnsetType = UNSET
     fallback_order: Order | UnsetType = UNSET
     pins: Pins | UnsetType = UNSET
 
@@ -125,6 +130,7 @@ class PoolAnswer(msgspec.Struct, frozen=True, kw_only=True):
     revenue_window_s: int
     policy: PolicyBody
     holdout: float
+    explore: float
     fallback_order: tuple[str, ...]
     pins: tuple[PinBody, ...]
     allowed_hosts: tuple[str, ...]
@@ -198,6 +204,7 @@ async def _store(context: ServiceContext, request: Request, body: PoolBody) -> P
         policy=body.policy.name,
         policy_settings=body.policy.settings,
         holdout=body.holdout,
+        explore=body.explore,
         fallback_order=body.fallback_order,
         pins=tuple(Pin(link_id=pin.link_id, position=pin.position) for pin in body.pins),
         allowed_hosts=body.allowed_hosts,
@@ -242,6 +249,7 @@ def _body_of(pool: PoolSettings) -> PoolBody:
         revenue_window_s=pool.revenue_window_s,
         policy=PolicyBody(name=pool.policy, settings=pool.policy_settings),
         holdout=pool.holdout,
+        explore=pool.explore,
         fallback_order=pool.fallback_order,
         pins=tuple(PinBody(link_id=pin.link_id, position=pin.position) for pin in pool.pins),
     )
@@ -268,6 +276,7 @@ EXAMPLE = {
     "revenue_window_s": 86400,
     "policy": {"name": "paced-kl", "settings": {}},
     "holdout": 0.05,
+    "explore": 0.02,
     "fallback_order": ["l1", "l2"],
     "pins": [],
     "allowed_hosts": ["shop.example"],

@@ -241,6 +241,8 @@ class Decider:
             policy_version=snapshot.version,
             floor=page.floor,
             shown=shown,
+            min_propensity=page.min_propensity,
+            pool_key=snapshot.pool_key,
             holdout=holdout,
             fallback=page.fallback,
             asked=text,

@@ -39,7 +39,9 @@ class PageMix:
 
     `probabilities` has one entry for each of `link_ids` and sums to the free slots. Links stand
     on the page by falling `scores`, or in the order they were drawn when there are none.
-    `pinned` says which link has which position (1 is the first) whatever is drawn.
+    `pinned` says which link has which position (1 is the first) whatever is drawn. `propensities`
+    are what is logged: the probabilities of the whole mechanism where this page is one of two that
+    a visitor may get.
 
     Pages are drawn ahead, more the more are asked for: going into machine code costs several
     times the drawing. Drawing uses scratch arrays: callers must not draw from one mix at the
@@ -54,11 +56,16 @@ class PageMix:
         scores: Floats | None = None,
         pinned: Mapping[int, str] | None = None,
         fallback: str = "",
+        propensities: Floats | None = None,
+        min_propensity: float = 0.0,
     ) -> None:
         self.floor = floor
+        self.min_propensity = min_propensity
         self.fallback = fallback
         self._link_ids = link_ids
-        self._chances: list[float] = probabilities.tolist()
+        self._drawn_with = probabilities
+        logged = probabilities if propensities is None else propensities
+        self._chances: list[float] = logged.tolist()
         self._pinned = dict(pinned or {})
         self._n_free = round(float(probabilities.sum()))
         self._by_score = None if scores is None else np.argsort(-scores, kind="stable")
@@ -79,7 +86,7 @@ class PageMix:
     @property
     def probabilities(self) -> Floats:
         """The probability of each link, pinned ones not included."""
-        return np.array(self._chances)
+        return self._drawn_with.copy()
 
     def draw(self, rng: np.random.Generator) -> tuple[ShownLink, ...]:
         """Draw a page, in page order."""

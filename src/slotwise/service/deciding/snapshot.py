@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Lock
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
+from slotwise.selection.exploring import explored
 from slotwise.service.counting.rates import LinkRates, floor_report, solve_page
 from slotwise.service.deciding.page_mix import PageMix, uniform_probabilities
 from slotwise.service.deciding.wishes import NO_WISH, Wish
@@ -41,6 +43,7 @@ class Snapshot:
         self.version = published.version
         self.policy = published.policy
         self.link_ids = published.link_ids
+        self.pool_key = zlib.crc32("\n".join(self.link_ids).encode())
         self.probabilities = np.frombuffer(published.probabilities)
         self.rates = published.rates()
         self._pool = self.pool.settings
@@ -54,8 +57,9 @@ class Snapshot:
         if published.fallback:
             self._pages[NO_WISH] = self._fallback_page(NO_WISH, published.fallback)
         else:
-            self._pages[NO_WISH] = PageMix(
-                self.link_ids, self.probabilities, published.floor, self._scores
+            self.probabilities = explored(self.probabilities, self._pool.explore)
+            self._pages[NO_WISH] = self._logged_page(
+                NO_WISH, self.link_ids, self.probabilities, published.floor, self._scores
             )
         self._usual_page = self._pages[NO_WISH]
         if self._standing:
@@ -146,7 +150,37 @@ class Snapshot:
         chances = uniform_probabilities(len(rest), n_slots)
         places = np.array([self._places[link_id] for link_id in rest])
         floor = self._floor_report(wish, places, chances)
-        return PageMix(rest, chances, floor, pinned=dict(wish.pinned))
+        of_policy = self.page(wish).probabilities
+        return self._logged_page(wish, rest, chances, floor, None, of_policy=of_policy)
+
+    def _logged_page(
+        self,
+        wish: Wish,
+        rest: Sequence[str],
+        chances: Floats,
+        floor: FloorReport,
+        scores: Floats | None,
+        fallback: str = "",
+        of_policy: Floats | None = None,
+    ) -> PageMix:
+        """Return a page that logs the propensities of policy and holdout together.
+
+        A visitor gets the holdout's page with the probability `holdout` and the policy's
+        otherwise, so a link's propensity is the average of both, whichever page it is.
+        """
+        propensities = chances if of_policy is None else of_policy
+        holdout = self._pool.holdout
+        if holdout and len(rest) and self.published.fallback != POLICY_COMPILING:
+            random_page = uniform_probabilities(len(rest), round(float(chances.sum())))
+            propensities = (1.0 - holdout) * propensities + holdout * random_page
+        pinned = dict(wish.pinned)
+        can_show_all = len(rest) + len(set(pinned.values()) & set(self._places)) == len(
+            self.link_ids
+        )
+        least = float(propensities.min(initial=1.0)) if can_show_all else 0.0
+        return PageMix(
+            rest, chances, floor, scores, pinned, fallback, propensities, max(least, 0.0)
+        )
 
     def _solve(self, wish: Wish) -> PageMix:
         """Solve the program again for the rest of the page."""
@@ -171,8 +205,9 @@ class Snapshot:
         except Exception:
             _log.exception("policy %s failed for a page with wishes", self.policy)
             return self._fallback_page(wish, POLICY_FAILED)
+        chances = explored(chances, self._pool.explore)
         floor = self._floor_report(wish, places, chances)
-        return PageMix(rest, chances, floor, self._scores[places], pinned)
+        return self._logged_page(wish, rest, chances, floor, self._scores[places])
 
     def _probabilities_of(
         self, rest: Sequence[str], places: NDArray[np.int64], n_slots: int, click_floor: float
@@ -201,4 +236,5 @@ class Snapshot:
         chances[np.argsort(rank, kind="stable")[:n_slots]] = 1.0
         places = np.array([self._places[link_id] for link_id in rest], dtype=np.int64)
         floor = self._floor_report(wish, places, chances)
-        return PageMix(rest, chances, floor, -rank.astype(np.float64), dict(wish.pinned), reason)
+        order_scores = -rank.astype(np.float64)
+        return self._logged_page(wish, rest, chances, floor, order_scores, reason)

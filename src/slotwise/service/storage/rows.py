@@ -2,7 +2,7 @@
 
 A column holds the field of its name. A record of an event shares its row with the event. Plain
 values stand as they are, everything else as JSON text. Only the page of a decision is packed
-differently: floor and links make one column, which is read only as a whole.
+differently: floor, links and what goes with them make one column, which is read only as a whole.
 """
 
 from __future__ import annotations
@@ -50,6 +50,9 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 
 PAGE_FORMAT = 2
 """How `decisions.page` is written now; each row says in which format it is."""
+
+N_PAGE_FIELDS = 4
+"""Fields of a decision that are in `page`, from `floor` on; older rows may lack the last ones."""
 
 _encode_json = msgspec.json.Encoder().encode
 
@@ -123,9 +126,11 @@ class _ShownAsObject(msgspec.Struct):
     propensity: float
 
 
-class _Page(msgspec.Struct, array_like=True):
+class _Page(msgspec.Struct, array_like=True, frozen=True):
     floor: tuple[float, float, float, FloorStatus]
     shown: tuple[ShownLink, ...]
+    min_propensity: float = 0.0
+    pool_key: int = 0
 
 
 class _FirstPage(msgspec.Struct, array_like=True):
@@ -134,7 +139,7 @@ class _FirstPage(msgspec.Struct, array_like=True):
 
 
 class _DecisionRows(Rows[DecisionRecord]):
-    """Floor and links of a page are one column; a last one has the format it is written in."""
+    """The fields of a page are one column; a last one has the format it is written in."""
 
     _N_BEFORE = DecisionRecord.__struct_fields__.index("floor")
     _decode_page = msgspec.json.Decoder(_Page).decode
@@ -144,8 +149,8 @@ class _DecisionRows(Rows[DecisionRecord]):
         """Return the columns of a decision."""
         fields = astuple(record)
         n = self._N_BEFORE
-        page = _json((astuple(record.floor), record.shown))
-        return (*fields[:n], page, *fields[n + 2 :], PAGE_FORMAT)
+        page = _json((astuple(record.floor), *fields[n + 1 : n + N_PAGE_FIELDS]))
+        return (*fields[:n], page, *fields[n + N_PAGE_FIELDS :], PAGE_FORMAT)
 
     def record(self, row: Row) -> DecisionRecord:
         """Return the decision of a row; what follows the row's own columns is ignored."""
@@ -153,16 +158,17 @@ class _DecisionRows(Rows[DecisionRecord]):
         *rest, learned, key_id, page_format = row[n + 1 : n + 8]
         rest[0] = bool(rest[0])
         try:
-            floor, shown = self._page(row[n], page_format)
+            page = self._page(row[n], page_format)
         except msgspec.MsgspecError as error:
             raise UnsupportedState(f"the row of decision {row[0]} is damaged: {error}") from error
-        fields: list[Any] = [*row[:n], FloorReport(*floor), shown, *rest, bool(learned), key_id]
+        floor, *others = astuple(page)
+        last = (*rest, bool(learned), key_id)
+        fields: list[Any] = [*row[:n], FloorReport(*floor), *others, *last]
         return DecisionRecord(*fields)
 
-    def _page(self, text: str, page_format: int) -> tuple[Row, tuple[ShownLink, ...]]:
+    def _page(self, text: str, page_format: int) -> _Page:
         if page_format == PAGE_FORMAT:
-            page = self._decode_page(text)
-            return page.floor, page.shown
+            return self._decode_page(text)
         if page_format != 1:
             raise UnsupportedState(
                 f"a decision has row format {page_format}, this version of slotwise knows up to "
@@ -175,10 +181,11 @@ class _DecisionRows(Rows[DecisionRecord]):
             else ShownLink(link.link_id, link.position, link.propensity)
             for link in first.shown
         )
-        return first.floor, shown
+        return _Page(first.floor, shown)
 
     def _check_columns(self, fields: Sequence[str], columns: Sequence[str]) -> None:
-        packed = [{"floor": "page"}.get(name, name) for name in fields if name != "shown"]
+        n = self._N_BEFORE
+        packed = [*fields[:n], "page", *fields[n + N_PAGE_FIELDS :]]
         super()._check_columns([*packed, "format"], columns)
 
 

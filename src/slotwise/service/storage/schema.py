@@ -77,6 +77,7 @@ pools = Table(
     Column("created_us", BigInteger, nullable=False),
     Column("changed_us", BigInteger, nullable=False),
     Column("pins", Text, nullable=False, server_default="[]"),
+    Column("explore", Float, nullable=False, server_default="0"),
 )
 
 links = Table(
