@@ -299,10 +299,11 @@ class Client:
         return self._call("GET", f"/v1/decisions/{decision_id}")
 
     def export(
-        self, pool_id: str, *, form: Literal["jsonl", "parquet"] = "jsonl", since: str = ""
+        self, pool_id: str, *, form: Literal["jsonl", "parquet", "log"] = "jsonl", since: str = ""
     ) -> Iterator[bytes]:
         """Go through the bytes of a pool's round log; `since` is an RFC 3339 time.
 
+        The form "log" is what `slotwise evaluate` reads.
         Not retried: begin again at the last round you kept.
         """
         query = {"format": form} | ({"since": since} if since else {})
@@ -311,6 +312,11 @@ class Client:
                 answer.read()
                 raise _refusal(answer)
             yield from answer.iter_bytes()
+
+    def evaluate(self, pool_id: str, click_floor: float | None = None) -> dict[str, Any]:
+        """Ask the log of a pool what the best mix at a floor would have earned."""
+        query = "" if click_floor is None else f"?click_floor={click_floor!r}"
+        return self._call("GET", f"/v1/pools/{pool_id}/evaluate{query}")
 
     def _event(self, event: Mapping[str, Any]) -> EventOutcome:
         return EventOutcome(**self._call("POST", "/v1/events", event))

@@ -38,6 +38,7 @@ def pool(pool_id: str, policy: str, **changes: object) -> PoolSettings:
         "click_window_s": 1800,
         "revenue_window_s": 86400,
         "holdout": 0.2,
+        "explore": 0.1,
         "fallback_order": ("l1",),
         "allowed_hosts": ("shop.example",),
     }

@@ -21,14 +21,18 @@ from slotwise.service.api.fields import Strict
 from slotwise.service.http.exchange import StreamAnswer
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.reporting.reports import RoundRow
+from slotwise.service.reporting.round_log import LogTables
 
 __all__ = ["OPERATIONS"]
 
 
 class ExportQuery(Strict, frozen=True, kw_only=True):
-    """Which rounds, and in which form; times in RFC 3339."""
+    """Which rounds, and in which form; times in RFC 3339.
 
-    format: Literal["jsonl", "parquet"] = "jsonl"
+    `log` is Parquet with a row for each link shown, as `slotwise evaluate` reads it.
+    """
+
+    format: Literal["jsonl", "parquet", "log"] = "jsonl"
     since: Time | UnsetType = UNSET
     until: Time | UnsetType = UNSET
 
@@ -37,6 +41,7 @@ _encode_lines = msgspec.json.Encoder().encode_lines
 _CONTENT_TYPES = {
     "jsonl": b"application/jsonl",
     "parquet": b"application/vnd.apache.parquet",
+    "log": b"application/vnd.apache.parquet",
 }
 _SCHEMA = pa.schema(
     [
@@ -53,6 +58,9 @@ _SCHEMA = pa.schema(
         ("max_revenue_micros", pa.int64()),
         ("clicks_settled", pa.bool_()),
         ("revenue_settled", pa.bool_()),
+        ("currency", pa.string()),
+        ("min_propensity", pa.float64()),
+        ("pool_key", pa.int64()),
     ]
 )
 
@@ -60,15 +68,22 @@ _SCHEMA = pa.schema(
 async def export(context: ServiceContext, request: Request) -> StreamAnswer:
     """Stream the rounds issued in [since, until)."""
     query: ExportQuery = request.query
-    pool_id = context.service.pool(request.path_values["pool_id"]).pool_id
+    pool = context.service.pool(request.path_values["pool_id"])
     since_us = 0 if query.since is UNSET else from_time(query.since)
     until_us = None if query.until is UNSET else from_time(query.until)
     if until_us is not None and until_us < since_us:
         detail = "`until` must be at or after `since`"
         raise broken_rule(detail, parameter="until")
-    rounds = context.service.export(pool_id, since_us, until_us)
-    chunks = _json_lines(rounds) if query.format == "jsonl" else _parquet(rounds)
-    name = f'attachment; filename="{pool_id}.{query.format}"'.encode()
+    rounds = context.service.export(pool.pool_id, since_us, until_us)
+    if query.format == "jsonl":
+        chunks = _json_lines(rounds)
+    elif query.format == "log":
+        tables = LogTables(pool)
+        chunks = _parquet(tables.schema, map(tables.table, rounds))
+    else:
+        chunks = _parquet(_SCHEMA, map(_round_table, rounds))
+    ending = "log.parquet" if query.format == "log" else query.format
+    name = f'attachment; filename="{pool.pool_id}.{ending}"'.encode()
     # The first chunk is made before the status is sent: a store that is away is answered with 503.
     loop = asyncio.get_running_loop()
     first = await loop.run_in_executor(context.export_threads, next, chunks, b"")
@@ -85,16 +100,20 @@ def _json_lines(rounds: Iterator[list[RoundRow]]) -> Iterator[bytes]:
             yield _encode_lines(rows)
 
 
-def _parquet(rounds: Iterator[list[RoundRow]]) -> Iterator[bytes]:
-    """Write one row group for each list of rounds and hand out the bytes as they come."""
+def _parquet(schema: pa.Schema, tables: Iterator[pa.Table]) -> Iterator[bytes]:
+    """Write one row group for each table and hand out the bytes as they come."""
     sink = _Sink()
-    with pq.ParquetWriter(sink, _SCHEMA) as writer:
-        for rows in rounds:
-            columns = zip(_SCHEMA, zip(*map(astuple, rows), strict=True), strict=True)
-            arrays = [_array(field.type, column) for field, column in columns]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=_SCHEMA))
+    with pq.ParquetWriter(sink, schema) as writer:
+        for table in tables:
+            writer.write_table(table)
             yield sink.take()
     yield sink.take()
+
+
+def _round_table(rows: list[RoundRow]) -> pa.Table:
+    columns = zip(_SCHEMA, zip(*map(astuple, rows), strict=True), strict=True)
+    arrays = [_array(field.type, column) for field, column in columns]
+    return pa.Table.from_arrays(arrays, schema=_SCHEMA)
 
 
 def _array(kind: pa.DataType, column: Sequence[Any]) -> pa.Array:

@@ -72,6 +72,9 @@ def round_row(view: View, closed_until_us: int) -> RoundRow:
         max_revenue_micros=decision.max_revenue_micros,
         clicks_settled=clicks_settled,
         revenue_settled=revenue_settled,
+        currency=decision.currency,
+        min_propensity=decision.min_propensity,
+        pool_key=decision.pool_key,
     )
 
 

@@ -16,6 +16,8 @@ from slotwise.service.reporting.reports import (
     PoolReport,
     RoundRow,
 )
+from slotwise.service.reporting.round_log import log_file
+from slotwise.service.reporting.what_if import EvaluationReport, evaluate_floor, kept_logs
 from slotwise.service.storage.activity import Activity
 from slotwise.service.storage.contract import Store
 
@@ -35,6 +37,7 @@ class Reporter:
     ) -> None:
         self._store = store
         self._decider = decider
+        self._logs = kept_logs()
         self.directory = directory
 
     def stats(self, pool_id: str) -> PoolReport:
@@ -91,3 +94,23 @@ class Reporter:
                 return
             last = batch.last
             yield [round_row(view, closed_until_us) for view in batch.views]
+
+    def evaluate(
+        self, pool_id: str, click_floor: float, since_us: int, is_recent: bool
+    ) -> EvaluationReport:
+        """Return what the best mix at a floor would have earned, by the log since a time.
+
+        The log of a recent time is kept for a minute, so that a slider may ask again.
+        """
+        pool = self.directory.pool(pool_id)
+        with self._store.reading() as reader:
+            pages = reader.counters(pool_id).pages
+        n_settled = sum(group.revenue_views for group in pages.values())
+
+        def read_log() -> bytes:
+            return log_file(pool, self.export(pool_id, since_us)).getvalue()
+
+        def kept_log() -> bytes:
+            return self._logs.get(pool_id, pool.changed_us, read_log)
+
+        return evaluate_floor(pool, click_floor, n_settled, kept_log if is_recent else read_log)

@@ -179,6 +179,11 @@ class RoundRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     max_revenue_micros: int
     clicks_settled: bool
     revenue_settled: bool
+    currency: str
+    min_propensity: float
+    """The smallest propensity of any link of the pool; 0 if one could not be on the page."""
+    pool_key: int
+    """A number that stands for the links of the pool that the page was drawn from."""
 
 
 class PoolHealth(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,7 +47,7 @@ __all__ = [
     "store_clock",
 ]
 
-SCHEMA_VERSION = "v0005"
+SCHEMA_VERSION = "v0006"
 """The migration that this code needs: the newest one in `slotwise.service.storage.migrations`."""
 
 metadata = MetaData(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "v0005"
-down_revision = "v0004"
+revision = "v0006"
+down_revision = "v0005"
 
 
 def upgrade() -> None:
