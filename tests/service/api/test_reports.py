@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from slotwise.client import count_links, read_rounds
 from slotwise.errors import MissingData
+from slotwise.evaluation import BestMix, evaluate
 from slotwise.service.api.answers import answer_type
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.metrics import METRICS
@@ -211,3 +212,16 @@ def test_the_library_counts_an_export_as_the_service_does(
 def test_an_export_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingData, match=r"`file` must be an export that exists, got '.*none'"):
         list(read_rounds(tmp_path / "none"))
+
+
+def test_the_log_is_downloaded_and_asked(admin: httpx.Client, taught: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    answer = admin.get(f"/v1/pools/{taught}/export", params={"format": "log"})
+    assert "log.parquet" in answer.headers["content-disposition"]
+    path.write_bytes(answer.content)
+    told = evaluate(path, BestMix(0.5))
+    asked = admin.get(f"/v1/pools/{taught}/evaluate", params={"click_floor": 0.5}).json()
+    assert asked["revenue"]["value"] == pytest.approx(told.revenue.value)
+    assert asked["n_pages"] == told.n_pages
+    refused = admin.get(f"/v1/pools/{taught}/evaluate", params={"click_floor": 50})
+    assert "must be below slots" in problem_of(refused)["detail"]

@@ -15,18 +15,19 @@ from slotwise.service.http.problems import broken_rule, field_error
 __all__ = ["read_query"]
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
+_DECIMAL = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,18})?([eE][+-]?[0-9]{1,2})?")
 
 
 @functools.cache
-def _whole_numbers(query: type[msgspec.Struct]) -> frozenset[str]:
-    """Return the names of the fields that are whole numbers; in an address they are text."""
+def _numbers(query: type[msgspec.Struct], kind_of: type[msgspec.inspect.Type]) -> frozenset[str]:
+    """Return the names of the fields that are numbers of a kind; in an address they are text."""
     described = msgspec.inspect.type_info(query)
     assert isinstance(described, msgspec.inspect.StructType)
     names = set()
     for field in described.fields:
         kind = field.type
         kinds = kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
-        if any(isinstance(_bare(one), msgspec.inspect.IntType) for one in kinds):
+        if any(isinstance(_bare(one), kind_of) for one in kinds):
             names.add(field.encode_name)
     return frozenset(names)
 
@@ -44,11 +45,14 @@ def read_query(query: type[msgspec.Struct], query_string: bytes) -> msgspec.Stru
         repeated = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
         detail = f"`{repeated[:80]}` must be given once"
         raise broken_rule(detail, parameter=repeated[:80])
-    whole = _whole_numbers(query)
-    typed = {
-        name: int(text) if name in whole and _WHOLE.fullmatch(text) else text
-        for name, text in pairs
-    }
+    whole = _numbers(query, msgspec.inspect.IntType)
+    decimal = _numbers(query, msgspec.inspect.FloatType)
+    typed: dict[str, object] = dict(pairs)
+    for name, text in pairs:
+        if name in whole and _WHOLE.fullmatch(text):
+            typed[name] = int(text)
+        elif name in decimal and _DECIMAL.fullmatch(text):
+            typed[name] = float(text)
     try:
         return msgspec.convert(typed, query)
     except msgspec.ValidationError as error:
