@@ -44,6 +44,7 @@ def busy() -> Service:
     service.learn(FAR)
     open_page = service.decide("home", FAR)
     assert open_page.shown
+    service.flush().result()
     return service
 
 
