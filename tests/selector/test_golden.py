@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slotwise import ConUCB, Problem, Selector
+from slotwise import ConUCB, Problem, QueueKL, Selector
 from slotwise.errors import InvalidFeedback, UnknownDecision
 from tests.selector.selectors import knowledge
 
@@ -61,3 +61,30 @@ def test_open_pages_wait_for_what_is_missing(selector: Selector) -> None:
     assert known["sums"] == [[11, 25, 3], pytest.approx([6, 2.5, 2])]
     with pytest.raises(UnknownDecision):
         selector.update("0ec5e1f57ee76f13-4", clicks=[])
+
+
+FORMAT_2 = FORMAT_1.with_name("selector-v2.sel")
+
+
+def test_a_file_of_format_2_keeps_its_levels() -> None:
+    selector = Selector.load(FORMAT_2)
+    assert selector.links == ("spring-sale", 7, ("shop", 3))
+    assert selector.problem == Problem(
+        n_links=3,
+        n_slots=2,
+        levels=("click", "cart", "sale"),
+        floors={"click": 0.5, "cart": 0.2},
+        rewards={"click": 0.01, "sale": 1.0},
+    )
+    assert selector.policy == QueueKL(horizon=5000, failure_probability=0.05)
+    known = knowledge(selector)
+    assert known["views"] == [[100, 81, 0], [100, 80, 0], [100, 81, 0]]
+    assert known["sums"] == [[10, 26, 0], [0, 6, 0], pytest.approx([0, 2.4, 0])]
+    assert (known["queue"], known["rounds"]) == ([15.5, 15.0], [111, 110, 111])
+    assert selector._rng.random() == 0.12857020276919962
+    with pytest.raises(InvalidFeedback, match=r"said before for this page \(\{'outlet': 12.5\}\)"):
+        selector.update("33cf9e87968dc0f7-2", sale={})
+    selector.update("33cf9e87968dc0f7-1", cart=[7], sale={7: 5.0})
+    selector.update_batch({"outlet": 10, 7: 4}, click={7: 1, "outlet": 2})
+    assert knowledge(selector)["views"] == [[100, 85, 0], [100, 81, 0], [100, 82, 0]]
+    assert len(selector._pages) == 2
