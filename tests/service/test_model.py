@@ -103,18 +103,15 @@ class Model:
             same = self.orders[order.conversion_id][:3] == content
             return "duplicate" if same else "rejected"
         verdict = self.judge(order.decision_id, order.link_id, now, REVENUE_WINDOW)
-        if verdict != "rejected" and (
-            order.revenue_micros <= MAX_REVENUE or verdict == "quarantined"
-        ):
+        if verdict != "rejected":
             self.orders[order.conversion_id] = (*content, now)
-            return verdict
-        return "rejected"
+        return verdict
 
     def commit_refund(self, refund: AdjustmentEvent, now: int) -> str:
         content = (refund.conversion_id, refund.refund_micros)
         if refund.adjustment_id in self.refunds:
             return "duplicate" if self.refunds[refund.adjustment_id][:2] == content else "rejected"
-        verdict = self.judge_refund(*content, now)
+        verdict = self.judge_refund(refund.conversion_id, now)
         if verdict != "rejected":
             self.refunds[refund.adjustment_id] = (*content, now)
         return verdict
@@ -130,16 +127,13 @@ class Model:
         return "late" if received > page.issued + window else "accepted"
 
     def judge_order(self, order_id: str) -> str:
-        page_id, link_id, amount, received = self.orders[order_id]
-        verdict = self.judge(page_id, link_id, received, REVENUE_WINDOW)
-        return "rejected" if amount > MAX_REVENUE and page_id in self.pages else verdict
+        page_id, link_id, _, received = self.orders[order_id]
+        return self.judge(page_id, link_id, received, REVENUE_WINDOW)
 
-    def judge_refund(self, order_id: str, amount: int, received: int) -> str:
+    def judge_refund(self, order_id: str, received: int) -> str:
         if order_id not in self.orders or self.orders[order_id][0] not in self.pages:
             return "quarantined"
         page_id, link_id, _, ordered = self.orders[order_id]
-        if amount > MAX_REVENUE:
-            return "rejected"
         if ordered - received > DAY:
             return "quarantined"
         verdict = self.judge_order(order_id)
@@ -166,7 +160,7 @@ class Model:
                 late += amount * (verdict == "late")
                 for refund_order, refund, refunded in self.refunds.values():
                     if refund_order == order_id:
-                        verdict = self.judge_refund(order_id, refund, refunded)
+                        verdict = self.judge_refund(order_id, refunded)
                         in_time -= refund * (verdict == "accepted")
                         late -= refund * (verdict == "late")
         key = page.group, link_id
