@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.clustering import clustering
-from benchmarks.embedding import alternatives, first_pages, imports, page_views
+from benchmarks.embedding import alternatives, first_pages, imports, large_pool_pages, page_views
 from benchmarks.evaluating import evaluating
 from benchmarks.measuring import Row
 from benchmarks.reproducing import reproducing
@@ -29,6 +29,7 @@ from slotwise.version import __version__
 BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
     "solving": solving,
     "page-views": page_views,
+    "large-pools": large_pool_pages,
     "imports": imports,
     "first-pages": first_pages,
     "rounds": rounds,

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from benchmarks.measuring import Row, at_most, cpu_seconds, note
 from slotwise import ConUCB, Selector
 from slotwise.environments.datasets import load_dataset
 
-__all__ = ["alternatives", "first_pages", "imports", "page_views"]
+__all__ = ["alternatives", "first_pages", "imports", "large_pool_pages", "page_views"]
 
 DATA = load_dataset("coupon-like")
 N_LINKS, N_SLOTS = DATA.n_links, DATA.n_slots
@@ -130,6 +131,26 @@ def page_views() -> list[Row]:
             ours / plain,
             3.0,
         )
+    ]
+
+
+def large_pool_pages() -> list[Row]:
+    """Measure how long single pages of a pool of 10,000 links take, by the clock."""
+    selector = Selector(range(10_000), 15, click_floor=2.0, seed=1)
+    rng = np.random.default_rng(2)
+    spent = []
+    for view in range(6_000):
+        start = time.perf_counter()
+        page = selector.select()
+        if view >= 1_000:
+            spent.append(time.perf_counter() - start)
+        clicked = [link for link in page.shown if rng.random() < 0.2]
+        selector.update(page, clicks=clicked, revenue=dict.fromkeys(clicked[:1], 0.5))
+    median, tail = np.quantile(spent, [0.5, 0.99]) * 1e6
+    described = f"{median:.0f} µs in the median, {tail:,.0f} µs at the 99th percentile"
+    return [
+        at_most("Selector.select, K = 10^4, median", described, float(median), 30.0, "µs"),
+        at_most("Selector.select, K = 10^4, 99th percentile", "", float(tail), 300.0, "µs"),
     ]
 
 
