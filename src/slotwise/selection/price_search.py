@@ -126,6 +126,9 @@ def search_price(
     while 0.0 < price <= 4.0 * guess + 1.0:
         page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 1.0, price, search)
         side = _side(clicks, n_slots, floor, slackness, search)
+        if side == 0 and price * page_clicks <= TIE * n_slots * search.first[n_slots - 1]:
+            # lost in the rounding of the scores: the best page at price 0 decides
+            break
         if side == 0:
             return _price(int64(BINDING), 1.0, price, n_slots, search)
         if side < 0:
