@@ -1,4 +1,4 @@
-"""The pools, links and keys of a service: in memory for reading, in the store for good."""
+"""The pools, links and keys of a service: read from memory, written to the store."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class PoolDirectory:
         return self._save_pool(pool, _change(now_us, by, action, pool.pool_id, before, pool))
 
     def archive_pool(self, pool_id: str, by: str, now_us: int) -> Future[PoolSettings]:
-        """Stop a pool; its history stays and late feedback is still taken."""
+        """Stop a pool; its history stays, and feedback for its pages is still counted."""
         before = self.pool(pool_id)
         pool = replace(before, archived=True, changed_us=now_us)
         return self._save_pool(pool, _change(now_us, by, "pool.archive", pool_id, before, pool))
@@ -163,7 +163,7 @@ class PoolDirectory:
         return self._save_key(key, _change(now_us, by, "key.create", key.key_id, None, key))
 
     def revoke_key(self, key_id: str, by: str, now_us: int) -> Future[KeyRecord]:
-        """Make a key useless, for good, or raise `UnknownKey`."""
+        """Revoke a key; a revoked key never works again. Raises `UnknownKey`."""
         before = self._keys.get(key_id)
         if before is None:
             raise UnknownKey(f"there is no key {key_id!r}")

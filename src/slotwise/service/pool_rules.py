@@ -1,4 +1,4 @@
-"""What a pool and its links must be: checked once, when they are put."""
+"""The rules for pools and links, checked when they are saved."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _check_numbers(settings: object) -> None:
 
 
 def _check_policy(pool: PoolSettings, n_active_links: int) -> None:
-    """Start the policy once: whatever it needs to know, it must know now."""
+    """Start the policy once, so that missing or wrong settings are refused now."""
     _check_numbers(pool.policy_settings)
     # A mix that is given link by link says itself how many links there will be.
     given = pool.policy_settings.get("probabilities", ())

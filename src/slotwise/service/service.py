@@ -102,7 +102,7 @@ class Service:
         self._learner.start(clock_us or SteadyClock())
 
     def close(self) -> None:
-        """Commit what waits, stop the threads, close the store; afterwards nothing is taken."""
+        """Commit what is queued, stop the threads and close the store."""
         self._closed = True
         self._learner.stop()
         self._decider.close()
@@ -135,7 +135,7 @@ class Service:
         return self._learner.first_compiled
 
     def health(self) -> Health:
-        """Tell whether the service can do its work. Quick."""
+        """Report whether the service decides, stores and learns. Quick."""
         learner = self._learner
         states = {state.pool_id: state for state in learner.states()}
         pools = [

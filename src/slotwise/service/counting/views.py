@@ -1,4 +1,4 @@
-"""A view, what was received for it, and the counters that sum up views."""
+"""A page view with the events received for it, and the counters that sum up views."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _BLOCK = 512
 class DecisionIds:
     """Makes ids of a time and 64 random bits; not safe for threads by itself.
 
-    The system is asked for the bits of many ids at once: asking costs more than an id.
+    Random bits are read from the system for many ids at once, since a call costs more than an id.
 
     >>> ids = DecisionIds()
     >>> first, second = ids.new(1), ids.new(1)

@@ -1,4 +1,4 @@
-"""Draw pages with fixed inclusion probabilities: what every decision comes down to."""
+"""Draw pages with fixed inclusion probabilities."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def uniform_probabilities(n_links: int, n_slots: int) -> Floats:
 
 
 class PageMix:
-    """The probabilities of one kind of page, arranged so that drawing costs the page, not the pool.
+    """The inclusion probabilities of one page, arranged for quick draws.
 
+    The cost of a draw grows with the slots, not with the links.
     `probabilities` has one entry for each of `link_ids` and sums to the free slots. Links stand
     on the page by falling `scores`, or in the order they were drawn when there are none.
     `pinned` says which link has which position (1 is the first) whatever is drawn. `propensities`
     are what is logged: the probabilities of the whole mechanism where this page is one of two that
     a visitor may get.
 
-    Pages are drawn ahead, more the more are asked for: going into machine code costs several
-    times the drawing. Drawing uses scratch arrays: callers must not draw from one mix at the
-    same time.
+    Pages are drawn in batches that grow with demand: a call of compiled code costs several times
+    as much as a draw. Drawing uses scratch arrays, so only one thread may draw at a time.
     """
 
     def __init__(

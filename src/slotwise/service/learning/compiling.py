@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class PolicyCompiler:
-    """Compiles policies one after the other in a thread of its own, each once in a process.
+    """Compiles policies one after the other in its own thread, each once per process.
 
     `compiled` is called in that thread with the name of each policy that is ready.
     """
@@ -39,7 +39,7 @@ class PolicyCompiler:
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """The policies that were asked for and are not ready yet."""
+        """The policies that are queued or being compiled."""
         with self._lock:
             return tuple(name for name, done in self._asked.items() if not done.done())
 
@@ -48,7 +48,7 @@ class PolicyCompiler:
         return policy in self._ready
 
     def compile(self, pool: PoolSettings) -> Future[None]:
-        """Compile the policy of a pool, unless that was asked for before."""
+        """Compile the policy of a pool, unless it is compiled or queued already."""
         with self._lock:
             done = self._asked.get(pool.policy)
             if done is None:

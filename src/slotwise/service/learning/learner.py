@@ -36,7 +36,7 @@ MAX_FAILURE_CHARS = 300
 
 
 class LearningState(NamedTuple):
-    """How learning goes on in one pool."""
+    """The state of learning in one pool."""
 
     pool_id: str
     n_failures: int
@@ -108,7 +108,7 @@ class Learner:
             self._thread.join()
 
     def close(self) -> None:
-        """Publish what was changed, then stop for good."""
+        """Publish changed pools, then stop."""
         self.stop()
         self._publisher.shutdown()
 
@@ -132,7 +132,7 @@ class Learner:
             self._purge()
 
     def states(self) -> list[LearningState]:
-        """Return how learning goes on in each pool, by pool. Quick."""
+        """Return the state of learning in each pool, by pool. Quick."""
         return [
             LearningState(pool_id, run.n_failures, run.failure, run.learned_us)
             for pool_id, run in sorted(self._runs.items())

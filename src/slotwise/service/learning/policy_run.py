@@ -1,4 +1,4 @@
-"""A policy at work on the links of a pool: fed by counts or by rounds, asked for probabilities."""
+"""A policy on the links of a pool: it learns from counts or rounds and gives probabilities."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Links = NDArray[np.int64]
 
 
 def needs_only_counts(policy: Policy) -> bool:
-    """Say whether counts per link tell a policy all it would know after the rounds themselves.
+    """Say whether a policy learns as much from counts per link as from the rounds.
 
     A queue that forgets a surplus is only right when it saw the rounds one by one.
     """

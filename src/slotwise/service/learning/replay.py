@@ -40,7 +40,7 @@ class Round(NamedTuple):
 def settled_rounds(
     store: Store, pool_id: str, starts: Mapping[Level, FoldPosition], until_us: int
 ) -> Iterator[Round]:
-    """Go through the outcomes that closed by `until_us`, each level after its start."""
+    """Yield the outcomes that closed by `until_us`, each level after its start."""
     return heapq.merge(
         *(_of_level(store, pool_id, level, starts[level], until_us) for level in LEVELS),
         key=lambda item: item.position,
@@ -48,7 +48,7 @@ def settled_rounds(
 
 
 def starts_after(position: RoundPosition) -> dict[Level, FoldPosition]:
-    """Return where each level goes on after a place in the sequence."""
+    """Return the position of each level from which the sequence continues."""
     starts = {}
     for level in LEVELS:
         if level == position.level:

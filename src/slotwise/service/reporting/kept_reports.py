@@ -1,4 +1,4 @@
-"""Reports kept for a moment, so that many open pages cost no more than one."""
+"""A cache of reports, so that many open dashboards cost no more than one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Report = TypeVar("Report")
 
 MAX_KEPT = 64
 MAX_OLD_S = 60.0
-"""How long after its time the latest report is still shown from another side."""
+"""How long after its expiry `latest` still returns a report."""
 
 
 class _Kept(NamedTuple):
@@ -36,9 +36,9 @@ class KeptReports(Generic[Report]):
         self._kept: dict[str, _Kept] = {}
 
     def latest(self, name: str, state: Hashable, make: Callable[[], Report]) -> Report:
-        """Return the report called `name` as it was made last, unless `state` changed since.
+        """Return the last report called `name`, even an expired one, unless `state` changed since.
 
-        For whoever looks at a report from another side and must not wait for a new one.
+        For calls that must not wait for a new report.
         """
         kept = self._kept.get(name)
         if kept is not None and kept.state == state and self._clock_s() < kept.until_s + MAX_OLD_S:
@@ -46,7 +46,7 @@ class KeptReports(Generic[Report]):
         return self.get(name, state, make)
 
     def get(self, name: str, state: Hashable, make: Callable[[], Report]) -> Report:
-        """Return the report called `name`: made anew when `state` changed or it is too old."""
+        """Return the report called `name`; make it again when `state` changed or it expired."""
         with self._lock:
             making = self._making.setdefault(name, Lock())
         with making:

@@ -66,7 +66,7 @@ class LinkRows(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkTable:
-    """The links of a pool; a row is made when somebody looks at it.
+    """The links of a pool; rows are made on request.
 
     `starts_us` are the spans of time to draw.
     """
@@ -174,7 +174,7 @@ def _role(link: LinkReport, explanation: Explanation | None) -> Role:
 
 
 def _earns_a_place(explanation: Explanation) -> bool:
-    """Tell whether a link is worth a place; links that share one are worth the same."""
+    """Say whether the score of a link reaches the threshold of the best page."""
     return explanation.score >= explanation.threshold * (1 - 1e-6)
 
 

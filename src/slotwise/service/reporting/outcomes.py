@@ -1,8 +1,7 @@
-"""What became of feedback since the service started, where the store keeps no trace of it.
+"""Counts of duplicate and refused events since the service started.
 
-A duplicate changes no row, so nothing but a count can tell of it. Which pool it belongs to is
-known to the store alone, by its decision: that is looked up when somebody wants to see it, never
-while the event is answered.
+A duplicate changes no row of the store, so it is counted in memory. The pool of a duplicate is
+looked up in the store when the count is read, not while the event is answered.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from slotwise.service.reporting.page_problems import PageProblems
 __all__ = ["MAX_NAMED", "OutcomesSinceStart"]
 
 MAX_NAMED = 10_000
-"""Decisions of duplicates that wait to be looked up; more are counted for no pool."""
+"""Decisions of duplicates that are kept until their pool is looked up; more are not counted."""
 
 
 class OutcomesSinceStart:
@@ -52,7 +51,7 @@ class OutcomesSinceStart:
                     self._unplaced[event.decision_id] += 1
 
     def note_unreadable(self) -> None:
-        """Count an event that never became one."""
+        """Count an item that could not be read as an event."""
         self.refused += 1
 
     def duplicates(self, pool_id: str, pool_of: Callable[[str], str | None]) -> int:

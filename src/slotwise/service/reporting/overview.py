@@ -197,7 +197,7 @@ def _thinned(points: tuple[FrontierPoint, ...]) -> tuple[FrontierPoint, ...]:
 
 
 def _firsts(report: PoolReport, activity: Activity) -> dict[str, bool]:
-    """Tell which of the first view, click and sale have come."""
+    """Say which of the first view, click and sale have been received."""
     settled = report.groups
     spans = activity.spans
     return {
