@@ -126,6 +126,8 @@ class Learner:
             latest_us = max(progress.closed_until_us, progress.latest_us)
             self.store_ahead_us = max(latest_us - now_us, 0)
             for _, run in sorted(self._runs.items()):
+                if self._stopping.is_set():  # the rest is learned after the next start
+                    return
                 with self._guarding(run, now_us):
                     self._learn_pool(run, progress, now_us)
                     run.learned_us = now_us
