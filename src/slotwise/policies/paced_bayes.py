@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies.checks import check_positive, require_no_rate_floors
-from slotwise.policies.contract import Floats, Knowledge, Links, Visitor
+from slotwise.policies.contract import Floats, Knowledge, Links, Policy, Visitor
 from slotwise.policies.evidence import Evidence, add_views, count_rounds, new_evidence
 from slotwise.policies.joint_posterior import (
     JointPosterior,
@@ -22,6 +22,7 @@ from slotwise.policies.joint_posterior import (
     reward_in_sales,
     score_jointly,
 )
+from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.policies.queue import QueuePolicy, Queues, new_queues, queue_outcomes
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
@@ -135,6 +136,10 @@ class PacedBayes(QueuePolicy):
     def __post_init__(self) -> None:
         check_positive("exploration", self.exploration)
         check_positive("patience", self.patience)
+
+    def for_problem(self, problem: Problem) -> Policy:
+        """Return this policy, or paced KL for visitors where they have features."""
+        return PacedKLVisitors() if problem.feature_sizes else self
 
     def start(self, problem: Problem) -> PacedBayesState:
         """Return a state in which nothing but the prior is known."""
