@@ -29,7 +29,10 @@ MAX_FEATURES = 16
 MAX_VALUES = 64
 """The most words of a closed list, and the most bin edges."""
 
-NOT_KNOWN, RARE = "(not known)", "(rare)"
+NOT_KNOWN = "(not known)"
+"""The value of a feature that a visitor does not have."""
+RARE = "(rare)"
+"""The value of a word that has not been seen often yet."""
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 RESERVED = frozenset(
