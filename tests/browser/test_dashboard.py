@@ -97,6 +97,20 @@ def test_the_slider_tells_what_another_floor_gives(
     expect(gives).to_contain_text("less than the present floor")
 
 
+def test_the_slider_asks_the_log_when_it_comes_to_rest(
+    opened: Page, admin: httpx.Client, day: str
+) -> None:
+    says = opened.locator("#what-if")
+    opened.locator("#other-floor").focus()
+    opened.locator("#other-floor").press("Home")
+    answer = admin.get(f"/v1/pools/{day}/evaluate", params={"click_floor": 0}).json()
+    if answer["cannot_tell"]:
+        expect(says).to_have_text(f"What if? {answer['cannot_tell']}", timeout=60_000)
+    else:
+        expect(says).to_contain_text("a floor of 0.00 would have brought €", timeout=60_000)
+        expect(says).to_contain_text("It would have kept the floor.")
+
+
 def test_links_are_sorted_found_and_paged(opened: Page) -> None:
     header = opened.get_by_role("columnheader", name="Clicks a view")
     header.get_by_role("button").click()

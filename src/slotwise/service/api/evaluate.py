@@ -58,6 +58,7 @@ OPERATIONS = (
         summary="Ask the log what another floor would have earned",
         handler=evaluate,
         scope="read",
+        open_on_loopback=True,
         query=EvaluateQuery,
         answer=EvaluationReport,
         problems=("unknown-pool",),

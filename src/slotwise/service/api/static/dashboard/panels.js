@@ -1,6 +1,7 @@
 // The panels but for the links: figures into words, tiles, facts and charts.
 
 import * as charts from "./charts.js";
+import { call } from "./service.js";
 import * as words from "./words.js";
 
 const at = (selector) => document.querySelector(selector);
@@ -128,6 +129,22 @@ function showOtherFloor() {
   charts.drawCost(at("#cost-chart"), pool, floor, gives);
 }
 
+let asking = null;
+
+// Asked when the slider comes to rest: the answer is computed from thousands of pages.
+async function askLog() {
+  asking?.abort();
+  asking = new AbortController();
+  const says = at("#what-if");
+  says.textContent = "What if? Asking the log …";
+  const address = `/v1/pools/${encodeURIComponent(pool.pool_id)}/evaluate?click_floor=${slider.value}`;
+  try {
+    says.textContent = words.whatIf(await call(address, { signal: asking.signal }));
+  } catch (error) {
+    if (error.name !== "AbortError") says.textContent = `What if? ${error.message}`;
+  }
+}
+
 const fact = (term, text) => [element("dt", term), element("dd", text)];
 
 function showHealth() {
@@ -155,3 +172,4 @@ function showChanges() {
 }
 
 slider.addEventListener("input", showOtherFloor);
+slider.addEventListener("change", askLog);

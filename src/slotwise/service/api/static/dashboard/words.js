@@ -182,6 +182,16 @@ export function revenueAt(frontier, floor) {
   return left.revenue_micros + part * (right.revenue_micros - left.revenue_micros);
 }
 
+// What the log says of another floor: revenue and clicks with intervals, or why it cannot tell.
+export function whatIf(answer) {
+  if (answer.cannot_tell) return `What if? ${answer.cannot_tell}`;
+  const money = (amount) => perThousand(amount * 1e6, answer.currency);
+  const range = (one, shown) => `${shown(one.value)} (${shown(one.low)} to ${shown(one.high)})`;
+  const kept = { true: "It would have kept the floor.", false: "It would have missed the floor." };
+  return `What if? By its log, a floor of ${rate(answer.click_floor)} would have brought ${range(answer.revenue, money)} per 1,000 views ` +
+    `and ${range(answer.clicks, rate)} clicks a view. ${kept[answer.floor_is_kept] ?? "The range has the floor inside."}`;
+}
+
 export function otherFloor(pool, floor) {
   const gives = revenueAt(pool.frontier, floor);
   if (gives === null) return `No page of these links brings ${rate(floor)} clicks.`;
