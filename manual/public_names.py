@@ -29,6 +29,7 @@ PUBLIC_MODULES = (
 """The modules whose names programs may import; all others are internal."""
 
 NOT_PUBLIC = {
+    "slotwise.__main__": "run by `python -m slotwise`; the commands have their own page",
     "slotwise.cli": "used in a shell; the commands have their own page",
     "slotwise.extras": "internal; it names the extra of a missing package in errors",
     "slotwise.frequent_words": "internal; it bounds the open lists of `slotwise.features`",

@@ -24,6 +24,7 @@ from slotwise.problem import is_finite_number
 __all__ = ["NOT_KNOWN", "RARE", "Feature", "Features", "Visitor", "declarations"]
 
 Visitor = NDArray[np.int64]
+"""The values of all features of one visitor, as whole numbers in the order of the features."""
 
 MAX_FEATURES = 16
 MAX_VALUES = 64
