@@ -5,7 +5,12 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import numpy as np
+
 import slotwise
+from slotwise.selection.mix import dense_probabilities, new_mix
+from slotwise.selection.top_links import take_top_links
+from slotwise.selection.top_page import new_search
 
 SOURCES = sorted(Path(slotwise.__file__).parent.rglob("*.py"))
 COMPILED = {"compiled", "hot", "inner"}
@@ -62,3 +67,10 @@ def test_inner_functions_are_called_from_compiled_code_only() -> None:
         }
         known = inner[path] | (imported & everywhere)
         assert not (calls.names | given) & known, path
+
+
+def test_a_call_from_python_runs_interpreted() -> None:
+    search, mix = new_search(5), new_mix(5)
+    value, bonus = np.array([0.1, 0.5, 0.3, 0.9, 0.2]), np.zeros(5)
+    take_top_links(value, bonus, 0.0, 2, search, mix)
+    assert dense_probabilities(mix).tolist() == [0.0, 1.0, 0.0, 1.0, 0.0]
