@@ -185,7 +185,7 @@ def test_the_users_own_style_changes_nothing_and_stays(tmp_path: Path) -> None:
 
 
 def test_an_unknown_format_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="`format` must be one of svg, png, got 'gif'"):
+    with pytest.raises(InvalidInput, match="`format` must be one of svg, png, pdf, got 'gif'"):
         draw_results(make_results(n_runs=1), tmp_path, "figure", ["svg", "gif"])
     assert not list(tmp_path.iterdir())
 

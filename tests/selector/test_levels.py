@@ -181,7 +181,7 @@ def test_a_frontier_is_of_one_floor() -> None:
 @pytest.mark.parametrize("policy", ["con-ts", "kl-con-ucb", "anytime-con-ucb", "safe-con-ucb"])
 def test_a_policy_that_cannot_says_so_and_names_those_that_can(policy: str) -> None:
     message = (
-        f"`floors` must be on 'click' only for {policy}, got 'cart'; con-ucb, lexp, paced-kl, "
+        f"`floors` must be on 'click' only for {policy}, got 'cart'; con-ucb, lexp, paced-bayes, "
     )
     with pytest.raises(InvalidInput, match=message):
         shop(policy, horizon=1000)

@@ -23,7 +23,7 @@ def explored(
 ) -> Floats:
     """Return the probabilities with exploration among the free links, all of them by default.
 
-    >>> explored(np.array([1.0, 1.0, 0.0, 0.0]), 0.1).tolist()
+    >>> explored(np.array([1.0, 1.0, 0.0, 0.0]), 0.1).round(6).tolist()
     [0.95, 0.95, 0.05, 0.05]
     """
     free = np.ones(len(probabilities), bool) if is_free is None else is_free

@@ -40,6 +40,7 @@ EXPECTED_SCOPES: dict[str, Scope | None] = {
     "stats": "read",
     "frontier": "read",
     "explain": "read",
+    "evaluate": "read",
     "export": "read",
     "make_key": "admin",
     "list_keys": "admin",
