@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -55,7 +54,9 @@ class OpenPage:
             raise InvalidFeedback(f"`{name}` must be {rule}, got {got}")
         outcomes = (*self.outcomes[:level], outcome, *self.outcomes[level + 1 :])
         self._check_nested(outcomes)
-        return dataclasses.replace(self, outcomes=outcomes)
+        return OpenPage(
+            self.number, self.shown, self.probabilities, self.level_names, outcomes, self.visitor
+        )
 
     def _links(self, name: str, given: Any) -> Outcome:
         """Return the links that reached a level."""

@@ -299,15 +299,15 @@ class Selector:
             return
         places, probabilities = self._pool.places_of(shown), np.array(drawn)
         views = self._one_view[: len(shown)]
-        visitor, last = np.array(page.visitor, np.int64), len(page.outcomes) - 1
+        visitor = np.array(page.visitor, np.int64) if page.visitor else NOBODY
         for level, outcome in enumerate(page.outcomes):
             if outcome is None or before.outcomes[level] is not None:
                 continue
             brought = np.array([outcome.get(link, 0.0) for link in shown])
-            if level == last:
+            if level == len(page.outcomes) - 1:
                 brought = self._scaled(brought, views)
             self._learn(visitor, level, places, probabilities, views, brought)
-            self._visits.note(visitor, level, float(brought.sum()))
+            self._visits.note(visitor, level, brought)
 
     def _scaled(
         self, revenue: NDArray[np.float64], most: NDArray[np.float64]

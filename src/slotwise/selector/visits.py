@@ -46,8 +46,11 @@ class Visits:
             return NOBODY
         return self.features.encode(visitor)
 
-    def note(self, visitor: Visitor, level: int, outcome: float) -> None:
-        """Count a page whose level is settled."""
+    def note(self, visitor: Visitor, level: int, outcomes: Floats) -> None:
+        """Count a page whose level is settled with these outcomes of its links."""
+        if not len(visitor):
+            return
+        outcome = float(outcomes.sum())
         for place in visitor.tolist():
             self.counts[level, PAGES, place] += 1.0
             self.counts[level, OUTCOMES, place] += outcome
