@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -124,3 +125,15 @@ def test_the_help_shows_an_example(
     monkeypatch.setenv("COLUMNS", "120")
     assert main(["simulate", "--help"]) == 0
     assert "slotwise simulate figure-1-coupon --runs 20" in capsys.readouterr().out
+
+
+def test_pages_are_logged_for_evaluate(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["simulate", "mine.toml", "--log", "logs", "--explore", "0.3"]
+    assert main(asked) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == ["logs/cucb", "logs/oracle"]
+    links = "".join(f"link-{place},1\n" for place in range(15))
+    Path("mix.csv").write_text(f"link,probability\n{links}")
+    assert main(["evaluate", "logs/cucb", "--mix", "mix.csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n_pages"] == 80
+    assert main(asked) == 2
+    assert "`--log` must be a folder without logs" in capsys.readouterr().err

@@ -163,5 +163,5 @@ def test_answers_are_plain_values_and_frames() -> None:
 
 def test_a_log_too_short_to_fit_is_refused() -> None:
     log = {name: column[:2] for name, column in random_log().items()}
-    with pytest.raises(InvalidInput, match="long enough to fit the candidate"):
+    with pytest.raises(InvalidInput, match="more than 100 settled pages, to fit the best mix"):
         evaluate([as_file(log)], BestMix(0.5))

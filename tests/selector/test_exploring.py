@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -11,7 +12,7 @@ import pytest
 
 from slotwise import Selector, default_policy
 from slotwise.errors import InvalidInput
-from slotwise.evaluation import BestMix, Mix, Settings, evaluate
+from slotwise.evaluation import BestMix, Mix, Settings, evaluate, read_mix
 from slotwise.policies import POLICIES
 from slotwise.rounds import Decision
 from tests.selector.selectors import LINKS, new_selector, play
@@ -166,3 +167,44 @@ def test_a_log_is_a_folder(tmp_path: Path) -> None:
         Selector(["a", "b"], 1).log_to(tmp_path / "log")
     with pytest.raises(InvalidInput, match="`max_waiting` must be"):
         Selector(["a", "b"], 1).log_to(tmp_path / "other", max_waiting=0)
+
+
+def test_the_log_has_visitors_and_further_levels(tmp_path: Path) -> None:
+    """A mix by segment, read from a file, gives each segment its own page."""
+    selector = Selector(
+        list("abcdef"),
+        2,
+        levels=("click", "cart", "sale"),
+        features={"device": ("phone", "desktop"), "country": str, "days": (1, 7)},
+        explore=0.5,
+        seed=1,
+    )
+    selector.log_to(tmp_path / "log")
+    visitors: list[dict[str, Any]] = [
+        {"device": "phone", "days": 3},
+        {"device": "desktop", "country": "DE"},
+        {},
+    ]
+    for number in range(600):
+        page = selector.select(visitor=visitors[number % 3])
+        selector.update(page, click=page.shown, cart=page.shown[:1], sale={page.shown[0]: 0.5})
+    selector.close_log()
+    table = pq.read_table(tmp_path / "log").to_pylist()
+    assert [row["visitor.device"] for row in table[:6:2]] == ["phone", "desktop", None]
+    assert [row["visitor.days"] for row in table[:6:2]] == ["1 to 7", None, None]
+    assert table[2]["visitor.country"] == "(rare)"
+    assert table[-4]["visitor.country"] == "DE"
+    assert [row["cart"] for row in table[:4]] == [1.0, 0.0, 1.0, 0.0]
+    assert [row["revenue"] for row in table[:4]] == [0.5, 0.0, 0.5, 0.0]
+    lines = ["device,link,probability", "phone,a,1", "phone,b,1", "desktop,c,1", "desktop,d,1"]
+    (tmp_path / "mine.csv").write_text("\n".join([*lines, ",e,1", "(not known),f,1"]))
+    answer = evaluate(tmp_path / "log", read_mix(tmp_path / "mine.csv"))
+    assert answer.mix == pytest.approx(dict.fromkeys("abcdef", 1 / 3))
+    assert answer.clicks.value == pytest.approx(2.0, abs=0.2)
+    assert evaluate(tmp_path / "log", BestMix(0.5, features=["device"])).clicks.value > 1.8
+
+
+def test_a_level_named_like_a_column_cannot_be_logged(tmp_path: Path) -> None:
+    selector = Selector(["a", "b"], 1, levels=("click", "settled", "sale"))
+    with pytest.raises(InvalidInput, match="`levels` must be of other names"):
+        selector.log_to(tmp_path / "log")

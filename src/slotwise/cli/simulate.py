@@ -16,7 +16,8 @@ from slotwise.cli._running import (
     ThreadsOption,
     say_what_is_kept,
 )
-from slotwise.simulation import Planned, experiment_path, load_experiment, run_series
+from slotwise.errors import InvalidInput
+from slotwise.simulation import Planned, experiment_path, load_experiment, log_run, run_series
 from slotwise.simulation.series import notes_of, shard_plan
 
 __all__ = ["register"]
@@ -37,6 +38,8 @@ Examples:
   slotwise simulate mine.toml --scheduler tcp://head:8786
 
   slotwise simulate mine.toml --shard 3/16
+
+  slotwise simulate mine.toml --log logs --explore 0.05
 """
 
 
@@ -63,6 +66,14 @@ def register(app: typer.Typer) -> None:
         out: Annotated[
             Path | None, typer.Option("--out", help="The results file; FILE.parquet by default.")
         ] = None,
+        log: Annotated[
+            Path | None,
+            typer.Option("--log", help="Log the pages of run 0 of each policy to DIR/POLICY."),
+        ] = None,
+        explore: Annotated[
+            float,
+            typer.Option("--explore", help="The share of the page that --log gives random links."),
+        ] = 0.0,
     ) -> None:
         path = experiment_path(file)
         wanted = {"n_runs": runs, "n_rounds": rounds, "seed": seed}
@@ -82,3 +93,14 @@ def register(app: typer.Typer) -> None:
             )
         console.print(finals_table(results))
         typer.echo(planned.path)
+        if log is not None:
+            for label in experiment.policies:
+                log_run(experiment, label, _new_log_folder(log / label), explore)
+                typer.echo(log / label)
+
+
+def _new_log_folder(folder: Path) -> Path:
+    """Return `folder` if no log is in it: two simulated logs in one would have the same pages."""
+    if folder.is_dir() and any(folder.glob("*.parquet")):
+        raise InvalidInput.of("--log", "a folder without logs of these policies", str(folder))
+    return folder

@@ -115,6 +115,7 @@ class LateFeedback(Environment):
         self.views_per_round = links.views_per_round
         self.feature_sizes = links.feature_sizes
         self.value_labels = links.value_labels
+        self.feature_names = links.feature_names
         self.slot_weights = links.slot_weights
         self.delays = (click_delay, *(revenue_delay for _ in links.levels[1:]))
 

@@ -62,6 +62,8 @@ class Environment:
     feature_sizes: tuple[int, ...] = ()
     value_labels: tuple[tuple[str, ...], ...] = ()
     """A label for every value of every feature."""
+    feature_names: tuple[str, ...] = ()
+    """The name of every feature, as logs have it."""
     slot_weights: tuple[float, ...] = ()
 
     @property

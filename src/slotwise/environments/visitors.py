@@ -177,6 +177,7 @@ class SegmentLinks(Environment):
         if visitors is None:
             visitors = [{"kind": kind} for kind in range(n_kinds)]
         values, self.value_labels = _read_features(visitors, n_kinds)
+        self.feature_names = tuple(str(name) for name in visitors[0])
         self.feature_sizes = tuple(len(labels) for labels in self.value_labels)
         first = np.concatenate([[0], np.cumsum(self.feature_sizes)[:-1]]).astype(np.int64)
         self.slot_weights = check_slot_weights(slot_weights)
@@ -261,6 +262,7 @@ class LogisticLinks(Environment):
             if abs(share.sum() - 1.0) > 1e-6:
                 raise InvalidInput.of("value_shares", "numbers that sum to 1", share.tolist())
         self.slot_weights = check_slot_weights(slot_weights)
+        self.feature_names = tuple(f"feature {f}" for f in range(len(shares)))
         self.value_labels = tuple(
             tuple(f"feature {f} value {v}" for v in range(size))
             for f, size in enumerate(self.feature_sizes)

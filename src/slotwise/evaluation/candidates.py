@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput, MissingData
 from slotwise.evaluation.vocabulary import Vocabulary
+from slotwise.features import NOT_KNOWN
 from slotwise.problem import is_finite_number
 from slotwise.selection import Solution, solve
 
@@ -174,7 +175,8 @@ def read_mix(path: str | Path) -> Mix:
     """Read a mix from a CSV file with the columns link and probability.
 
     A column `slot` says in which slot the link stands with this probability; any other column is a
-    feature of visitors, with a mix for each of its values.
+    feature of visitors, with a mix for each of its values; an empty cell, or "(not known)", is for
+    visitors whose value is not known.
     """
     path = Path(path)
     if not path.is_file():
@@ -195,7 +197,11 @@ def read_mix(path: str | Path) -> Mix:
     mixes: dict[tuple[str, ...], dict[str, float]] = {}
     for number, row in enumerate(rows, start=2):
         cells = {name.strip(): (cell or "").strip() for name, cell in row.items() if name}
-        key = tuple(cells[name] for name in columns if name not in ("link", "probability"))
+        key = tuple(
+            "" if cells[name] == NOT_KNOWN else cells[name]
+            for name in columns
+            if name not in ("link", "probability")
+        )
         mix = mixes.setdefault(key, {})
         if cells["link"] in mix:
             raise InvalidInput(

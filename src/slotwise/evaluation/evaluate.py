@@ -147,8 +147,10 @@ class _Pass:
             self._rates = tallies.rates()
             self._is_seen = tallies.recent_views > 0
         known = Known(reader.links, reader.segments, reader.n_slots, self._rates, tallies.views)
+        is_fitted = self._rates.shape[-1] > 0
         for track in self.tracks:
-            if self._n_rows < track.candidate.fits_on * reader.n_rows:
+            share = track.candidate.fits_on
+            if share and (not is_fitted or self._n_rows < share * reader.n_rows):
                 track.skip(pages)
                 continue
             track.prepare(known, self._is_seen, refit)
@@ -171,7 +173,7 @@ class _Pass:
         """Return what the log says about one candidate."""
         totals, reader = track.totals, self._reader
         if not totals.n_pages:
-            rule = "a log long enough to fit the candidate and to evaluate it"
+            rule = f"of more than {FIRST_FIT} settled pages, to fit the best mix and to evaluate it"
             raise InvalidInput.of("log", rule, f"{reader.n_pages} pages")
         alpha = 1.0 - settings.confidence
         values = totals.estimate(settings.estimator)

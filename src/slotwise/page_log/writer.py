@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slotwise.errors import InvalidInput
 from slotwise.extras import missing_package
-from slotwise.page_log.columns import VISITOR_PREFIX, log_schema
+from slotwise.page_log.columns import (
+    OPTIONAL_COLUMNS,
+    REQUIRED_COLUMNS,
+    VISITOR_PREFIX,
+    log_schema,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -24,7 +29,8 @@ class LoggedPage(NamedTuple):
 
     `min_probability` is the smallest inclusion probability that any link of the pool had on this
     page, `pool_changes` how often links had joined or left the pool before it. An unsettled page
-    has feedback that is not complete.
+    has feedback that is not complete. `levels` has the levels between clicks and revenue,
+    `visitor` the features of the visitor as texts, None for one that is not known.
     """
 
     page_id: str
@@ -39,6 +45,7 @@ class LoggedPage(NamedTuple):
     policy: str = ""
     version: int = 0
     visitor: Mapping[str, str | None] = {}
+    levels: Mapping[str, Sequence[float]] = {}
 
     def rows(self) -> dict[str, list[Any]]:
         """Return the columns of the page's rows."""
@@ -59,6 +66,7 @@ class LoggedPage(NamedTuple):
             "probability": list(self.probabilities),
             "clicked": list(self.clicked),
             "revenue": list(self.revenue),
+            **{name: list(outcomes) for name, outcomes in self.levels.items()},
             **{name: [value] * n_rows for name, value in of_page.items()},
         }
 
@@ -77,13 +85,17 @@ class LogWriter:
         features: Sequence[str] = (),
         max_revenue: float | None = None,
         rows_a_file: int = ROWS_A_FILE,
+        levels: Sequence[str] = (),
     ) -> None:
+        for level in levels:
+            if level in REQUIRED_COLUMNS or level in OPTIONAL_COLUMNS:
+                raise InvalidInput.of("levels", "of other names than the columns of a log", level)
         self._folder = Path(path)
         if self._folder.is_file():
             raise InvalidInput.of("path", "a folder that holds the log's files", str(path))
         try:
             optional = ("min_probability", "pool_changes", "policy", "version", "settled")
-            self._schema = log_schema(optional, features, max_revenue=max_revenue)
+            self._schema = log_schema(optional, features, levels, max_revenue)
         except ModuleNotFoundError as error:
             raise missing_package("a log of page views", error) from error
         self._folder.mkdir(parents=True, exist_ok=True)

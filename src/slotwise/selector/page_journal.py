@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slotwise.page_log import LoggedPage, LogWriter
@@ -23,6 +23,7 @@ class _Entry:
     probabilities: tuple[float, ...]
     min_probability: float
     pool_changes: int
+    visitor: Mapping[str, str | None]
     settled: OpenPage | None = None
 
 
@@ -41,8 +42,11 @@ class PageJournal:
         max_revenue: float,
         max_waiting: int,
         clock_us: Callable[[], int] | None = None,
+        features: Sequence[str] = (),
+        levels: Sequence[str] = (),
     ) -> None:
-        self._writer = LogWriter(path, max_revenue=max_revenue)
+        self._writer = LogWriter(path, features, max_revenue, levels=levels)
+        self._levels = levels
         self._policy = policy
         self._max_waiting = max_waiting
         self._clock_us = clock_us or (lambda: time.time_ns() // 1000)
@@ -57,11 +61,18 @@ class PageJournal:
         probabilities: tuple[float, ...],
         min_probability: float,
         pool_changes: int,
+        visitor: Mapping[str, str | None],
     ) -> None:
-        """Take in a page that was just chosen."""
+        """Take in a page that was just chosen, and what was known of the visitor."""
         self._last_us = max(self._last_us, self._clock_us())
         entry = _Entry(
-            page.id, self._last_us, page.shown, probabilities, min_probability, pool_changes
+            page.id,
+            self._last_us,
+            page.shown,
+            probabilities,
+            min_probability,
+            pool_changes,
+            visitor,
         )
         self._waiting.append(entry)
         self._by_number[number] = entry
@@ -94,8 +105,8 @@ class PageJournal:
     def _write_first(self) -> None:
         entry = self._waiting.popleft()
         page = entry.settled
-        clicked = (page.outcomes[0] if page else None) or {}
-        revenue = (page.outcomes[-1] if page else None) or {}
+        outcomes = [outcome or {} for outcome in page.outcomes] if page else None
+        clicked, *between, revenue = outcomes or [{}] * (2 + len(self._levels))
         self._writer.append(
             LoggedPage(
                 page_id=entry.page_id,
@@ -108,5 +119,10 @@ class PageJournal:
                 pool_changes=entry.pool_changes,
                 settled=page is not None,
                 policy=self._policy,
+                visitor=entry.visitor,
+                levels={
+                    name: [outcome.get(link, 0.0) for link in entry.shown]
+                    for name, outcome in zip(self._levels, between, strict=True)
+                },
             )
         )

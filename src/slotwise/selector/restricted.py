@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.errors import InvalidInput
 from slotwise.policies import Estimates
 from slotwise.problem import Problem
+from slotwise.rounds import Link
 from slotwise.selection import solve, solve_floors
 
-__all__ = ["restricted_probabilities"]
+__all__ = ["check_restrictions", "restricted_probabilities"]
+
+
+def check_restrictions(
+    links: Sequence[Link],
+    n_slots: int,
+    pinned: NDArray[np.int64],
+    excluded: NDArray[np.int64],
+) -> None:
+    """Refuse pinned and excluded links that leave no page of `n_slots` of the `links`."""
+    if len(pinned) > n_slots:
+        raise InvalidInput.of("pin", f"at most {n_slots} links, one a slot", len(pinned))
+    both = np.intersect1d(pinned, excluded)
+    if len(both):
+        raise InvalidInput.of("pin", "links that are not excluded", links[both[0]])
+    if len(links) - len(excluded) < n_slots:
+        rule = f"few enough links to leave {n_slots} for the page"
+        raise InvalidInput.of("exclude", rule, len(excluded))
 
 
 def restricted_probabilities(

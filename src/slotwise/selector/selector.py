@@ -29,7 +29,7 @@ from slotwise.selector.pool import Pool
 from slotwise.selector.price_of_floor import PriceOfFloor, price_of_floor
 from slotwise.selector.probabilities import Probabilities
 from slotwise.selector.report import Report, link_reports, page_report
-from slotwise.selector.restricted import restricted_probabilities
+from slotwise.selector.restricted import check_restrictions, restricted_probabilities
 from slotwise.selector.selector_file import load_selector, save_selector
 from slotwise.selector.visits import Visits
 
@@ -218,26 +218,14 @@ class Selector:
         if self._journal is not None:
             least = float(probabilities.min())
             issued = self._pages.n_issued
-            self._journal.issued(issued, page, drawn, least, self._n_pool_changes)
+            known = self._visits.logged(visitor)
+            self._journal.issued(issued, page, drawn, least, self._n_pool_changes, known)
         return page
-
-    def _check_restrictions(self, pinned: NDArray[np.int64], excluded: NDArray[np.int64]) -> None:
-        n_slots = self._problem.n_slots
-        if len(pinned) > n_slots:
-            raise InvalidInput.of("pin", f"at most {n_slots} links, one a slot", len(pinned))
-        both = np.intersect1d(pinned, excluded)
-        if len(both):
-            link = self._pool.links[both[0]]
-            raise InvalidInput.of("pin", "links that are not excluded", link)
-        n_left = len(self._pool) - len(excluded)
-        if n_left < n_slots:
-            rule = f"few enough links to leave {n_slots} for the page"
-            raise InvalidInput.of("exclude", rule, len(excluded))
 
     def _select_restricted(
         self, visitor: Visitor, pinned: NDArray[np.int64], excluded: NDArray[np.int64]
     ) -> Decision:
-        self._check_restrictions(pinned, excluded)
+        check_restrictions(self._pool.links, self._problem.n_slots, pinned, excluded)
         self._choose(self._state, visitor, self._rng)
         probabilities = restricted_probabilities(
             dense_probabilities(self._state.mix),
@@ -466,7 +454,14 @@ class Selector:
         waiting = whole_number("max_waiting", max_waiting, at_least=1)
         with self._lock:
             self.close_log()
-            self._journal = PageJournal(path, self._policy.name, self._max_revenue, waiting)
+            self._journal = PageJournal(
+                path,
+                self._policy.name,
+                self._max_revenue,
+                waiting,
+                features=[feature.name for feature in self._visits.features.features],
+                levels=self._level_names[1:-1],
+            )
 
     def flush_log(self) -> None:
         """Write the settled pages that no open page stands before."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.features import Features, Visitor
+from slotwise.features import NOT_KNOWN, Features, Visitor
 from slotwise.policies import NOBODY
 from slotwise.rounds import Link
 from slotwise.selector.for_whom import VisitorReport
@@ -45,6 +45,11 @@ class Visits:
         if visitor is None and not self.features.features:
             return NOBODY
         return self.features.encode(visitor)
+
+    def logged(self, visitor: Visitor) -> dict[str, str | None]:
+        """Return the visitor as a log has it: a label for each feature, None if not known."""
+        known = self.features.describe(visitor)
+        return {name: None if label == NOT_KNOWN else label for name, label in known.items()}
 
     def note(self, visitor: Visitor, level: int, outcomes: Floats) -> None:
         """Count a page whose level is settled with these outcomes of its links."""

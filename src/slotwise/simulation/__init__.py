@@ -7,6 +7,7 @@ from slotwise.simulation.results import Curve, Results, SummaryRow
 from slotwise.simulation.run import PlainPythonNote, run_experiment, simulate
 from slotwise.simulation.series import Planned, run_series
 from slotwise.simulation.shipped import experiment_path, shipped_experiments
+from slotwise.simulation.simulated_log import log_run, simulate_log
 
 __all__ = [
     "Curve",
@@ -21,9 +22,11 @@ __all__ = [
     "experiment_path",
     "label_policies",
     "load_experiment",
+    "log_run",
     "oracle",
     "run_experiment",
     "run_series",
     "shipped_experiments",
     "simulate",
+    "simulate_log",
 ]
