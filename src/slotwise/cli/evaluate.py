@@ -18,7 +18,7 @@ from slotwise.evaluation import (
     Evaluation,
     LogFrontier,
     Settings,
-    evaluate,
+    evaluate_all,
     fit_links,
     frontier_of_log,
     read_mix,
@@ -94,7 +94,7 @@ def register(app: typer.Typer) -> None:
         seed: Annotated[int, typer.Option("--seed", help="Of the simulator and bootstrap.")] = 1,
         as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
         out: Annotated[
-            Path | None, typer.Option("--out", help="The directory for the frontier's picture.")
+            Path | None, typer.Option("--out", help="The directory for a figure of the answer.")
         ] = None,
         formats: Annotated[
             str, typer.Option("--format", help="svg, png, or both with a comma.")
@@ -108,13 +108,23 @@ def register(app: typer.Typer) -> None:
         elif frontier:
             curve = frontier_of_log(log, settings=settings, features=question.by)
             _print_frontier(curve, as_json)
-            if out is not None:
-                _draw(curve, log, out, [kind.strip() for kind in formats.split(",")])
+            _draw(
+                curve, f"frontier-{log.stem}", f"{log.name}: the price of the floor", out, formats
+            )
         else:
             candidate = (
                 read_mix(mix) if mix is not None else BestMix(floor or 0.0, features=question.by)
             )
-            _print_answer(evaluate(log, candidate, settings), as_json)
+            asked = "best mix" if mix is None else mix.stem
+            answer = evaluate_all(log, {asked: candidate}, settings)[asked]
+            _print_answer(answer, as_json)
+            _draw(
+                answer,
+                f"answer-{log.stem}-{asked.replace(' ', '-')}",
+                f"{log.name}: {asked}",
+                out,
+                formats,
+            )
 
 
 def _check(question: Question, frontier: bool) -> None:
@@ -259,16 +269,13 @@ def _print_frontier(curve: LogFrontier, as_json: bool) -> None:
     console.print("each floor's intervals hold by themselves", markup=False)
 
 
-def _draw(curve: LogFrontier, log: Path, out: Path, kinds: list[str]) -> None:
-    from slotwise.figures.canvas import save_figure
-    from slotwise.figures.frontier import FrontierPicture, draw_frontier
+def _draw(
+    answer: Evaluation | LogFrontier, name: str, title: str, out: Path | None, formats: str
+) -> None:
+    if out is None:
+        return
+    from slotwise.figures import save_figure
 
-    first = curve.points[0]
-    picture = FrontierPicture(
-        title=f"{log.name}: the price of the floor, from the log",
-        subtitle=f"{first.n_pages:,} page views, cross-fitted  ·  band: {first.confidence:.0%}",
-        curve=curve.curve(),
-        band=(curve.curve("low"), curve.curve("high")),
-    )
-    for path in save_figure(draw_frontier(picture), out, f"frontier-{log.stem}", kinds):
+    kinds = [kind.strip() for kind in formats.split(",")]
+    for path in save_figure(answer.plot(title), out, name, kinds):
         typer.echo(path)

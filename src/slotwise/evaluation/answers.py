@@ -9,6 +9,7 @@ from slotwise.evaluation.frames import polars_or_error
 
 if TYPE_CHECKING:
     import polars
+    from matplotlib.figure import Figure
 
 __all__ = ["Estimate", "Evaluation"]
 
@@ -119,6 +120,12 @@ class Evaluation:
                 for level, estimate in rows.items()
             ]
         )
+
+    def plot(self, title: str = "What if?") -> Figure:
+        """Draw both estimates with their intervals, beside those of the log itself."""
+        from slotwise.figures import draw_answers  # a layer above, and only here
+
+        return draw_answers({self.candidate: self}, title)
 
 
 def _plain(estimate: Estimate) -> dict[str, float]:

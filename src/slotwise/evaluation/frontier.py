@@ -19,6 +19,7 @@ from slotwise.selection import Frontier, frontier
 
 if TYPE_CHECKING:
     import polars
+    from matplotlib.figure import Figure
 
 __all__ = ["LogFrontier", "frontier_of_log"]
 
@@ -54,6 +55,12 @@ class LogFrontier:
         values = np.array([getattr(point.revenue, end) for point in self.points])
         floors = np.array(self.floors)
         return Frontier(floors, values, np.maximum(0.0, -np.diff(values) / np.diff(floors)))
+
+    def plot(self, title: str = "The price of the floor") -> Figure:
+        """Draw revenue and shadow price against the floor, with the band of the intervals."""
+        from slotwise.figures import draw_log_frontier  # a layer above, and only here
+
+        return draw_log_frontier(self, title)
 
 
 def frontier_of_log(

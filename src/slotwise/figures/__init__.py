@@ -1,5 +1,6 @@
 """Figures and reports from results files; `known_policies` alone knows policies by name."""
 
+from slotwise.figures.answers import draw_answers, draw_log_frontier
 from slotwise.figures.canvas import FORMATS, save_figure
 from slotwise.figures.chosen_panels import Layout, draw_panels
 from slotwise.figures.drawing import draw_results
@@ -14,8 +15,10 @@ __all__ = [
     "FrontierPicture",
     "Layout",
     "WrittenReport",
+    "draw_answers",
     "draw_experiment",
     "draw_frontier",
+    "draw_log_frontier",
     "draw_panels",
     "draw_results",
     "draw_several_floors",

@@ -118,7 +118,7 @@ def _draw_revenue(axes: Axes, picture: FrontierPicture) -> None:
     _dress(axes, start, end)
     top = float(picture.curve.values[0])
     if picture.band is not None:
-        top = max(top, min(2.5 * top, float(picture.band[1].values[0])))
+        top = max(top, min(2.5 * top, float(picture.band[1].values.max())))
     axes.set_ylim(0.0, 1.06 * top if top > 0 else 1.0)
     _mark_floor(axes, picture, with_value=True)
     meaning = f"{picture.revenue_word}, of the best mix that keeps the floor"
