@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import httpx
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, Request, expect
 
 from slotwise.service.server import BackgroundServer
 from tests.browser.conftest import Watched
+from tests.browser.looking import KeepPicture, assert_accessible, sign_in, wait_for_charts
 from tests.browser.simulated_day import POOL, links
 
-KeepPicture = Callable[[Page, str], None]
 HOSTILE = [
     "<img src=x onerror=\"document.title='hacked'\">",
     "</td></table><script>document.title='hacked'</script>",
@@ -24,23 +22,8 @@ HOSTILE = [
 ]
 
 
-def wait_for_charts(page: Page) -> None:
-    """Look at every chart: none is drawn before it is in sight."""
-    charts = page.locator(".chart:visible, .spark:visible")
-    expect(charts.first).to_be_visible()
-    for chart in charts.all():
-        chart.scroll_into_view_if_needed()
-        expect(chart.locator(".main-svg").first).to_be_visible()
-    page.evaluate("scrollTo(0, 0)")
-
-
 def names(page: Page) -> list[str]:
     return page.locator("td.name b").all_text_contents()
-
-
-def assert_accessible(page: Page) -> None:
-    found = Axe().run(page).response["violations"]
-    assert not [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found]
 
 
 @pytest.fixture
@@ -135,16 +118,16 @@ def test_a_link_is_retired_pinned_and_brought_back(
     row = opened.locator('tr[data-link="l7"]')
     dialog = opened.locator("#ask")
     row.get_by_role("button", name="Retire Offer 7").click()
-    opened.locator("#ask-key").fill("sw_ak_wrong")
-    dialog.get_by_role("button", name="Retire").click()
-    expect(opened.locator("#ask-answer")).to_have_text("the key is wrong or revoked")
-    opened.locator("#ask-key").fill(server.admin_key)
+    opened.locator("#sign-in-dialog input").fill("sw_ak_wrong")
+    opened.locator("#sign-in-dialog").get_by_role("button", name="Sign in").click()
+    expect(opened.locator("#sign-in-dialog .wrong")).to_have_text("The key is wrong or revoked.")
+    assert opened.locator("#sign-in-dialog input").input_value() == "sw_ak_wrong"
+    sign_in(opened, server.admin_key)
     dialog.get_by_role("button", name="Retire").click()
     expect(row.locator(".badge")).to_have_text("retired")
     assert admin.get(f"/v1/pools/{day}/links/l7").json()["retired"]
 
     row.get_by_role("button", name="Bring back Offer 7").click()
-    expect(opened.locator("#ask-key")).to_be_hidden()
     dialog.get_by_role("button", name="Bring back").click()
     expect(row.get_by_role("button", name="Pin Offer 7")).to_be_visible()
 
@@ -159,10 +142,6 @@ def test_a_link_is_retired_pinned_and_brought_back(
     row.get_by_role("button", name="Unpin Offer 7").click()
     dialog.get_by_role("button", name="Unpin").click()
     expect(row).not_to_contain_text("pinned at position")
-    stored = opened.evaluate(
-        "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
-    )
-    assert "sw_ak" not in stored
 
 
 def test_the_page_updates_by_itself(
@@ -304,7 +283,9 @@ def test_whatever_has_the_focus_shows_it(opened: Page) -> None:
     assert n_focused >= 25
 
 
-def test_the_keyboard_sorts_finds_slides_and_pins(opened: Page, keep_picture: KeepPicture) -> None:
+def test_the_keyboard_sorts_finds_slides_and_pins(
+    opened: Page, server: BackgroundServer, keep_picture: KeepPicture
+) -> None:
     heading = opened.locator("th[data-column=name]")
     heading.get_by_role("button").focus()
     opened.keyboard.press("Enter")
@@ -320,6 +301,9 @@ def test_the_keyboard_sorts_finds_slides_and_pins(opened: Page, keep_picture: Ke
     expect(opened.locator("#other-floor-gives")).not_to_have_text(before or "")
     pin = opened.get_by_role("button", name="Pin Offer 3")
     pin.focus()
+    opened.keyboard.press("Enter")
+    expect(opened.locator("#sign-in-dialog input")).to_be_focused()
+    opened.keyboard.type(server.admin_key)
     opened.keyboard.press("Enter")
     dialog = opened.locator("#ask")
     expect(dialog).to_be_visible()
@@ -419,22 +403,3 @@ def test_ten_thousand_links_stay_usable(
     page.locator("#find").fill("")
     page.get_by_role("button", name="Later").click()
     expect(page.locator("#page-number")).to_have_text("21 to 40")
-
-
-def test_without_loopback_the_page_asks_for_a_read_key(
-    watched: Watched, server: BackgroundServer, admin: httpx.Client, day: str
-) -> None:
-    watched.allowed_errors = ("401",)
-    key = admin.post("/v1/keys", json={"scopes": ["read"]}).json()["key"]
-    page = watched.page()
-    page.set_extra_http_headers({"x-forwarded-for": "203.0.113.9"})
-    page.goto(f"{server.url}/?pool={day}")
-    expect(page.locator("#read-key-form")).to_be_visible()
-    expect(page.locator("#figures")).to_be_hidden()
-    page.locator("#read-key").fill("sw_rk_wrong")
-    page.get_by_role("button", name="Show the figures").click()
-    expect(page.locator("#read-key-answer")).to_have_text("the key is wrong or revoked")
-    page.locator("#read-key").fill(key)
-    page.get_by_role("button", name="Show the figures").click()
-    expect(page.locator("#figures")).to_be_visible()
-    assert_accessible(page)

@@ -32,6 +32,7 @@ from slotwise.service.pool_directory import PoolDirectory
 from slotwise.service.records import Event, Outcome, PoolSettings
 from slotwise.service.reporting.reporter import Reporter
 from slotwise.service.reporting.reports import Health, PoolHealth
+from slotwise.service.signed_out import SignedOut
 from slotwise.service.storage.commands import RecordEvent
 from slotwise.service.storage.contract import Store
 from slotwise.service.storage.futures import then
@@ -74,6 +75,7 @@ class Service:
         self._learner = learner = Learner(store, committer, decider, warm_up, options)
         self._directory = directory = PoolDirectory(store, committer, options, learner.change)
         self.reporter = reporter = Reporter(store, directory, decider)
+        self.signed_out = SignedOut(store, committer)
         learner.load(directory.all_pools())
 
         self.pool, self.pools, self.revision = directory.pool, directory.pools, directory.revision

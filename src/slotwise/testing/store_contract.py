@@ -36,6 +36,7 @@ from slotwise.service.storage.commands import (
     FoldPosition,
     Learned,
     Operation,
+    SaveChange,
     SaveKey,
     SaveLearned,
     SaveLinks,
@@ -100,6 +101,11 @@ class StoreContract(StoreUpkeep):
         assert [item.action for item in reads(store).changes("home/", 10)] == ["link.create"]
         assert reads(store).changes("hom", 10) == reads(store).changes("hom/", 10) == []
         assert len(reads(store).changes("", 2)) == 2
+
+    def test_a_change_of_nothing_else_is_kept(self, store: Store) -> None:
+        note = change_row("home", action="pool.note")
+        store.commit([SaveChange(change=note)])
+        assert reads(store).changes("home", 1) == [note]
 
     def test_a_commit_is_all_or_nothing(self, store: Store) -> None:
         broken: Any = object()

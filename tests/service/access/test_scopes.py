@@ -54,7 +54,13 @@ EXPECTED_SCOPES: dict[str, Scope | None] = {
     "dashboard_pools": "read",
     "dashboard_figures": "read",
     "dashboard_links": "read",
+    "show_session": None,
+    "sign_in": None,
+    "renew_session": None,
+    "sign_out": None,
 }
+SESSIONS = ("sign_in", "renew_session", "sign_out")
+"""Made by pages of the service only, whatever key a call brings."""
 FROM_ELSEWHERE = {"x-forwarded-for": "203.0.113.9"}
 """A request that was passed on: a person at this machine may look at the dashboard."""
 
@@ -77,6 +83,8 @@ def test_a_key_opens_exactly_the_operations_of_its_scope(
     answer = keyed(scope).request(operation.method, path_of(operation))
     if needed == scope == "page":  # the scope is right, the page's host is not
         assert problem_of(answer)["type"] == "wrong-host"
+    elif operation.name in SESSIONS:
+        assert problem_of(answer)["type"] in ("other-origin", "unsupported-media-type")
     elif needed is None or scope in held:
         assert answer.status_code not in (401, 403)
         assert answer.status_code < 500
@@ -92,7 +100,9 @@ def test_without_a_key_only_public_operations_answer(
     visitor: httpx.Client, operation: Operation
 ) -> None:
     answer = visitor.request(operation.method, path_of(operation), headers=FROM_ELSEWHERE)
-    if EXPECTED_SCOPES[operation.name] is None:
+    if operation.name in SESSIONS:
+        assert problem_of(answer)["type"] in ("other-origin", "unsupported-media-type")
+    elif EXPECTED_SCOPES[operation.name] is None:
         assert answer.status_code not in (401, 403)
     else:
         assert answer.status_code == 401

@@ -16,6 +16,7 @@ from slotwise.service.api import (
     pools,
     proposals,
     reports,
+    sessions,
 )
 from slotwise.service.api.context import Operation
 
@@ -35,4 +36,5 @@ OPERATIONS: tuple[Operation, ...] = (
     *keys.OPERATIONS,
     *health.OPERATIONS,
     *dashboard.OPERATIONS,
+    *sessions.OPERATIONS,
 )

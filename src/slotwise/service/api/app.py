@@ -16,6 +16,7 @@ from slotwise.service.api.all_operations import OPERATIONS
 from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.local_visitors import is_visitor_of_this_machine
 from slotwise.service.api.refusals import SUMMARISED
+from slotwise.service.api.session_cookie import key_of_session
 from slotwise.service.errors import (
     Conflict,
     LimitReached,
@@ -151,6 +152,8 @@ class App:
             kind, _, secret = given.decode("latin-1").partition(" ")
             if kind.lower() == "bearer":
                 key = find_key(secret.strip(), context.service.key)
+        elif b"cookie" in request.headers:
+            key = key_of_session(context, request, operation)
         if key is None:
             context.spend("refused_keys", request)
             slug, detail = "unknown-key", "the key is wrong or revoked"

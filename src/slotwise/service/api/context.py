@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
+from slotwise.service.access.keys import click_secrets
+from slotwise.service.access.sessions import SessionSigner
 from slotwise.service.access.tokens import TokenSigner
 from slotwise.service.api.page_json import PageWriter
 from slotwise.service.api.refusals import Refusals
@@ -58,6 +60,7 @@ class ServiceContext:
         self.refusals = Refusals(self.log)
         self.metrics = ServiceMetrics(self.service.health, self.refusals.total)
         self.page_writer = PageWriter(self.service, self.signer, self.public_base)
+        self.session_signer = SessionSigner(click_secrets(self.service.keys()))
         self.outcomes = OutcomesSinceStart(self.clock_us())
         self.export_threads = ThreadPoolExecutor(N_EXPORT_THREADS, "slotwise-export")
         """Exports are long: with threads of their own they delay no report."""

@@ -36,6 +36,7 @@ FILES = (
     "links.js",
     "panels.js",
     "service.js",
+    "session.js",
     "words.js",
     "icon.svg",
     CHART_LIBRARY,

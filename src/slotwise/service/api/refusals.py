@@ -14,6 +14,7 @@ SUMMARISED = frozenset(
         "unknown-key",
         "wrong-scope",
         "wrong-host",
+        "other-origin",
         "unknown-token",
         "unknown-route",
         "rate-limited",

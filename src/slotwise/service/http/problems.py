@@ -36,6 +36,7 @@ PROBLEMS: dict[str, ProblemType] = {
     "unknown-key": ProblemType(401, "The key is not known"),
     "wrong-scope": ProblemType(403, "The key may not make this call"),
     "wrong-host": ProblemType(403, "The page is not on one of the pool's hosts"),
+    "other-origin": ProblemType(403, "The change was not made on a page of this service"),
     "unknown-route": ProblemType(404, "There is nothing at this address"),
     "unknown-pool": ProblemType(404, "There is no such pool"),
     "unknown-link": ProblemType(404, "There is no such link in the pool"),

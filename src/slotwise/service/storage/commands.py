@@ -29,6 +29,7 @@ __all__ = [
     "PurgeViews",
     "RecordEvent",
     "Refusal",
+    "SaveChange",
     "SaveKey",
     "SaveLearned",
     "SaveLinks",
@@ -116,6 +117,12 @@ class SaveKey(msgspec.Struct, frozen=True, kw_only=True):
     change: ChangeRecord
 
 
+class SaveChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Add to the list of changes what is stored nowhere else: a note, the end of a session."""
+
+    change: ChangeRecord
+
+
 class AppendDecision(msgspec.Struct, frozen=True, kw_only=True):
     """Store a decision; an id that is there already changes nothing."""
 
@@ -185,6 +192,7 @@ Operation = (
     SavePool
     | SaveLinks
     | SaveKey
+    | SaveChange
     | AppendDecision
     | RecordEvent
     | CloseWindows

@@ -21,6 +21,7 @@ from slotwise.service.storage.commands import (
     Operation,
     PurgeViews,
     RecordEvent,
+    SaveChange,
     SaveKey,
     SaveLearned,
     SaveLinks,
@@ -92,6 +93,8 @@ class _Batch:
                 answer = self._save_links(operation)
             case SaveKey(key=key, change=change):
                 tables.keys[key.key_id] = key
+                tables.changes.append(change)
+            case SaveChange(change=change):
                 tables.changes.append(change)
             case ApplyFold():
                 answer = self._apply_fold(operation)

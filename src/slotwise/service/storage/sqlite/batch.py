@@ -29,6 +29,7 @@ from slotwise.service.storage.commands import (
     Operation,
     PurgeViews,
     RecordEvent,
+    SaveChange,
     SaveKey,
     SaveLearned,
     SaveLinks,
@@ -86,6 +87,8 @@ class SqliteBatch:
                 return self._save_links(operation)
             case SaveKey(key=key, change=change):
                 self._connection.execute(statements.UPSERT["keys"], rows.KEYS.row(key))
+                self._connection.execute(statements.INSERT_CHANGE, rows.CHANGES.row(change))
+            case SaveChange(change=change):
                 self._connection.execute(statements.INSERT_CHANGE, rows.CHANGES.row(change))
             case ApplyFold():
                 return self._apply_fold(operation)

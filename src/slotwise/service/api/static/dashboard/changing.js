@@ -1,13 +1,14 @@
-// Changes of links: what is about to happen is said first; the admin key is asked for once.
+// Changes of links: what is about to happen is said first.
 
-import { call, keys } from "./service.js";
+import { call } from "./service.js";
+import { askToChange, refusal } from "./session.js";
 
 const at = (selector) => document.querySelector(selector);
 const dialog = at("#ask");
 let wish = null;
 let afterwards = () => {};
 
-export function ask(action, link, pool) {
+export async function ask(action, link, pool) {
   const name = link.title || link.link_id;
   const said = {
     retire: [`Retire ${name}?`, "It is shown no more; its clicks and sales are still counted.", "Retire"],
@@ -15,42 +16,36 @@ export function ask(action, link, pool) {
     pin: [`Pin ${name}?`, "It stands at this position of every page; the rest of the page still keeps the floor.", "Pin"],
     unpin: [`Unpin ${name}?`, "It has to earn its place again.", "Unpin"],
   }[action];
+  if (!(await askToChange())) return;
   wish = { action, link, pool };
   at("#ask-title").textContent = said[0];
   at("#ask-words").textContent = said[1];
   at("#ask-yes").textContent = said[2];
   at("#ask-answer").textContent = "";
-  at("#ask-key-label").hidden = keys.admin !== "";
   at("#ask-position-label").hidden = action !== "pin";
   at("#ask-position").max = pool.slots;
   dialog.showModal();
 }
 
-async function fulfil({ action, link, pool }, key) {
+async function fulfil({ action, link, pool }) {
   const base = `/v1/pools/${encodeURIComponent(pool.pool_id)}`;
   const path = `${base}/links/${encodeURIComponent(link.link_id)}`;
-  if (action === "retire") return call(path, { method: "DELETE", key });
-  if (action === "bring back") return call(path, { method: "PATCH", key, body: { retired: false } });
+  if (action === "retire") return call(path, { method: "DELETE" });
+  if (action === "bring back") return call(path, { method: "PATCH", body: { retired: false } });
   const others = pool.pins.filter((one) => one.link_id !== link.link_id);
   const position = Number(at("#ask-position").value);
   const pins = action === "pin" ? [...others.filter((one) => one.position !== position), { link_id: link.link_id, position }] : others;
-  return call(base, { method: "PATCH", key, body: { pins } });
+  return call(base, { method: "PATCH", body: { pins } });
 }
 
 async function submit(event) {
   event.preventDefault();
-  const key = keys.admin || at("#ask-key").value.trim();
   try {
-    await fulfil(wish, key);
+    await fulfil(wish);
   } catch (error) {
-    if (error.status === 401 || error.status === 403) {
-      keys.admin = "";
-      at("#ask-key-label").hidden = false;
-    }
-    at("#ask-answer").textContent = error.status ? error.message : "The service does not answer.";
+    at("#ask-answer").textContent = await refusal(error);
     return;
   }
-  keys.admin = key;
   dialog.close();
   afterwards();
 }
@@ -59,5 +54,4 @@ export function listen(changed) {
   afterwards = changed;
   dialog.querySelector("form").addEventListener("submit", submit);
   at("#ask-no").addEventListener("click", () => dialog.close());
-  dialog.addEventListener("close", () => { at("#ask-key").value = ""; });
 }

@@ -4,7 +4,8 @@ import * as changing from "./changing.js";
 import { fetchLibraryEarly, readLibrary } from "./drawing.js";
 import * as links from "./links.js";
 import * as panels from "./panels.js";
-import { call, keys, poolAddress } from "./service.js";
+import { call, poolAddress } from "./service.js";
+import * as session from "./session.js";
 import { clock } from "./words.js";
 
 const EVERY_MS = 4000;
@@ -34,13 +35,16 @@ async function refresh() {
   } catch (error) {
     if (asking !== mine) return; // a later call has taken over
     if (error.status === 401 || error.status === 403) {
-      askForKey(error);
+      at("#figures").hidden = true;
+      at("#welcome").hidden = false;
+      tell("");
       return;
     }
     explain(error);
   } finally {
     clearTimeout(patience);
   }
+  session.renewIfUsed();
   timer = setTimeout(() => document.hidden || refresh(), EVERY_MS);
 }
 
@@ -54,7 +58,7 @@ async function renew(signal) {
   ]);
   signal.throwIfAborted();
   choosePool(pools);
-  at("#read-key-form").hidden = true;
+  at("#welcome").hidden = true;
   at("#no-pools").hidden = pools.length > 0;
   at("#figures").hidden = pools.length === 0;
   if (chosen === null) {
@@ -75,13 +79,6 @@ async function namesOfPools(signal) {
   const { pools } = await call("/dashboard/pools", { signal });
   if (pools.length > 0) fetchLibraryEarly();
   return pools;
-}
-
-function askForKey(error) {
-  at("#figures").hidden = true;
-  at("#read-key-form").hidden = false;
-  at("#read-key-answer").textContent = keys.read ? error.message : "";
-  tell("");
 }
 
 function explain(error) {
@@ -118,12 +115,6 @@ function choosePool(pools) {
   select.value = chosen ?? "";
 }
 
-at("#read-key-form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  keys.read = at("#read-key").value.trim();
-  at("#read-key").value = "";
-  refresh();
-});
 at("#pool").addEventListener("change", (event) => {
   chosen = event.target.value;
   history.replaceState(null, "", `?pool=${encodeURIComponent(chosen)}`);
@@ -134,6 +125,7 @@ document.addEventListener("visibilitychange", () => document.hidden || refresh()
 addEventListener("online", refresh);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);
 
+session.listen(refresh);
 changing.listen(refresh);
 links.listen(turn);
 refresh();

@@ -1,22 +1,24 @@
-// Calls to the service. Keys live in this file's memory and nowhere else.
-
-export const keys = { read: "", admin: "" };
+// Calls to the service. The browser sends the session's cookie along; no key is kept here.
 
 export class Refused extends Error {
-  constructor(status, detail) {
-    super(detail);
+  constructor(status, problem) {
+    super(problem.detail || problem.title || `the service answered ${status}`);
     this.status = status;
+    this.errors = problem.errors ?? [];
   }
 }
 
-export async function call(path, { method = "GET", key = keys.read, body, signal } = {}) {
-  const headers = {};
-  if (key) headers.Authorization = `Bearer ${key}`;
-  if (body !== undefined) headers["Content-Type"] = "application/json";
+export async function call(path, { method = "GET", body, signal } = {}) {
+  const headers = body === undefined ? {} : { "Content-Type": "application/json" };
   const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store", signal });
   if (answer.ok) return answer.json();
-  const problem = await answer.json().catch(() => ({}));
-  throw new Refused(answer.status, problem.detail || problem.title || `the service answered ${answer.status}`);
+  throw new Refused(answer.status, await answer.json().catch(() => ({})));
+}
+
+// One sentence for people, whatever went wrong.
+export function sentence(error) {
+  if (!error.status) return "The service does not answer. Nothing was changed; try again.";
+  return `${error.message[0].toUpperCase()}${error.message.slice(1)}${/[.!?]$/.test(error.message) ? "" : "."}`;
 }
 
 export const poolAddress = (pool_id) => `/dashboard/pools/${encodeURIComponent(pool_id)}`;
