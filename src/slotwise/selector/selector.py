@@ -17,6 +17,7 @@ from slotwise.errors import InvalidFeedback, InvalidInput
 from slotwise.features import Features, Visitor
 from slotwise.policies import NO_SLOTS, NOBODY, Policy, default_policy, make_policy
 from slotwise.policies.counts import Counts, new_counts
+from slotwise.policies.rest_of_page import rest_of_page
 from slotwise.problem import TWO_LEVELS, Problem, is_finite_number, whole_number
 from slotwise.rounds import Decision, Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
@@ -29,7 +30,7 @@ from slotwise.selector.pool import Pool
 from slotwise.selector.price_of_floor import PriceOfFloor, price_of_floor
 from slotwise.selector.probabilities import Probabilities
 from slotwise.selector.report import Report, link_reports, page_report
-from slotwise.selector.restricted import check_restrictions, restricted_probabilities
+from slotwise.selector.restrictions import Restrictions, checked_restrictions
 from slotwise.selector.selector_file import load_selector, save_selector
 from slotwise.selector.visits import Visits
 
@@ -188,8 +189,8 @@ class Selector:
     ) -> Decision:
         """Choose the links of one page, for a visitor of whom these features are known.
 
-        Pinned links are on the page and excluded ones are not; the floor program is solved for
-        the rest of the page, so the floor is still kept where it can be.
+        Pinned links are on the page and excluded ones are not; the policy fills the rest of the
+        page, so the floor is still kept where it can be.
         """
         with self._lock:
             known = self._visits.encode(visitor)
@@ -197,7 +198,9 @@ class Selector:
                 pinned = self._pool.places("pin", pin)
                 excluded = self._pool.places("exclude", exclude)
                 if len(pinned) or len(excluded):
-                    return self._select_restricted(known, pinned, excluded)
+                    n_slots = self._problem.n_slots
+                    asked = checked_restrictions(self._pool, n_slots, pinned, excluded)
+                    return self._select_restricted(known, asked)
             self._choose(self._state, known, self._rng)
             if self._explore or self._journal is not None:
                 mixed = explored(dense_probabilities(self._state.mix), self._explore)
@@ -222,22 +225,26 @@ class Selector:
             self._journal.issued(issued, page, drawn, least, self._n_pool_changes, known)
         return page
 
-    def _select_restricted(
-        self, visitor: Visitor, pinned: NDArray[np.int64], excluded: NDArray[np.int64]
-    ) -> Decision:
-        check_restrictions(self._pool.links, self._problem.n_slots, pinned, excluded)
-        self._choose(self._state, visitor, self._rng)
-        probabilities = restricted_probabilities(
-            dense_probabilities(self._state.mix),
-            self._player.estimates(self._state),
-            self._problem,
-            pinned,
-            excluded,
-        )
-        is_free = np.ones(len(probabilities), bool)
-        is_free[pinned] = False
-        is_free[excluded] = False
-        return self._draw_from(visitor, explored(probabilities, self._explore, is_free))
+    def _select_restricted(self, visitor: Visitor, asked: Restrictions) -> Decision:
+        def page_of(state: Any, _: Problem) -> NDArray[np.float64]:
+            self._choose(state, visitor, self._rng)
+            return dense_probabilities(state.mix)
+
+        probabilities = np.zeros(len(self._pool))
+        probabilities[asked.pinned] = 1.0
+        if asked.n_left:
+            self._choose(self._state, visitor, self._rng)
+            probabilities[asked.is_free] = rest_of_page(
+                self._player,
+                self._state,
+                self._problem,
+                free=np.flatnonzero(asked.is_free),
+                n_slots=asked.n_left,
+                pinned=asked.pinned,
+                rates=self._counts.sums / np.maximum(self._counts.views, 1.0),
+                page_of=page_of,
+            )
+        return self._draw_from(visitor, explored(probabilities, self._explore, asked.is_free))
 
     # Learning
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+Links = NDArray[np.int64]
 
 PUBLISHED_FORMAT = 1
 POLICY_FAILED = "policy-failed"
@@ -85,11 +86,11 @@ class PageSolver(Protocol):
     """Knows the probabilities that a policy gives to some of its links."""
 
     def page_probabilities(
-        self, link_ids: Sequence[str], n_slots: int, click_floor: float, rates: LinkRates
+        self, free: Links, n_slots: int, pinned: Links, rates: LinkRates
     ) -> Floats:
-        """Return the inclusion probabilities of these links on `n_slots` slots.
+        """Return the inclusion probabilities of the `free` links on the slots that pins leave.
 
-        `rates` are those of `link_ids`. Raises `InvalidInput` where the policy has no answer.
+        `free` and `pinned` are places among the version's links, and `rates` those of all.
         """
         ...
 

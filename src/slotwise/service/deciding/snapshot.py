@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import InvalidInput
+from slotwise.policies import Estimates
+from slotwise.policies.rest_of_page import solve_rest
 from slotwise.selection.exploring import explored
-from slotwise.service.counting.rates import LinkRates, floor_report, solve_page
+from slotwise.service.counting.rates import floor_report
 from slotwise.service.deciding.page_mix import PageMix, uniform_probabilities
 from slotwise.service.deciding.wishes import NO_WISH, Wish
 from slotwise.service.published import EMPTY_POOL, POLICY_COMPILING, POLICY_FAILED, Version
@@ -24,6 +24,7 @@ __all__ = ["Snapshot"]
 _log = logging.getLogger(__name__)
 
 Floats = NDArray[np.float64]
+Links = NDArray[np.int64]
 
 MAX_KEPT_WISHES = 256
 MIN_KEPT_WISHES = 16
@@ -194,14 +195,9 @@ class Snapshot:
             return PageMix(rest, chances, floor, pinned=pinned, fallback=fallback)
         if self.published.fallback:
             return self._fallback_page(wish, self.published.fallback)
-        clicks_pinned = sum(
-            self.rates.clicks[self._places[link_id]]
-            for link_id in pinned.values()
-            if link_id in self._places
-        )
-        click_floor = max(0.0, self._pool.click_floor - float(clicks_pinned))
+        known = [self._places[link] for link in pinned.values() if link in self._places]
         try:
-            chances = self._probabilities_of(rest, places, n_slots, click_floor)
+            chances = self._probabilities_of(places, n_slots, np.array(known, dtype=np.int64))
         except Exception:
             _log.exception("policy %s failed for a page with wishes", self.policy)
             return self._fallback_page(wish, POLICY_FAILED)
@@ -209,16 +205,13 @@ class Snapshot:
         floor = self._floor_report(wish, places, chances)
         return self._logged_page(wish, rest, chances, floor, self._scores[places])
 
-    def _probabilities_of(
-        self, rest: Sequence[str], places: NDArray[np.int64], n_slots: int, click_floor: float
-    ) -> Floats:
-        rates = LinkRates(*(column[places] for column in self.rates))
+    def _probabilities_of(self, free: Links, n_slots: int, pinned: Links) -> Floats:
         if self._solver is not None:
-            with suppress(InvalidInput):  # a mix that is given link by link fits no other page
-                return self._solver.page_probabilities(rest, n_slots, click_floor, rates)
-        return solve_page(rates, n_slots, click_floor).probabilities
+            return self._solver.page_probabilities(free, n_slots, pinned, self.rates)
+        estimates = Estimates.of(self.rates.revenue, self.rates.clicks)
+        return solve_rest(estimates, self.pool.problem(), free, n_slots, pinned)
 
-    def _floor_report(self, wish: Wish, places: NDArray[np.int64], chances: Floats) -> FloorReport:
+    def _floor_report(self, wish: Wish, places: Links, chances: Floats) -> FloorReport:
         probabilities = np.zeros(len(self.link_ids))
         probabilities[places] = chances
         for _, link_id in wish.pinned:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.policies import Feedback, Policy
 from slotwise.policies.contract import NO_SLOTS, NOBODY
+from slotwise.policies.rest_of_page import rest_of_page
 from slotwise.policies.rounds_ahead import average_ahead, expect_views
 from slotwise.policies.sampling import average_probabilities
 from slotwise.problem import Problem
@@ -18,7 +19,6 @@ from slotwise.selection.compiled import hot_loop, is_compiled
 from slotwise.service.counting.attribution import attribute
 from slotwise.service.counting.rates import LinkCounts, LinkRates
 from slotwise.service.counting.views import CLICKS, Level, View
-from slotwise.service.pool import problem_of
 
 __all__ = ["PolicyRun", "RunState", "decode_state", "needs_only_counts"]
 
@@ -183,12 +183,27 @@ class PolicyRun:
         )
 
     def page_probabilities(
-        self, link_ids: Sequence[str], n_slots: int, click_floor: float, rates: LinkRates
+        self, free: Links, n_slots: int, pinned: Links, rates: LinkRates
     ) -> Floats:
-        """Return the probabilities of some of the links; as `PageSolver` has it."""
-        run = self.moved(problem_of(len(link_ids), n_slots, click_floor), link_ids)
-        n_draws = FEW_DRAWS if len(link_ids) > MANY_LINKS else DRAWS
-        return run.probabilities(np.random.default_rng(0), n_draws, rates)
+        """Return the probabilities of the free links; as `PageSolver` has it."""
+        n_draws = FEW_DRAWS if len(free) > MANY_LINKS else DRAWS
+
+        def page_of(state: Any, problem: Problem) -> Floats:
+            whole = problem is self.problem
+            known = rates if whole else LinkRates(*(column[free] for column in rates))
+            moved = PolicyRun(self.policy, problem, (), state)
+            return moved.probabilities(np.random.default_rng(0), n_draws, known)
+
+        return rest_of_page(
+            self.policy,
+            self._state,
+            self.problem,
+            free=free,
+            n_slots=n_slots,
+            pinned=pinned,
+            rates=_by_level(rates),
+            page_of=page_of,
+        )
 
     def expect_views(self, views: Floats, rates: LinkRates) -> None:
         """Take in what views that are still open are expected to bring, where that steers pages.

@@ -1,0 +1,130 @@
+"""The rest of a page beside pinned and without excluded links, for every policy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slotwise.policies import NO_SLOTS, NOBODY, POLICIES, FixedMix, PacedKL, Policy, make_policy
+from slotwise.policies.rest_of_page import rest_of_page
+from slotwise.problem import Problem
+from slotwise.selection import dense_probabilities
+
+PROBLEM = Problem(n_links=9, n_slots=4, click_floor=1.2, horizon=1000)
+PINNED, FREE = np.array([2]), np.array([0, 1, 4, 5, 7, 8])
+CLICKS = np.linspace(0.1, 0.7, 9)
+REVENUE = CLICKS * np.linspace(0.9, 0.1, 9)
+RATES = np.stack([CLICKS, REVENUE])
+
+
+def policy_called(name: str) -> Policy:
+    if name == "fixed-mix":
+        return FixedMix((1.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.2, 0.2, 0.1))
+    return make_policy(name)
+
+
+def informed(policy: Policy, problem: Problem, rates: Any = RATES, n_views: float = 1e5) -> Any:
+    """Return a state that was shown every link often enough to know its rates."""
+    state = policy.start(problem)
+    links = np.arange(problem.n_links)
+    for level in range(2):
+        certain, views = np.ones(len(links)), np.full(len(links), n_views)
+        outcomes = views * rates[level]
+        type(policy).learn(state, NOBODY, level, links, NO_SLOTS, certain, views, outcomes)
+    return state
+
+
+def page_of(policy: Policy) -> Any:
+    def page(state: Any, problem: Problem) -> Any:
+        type(policy).choose(state, NOBODY, np.random.default_rng(5))
+        page = dense_probabilities(state.mix)
+        assert len(page) == problem.n_links
+        return page
+
+    return page
+
+
+def rest(policy: Policy, state: Any, n_slots: int = 3) -> Any:
+    type(policy).choose(state, NOBODY, np.random.default_rng(4))
+    return rest_of_page(
+        policy,
+        state,
+        PROBLEM,
+        free=FREE,
+        n_slots=n_slots,
+        pinned=PINNED,
+        rates=RATES,
+        page_of=page_of(policy),
+    )
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("n_slots", [1, 3, len(FREE)])
+def test_every_policy_fills_the_slots_that_are_left(name: str, n_slots: int) -> None:
+    policy = policy_called(name)
+    probabilities = rest(policy, informed(policy, PROBLEM), n_slots)
+    assert probabilities.shape == FREE.shape
+    assert probabilities.sum() == pytest.approx(n_slots)
+    assert probabilities.min() >= 0.0
+    assert probabilities.max() <= 1.0 + 1e-12
+
+
+def test_the_freed_slot_goes_to_the_next_best_link() -> None:
+    """A page is certain for this policy; scaling it would fill the freed slot at random."""
+    policy, problem = PacedKL(), replace(PROBLEM, click_floor=0.0)
+    state = informed(policy, problem)
+    best = np.argsort(-REVENUE)[: problem.n_slots]
+    free = np.setdiff1d(np.arange(9), best[:1])
+    probabilities = rest_of_page(
+        policy,
+        state,
+        problem,
+        free=free,
+        n_slots=4,
+        pinned=np.array([], dtype=np.int64),
+        rates=RATES,
+        page_of=page_of(policy),
+    )
+    assert set(free[probabilities > 0.5].tolist()) == set(np.argsort(-REVENUE)[1:5].tolist())
+
+
+def test_pinned_links_are_taken_off_the_floor() -> None:
+    """Pinned links that keep the floor leave the rest to revenue alone."""
+    policy = policy_called("con-ucb")
+    state = informed(policy, PROBLEM)
+    type(policy).choose(state, NOBODY, np.random.default_rng(4))
+    probabilities = rest_of_page(
+        policy,
+        state,
+        PROBLEM,
+        free=np.arange(6),
+        n_slots=1,
+        pinned=np.array([6, 7, 8]),
+        rates=RATES,
+        page_of=page_of(policy),
+    )
+    assert probabilities.argmax() == REVENUE[:6].argmax()
+    assert probabilities.max() == 1.0
+
+
+def test_several_floors_may_be_kept_by_the_pinned_links() -> None:
+    problem = Problem(
+        n_links=4, n_slots=2, levels=("click", "cart", "sale"), floors={"click": 0.5, "cart": 0.1}
+    )
+    policy = PacedKL().for_problem(problem)
+    state = policy.start(problem)
+    rates = np.array([[0.9, 0.2, 0.2, 0.1], [0.5, 0.1, 0.1, 0.0], [0.1, 0.1, 0.0, 0.0]])
+    probabilities = rest_of_page(
+        policy,
+        state,
+        problem,
+        free=np.array([1, 2, 3]),
+        n_slots=1,
+        pinned=np.array([0]),
+        rates=rates,
+        page_of=page_of(policy),
+    )
+    assert probabilities.sum() == pytest.approx(1.0)
