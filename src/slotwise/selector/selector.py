@@ -15,14 +15,20 @@ from numpy.typing import NDArray
 
 from slotwise.errors import InvalidFeedback, InvalidInput
 from slotwise.features import Features, Visitor
-from slotwise.policies import NO_SLOTS, NOBODY, Policy, default_policy, make_policy
+from slotwise.policies import NO_SLOTS, NOBODY, Policy
 from slotwise.policies.counts import Counts, new_counts
 from slotwise.policies.rest_of_page import rest_of_page
-from slotwise.problem import TWO_LEVELS, Problem, is_finite_number, whole_number
+from slotwise.problem import Problem, whole_number
 from slotwise.rounds import Decision, Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.compiled import direct
 from slotwise.selection.exploring import explored
+from slotwise.selector.arguments import (
+    checked_levels,
+    checked_money,
+    checked_policy,
+    checked_share,
+)
 from slotwise.selector.batch import read_batch
 from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages
 from slotwise.selector.page_journal import PageJournal
@@ -37,9 +43,6 @@ from slotwise.selector.visits import Visits
 __all__ = ["Selector"]
 
 NO_LINKS: tuple[Link, ...] = ()
-
-NOT_LEVELS = ("self", "page", "views", "click_floor")
-"""Arguments of `update`, `update_batch` and `set_floor`, so no level can have their names."""
 
 
 class Selector:
@@ -94,16 +97,10 @@ class Selector:
         features: Mapping[str, Any] | None = None,
         seed: int | None = None,
     ) -> None:
-        policy = default_policy() if policy is None else policy
-        policy = make_policy(policy) if isinstance(policy, str) else policy
-        if not isinstance(policy, Policy):
-            rule = "a policy with its settings, such as ConUCB(horizon=50_000)"
-            raise InvalidInput.of("policy", rule, policy)
-        if not (is_finite_number(max_revenue) and max_revenue > 0):
-            raise InvalidInput.of("max_revenue", "a positive finite number", max_revenue)
+        asked = checked_policy(policy)
+        self._max_revenue = checked_money(max_revenue)
         max_pages = whole_number("max_open_pages", max_open_pages, at_least=1)
-        if not (is_finite_number(explore) and 0 <= explore <= 1):
-            raise InvalidInput.of("explore", "from 0 to 1", explore)
+        self._explore = checked_share("explore", explore)
         if seed is not None:
             seed = whole_number("seed", seed, at_least=0)
         self._pool = Pool(links)
@@ -112,7 +109,7 @@ class Selector:
             len(self._pool),
             n_slots,
             click_floor,
-            levels=TWO_LEVELS if levels is None else levels,  # type: ignore[arg-type]
+            levels=checked_levels(levels),
             horizon=horizon,
             floors=floors or {},
             rate_floors=rate_floors or {},
@@ -122,15 +119,10 @@ class Selector:
         self._visits = Visits(declared, self._problem.n_levels)
         self._levels = None if levels is None else self._problem.levels
         self._level_names = self._levels or CLICKS_AND_REVENUE
-        for level in self._levels or ():
-            if level in NOT_LEVELS:
-                raise InvalidInput.of("levels", f"other names than {', '.join(NOT_LEVELS)}", level)
-        self._policy = policy
-        self._player = policy.for_problem(self._problem)
+        self._policy = asked
+        self._player = asked.for_problem(self._problem)
         self._state: Any = self._player.start(self._problem)
         self._rng = np.random.default_rng(seed)
-        self._max_revenue = float(max_revenue)
-        self._explore = float(explore)
         self._n_clipped = 0
         self._n_pool_changes = 0
         self._journal: PageJournal | None = None

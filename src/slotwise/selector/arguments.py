@@ -1,0 +1,50 @@
+"""The arguments of a Selector that need more than one check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slotwise.errors import InvalidInput
+from slotwise.policies import Policy, default_policy, make_policy
+from slotwise.problem import TWO_LEVELS, is_finite_number
+
+__all__ = ["checked_levels", "checked_money", "checked_policy", "checked_share"]
+
+NOT_LEVELS = ("self", "page", "views", "click_floor")
+"""Arguments of `update`, `update_batch` and `set_floor`, so no level can have their names."""
+
+
+def checked_policy(policy: Policy | str | None) -> Policy:
+    """Return the policy itself, the one of this name, or the default."""
+    policy = default_policy() if policy is None else policy
+    policy = make_policy(policy) if isinstance(policy, str) else policy
+    if not isinstance(policy, Policy):
+        rule = "a policy with its settings, such as ConUCB(horizon=50_000)"
+        raise InvalidInput.of("policy", rule, policy)
+    return policy
+
+
+def checked_money(max_revenue: Any) -> float:
+    """Return the most that a click can earn."""
+    if not (is_finite_number(max_revenue) and max_revenue > 0):
+        raise InvalidInput.of("max_revenue", "a positive finite number", max_revenue)
+    return float(max_revenue)
+
+
+def checked_share(name: str, share: Any) -> float:
+    """Return a number from 0 to 1."""
+    if not (is_finite_number(share) and 0 <= share <= 1):
+        raise InvalidInput.of(name, "from 0 to 1", share)
+    return float(share)
+
+
+def checked_levels(levels: Sequence[str] | None) -> Any:
+    """Return the levels of feedback, those of the paper where none are named.
+
+    What a problem asks of levels it checks itself.
+    """
+    for level in levels if isinstance(levels, Sequence) else ():
+        if level in NOT_LEVELS:
+            raise InvalidInput.of("levels", f"other names than {', '.join(NOT_LEVELS)}", level)
+    return TWO_LEVELS if levels is None else levels
