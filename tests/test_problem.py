@@ -36,6 +36,7 @@ from slotwise.problem import Problem, is_finite_number, whole_number
         ({"click_floor": None}, "`click_floor` must be at least 0 .* got None"),
         ({"levels": ()}, r"`levels` must be the names of one level or more, got \(\)"),
         ({"levels": "click"}, "`levels` must be the names of one level or more, got 'click'"),
+        ({"levels": 3}, "`levels` must be the names of one level or more, got 3"),
         ({"levels": ("click", "click")}, "`levels` must be different from each other"),
         ({"horizon": 0}, "`horizon` must be at least 1, got 0"),
         ({"horizon": 1e5}, "`horizon` must be a whole number, got 100000.0"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Real
@@ -220,7 +220,7 @@ def _check_floor(name: str, floor: Any, n_slots: int) -> None:
 
 def _checked_levels(levels: Any) -> tuple[str, ...]:
     """Return the names of the levels, all different, and fit for names of quantities."""
-    if isinstance(levels, str) or not levels:
+    if isinstance(levels, str) or not isinstance(levels, Iterable) or not (levels := tuple(levels)):
         raise InvalidInput.of("levels", "the names of one level or more", levels)
     for level in levels:
         if not isinstance(level, str) or not level or set(level) & set(":/"):

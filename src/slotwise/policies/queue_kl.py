@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -31,6 +30,7 @@ from slotwise.policies.queue import (
     queue_outcomes,
     score_links,
 )
+from slotwise.policies.width import Width, fixed_width, growing_width, widen
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 from slotwise.selection.confidence import confidence_width, kl_upper
@@ -40,25 +40,15 @@ from slotwise.selection.top_page import Search, new_search
 
 __all__ = ["QueueKL"]
 
-GROWTH = 0.1
-"""Where the width grows with time: by how much ln t grows before all bounds are widened."""
-
-WIDTH, NEXT_WIDER = 0, 1
-
 
 class QueueKLState(NamedTuple):
-    """Evidence, upper bounds per level and link, and the queues that weigh them.
+    """Evidence, upper bounds per level and link, and the queues that weigh them."""
 
-    `numbers` holds the width and the round in which it grows next; `longest_time` caps the time
-    that makes it grow, zero where the width is fixed.
-    """
-
-    longest_time: float
+    width: Width
     evidence: Evidence
     queues: Queues
     bounds: Floats
     score: Floats
-    numbers: Floats
     search: Search
     mix: Mix
 
@@ -75,30 +65,13 @@ def choose(state: QueueKLState, visitor: Visitor, rng: np.random.Generator) -> N
 @hot
 def _set_bound(state: QueueKLState, level: int, link: int) -> None:
     total, n_views = weighted_counts(state.evidence, level, link)
-    state.bounds[level, link] = kl_upper(total, n_views, state.numbers[WIDTH])
-
-
-@hot
-def _widen(state: QueueKLState) -> bool:
-    """Let the width grow with the rounds settled; say whether it did.
-
-    Steps in ln t, rounded up, so that bounds follow from the rounds alone.
-    """
-    if state.longest_time == 0.0 or state.evidence.rounds[0] < state.numbers[NEXT_WIDER]:
-        return False
-    time = min(1.0 + state.evidence.rounds[0], state.longest_time)
-    log_time = GROWTH * (1.0 + math.floor(math.log(time) / GROWTH))
-    state.numbers[WIDTH] = log_time + 3.0 * math.log(max(1.0, log_time))
-    state.numbers[NEXT_WIDER] = math.exp(log_time) - 1.0
-    if time >= state.longest_time:
-        state.numbers[NEXT_WIDER] = np.inf
-    return True
+    state.bounds[level, link] = kl_upper(total, n_views, state.width.now[0])
 
 
 @hot
 def look_again(state: QueueKLState) -> None:
     """Compute every bound again."""
-    _widen(state)
+    widen(state.width, state.evidence.rounds[0])
     for level in range(len(state.bounds)):
         for link in range(len(state.score)):
             _set_bound(state, level, link)
@@ -127,7 +100,7 @@ def learn(
         if is_worth:
             _set_bound(state, level, links[k])
     is_faded = is_time_to_look_again(evidence, level)
-    if _widen(state) or is_faded:
+    if widen(state.width, state.evidence.rounds[0]) or is_faded:
         look_again(state)
 
 
@@ -177,22 +150,16 @@ class QueueKL(QueuePolicy):
         """Return empty queues and bounds that nothing has lowered."""
         require_no_rate_floors(self.name, problem)
         horizon = self.horizon if self.horizon is not None else problem.horizon
-        width, longest = 0.0, float(self.memory or math.inf)
+        width = growing_width(self.memory)
         if horizon is not None:
             delta = self.failure_probability
-            width, longest = (
-                confidence_width(problem.n_links, horizon, delta, problem.n_levels),
-                0.0,
-            )
-        state = QueueKLState(
-            longest_time=longest,
+            width = fixed_width(confidence_width(problem.n_links, horizon, delta, problem.n_levels))
+        return QueueKLState(
+            width=width,
             evidence=new_evidence(problem, self.memory),
             queues=new_queues(problem, horizon),
             bounds=np.ones((problem.n_levels, problem.n_links)),
             score=np.zeros(problem.n_links),
-            numbers=np.array([width, 0.0]),
             search=new_search(problem.n_links),
             mix=new_mix(problem.n_links),
         )
-        _widen(state)
-        return state
