@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,3 +22,12 @@ if "NUMBA_CACHE_DIR" not in os.environ and "numba" not in sys.modules:
 # Seeded by the test's own name, with no clock in it: a failure is a failure everywhere.
 settings.register_profile("slotwise", derandomize=True, deadline=None, database=None)
 settings.load_profile("slotwise")
+
+SLOW_LIMIT_S = 7200.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give slow tests more time before they count as stuck; the limit of others is in pyproject."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_LIMIT_S))

@@ -272,15 +272,13 @@ def test_whatever_has_the_focus_shows_it(opened: Page) -> None:
       const focused = document.activeElement;
       return [focused.outerHTML.slice(0, 80), getComputedStyle(focused).outlineStyle];
     }"""
-    n_focused = 0
-    while True:
+    n_focused, element = 0, ""
+    while n_focused < 500 and not element.startswith("<body"):  # the body is past the last one
         opened.keyboard.press("Tab")
         element, outline = opened.evaluate(look)
-        if element.startswith("<body"):  # past the last one
-            break
-        assert (element, outline) == (element, "solid")
+        assert outline == "solid" or element.startswith("<body"), element
         n_focused += 1
-    assert n_focused >= 25
+    assert 25 < n_focused < 500
 
 
 def test_the_keyboard_sorts_finds_slides_and_pins(
