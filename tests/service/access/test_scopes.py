@@ -54,6 +54,7 @@ EXPECTED_SCOPES: dict[str, Scope | None] = {
     "dashboard_pools": "read",
     "dashboard_figures": "read",
     "dashboard_links": "read",
+    "check_links": "admin",
     "show_session": None,
     "sign_in": None,
     "renew_session": None,

@@ -13,6 +13,7 @@ from slotwise.service.api import (
     health,
     keys,
     links,
+    pasted_links,
     pools,
     proposals,
     reports,
@@ -36,5 +37,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *keys.OPERATIONS,
     *health.OPERATIONS,
     *dashboard.OPERATIONS,
+    *pasted_links.OPERATIONS,
     *sessions.OPERATIONS,
 )

@@ -1,6 +1,7 @@
 // The page: asks for figures every few seconds, one call at a time, and shows what comes.
 
-import * as changing from "./changing.js";
+import * as acting from "./acting.js";
+import { askForLink } from "./confirm.js";
 import { fetchLibraryEarly, readLibrary } from "./drawing.js";
 import * as links from "./links.js";
 import * as panels from "./panels.js";
@@ -35,7 +36,7 @@ async function refresh() {
   } catch (error) {
     if (asking !== mine) return; // a later call has taken over
     if (error.status === 401 || error.status === 403) {
-      at("#figures").hidden = true;
+      at("#figures").hidden = at("#acts").hidden = true;
       at("#welcome").hidden = false;
       tell("");
       return;
@@ -62,6 +63,7 @@ async function renew(signal) {
   at("#no-pools").hidden = pools.length > 0;
   at("#figures").hidden = pools.length === 0;
   if (chosen === null) {
+    acting.take(pools, null);
     tell("");
     return;
   }
@@ -69,6 +71,7 @@ async function renew(signal) {
   signal.throwIfAborted();
   pool = figures.overview;
   panels.show(pool);
+  acting.take(pools, pool);
   // Somebody who has sorted meanwhile gets those rows by another call.
   if (query === String(links.query())) showRows(figures.links);
   readLibrary();
@@ -88,7 +91,7 @@ function explain(error) {
   else tell(`The service does not answer.${since}`);
 }
 
-const showRows = (rows) => links.show(rows, pool, (action, link) => changing.ask(action, link, pool));
+const showRows = (rows) => links.show(rows, pool, (action, link) => askForLink(action, link, pool));
 
 // Other rows of the same figures: nothing else is asked for or drawn.
 async function turn() {
@@ -115,17 +118,19 @@ function choosePool(pools) {
   select.value = chosen ?? "";
 }
 
-at("#pool").addEventListener("change", (event) => {
-  chosen = event.target.value;
+function choose(pool_id) {
+  chosen = pool_id;
   history.replaceState(null, "", `?pool=${encodeURIComponent(chosen)}`);
   links.startOver();
   refresh();
-});
+}
+
+at("#pool").addEventListener("change", (event) => choose(event.target.value));
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
 addEventListener("online", refresh);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);
 
 session.listen(refresh);
-changing.listen(refresh);
+acting.listen(choose, refresh);
 links.listen(turn);
 refresh();

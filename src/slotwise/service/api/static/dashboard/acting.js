@@ -1,0 +1,42 @@
+// What people can do from the page: the buttons above the figures, and the one beside the slider.
+
+import * as confirm from "./confirm.js";
+import * as keyForm from "./key_form.js";
+import * as linkForm from "./link_form.js";
+import * as poolForm from "./pool_form.js";
+import { askToChange } from "./session.js";
+
+const at = (selector) => document.querySelector(selector);
+let pools = [];
+let pool = null;
+
+export function take(names, overview) {
+  pools = names;
+  pool = overview;
+  at("#acts").hidden = false;
+  for (const id of ["edit-pool", "edit-links"]) at(`#${id}`).hidden = pool === null;
+}
+
+async function afterSigningIn(open) {
+  if (await askToChange()) await open();
+}
+
+// `choose` shows a pool, `refresh` its new figures.
+export function listen(choose, refresh) {
+  confirm.listen(refresh);
+  keyForm.listen();
+  linkForm.listen(refresh);
+  poolForm.listen((pool_id, isNew) => {
+    choose(pool_id);
+    if (isNew) linkForm.open({ pool_id });
+  }, () => confirm.askToArchive(pool));
+  for (const id of ["new-pool", "first-pool"]) at(`#${id}`).addEventListener("click", () => poolForm.openNew(pools));
+  at("#edit-pool").addEventListener("click", () => afterSigningIn(() => poolForm.openSettings(pool)));
+  at("#edit-links").addEventListener("click", () => linkForm.open(pool));
+  for (const id of ["edit-keys", "page-key"]) at(`#${id}`).addEventListener("click", () => keyForm.open(pools, pool?.pool_id));
+  at("#set-floor").addEventListener("click", () => {
+    const slider = at("#other-floor");
+    const floor = Math.round(Number(slider.value) * 1e6) / 1e6;
+    confirm.askForFloor(pool, floor, at("#other-floor-gives").textContent);
+  });
+}

@@ -1,0 +1,100 @@
+// The settings of a pool: a new one, or those that there are.
+
+import { element, makeDialog, makeField, number } from "./form.js";
+import { call } from "./service.js";
+
+const HOST = /^\s*(?:https?:\/\/)?([^/\s]*)/;
+const hosts = (text) => text.split(/[\s,]+/).filter(Boolean).map((one) => HOST.exec(one)[1].toLowerCase());
+const seconds = (size) => ({
+  read: (text) => (typeof number(text) === "number" ? Math.round(number(text) * size) : number(text)),
+  show: (value) => String(value / size),
+  rule: "This must be more than 0, and 90 days at most.",
+});
+const plainNumber = { read: number, show: String };
+
+const FIELDS = [
+  { name: "pool_id", label: "Name", hint: "Letters, digits and . _ : - ; pages ask for the pool by it, so it stays.", maxLength: 64, read: (text) => text.trim() },
+  { name: "slots", label: "Links on a page", hint: "How many places the list has.", value: "3", inputMode: "numeric", ...plainNumber },
+  { name: "click_floor", label: "Click floor", hint: "The fewest clicks per view that you accept. If you do not know, begin with what the page brings now.", value: "0", inputMode: "decimal", ...plainNumber },
+  {
+    name: "amount", pointer: "/max_revenue/amount_micros", label: "The most that one click can bring", hint: "A larger sale counts as this amount: 99 of 100 sales should lie below.",
+    value: "50", inputMode: "decimal", rule: "This must be more than 0, and 10,000,000 at most.",
+  },
+  { name: "currency", pointer: "/max_revenue/currency", label: "Currency", hint: "Three capital letters, such as EUR.", value: "EUR", maxLength: 3, read: (text) => text.trim().toUpperCase() },
+  { name: "allowed_hosts", kind: "area", rows: 2, label: "Hosts of your shop", hint: "Where links may lead and pages may stand, one on each line: shop.example", read: hosts, show: (value) => value.join("\n") },
+  { name: "holdout", label: "Share of random pages", hint: "From 0 to 1. They show what slotwise earns: 0.05 is a good beginning.", value: "0.05", inputMode: "decimal", ...plainNumber },
+  { name: "explore", label: "Share of random links", hint: "From 0 to 1. With 0.02 the log can say what another floor would have brought.", value: "0", inputMode: "decimal", ...plainNumber },
+  { name: "click_window_s", label: "Clicks count for (minutes)", hint: "After the page was seen.", value: "30", inputMode: "decimal", ...seconds(60) },
+  { name: "revenue_window_s", label: "Sales count for (hours)", hint: "After the page was seen. A page is learned from when both have passed.", value: "24", inputMode: "decimal", ...seconds(3600) },
+];
+
+const rows = FIELDS.map(({ value, read, show, ...field }) => makeField(field));
+const controls = Object.fromEntries(FIELDS.map((field, i) => [field.name, rows[i].control]));
+const NAME = rows[0];
+let known = [];
+let editing = null;
+let before = {};
+let afterwards = () => {};
+
+const form = makeDialog({ id: "pool-form", yes: "Save", fields: rows, submit });
+const archive = element("button", { type: "button", textContent: "Archive", id: "archive" });
+form.no.before(archive);
+
+const typed = () => Object.fromEntries(FIELDS.map(({ name }) => [name, controls[name].value]));
+
+function bodyOf(values) {
+  const body = {};
+  for (const { name, read } of FIELDS) if (name !== "pool_id" && read && name !== "currency" && name in values) body[name] = read(values[name]);
+  if ("amount" in values || "currency" in values) {
+    const amount = number(controls.amount.value);
+    const amount_micros = typeof amount === "number" ? Math.round(amount * 1e6) : amount;
+    body.max_revenue = { amount_micros, currency: FIELDS[4].read(controls.currency.value) };
+  }
+  return body;
+}
+
+async function submit() {
+  const values = typed();
+  if (editing) {
+    const changed = Object.fromEntries(Object.entries(values).filter(([name, text]) => text !== before[name]));
+    await call(`/v1/pools/${encodeURIComponent(editing)}`, { method: "PATCH", body: bodyOf(changed) });
+    afterwards(editing, false);
+    return;
+  }
+  const pool_id = values.pool_id.trim();
+  const refused = (detail) => { throw Object.assign(new Error(detail), { status: 422, errors: [{ pointer: "/pool_id", detail }] }); };
+  if (!pool_id) refused("Please fill this in.");
+  if (!/^[A-Za-z0-9._:-]{1,64}$/.test(pool_id)) refused("The name must have 1 to 64 letters, digits and . _ : -");
+  if (known.includes(pool_id)) refused("There is a pool with this name already.");
+  await call(`/v1/pools/${encodeURIComponent(pool_id)}`, { method: "PUT", body: bodyOf(values) });
+  afterwards(pool_id, true);
+}
+
+export function openNew(pools) {
+  known = pools.map((one) => one.pool_id);
+  editing = null;
+  NAME.hidden = false;
+  archive.hidden = true;
+  for (const { name, value } of FIELDS) controls[name].value = value ?? "";
+  return form.open("A new pool", "A pool is a list of links on a page. Everything but the name can be changed later.");
+}
+
+export async function openSettings(pool) {
+  const stored = await call(`/v1/pools/${encodeURIComponent(pool.pool_id)}`);
+  editing = pool.pool_id;
+  NAME.hidden = true;
+  archive.hidden = pool.archived;
+  const values = { ...stored, amount: stored.max_revenue.amount_micros / 1e6, currency: stored.max_revenue.currency };
+  for (const { name, show = String } of FIELDS) controls[name].value = show(values[name]);
+  before = typed();
+  return form.open(`Settings of ${pool.pool_id}`, pool.archived ? "The pool is archived: saving brings it back." : "");
+}
+
+// `saved` is called with the name of the pool and whether it is new.
+export function listen(saved, askToArchive) {
+  afterwards = saved;
+  archive.addEventListener("click", () => {
+    form.dialog.close();
+    askToArchive();
+  });
+}

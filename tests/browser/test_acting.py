@@ -1,0 +1,283 @@
+"""What people change on the dashboard: the floor, pools, links and keys, by mouse and keyboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from slotwise.service.server import BackgroundServer
+from slotwise.service.settings import Settings
+from tests.browser.conftest import Watched
+from tests.browser.looking import KeepPicture, assert_accessible, sign_in, wait_for_charts
+from tests.browser.simulated_day import POOL, links
+
+
+@pytest.fixture
+def opened(watched: Watched, server: BackgroundServer, day: str) -> Page:
+    """Return the page of somebody who is signed in."""
+    watched.allowed_errors = ("422", "409", "net::ERR_FAILED")
+    page = watched.open(day)
+    page.get_by_role("button", name="Sign in").click()
+    sign_in(page, server.admin_key)
+    return page
+
+
+def field(page: Page, label: str) -> tuple[str, str]:
+    """Return what a field of the open form holds, and the sentence beside it."""
+    row = page.locator("dialog[open] .field", has_text=label)
+    return row.locator("input, textarea, select").input_value(), row.locator(".wrong").inner_text()
+
+
+def fill(page: Page, label: str, value: str) -> None:
+    page.locator("dialog[open]").get_by_label(label, exact=True).fill(value)
+
+
+def save(page: Page, name: str = "Save") -> None:
+    page.locator("dialog[open]").get_by_role("button", name=name, exact=True).click()
+
+
+def test_the_slider_sets_the_floor(opened: Page, admin: httpx.Client, day: str) -> None:
+    before = admin.get(f"/v1/pools/{day}").json()["click_floor"]
+    wait_for_charts(opened)
+    opened.locator("#other-floor").focus()
+    opened.keyboard.press("ArrowLeft")
+    wanted = float(opened.locator("#other-floor").input_value())
+    assert wanted < before
+    opened.keyboard.press("Tab")
+    expect(opened.locator("#set-floor")).to_be_focused()
+    opened.keyboard.press("Enter")
+    expect(opened.locator("#ask")).to_contain_text(f"The floor is {before} clicks per view now")
+    save(opened, "Set this floor")
+    expect(opened.locator("#floor .words")).to_contain_text(f"the floor is {wanted:.2f}")
+    expect(opened.locator("#change-list")).to_contain_text(f"click floor {before} → {wanted:g}")
+    assert admin.get(f"/v1/pools/{day}").json()["click_floor"] == pytest.approx(wanted)
+    admin.patch(f"/v1/pools/{day}", json={"click_floor": before}).raise_for_status()
+
+
+def test_a_pool_is_made_and_a_wrong_field_loses_nothing(
+    opened: Page, admin: httpx.Client, keep_picture: KeepPicture
+) -> None:
+    opened.get_by_role("button", name="New pool").click()
+    fill(opened, "Name", "day")
+    fill(opened, "Hosts of your shop", "https://shop.example/spring\nwww.shop.example")
+    save(opened)
+    assert field(opened, "Name") == ("day", "There is a pool with this name already.")
+    fill(opened, "Name", "spring page")
+    save(opened)
+    assert field(opened, "Name")[1].startswith("The name must have 1 to 64 letters")
+    fill(opened, "Name", "spring")
+    fill(opened, "Links on a page", "")
+    save(opened)
+    expect(opened.locator("dialog[open] input[name=slots]")).to_be_focused()
+    assert field(opened, "Links on a page") == ("", "Please fill this in.")
+    assert field(opened, "Name") == ("spring", "")
+    for label, value, sentence in (
+        ("Links on a page", "many", "This must be a whole number."),
+        ("Links on a page", "0", "This must be a whole number, at least 1."),
+        ("Click floor", "-1", "This must be a number, at least 0."),
+        ("Click floor", "7", "`click_floor` must be at least 0 and below slots (2), got 7.0"),
+        ("The most that one click can bring", "0", "This must be more than 0"),
+        ("Currency", "euro", ""),
+        ("Currency", "E1", "This does not have the form that is described above."),
+        ("Clicks count for (minutes)", "99999999", "This must be more than 0, and 90 days"),
+        ("Share of random pages", "5", "This must be a number, at most 1."),
+        ("Hosts of your shop", "no host!", "This does not have the form"),
+    ):
+        good = field(opened, label)[0]
+        if label == "Links on a page":
+            good = "2"
+        if value == "euro":  # the field takes three letters
+            continue
+        fill(opened, label, value)
+        save(opened)
+        row = opened.locator("dialog[open] .field", has_text=label)
+        expect(row.locator(".wrong")).to_contain_text(sentence)
+        assert field(opened, label)[0] == value
+        fill(opened, label, good)
+    fill(opened, "Links on a page", "many")
+    save(opened)
+    expect(opened.locator("dialog[open] .wrong:not(:empty)")).to_have_count(1)
+    keep_picture(opened, "pool-form")
+    assert_accessible(opened)
+    fill(opened, "Links on a page", "2")
+    fill(opened, "Click floor", "0,25")
+    save(opened)
+    expect(opened.locator("#link-form")).to_be_visible()
+    made = admin.get("/v1/pools/spring").json()
+    assert (made["slots"], made["click_floor"], made["holdout"]) == (2, 0.25, 0.05)
+    assert made["allowed_hosts"] == ["shop.example", "www.shop.example"]
+    assert made["max_revenue"] == {"amount_micros": 50_000_000, "currency": "EUR"}
+    assert (made["click_window_s"], made["revenue_window_s"]) == (1800, 86400)
+
+
+def test_settings_change_only_what_was_changed(opened: Page, admin: httpx.Client) -> None:
+    settings = POOL | {"fallback_order": ["l1"], "policy": {"name": "uniform", "settings": {}}}
+    admin.put("/v1/pools/kept", json=settings).raise_for_status()
+    before = admin.get("/v1/pools/kept").json()
+    expect(opened.locator("#pool option[value=kept]")).to_have_count(1)
+    opened.locator("#pool").select_option("kept")
+    expect(opened.locator("#snippet")).to_contain_text('"kept"')
+    opened.get_by_role("button", name="Settings").click()
+    assert field(opened, "Sales count for (hours)")[0] == "2"
+    fill(opened, "Share of random pages", "0.1")
+    save(opened)
+    expect(opened.locator("#pool-form")).to_be_hidden()
+    after = admin.get("/v1/pools/kept").json()
+    assert after == before | {"holdout": 0.1, "changed_at": after["changed_at"]}
+    opened.get_by_role("button", name="Settings").click()
+    save(opened, "Archive")
+    save(opened, "Archive")
+    expect(opened.locator("#pool option", has_text="kept (archived)")).to_have_count(1)
+
+
+TABLE = """link_id\turl\ttitle
+l0\thttps://shop.example/0\tOffer 0
+n1\thttps://shop.example/n1\tNew one
+n2\thttps://evil.example/n2\tNot ours
+"""
+
+
+def test_links_are_pasted_checked_and_saved(
+    opened: Page, admin: httpx.Client, keep_picture: KeepPicture
+) -> None:
+    admin.put("/v1/pools/pasted", json=POOL).raise_for_status()
+    admin.post("/v1/pools/pasted/links:batch", json={"links": links(2)}).raise_for_status()
+    expect(opened.locator("#pool option[value=pasted]")).to_have_count(1)
+    opened.locator("#pool").select_option("pasted")
+    expect(opened.locator("#links-found")).to_have_text("2 links")
+    opened.get_by_role("button", name="Add links").click()
+    area = opened.locator("dialog[open] textarea")
+    area.fill("spring,https://shop.example/1")
+    save(opened, "Check")
+    expect(opened.locator("dialog[open] .field .wrong")).to_contain_text("the first line must name")
+    area.fill(TABLE)
+    save(opened, "Check")
+    dialog = opened.locator("#link-form")
+    expect(dialog).to_contain_text("3 lines: 1 new, 1 as they are, 1 wrong. Mend the wrong lines")
+    first = dialog.locator("tbody tr").first
+    expect(first.locator("td").first).to_have_text("4")
+    expect(first).to_contain_text("`url` must be on one of the pool's allowed hosts")
+    assert area.input_value() == TABLE
+    keep_picture(opened, "link-form")
+    assert_accessible(opened)
+    assert len(admin.get("/v1/pools/pasted/links").json()["links"]) == 2
+    area.fill(TABLE.replace("evil", "shop"))
+    save(opened, "Check")
+    save(opened, "Save 2 links")
+    expect(dialog).to_be_hidden()
+    expect(opened.locator("#links-found")).to_have_text("4 links")
+    expect(opened.locator('tr[data-link="n2"] b')).to_have_text("Not ours")
+
+
+def test_a_thousand_pasted_links_are_saved_in_parts(opened: Page, admin: httpx.Client) -> None:
+    settings = POOL | {"policy": {"name": "uniform", "settings": {}}}
+    admin.put("/v1/pools/thousand", json=settings).raise_for_status()
+    expect(opened.locator("#pool option[value=thousand]")).to_have_count(1)
+    opened.locator("#pool").select_option("thousand")
+    expect(opened.locator("#snippet")).to_contain_text('"thousand"')
+    opened.get_by_role("button", name="Add links").click()
+    table = "\n".join(f"p{n};https://shop.example/{n}" for n in range(1_100))
+    opened.locator("dialog[open] textarea").fill(f"link_id;url\n{table}")
+    save(opened, "Check")
+    expect(opened.locator("#link-form")).to_contain_text("1,100 lines: 1,100 new.")
+    assert opened.locator("#link-form tbody tr").count() == 200
+    save(opened, "Save 1,100 links")
+    expect(opened.locator("#links-found")).to_have_text("1,100 links")
+
+
+def test_a_key_is_made_shown_once_and_revoked(
+    opened: Page, server: BackgroundServer, admin: httpx.Client, keep_picture: KeepPicture
+) -> None:
+    opened.get_by_role("button", name="Keys").click()
+    fill(opened, "Whose key it is", "Front page")
+    save(opened, "Make a key")
+    expect(opened.locator("#new-key")).to_have_value(re.compile("^sw_pk_"))
+    key = opened.locator("#new-key").input_value()
+    row = opened.locator("#key-form tr", has_text="Front page")
+    expect(row).to_contain_text("page of day")
+    keep_picture(opened, "keys")
+    assert_accessible(opened)
+    save(opened, "Close")
+    opened.get_by_role("button", name="Keys").click()
+    expect(row).to_be_visible()
+    assert opened.locator("#new-key").input_value() == ""
+    assert key not in opened.content()
+    row.get_by_role("button", name="Revoke Front page").click()
+    expect(opened.locator("#ask")).to_contain_text("stops working at once")
+    opened.locator("#ask").get_by_role("button", name="Revoke").click()
+    expect(row).to_contain_text("revoked")
+    listed = admin.get("/v1/keys").json()["keys"]
+    assert [one["revoked_at"] is not None for one in listed if one["label"] == "Front page"] == [
+        True
+    ]
+    fill(opened, "Whose key it is", "Reader")
+    opened.locator("dialog[open]").get_by_label("What it may do").select_option("read")
+    expect(opened.locator("dialog[open]").get_by_label("For the pool")).to_be_hidden()
+    save(opened, "Make a key")
+    expect(opened.locator("#new-key")).to_have_value(re.compile("^sw_rk_"))
+
+
+def test_a_form_outlives_a_service_that_does_not_answer(opened: Page) -> None:
+    opened.get_by_role("button", name="New pool").click()
+    fill(opened, "Name", "typed")
+    fill(opened, "Hosts of your shop", "shop.example")
+    opened.route("**/v1/pools/typed", lambda route: route.abort())
+    save(opened)
+    expect(opened.locator("#pool-form > form > .wrong")).to_have_text(
+        "The service does not answer. Nothing was changed; try again."
+    )
+    assert field(opened, "Name")[0] == "typed"
+    opened.unroute("**/v1/pools/typed")
+
+
+@pytest.fixture
+def fresh(browser: Browser, tmp_path: Path) -> Iterator[tuple[BackgroundServer, Page]]:
+    settings = Settings(port=0, store=f"sqlite:///{tmp_path / 'fresh.db'}", seed=1)
+    with BackgroundServer(settings) as server:
+        page = browser.new_page(viewport={"width": 390, "height": 800}, color_scheme="dark")
+        page.set_default_timeout(30_000)
+        page.goto(server.url)
+        yield server, page
+        page.close()
+
+
+def test_the_first_pool_is_made_in_the_browser(
+    fresh: tuple[BackgroundServer, Page], keep_picture: KeepPicture
+) -> None:
+    server, page = fresh
+    first = page.get_by_role("button", name="Make the first pool")
+    expect(first).to_be_visible()
+    keep_picture(page, "first-pool")
+    assert_accessible(page)
+    first.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.type(server.admin_key)
+    page.keyboard.press("Enter")
+    expect(page.locator("dialog[open] input[name=pool_id]")).to_be_focused()
+    page.keyboard.type("home")
+    fill(page, "Hosts of your shop", "shop.example")
+    keep_picture(page, "first-pool-form")
+    assert_accessible(page)
+    page.locator("dialog[open] input[name=slots]").press("Enter")
+    expect(page.locator("#link-form")).to_be_visible()
+    page.keyboard.type("link_id,url\na,https://shop.example/a\nb,https://shop.example/b")
+    save(page, "Check")
+    save(page, "Save 2 links")
+    expect(page.locator("#snippet")).to_contain_text('data-slotwise-pool="home"')
+    expect(page.locator("#links-found")).to_have_text("2 links")
+    page.get_by_role("button", name="Make a key for the page").click()
+    save(page, "Make a key")
+    expect(page.locator("#new-key")).to_have_value(re.compile("^sw_pk_"))
+    key = page.locator("#new-key").input_value()
+    answer = httpx.post(
+        f"{server.url}/v1/pools/home/page",
+        headers={"authorization": f"Bearer {key}", "origin": "https://shop.example"},
+        timeout=120,
+    )
+    assert len(answer.json()["links"]) == 2
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
