@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from slotwise.errors import InvalidInput
+from slotwise.slot_weights import asked_slot_weights
 
 __all__ = ["TWO_LEVELS", "Floor", "Problem", "is_finite_number", "whole_number"]
 
@@ -88,6 +89,9 @@ class Problem:
     (4.0, ['click', 'cart', 'purchase/cart'])
 
     `feature_sizes` says how many values each feature of a visitor has; no features, no sizes.
+    `slot_weights` says how often a link is clicked in each slot, relative to the average slot:
+    numbers, which are scaled to mean 1, "learn" where they are to be learned, or nothing where all
+    slots are alike.
     """
 
     n_links: int
@@ -99,6 +103,7 @@ class Problem:
     rate_floors: Mapping[str, float] = field(default_factory=dict, hash=False)
     rewards: Mapping[str, float] = field(default_factory=dict, hash=False)
     feature_sizes: tuple[int, ...] = ()
+    slot_weights: tuple[float, ...] | str = ()
 
     def __post_init__(self) -> None:
         n_links = whole_number("n_links", self.n_links, at_least=1)
@@ -114,6 +119,8 @@ class Problem:
             whole_number("feature_sizes", size, at_least=1) for size in self.feature_sizes
         )
         object.__setattr__(self, "feature_sizes", sizes)
+        slot_weights = asked_slot_weights(self.slot_weights, n_slots)
+        object.__setattr__(self, "slot_weights", slot_weights)
         floors = self._checked_floors(levels, n_slots)
         object.__setattr__(self, "n_links", n_links)
         object.__setattr__(self, "n_slots", n_slots)
@@ -173,13 +180,15 @@ class Problem:
             parts.append(f"rewards={dict(self.rewards)}")
         if self.feature_sizes:
             parts.append(f"feature_sizes={self.feature_sizes}")
+        if self.slot_weights:
+            parts.append(f"slot_weights={self.slot_weights!r}")
         return f"Problem({', '.join(parts)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy by what was asked for; mappings that cannot change have no copies."""
         mappings = (dict(self.floors), dict(self.rate_floors), dict(self.rewards))
         plain = (self.n_links, self.n_slots, self.click_floor, self.levels, self.horizon)
-        return (type(self), (*plain, *mappings, self.feature_sizes))
+        return (type(self), (*plain, *mappings, self.feature_sizes, self.slot_weights))
 
     @property
     def n_levels(self) -> int:

@@ -47,6 +47,7 @@ OPTIONAL_COLUMNS: Mapping[str, str] = {
     "min_probability": "float64",
     "pool_changes": "int64",
     "slot_probability": "float64",
+    "random_order": "bool",
     "currency": "string",
     "policy": "string",
     "version": "int64",

@@ -30,7 +30,8 @@ class LoggedPage(NamedTuple):
     `min_probability` is the smallest inclusion probability that any link of the pool had on this
     page, `pool_changes` how often links had joined or left the pool before it. An unsettled page
     has feedback that is not complete. `levels` has the levels between clicks and revenue,
-    `visitor` the features of the visitor as texts, None for one that is not known.
+    `visitor` the features of the visitor as texts, None for one that is not known. `random_order`
+    says whether the links stood in random order, where slots differ.
     """
 
     page_id: str
@@ -46,6 +47,7 @@ class LoggedPage(NamedTuple):
     version: int = 0
     visitor: Mapping[str, str | None] = {}
     levels: Mapping[str, Sequence[float]] = {}
+    random_order: bool = False
 
     def rows(self) -> dict[str, list[Any]]:
         """Return the columns of the page's rows."""
@@ -58,6 +60,7 @@ class LoggedPage(NamedTuple):
             "policy": self.policy,
             "version": self.version,
             "settled": self.settled,
+            "random_order": self.random_order,
         }
         of_page |= {VISITOR_PREFIX + name: value for name, value in self.visitor.items()}
         return {
@@ -86,6 +89,7 @@ class LogWriter:
         max_revenue: float | None = None,
         rows_a_file: int = ROWS_A_FILE,
         levels: Sequence[str] = (),
+        slots_differ: bool = False,
     ) -> None:
         for level in levels:
             if level in REQUIRED_COLUMNS or level in OPTIONAL_COLUMNS:
@@ -94,7 +98,8 @@ class LogWriter:
         if self._folder.is_file():
             raise InvalidInput.of("path", "a folder that holds the log's files", str(path))
         try:
-            optional = ("min_probability", "pool_changes", "policy", "version", "settled")
+            optional = ["min_probability", "pool_changes", "policy", "version", "settled"]
+            optional += ["random_order"] * slots_differ
             self._schema = log_schema(optional, features, levels, max_revenue)
         except ModuleNotFoundError as error:
             raise missing_package("a log of page views", error) from error

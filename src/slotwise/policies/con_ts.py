@@ -18,6 +18,7 @@ from slotwise.policies.deficit import (
 )
 from slotwise.policies.drawn_program import DrawnProgram, new_drawn_program, solve_draw
 from slotwise.policies.evidence import Evidence, check_memory, new_evidence
+from slotwise.policies.posterior import rank_by_means
 from slotwise.policies.sampling import (
     Sampling,
     count_links,
@@ -49,6 +50,12 @@ def choose(state: ConTSState, visitor: Visitor, rng: np.random.Generator) -> Non
     follow_evidence(state.sampling, state.evidence)
     floor = clicks_wanted(state.deficit)
     solve_draw(state.program, state.sampling, state.n_slots, floor, rng, state.mix)
+
+
+@hot
+def rank(state: ConTSState, links: Links, worth: Floats) -> None:
+    """Write what links are worth on average, at the price of the page chosen last."""
+    rank_by_means(state.sampling.posterior, state.program.level_worth, links, worth)
 
 
 @hot
@@ -104,6 +111,7 @@ class ConTS(DeficitPolicy):
     name: ClassVar[str] = "con-ts"
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
+    rank: ClassVar[Any] = staticmethod(rank)
     look_again: ClassVar[Any] = staticmethod(look_again)
     samples: ClassVar[bool] = True
 

@@ -27,6 +27,7 @@ from slotwise.selection.confidence import paper_upper
 from slotwise.selection.floor_program import (
     Program,
     new_program,
+    rank_by_program,
     set_clicks,
     set_value,
     solve_program,
@@ -51,6 +52,12 @@ class ConUCBState(NamedTuple):
 def choose(state: ConUCBState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Solve the floor program on the bounds; out of reach, take the most clicked links."""
     solve_program(state.program, state.n_slots, clicks_wanted(state.deficit))
+
+
+@hot
+def rank(state: ConUCBState, links: Links, worth: Floats) -> None:
+    """Write the worth of links at the price of the page chosen last."""
+    rank_by_program(state.program, links, worth)
 
 
 @hot
@@ -112,6 +119,7 @@ class ConUCB(ConUCBFloors):
 
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
+    rank: ClassVar[Any] = staticmethod(rank)
 
     def for_problem(self, problem: Problem) -> Policy:
         """Return this policy for clicks alone, else Con-UCB for several floors."""

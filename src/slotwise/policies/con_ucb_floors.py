@@ -34,6 +34,9 @@ from slotwise.selection.several_floors import (
 
 __all__ = ["ConUCBFloors"]
 
+LARGEST_PRICE = 1e6
+"""Stands for the price of a floor out of reach where links are ranked."""
+
 
 class Rows(NamedTuple):
     """What each floor and the value are made of.
@@ -82,6 +85,17 @@ def choose(state: ConUCBFloorsState, visitor: Visitor, rng: np.random.Generator)
 
 
 @hot
+def rank(state: ConUCBFloorsState, links: Links, worth: Floats) -> None:
+    """Write the worth of links at the prices of the floors."""
+    simplex, prices = state.program.simplex, state.program.prices
+    for k in range(len(links)):
+        worth[k] = simplex.value[links[k]]
+        for j in range(len(prices)):
+            price = min(prices[j], LARGEST_PRICE)
+            worth[k] += price * simplex.demands[j, links[k]]
+
+
+@hot
 def learn(
     state: ConUCBFloorsState,
     visitor: Visitor,
@@ -122,6 +136,7 @@ class ConUCBFloors(CountingPolicy):
     name: ClassVar[str] = "con-ucb"
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
+    rank: ClassVar[Any] = staticmethod(rank)
 
     def __post_init__(self) -> None:
         check_failure_probability(self.failure_probability)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.problem import Problem
+from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix
 
 __all__ = [
@@ -62,8 +63,16 @@ PARAMETERS = {
         *("state", "visitor", "level", "links", "slots"),
         *("probabilities", "views", "outcomes"),
     ),
+    "rank": ("state", "links", "worth"),
 }
-"""What `choose` and `learn` of a policy are called with."""
+"""What `choose`, `learn` and `rank` of a policy are called with."""
+
+
+@hot
+def rank_alike(state: Any, links: Links, worth: Floats) -> None:
+    """Take all links of the page to be worth the same: their order is random."""
+    for k in range(len(links)):
+        worth[k] = 0.0
 
 
 def _parameters(function: Any) -> list[str] | None:
@@ -120,7 +129,11 @@ class Policy:
     not use it ignores it. Where slots differ, `views` are weighted by the slot: a view in a slot
     of weight 1.5 counts as 1.5 views. `slots` is empty where slots are not known.
 
-    Both are plain functions in the subset of Python that numba compiles, decorated with
+    Where slots differ, `rank(state, links, worth)` writes what each of some links is worth to the
+    visitor of the last `choose`, in any unit; the page is ordered by it
+    (`slotwise.selection.page_order`). Policies without one show their links in random order.
+
+    All are plain functions in the subset of Python that numba compiles, decorated with
     `slotwise.selection.compiled`, and stand as class attributes. A function that cannot be
     compiled works everywhere too, only slower.
 
@@ -135,6 +148,7 @@ class Policy:
     - `learn` reads only the links given and takes visitor and probabilities from the round
       itself, so feedback may arrive late, in batches, level by level and out of order
     - what is learned of one visitor depends on no visitor of whom the policy was not told
+    - outcomes may exceed views, since a view in a bad slot counts as a small part of a view
     - a policy that `keeps_floor` shows pages with the floor's clicks once rates are known
     - a state survives save and load, and moves to a changed pool without touching what is
       known of the links that stay
@@ -145,6 +159,7 @@ class Policy:
     name: ClassVar[str]
     choose: ClassVar[Callable[[Any, Visitor, np.random.Generator], None]]
     learn: ClassVar[Callable[[Any, Visitor, int, Links, Links, Floats, Floats, Floats], None]]
+    rank: ClassVar[Callable[[Any, Links, Floats], None]] = staticmethod(rank_alike)
     needs: ClassVar[Any] = Feedback.COUNTS
     """The `Feedback` it needs."""
     per_link: ClassVar[frozenset[str]] = frozenset()

@@ -44,6 +44,14 @@ def choose(state: CUCBState, visitor: Visitor, rng: np.random.Generator) -> None
 
 
 @hot
+def rank(state: CUCBState, links: Links, worth: Floats) -> None:
+    """Write the bounds of links."""
+    bonus = cucb_bonus(1.0 + state.rounds[0])
+    for k in range(len(links)):
+        worth[k] = state.mean[links[k]] + bonus * state.width[links[k]]
+
+
+@hot
 def learn(
     state: CUCBState,
     visitor: Visitor,
@@ -89,6 +97,7 @@ class CUCB(CountingPolicy):
     name: ClassVar[str] = "cucb"
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
+    rank: ClassVar[Any] = staticmethod(rank)
     keeps_floor: ClassVar[bool] = False
 
     def start(self, problem: Problem) -> CUCBState:

@@ -49,6 +49,13 @@ def choose(state: Exp3MState, visitor: Visitor, rng: np.random.Generator) -> Non
 
 
 @hot
+def rank(state: Exp3MState, links: Links, worth: Floats) -> None:
+    """Write the weights of links, as logarithms."""
+    for k in range(len(links)):
+        worth[k] = state.weights.logs[links[k]]
+
+
+@hot
 def learn(
     state: Exp3MState,
     visitor: Visitor,
@@ -89,6 +96,7 @@ class Exp3M(WeightsPolicy):
     name: ClassVar[str] = "exp3-m"
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
+    rank: ClassVar[Any] = staticmethod(rank)
     keeps_floor: ClassVar[bool] = False
 
     def start(self, problem: Problem) -> Exp3MState:

@@ -36,6 +36,7 @@ from slotwise.selection.floor_program import (
     Program,
     new_program,
     program_status,
+    rank_by_program,
     set_clicks,
     set_value,
     solve_program,
@@ -82,6 +83,15 @@ def choose(state: BoundsState, visitor: Visitor, rng: np.random.Generator) -> No
     solve_program(state.program, rule.n_slots, wanted)
     if rule.is_careful:
         copy_mix(state.program.mix, state.mix)
+
+
+@hot
+def rank(state: BoundsState, links: Links, worth: Floats) -> None:
+    """Write the worth of links at the price of the page chosen last."""
+    if state.rule.is_careful and program_status(state.careful) != INFEASIBLE:
+        rank_by_program(state.careful, links, worth)
+    else:
+        rank_by_program(state.program, links, worth)
 
 
 @hot
@@ -140,6 +150,7 @@ class BoundsPolicy(DeficitPolicy):
 
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
+    rank: ClassVar[Any] = staticmethod(rank)
     look_again: ClassVar[Any] = staticmethod(look_again)
     is_careful: ClassVar[bool] = False
     failure_probability: float

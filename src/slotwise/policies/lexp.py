@@ -58,6 +58,13 @@ def choose(state: LExpState, visitor: Visitor, rng: np.random.Generator) -> None
 
 
 @hot
+def rank(state: LExpState, links: Links, worth: Floats) -> None:
+    """Write the weights of links, as logarithms."""
+    for k in range(len(links)):
+        worth[k] = state.weights.logs[links[k]]
+
+
+@hot
 def learn(
     state: LExpState,
     visitor: Visitor,
@@ -123,6 +130,7 @@ class LExp(WeightsPolicy):
     name: ClassVar[str] = "lexp"
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
+    rank: ClassVar[Any] = staticmethod(rank)
     needs: ClassVar[Any] = Feedback.PAGES_IN_ORDER
     ordered_knowledge: ClassVar[Any] = frozenset({"log_weights", "multiplier"})
 

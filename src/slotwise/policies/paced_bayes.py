@@ -73,6 +73,13 @@ def choose(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -
 
 
 @hot
+def rank(state: PacedBayesState, links: Links, worth: Floats) -> None:
+    """Write the scores of links on the page chosen last."""
+    for k in range(len(links)):
+        worth[k] = state.score[links[k]]
+
+
+@hot
 def look_again(state: PacedBayesState) -> None:
     """Let all posteriors be recomputed before the next page."""
     state.posterior.is_stale[:] = True
@@ -130,6 +137,7 @@ class PacedBayes(QueuePolicy):
     name: ClassVar[str] = "paced-bayes"
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
+    rank: ClassVar[Any] = staticmethod(rank)
     look_again: ClassVar[Any] = staticmethod(look_again)
     ordered_knowledge: ClassVar[Any] = frozenset({"queue", *FITTED})
 

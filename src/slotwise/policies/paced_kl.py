@@ -57,6 +57,14 @@ def choose(state: PacedKLState, visitor: Visitor, rng: np.random.Generator) -> N
 
 
 @hot
+def rank(state: PacedKLState, links: Links, worth: Floats) -> None:
+    """Write the scores of links on the page chosen last."""
+    price = state.queues.worth[0]
+    for k in range(len(links)):
+        worth[k] = state.score[links[k]] + price * state.bounds.upper[0, links[k]]
+
+
+@hot
 def look_again(state: PacedKLState) -> None:
     """Let all bounds be recomputed before the next page."""
     state.bounds.is_stale[:] = True
@@ -122,6 +130,7 @@ class PacedKL(QueuePolicy):
     name: ClassVar[str] = "paced-kl"
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
+    rank: ClassVar[Any] = staticmethod(rank)
     look_again: ClassVar[Any] = staticmethod(look_again)
 
     def __post_init__(self) -> None:

@@ -74,6 +74,13 @@ def choose(state: PacedKLVisitorsState, visitor: Visitor, rng: np.random.Generat
 
 
 @hot
+def rank(state: PacedKLVisitorsState, links: Links, worth: Floats) -> None:
+    """Write the scores of links on the page chosen last."""
+    for k in range(len(links)):
+        worth[k] = state.score[links[k]]
+
+
+@hot
 def look_again(state: PacedKLVisitorsState) -> None:
     """Recompute all that follows from what is known."""
     for level in range(len(state.queues.worth)):
@@ -122,6 +129,7 @@ class PacedKLVisitors(QueuePolicy):
     name: ClassVar[str] = "paced-kl"
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
+    rank: ClassVar[Any] = staticmethod(rank)
     look_again: ClassVar[Any] = staticmethod(look_again)
     needs: ClassVar[Any] = Feedback.PAGES_IN_ORDER
     per_link: ClassVar[frozenset[str]] = EvidencePolicy.per_link | OF_LINKS

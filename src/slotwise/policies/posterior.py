@@ -43,6 +43,7 @@ __all__ = [
     "mean_worth",
     "new_posterior",
     "note_change",
+    "rank_by_means",
     "set_posterior",
     "start_draw",
     "trials_and_hits",
@@ -281,3 +282,13 @@ def mean_worth(posterior: Posterior, level_worth: Floats) -> None:
         here = level_worth[level]
         for link in range(len(worth)):
             worth[link] = (here + worth[link]) * hits[link] / (hits[link] + misses[link])
+
+
+@hot
+def rank_by_means(posterior: Posterior, level_worth: Floats, links: Links, worth: Floats) -> None:
+    """Write what some links are worth on average."""
+    for k in range(len(links)):
+        worth[k] = 0.0
+        for level in range(len(level_worth) - 1, -1, -1):
+            hits, misses = posterior.hits[level, links[k]], posterior.misses[level, links[k]]
+            worth[k] = (level_worth[level] + worth[k]) * hits / (hits + misses)

@@ -63,6 +63,13 @@ def choose(state: QueueKLState, visitor: Visitor, rng: np.random.Generator) -> N
 
 
 @hot
+def rank(state: QueueKLState, links: Links, worth: Floats) -> None:
+    """Write the scores of links on the page chosen last."""
+    for k in range(len(links)):
+        worth[k] = state.score[links[k]]
+
+
+@hot
 def _set_bound(state: QueueKLState, level: int, link: int) -> None:
     total, n_views = weighted_counts(state.evidence, level, link)
     state.bounds[level, link] = kl_upper(total, n_views, state.width.now[0])
@@ -139,6 +146,7 @@ class QueueKL(QueuePolicy):
     name: ClassVar[str] = "queue-kl"
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
+    rank: ClassVar[Any] = staticmethod(rank)
     look_again: ClassVar[Any] = staticmethod(look_again)
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from slotwise.policies.checks import check_horizon, check_prior
 from slotwise.policies.contract import Floats, Links, Visitor
 from slotwise.policies.evidence import Evidence, check_memory, new_evidence
-from slotwise.policies.posterior import draw_reachable
+from slotwise.policies.posterior import draw_reachable, rank_by_means
 from slotwise.policies.queue import (
     QueuePolicy,
     Queues,
@@ -75,6 +75,12 @@ def choose(state: QueueTSState, visitor: Visitor, rng: np.random.Generator) -> N
 
 
 @hot
+def rank(state: QueueTSState, links: Links, worth: Floats) -> None:
+    """Write what links are worth on average, at the price of the page chosen last."""
+    rank_by_means(state.sampling.posterior, state.queues.worth, links, worth)
+
+
+@hot
 def learn(
     state: QueueTSState,
     visitor: Visitor,
@@ -128,6 +134,7 @@ class QueueTS(QueuePolicy):
     name: ClassVar[str] = "queue-ts"
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
+    rank: ClassVar[Any] = staticmethod(rank)
     look_again: ClassVar[Any] = staticmethod(look_again)
     samples: ClassVar[bool] = True
 

@@ -71,9 +71,8 @@ def _problem_left(problem: Problem, n_links: int, n_slots: int, brought: Floats)
         for level, least in problem.floors.items()
     }
     click_floor = floors.pop(problem.levels[0])
-    return replace(
-        problem, n_links=n_links, n_slots=n_slots, click_floor=click_floor, floors=floors
-    )
+    page = replace(problem, slot_weights=())  # before its slots are fewer than weights
+    return replace(page, n_links=n_links, n_slots=n_slots, click_floor=click_floor, floors=floors)
 
 
 def fill_slots(weights: Floats, n_slots: int) -> Floats:

@@ -205,7 +205,7 @@ def anytime_upper(total: float, n_views: float, width: float) -> float:
     >>> kl_upper(10.0, 100.0, 3.0) < anytime_upper(10.0, 100.0, 3.0) < 0.3
     True
     """
-    if n_views <= 0.0:
+    if n_views <= 0.0 or total >= n_views:
         return 1.0
     return kl_upper(total, n_views, max(0.0, _anytime_width(total, n_views, width)))
 

@@ -44,6 +44,7 @@ __all__ = [
     "new_program",
     "program_price",
     "program_status",
+    "rank_by_program",
     "set_clicks",
     "set_value",
     "solve_program",
@@ -441,3 +442,12 @@ def program_price(program: Program) -> float:
 def program_status(program: Program) -> int:
     """Return SLACK, BINDING or INFEASIBLE as of the last solve."""
     return program.sizes[STATUS]
+
+
+@hot
+def rank_by_program(program: Program, links: NDArray[np.int64], worth: NDArray[np.float64]) -> None:
+    """Write what links are worth at the price of the last solve; out of reach, their clicks."""
+    is_out_of_reach = program.sizes[STATUS] == INFEASIBLE
+    for k in range(len(links)):
+        value, clicks = program.value[links[k]], program.clicks[links[k]]
+        worth[k] = clicks if is_out_of_reach else value + program.numbers[PRICE] * clicks

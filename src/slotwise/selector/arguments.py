@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidFeedback, InvalidInput
 from slotwise.policies import Policy, default_policy, make_policy
 from slotwise.problem import TWO_LEVELS, is_finite_number
 
-__all__ = ["checked_levels", "checked_money", "checked_policy", "checked_share"]
+__all__ = ["by_level", "checked_levels", "checked_money", "checked_policy", "checked_share"]
 
 NOT_LEVELS = ("self", "page", "views", "click_floor")
 """Arguments of `update`, `update_batch` and `set_floor`, so no level can have their names."""
@@ -48,3 +48,14 @@ def checked_levels(levels: Sequence[str] | None) -> Any:
         if level in NOT_LEVELS:
             raise InvalidInput.of("levels", f"other names than {', '.join(NOT_LEVELS)}", level)
     return TWO_LEVELS if levels is None else levels
+
+
+def by_level(
+    names: Sequence[str], clicks: Any, revenue: Any, levels: Mapping[str, Any]
+) -> dict[int, Any]:
+    """Return the feedback that was given, by the number of its level."""
+    given = {"clicks": clicks, "revenue": revenue, **levels}
+    for name, outcome in given.items():
+        if outcome is not None and name not in names:
+            raise InvalidFeedback(f"feedback must be on {', '.join(names)}, got `{name}`")
+    return {j: given[name] for j, name in enumerate(names) if given.get(name) is not None}

@@ -31,6 +31,7 @@ class OpenPage:
     level_names: tuple[str, ...] = CLICKS_AND_REVENUE
     outcomes: tuple[Outcome | None, ...] = ()
     visitor: tuple[int, ...] = ()
+    is_in_random_order: bool = False
 
     def __post_init__(self) -> None:
         if not self.outcomes:
@@ -54,9 +55,8 @@ class OpenPage:
             raise InvalidFeedback(f"`{name}` must be {rule}, got {got}")
         outcomes = (*self.outcomes[:level], outcome, *self.outcomes[level + 1 :])
         self._check_nested(outcomes)
-        return OpenPage(
-            self.number, self.shown, self.probabilities, self.level_names, outcomes, self.visitor
-        )
+        page = (self.number, self.shown, self.probabilities, self.level_names)
+        return OpenPage(*page, outcomes, self.visitor, self.is_in_random_order)
 
     def _links(self, name: str, given: Any) -> Outcome:
         """Return the links that reached a level."""
@@ -143,14 +143,15 @@ class OpenPages:
         shown: tuple[Link, ...],
         probabilities: tuple[float, ...],
         visitor: tuple[int, ...] = (),
+        is_in_random_order: bool = False,
     ) -> str:
         """Open a page and return its id; beyond `max_pages` the oldest is forgotten."""
         self.n_issued += 1
         if len(self._pages) >= self.max_pages:
             del self._pages[next(iter(self._pages))]
             self.n_forgotten += 1
-        page = OpenPage(self.n_issued, shown, probabilities, self.level_names, (), visitor)
-        self._pages[self.n_issued] = page
+        page = (self.n_issued, shown, probabilities, self.level_names)
+        self._pages[self.n_issued] = OpenPage(*page, (), visitor, is_in_random_order)
         return f"{self.token}-{self.n_issued}"
 
     def put(self, page: OpenPage) -> None:

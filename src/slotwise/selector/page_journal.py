@@ -24,6 +24,7 @@ class _Entry:
     min_probability: float
     pool_changes: int
     visitor: Mapping[str, str | None]
+    random_order: bool
     settled: OpenPage | None = None
 
 
@@ -41,11 +42,14 @@ class PageJournal:
         policy: str,
         max_revenue: float,
         max_waiting: int,
+        slots_differ: bool = False,
         clock_us: Callable[[], int] | None = None,
         features: Sequence[str] = (),
         levels: Sequence[str] = (),
     ) -> None:
-        self._writer = LogWriter(path, features, max_revenue, levels=levels)
+        self._writer = LogWriter(
+            path, features, max_revenue, levels=levels, slots_differ=slots_differ
+        )
         self._levels = levels
         self._policy = policy
         self._max_waiting = max_waiting
@@ -62,18 +66,12 @@ class PageJournal:
         min_probability: float,
         pool_changes: int,
         visitor: Mapping[str, str | None],
+        random_order: bool = False,
     ) -> None:
         """Take in a page that was just chosen, and what was known of the visitor."""
         self._last_us = max(self._last_us, self._clock_us())
-        entry = _Entry(
-            page.id,
-            self._last_us,
-            page.shown,
-            probabilities,
-            min_probability,
-            pool_changes,
-            visitor,
-        )
+        chosen = (page.shown, probabilities, min_probability, pool_changes, visitor, random_order)
+        entry = _Entry(page.id, self._last_us, *chosen)
         self._waiting.append(entry)
         self._by_number[number] = entry
         if len(self._waiting) > self._max_waiting:
@@ -124,5 +122,6 @@ class PageJournal:
                     name: [outcome.get(link, 0.0) for link in entry.shown]
                     for name, outcome in zip(self._levels, between, strict=True)
                 },
+                random_order=entry.random_order,
             )
         )

@@ -72,13 +72,13 @@ class Pool:
 
     def known(
         self, links: tuple[Link, ...], probabilities: tuple[float, ...]
-    ) -> tuple[tuple[Link, ...], tuple[float, ...]]:
-        """Return those links that are still in the pool, with their probabilities."""
+    ) -> tuple[list[int], tuple[Link, ...], tuple[float, ...]]:
+        """Return the slots, ids and probabilities of those links that are still in the pool."""
         place = self._place
         kept = [i for i, link in enumerate(links) if link in place]
         if len(kept) == len(links):
-            return links, probabilities
-        return tuple([links[i] for i in kept]), tuple([probabilities[i] for i in kept])
+            return kept, links, probabilities
+        return kept, tuple([links[i] for i in kept]), tuple([probabilities[i] for i in kept])
 
     def places_of(self, links: Sequence[Link]) -> NDArray[np.int64]:
         """Return the places of links that are known to be in the pool."""

@@ -13,6 +13,7 @@ from slotwise.problem import Problem
 from slotwise.rounds import Link
 from slotwise.selection import solve, solve_floors
 from slotwise.selector.for_whom import VisitorReport, visitor_columns
+from slotwise.selector.page_slots import SlotReport, slot_columns
 from slotwise.selector.rate import Rate, rate_of
 from slotwise.selector.report_table import text_table
 
@@ -113,10 +114,15 @@ class Report:
     n_forgotten_pages: int
     n_clipped: int
     for_whom: tuple[VisitorReport, ...] = ()
+    slots: tuple[SlotReport, ...] = ()
 
     def for_whom_columns(self) -> dict[str, list[object]]:
         """Return `for_whom` as columns, as frames of polars and pandas take them."""
         return visitor_columns(self.for_whom)
+
+    def slot_columns(self) -> dict[str, list[object]]:
+        """Return `slots` as columns, as frames of polars and pandas take them."""
+        return slot_columns(self.slots)
 
     def __str__(self) -> str:
         return text_table(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slotwise.selector.for_whom import visitor_lines
+from slotwise.selector.page_slots import slot_lines
 
 if TYPE_CHECKING:
     from slotwise.selector.report import LinkReport, PageReport, Rate, Report
@@ -39,8 +40,8 @@ def text_table(report: Report) -> str:
     ]
     if len(links) > MAX_ROWS:
         lines.append(f"... and {len(links) - MAX_ROWS} more links")
-    for_whom = visitor_lines(report.for_whom)
-    return "\n".join([*lines, "", *_page_lines(report.page), *for_whom, _feedback_line(report)])
+    learned = [*visitor_lines(report.for_whom), *slot_lines(report.slots)]
+    return "\n".join([*lines, "", *_page_lines(report.page), *learned, _feedback_line(report)])
 
 
 def _cells(link: LinkReport) -> tuple[str, ...]:

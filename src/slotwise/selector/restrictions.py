@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
+from slotwise.policies import Policy
+from slotwise.policies.rest_of_page import rest_of_page
+from slotwise.problem import Problem
 from slotwise.selector.pool import Pool
 
-__all__ = ["Restrictions", "checked_restrictions"]
+__all__ = ["Restrictions", "checked_restrictions", "restricted_probabilities"]
+
+Floats = NDArray[np.float64]
 
 
 class Restrictions(NamedTuple):
@@ -38,3 +44,28 @@ def checked_restrictions(
     is_free[pinned] = False
     is_free[excluded] = False
     return Restrictions(pinned, is_free, n_slots - len(pinned))
+
+
+def restricted_probabilities(
+    asked: Restrictions,
+    policy: Policy,
+    state: Any,
+    problem: Problem,
+    rates: Floats,
+    page_of: Callable[[Any, Problem], Floats],
+) -> Floats:
+    """Return the probabilities of all links: pinned ones 1, the rest as the policy fills it."""
+    probabilities = np.zeros(len(asked.is_free))
+    probabilities[asked.pinned] = 1.0
+    if asked.n_left:
+        probabilities[asked.is_free] = rest_of_page(
+            policy,
+            state,
+            problem,
+            free=np.flatnonzero(asked.is_free),
+            n_slots=asked.n_left,
+            pinned=asked.pinned,
+            rates=rates,
+            page_of=page_of,
+        )
+    return probabilities

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import InvalidFeedback, InvalidInput
+from slotwise.errors import InvalidInput
 from slotwise.features import Features, Visitor
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
 from slotwise.policies.counts import Counts, new_counts
-from slotwise.policies.rest_of_page import rest_of_page
 from slotwise.problem import Problem, whole_number
 from slotwise.rounds import Decision, Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.compiled import direct
 from slotwise.selection.exploring import explored
 from slotwise.selector.arguments import (
+    by_level,
     checked_levels,
     checked_money,
     checked_policy,
@@ -32,11 +32,16 @@ from slotwise.selector.arguments import (
 from slotwise.selector.batch import read_batch
 from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages
 from slotwise.selector.page_journal import PageJournal
+from slotwise.selector.page_slots import PageSlots
 from slotwise.selector.pool import Pool
 from slotwise.selector.price_of_floor import PriceOfFloor, price_of_floor
 from slotwise.selector.probabilities import Probabilities
 from slotwise.selector.report import Report, link_reports, page_report
-from slotwise.selector.restrictions import Restrictions, checked_restrictions
+from slotwise.selector.restrictions import (
+    Restrictions,
+    checked_restrictions,
+    restricted_probabilities,
+)
 from slotwise.selector.selector_file import load_selector, save_selector
 from slotwise.selector.visits import Visits
 
@@ -65,6 +70,9 @@ class Selector:
 
     `features` declares what may be said of a visitor (`slotwise.features.Features`), for
     `select(visitor=...)`; the floor is kept on average over all page views.
+    `slot_weights` says how often a link is clicked in each slot, relative to the average slot: a
+    list, "learn" where that is to be learned while serving, or None where all slots are alike. The
+    links worth most then go to the best slots, and a view counts as its slot's weight.
 
     Safe to use from several threads: every method is one step, so the outcome is that of the
     same calls in some order, and no page, click or sale is lost or counted twice. Which order
@@ -95,6 +103,7 @@ class Selector:
         max_open_pages: int = 1_000_000,
         explore: float = 0.0,
         features: Mapping[str, Any] | None = None,
+        slot_weights: Sequence[float] | str | None = None,
         seed: int | None = None,
     ) -> None:
         asked = checked_policy(policy)
@@ -115,7 +124,9 @@ class Selector:
             rate_floors=rate_floors or {},
             rewards=rewards or {},
             feature_sizes=declared.sizes,
+            slot_weights=slot_weights,  # type: ignore[arg-type]
         )
+        self._slots = PageSlots(self._problem)
         self._visits = Visits(declared, self._problem.n_levels)
         self._levels = None if levels is None else self._problem.levels
         self._level_names = self._levels or CLICKS_AND_REVENUE
@@ -137,12 +148,12 @@ class Selector:
         n_slots = self._problem.n_slots
         self._shown = np.zeros(n_slots, np.int64)
         self._drawn = np.zeros(n_slots)
-        self._one_view = np.ones(n_slots)
         policy, state, drawn = type(self._player), self._state, self._drawn
         self._choose = direct(policy.choose, state, NOBODY, self._rng)
         self._draw = direct(draw_page, state.mix, self._rng, self._shown, drawn)
         page = self._shown
         self._teach = direct(policy.learn, state, NOBODY, 0, page, NO_SLOTS, drawn, drawn, drawn)
+        self._slots.make_room(policy, state, self._rng)
 
     def __repr__(self) -> str:
         """Return links, page, policy and how many pages were chosen."""
@@ -198,23 +209,28 @@ class Selector:
                 mixed = explored(dense_probabilities(self._state.mix), self._explore)
                 return self._draw_from(known, mixed)
             self._draw(self._state.mix, self._rng, self._shown, self._drawn)
+            is_random = not self._slots.are_alike and self._slots.arrange(
+                self._state, self._rng, self._shown, self._drawn
+            )
             shown = self._pool.links_at(self._shown.tolist())
-            page_id = self._pages.issue(shown, tuple(self._drawn.tolist()), tuple(known.tolist()))
+            drawn, visit = tuple(self._drawn.tolist()), tuple(known.tolist())
+            page_id = self._pages.issue(shown, drawn, visit, is_random)
             mix = Probabilities.of_mix(self._pool.links, self._state.mix)
             return Decision(page_id, shown, mix)
 
     def _draw_from(self, visitor: Visitor, probabilities: NDArray[np.float64]) -> Decision:
         """Draw a page with these inclusion probabilities, one for each link of the pool."""
-        places = dependent_rounding(probabilities, self._rng).tolist()
-        shown = self._pool.links_at(places)
-        drawn = tuple(probabilities[places].tolist())
-        page_id = self._pages.issue(shown, drawn, tuple(visitor.tolist()))
+        places = dependent_rounding(probabilities, self._rng)
+        chances = probabilities[places]
+        is_random = self._slots.arrange(self._state, self._rng, places, chances)
+        shown, drawn = self._pool.links_at(places.tolist()), tuple(chances.tolist())
+        page_id = self._pages.issue(shown, drawn, tuple(visitor.tolist()), is_random)
         page = Decision(page_id, shown, Probabilities.of_array(self._pool.links, probabilities))
         if self._journal is not None:
             least = float(probabilities.min())
+            known = (self._visits.logged(visitor), is_random)
             issued = self._pages.n_issued
-            known = self._visits.logged(visitor)
-            self._journal.issued(issued, page, drawn, least, self._n_pool_changes, known)
+            self._journal.issued(issued, page, drawn, least, self._n_pool_changes, *known)
         return page
 
     def _select_restricted(self, visitor: Visitor, asked: Restrictions) -> Decision:
@@ -222,20 +238,10 @@ class Selector:
             self._choose(state, visitor, self._rng)
             return dense_probabilities(state.mix)
 
-        probabilities = np.zeros(len(self._pool))
-        probabilities[asked.pinned] = 1.0
-        if asked.n_left:
-            self._choose(self._state, visitor, self._rng)
-            probabilities[asked.is_free] = rest_of_page(
-                self._player,
-                self._state,
-                self._problem,
-                free=np.flatnonzero(asked.is_free),
-                n_slots=asked.n_left,
-                pinned=asked.pinned,
-                rates=self._counts.sums / np.maximum(self._counts.views, 1.0),
-                page_of=page_of,
-            )
+        self._choose(self._state, visitor, self._rng)
+        rates = self._counts.sums / np.maximum(self._counts.views, 1.0)
+        decider = (self._player, self._state, self._problem)
+        probabilities = restricted_probabilities(asked, *decider, rates, page_of)
         return self._draw_from(visitor, explored(probabilities, self._explore, asked.is_free))
 
     # Learning
@@ -255,7 +261,7 @@ class Selector:
         twice changes nothing; saying something else is refused. After an error everything is as
         before.
         """
-        given = self._by_level(clicks, revenue, levels)
+        given = by_level(self._level_names, clicks, revenue, levels)
         with self._lock:
             found = self._pages.find(page)
             if found is None:
@@ -270,30 +276,24 @@ class Selector:
             if self._journal is not None and settled.is_settled:
                 self._journal.settled(settled)
 
-    def _by_level(self, clicks: Any, revenue: Any, levels: Mapping[str, Any]) -> dict[int, Any]:
-        """Return the feedback that was given, by the number of its level."""
-        given = {"clicks": clicks, "revenue": revenue, **levels}
-        names = self._level_names
-        for name, outcome in given.items():
-            if outcome is not None and name not in names:
-                raise InvalidFeedback(f"feedback must be on {', '.join(names)}, got `{name}`")
-        return {j: given[name] for j, name in enumerate(names) if given.get(name) is not None}
-
     def _learn_page(self, before: OpenPage, page: OpenPage) -> None:
         """Learn the levels of a page that were not settled before."""
-        shown, drawn = self._pool.known(page.shown, page.probabilities)
-        if not shown:
+        clicked, is_new = page.outcomes[0], before.outcomes[0] is None
+        if page.is_in_random_order and clicked is not None and is_new:
+            self._slots.note([clicked.get(link, 0.0) for link in page.shown])
+        kept, shown, drawn = self._pool.known(page.shown, page.probabilities)
+        if not kept:
             return
         places, probabilities = self._pool.places_of(shown), np.array(drawn)
-        views = self._one_view[: len(shown)]
+        slots, views = self._slots.shown_in(kept)
         visitor = np.array(page.visitor, np.int64) if page.visitor else NOBODY
         for level, outcome in enumerate(page.outcomes):
             if outcome is None or before.outcomes[level] is not None:
                 continue
             brought = np.array([outcome.get(link, 0.0) for link in shown])
             if level == len(page.outcomes) - 1:
-                brought = self._scaled(brought, views)
-            self._learn(visitor, level, places, probabilities, views, brought)
+                brought = self._scaled(brought, np.ones(len(kept)))
+            self._learn(visitor, level, places, slots, probabilities, views, brought)
             self._visits.note(visitor, level, brought)
 
     def _scaled(
@@ -313,11 +313,12 @@ class Selector:
         visitor: Visitor,
         level: int,
         places: NDArray[np.int64],
+        slots: NDArray[np.int64],
         probabilities: NDArray[np.float64],
         views: NDArray[np.float64],
         outcomes: NDArray[np.float64],
     ) -> None:
-        self._teach(self._state, visitor, level, places, NO_SLOTS, probabilities, views, outcomes)
+        self._teach(self._state, visitor, level, places, slots, probabilities, views, outcomes)
         if self._counts is self._own_counts:
             self._own_counts.views[level, places] += views
             self._own_counts.sums[level, places] += outcomes
@@ -338,12 +339,13 @@ class Selector:
         teach nothing. Counts have no ids, so it is up to the caller to give each of them once.
         Policies that need every page, with its probabilities, refuse counts.
         """
-        given = self._by_level(clicks, revenue, levels)
+        given = by_level(self._level_names, clicks, revenue, levels)
         with self._lock:
             if not self._player.needs.takes_counts:
                 advice = "give it every page with `update`"
                 rule = "a policy that learns from counts"
                 raise InvalidInput.of("policy", rule, self._policy.name, advice)
+            self._slots.refuse_counts()
             batch = read_batch(views, given, self._level_names)
             kept = [k for k, link in enumerate(batch.links) if link not in self._retired]
             places = self._pool.places("views", [batch.links[k] for k in kept])
@@ -354,7 +356,7 @@ class Selector:
                     brought = totals[kept]
                     if level == last:
                         brought = self._scaled(brought, batch.most_before(level)[kept])
-                    self._learn(NOBODY, level, places, certain, n_views, brought)
+                    self._learn(NOBODY, level, places, NO_SLOTS, certain, n_views, brought)
 
     # Changing the pool
 
@@ -430,6 +432,7 @@ class Selector:
                 n_forgotten_pages=self._pages.n_forgotten,
                 n_clipped=self._n_clipped,
                 for_whom=self._visits.report(problem.n_slots, money, self.links, page_for),
+                slots=self._slots.report(),
             )
 
     def frontier(self) -> PriceOfFloor:
@@ -458,6 +461,7 @@ class Selector:
                 self._policy.name,
                 self._max_revenue,
                 waiting,
+                slots_differ=not self._slots.are_alike,
                 features=[feature.name for feature in self._visits.features.features],
                 levels=self._level_names[1:-1],
             )

@@ -46,6 +46,7 @@ def _pages_to_arrays(pages: OpenPages, places: dict[Link, int]) -> dict[str, NDA
         "page_shown": np.array(shown, np.int64),
         "page_probabilities": np.array([p for page in listed for p in page.probabilities]),
         "page_outcomes": np.array(outcomes, np.float64).reshape(len(pages.level_names), len(shown)),
+        "page_in_random_order": np.array([page.is_in_random_order for page in listed], np.int64),
         "page_visitor": np.array([place for page in listed for place in page.visitor], np.int64),
     }
 
@@ -81,8 +82,11 @@ def _pages_from_file(
         raise ValueError("what pages brought must be finite and at least 0, of known links")
     start = 0
     visitors = _visitors_from_file(arrays, features)
-    rows = zip(arrays["page_number"].tolist(), lengths.tolist(), visitors, strict=True)
-    for number, length, visitor in rows:
+    none_random = np.zeros(len(lengths), np.int64)  # files of versions without slot weights
+    is_random = arrays.get("page_in_random_order", none_random).tolist()
+    numbers = arrays["page_number"].tolist()
+    rows = zip(numbers, lengths.tolist(), visitors, is_random, strict=True)
+    for number, length, visitor, in_random_order in rows:
         slots = slice(start, start + length)
         start += length
         shown = tuple(links[place] for place in arrays["page_shown"][slots])
@@ -93,7 +97,8 @@ def _pages_from_file(
             for row in outcomes[:, slots]
         )
         chosen = tuple(probabilities[slots].tolist())
-        pages.put(OpenPage(number, shown, chosen, level_names, brought, tuple(visitor)))
+        page = (number, shown, chosen, level_names, brought)
+        pages.put(OpenPage(*page, tuple(visitor), bool(in_random_order)))
     return pages
 
 
@@ -145,6 +150,7 @@ def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
         "explore": selector._explore,
         "n_clipped": selector._n_clipped,
         "features": selector._visits.features.plain(),
+        "slot_weights": problem.slot_weights,
         "policy": {"name": policy.name, "settings": policy_settings(policy)},
         "pages": {
             "max_pages": pages.max_pages,
@@ -158,6 +164,7 @@ def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
         "views": selector._own_counts.views,
         "sums": selector._own_counts.sums,
         "visits": selector._visits.counts,
+        "slot_clicks": selector._slots.order.clicks,
         **page_arrays,
         **{f"knows_{name}": array for name, array in knowledge.items()},
     }
@@ -185,6 +192,7 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
             max_revenue=header["max_revenue"],
             explore=header.get("explore", 0.0),
             features=declarations(features),
+            slot_weights=header.get("slot_weights") or None,
         )
         selector._n_clipped = whole_number("n_clipped", header["n_clipped"], at_least=0)
         selector._retired = {link_from_json(link): None for link in header["retired"]}
@@ -192,6 +200,7 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
         selector._pages = _pages_from_file(header["pages"], arrays, links, names, features)
         selector._own_counts = Counts(arrays["views"], arrays["sums"])
         selector._visits.restore(features, arrays.get("visits"))
+        selector._slots.restore(arrays.get("slot_clicks"))
         selector._state = _state_from_file(selector, arrays)
         selector._rng.bit_generator.state = header["rng"]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -21,6 +21,7 @@ from slotwise.policies import Feedback, Policy
 from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
+from slotwise.testing.slot_laws import SlotLaws
 from slotwise.testing.visitor_laws import VisitorLaws
 
 __all__ = ["PolicyContract", "SettledPage"]
@@ -74,7 +75,7 @@ class Visitors:
         return SettledPage(shown, probabilities, outcomes)
 
 
-class PolicyContract(VisitorLaws):
+class PolicyContract(VisitorLaws, SlotLaws):
     """One test for each law in the docstring of `slotwise.policies.Policy`.
 
     `make_policy` is called with every problem that is played; a policy whose settings fit one

@@ -1,0 +1,171 @@
+"""The order of a page whose slots differ: the link worth most goes to the best slot.
+
+    P(click on link i in slot l) = weight_l * rate_i,   weights with mean 1
+
+Weights that are not known are learned from pages in random order. There every link is as likely in
+one slot as in another, whatever it is and whoever looks at it, so that clicks by slot show the
+weights alone:
+
+    raw_l    = n_slots (C_l + 1) / (C + n_slots),   C_l the clicks in slot l, C those of all slots
+    noise    = (n_slots - 1) / (C + n_slots),       the variance of raw_l where all slots are alike
+    weight_l = 1 + s (raw_l - 1),   s = V / (V + noise),   V = [mean of (raw_l - 1)^2 - noise]+
+
+Slots that are alike get weights of almost 1 by the shrinkage s. All pages are in random order until
+`FIRST_CLICKS` clicks a slot were seen, then a share of them that falls with the number of clicks.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.problem import Problem
+from slotwise.selection.compiled import hot
+
+__all__ = ["PageOrder", "expose", "learn_slot_weights", "new_page_order", "order_page"]
+
+Floats = NDArray[np.float64]
+Links = NDArray[np.int64]
+
+FIRST_CLICKS = 10.0
+"""Clicks a slot on pages in random order before the first page is ordered."""
+LEAST_SHARE = 0.01
+"""Share of pages that stay in random order."""
+SHARE = 0.25
+"""That share is `SHARE` over the root of the clicks a slot, where this is larger."""
+
+
+class PageOrder(NamedTuple):
+    """Slot weights and the slots from best to worst; both are empty where slots are alike.
+
+    `clicks` are those on pages in random order, by slot. `worth`, `held` and `chances` are room for
+    one page; a caller writes into `worth` what each link of the page is worth.
+    """
+
+    weights: Floats
+    best_first: Links
+    clicks: Floats
+    is_learned: bool
+    worth: Floats
+    held: Links
+    chances: Floats
+
+
+def new_page_order(problem: Problem) -> PageOrder:
+    """Return the order of a problem's pages: known weights, or weights to be learned.
+
+    >>> new_page_order(Problem(n_links=5, n_slots=2, slot_weights=(0.5, 1.5))).best_first.tolist()
+    [1, 0]
+    """
+    n_slots = problem.n_slots if problem.slot_weights else 0
+    is_learned = problem.slot_weights == "learn"
+    weights = np.ones(n_slots) if is_learned else np.array(problem.slot_weights, np.float64)
+    return PageOrder(
+        weights=weights,
+        best_first=np.argsort(-weights, kind="stable"),
+        clicks=np.zeros(n_slots),
+        is_learned=is_learned,
+        worth=np.zeros(problem.n_slots),
+        held=np.zeros(problem.n_slots, np.int64),
+        chances=np.zeros(problem.n_slots),
+    )
+
+
+@hot
+def share_in_random_order(order: PageOrder) -> float:
+    """Return the share of pages that are in random order now."""
+    if not order.is_learned:
+        return 0.0
+    total = 0.0
+    for slot in range(len(order.clicks)):
+        total += order.clicks[slot]
+    per_slot = total / len(order.clicks)
+    if per_slot < FIRST_CLICKS:
+        return 1.0
+    return max(LEAST_SHARE, SHARE / math.sqrt(per_slot))
+
+
+@hot
+def order_page(
+    order: PageOrder, rng: np.random.Generator, shown: Links, probabilities: Floats
+) -> bool:
+    """Put the links of a page into slot order by `order.worth`; say whether the order is random.
+
+    Links that are worth the same stand in random order.
+    """
+    worth, held, chances = order.worth, order.held, order.chances
+    n_slots = len(shown)
+    for k in range(n_slots - 1, 0, -1):
+        other = int(rng.random() * (k + 1))
+        shown[k], shown[other] = shown[other], shown[k]
+        worth[k], worth[other] = worth[other], worth[k]
+        probabilities[k], probabilities[other] = probabilities[other], probabilities[k]
+    share = share_in_random_order(order)
+    if share > 0.0 and rng.random() < share:
+        return True
+    for k in range(n_slots):
+        link, chance, value = shown[k], probabilities[k], worth[k]
+        place = k
+        while place > 0 and worth[place - 1] < value:
+            worth[place] = worth[place - 1]
+            held[place] = held[place - 1]
+            chances[place] = chances[place - 1]
+            place -= 1
+        worth[place], held[place], chances[place] = value, link, chance
+    for k in range(n_slots):
+        shown[order.best_first[k]] = held[k]
+        probabilities[order.best_first[k]] = chances[k]
+    return False
+
+
+@hot
+def learn_slot_weights(order: PageOrder, clicks: Floats) -> None:
+    """Take in the clicks of a page in random order, one number a slot."""
+    if not order.is_learned:
+        return
+    n_slots = len(order.clicks)
+    total = float(n_slots)
+    for slot in range(n_slots):
+        order.clicks[slot] += clicks[slot]
+        total += order.clicks[slot]
+    set_weights(order, total)
+
+
+@hot
+def set_weights(order: PageOrder, total: float) -> None:
+    """Compute the weights from the clicks; `total` has one pseudo-click a slot more than those."""
+    weights, n_slots = order.weights, len(order.clicks)
+    spread = 0.0
+    for slot in range(n_slots):
+        weights[slot] = n_slots * (order.clicks[slot] + 1.0) / total
+        spread += (weights[slot] - 1.0) ** 2 / n_slots
+    noise = (n_slots - 1.0) / total
+    beyond = max(0.0, spread - noise)
+    kept = beyond / (beyond + noise) if beyond > 0.0 else 0.0
+    for slot in range(n_slots):
+        weights[slot] = 1.0 + kept * (weights[slot] - 1.0)
+    for k in range(n_slots):
+        slot = order.best_first[k]
+        place = k
+        while place > 0 and weights[order.best_first[place - 1]] < weights[slot]:
+            order.best_first[place] = order.best_first[place - 1]
+            place -= 1
+        order.best_first[place] = slot
+
+
+@hot
+def expose(order: PageOrder, slots: Links, views: Floats, exposure: Floats) -> None:
+    """Write views weighted by their slots: a view in a slot of weight 1.5 counts as 1.5."""
+    for k in range(len(views)):
+        weight = order.weights[slots[k]] if len(order.weights) > 0 and len(slots) > 0 else 1.0
+        exposure[k] = weight * views[k]
+
+
+def restored_page_order(problem: Problem, clicks: Floats) -> PageOrder:
+    """Return the order that has seen these clicks on pages in random order."""
+    order = new_page_order(problem)
+    learn_slot_weights(order, clicks)
+    return order

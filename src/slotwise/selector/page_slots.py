@@ -1,0 +1,133 @@
+"""The slots of a selector's pages: their order, what was learned of them, and how it is told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.errors import InvalidInput
+from slotwise.policies import NO_SLOTS
+from slotwise.problem import Problem
+from slotwise.selection.compiled import direct
+from slotwise.selection.page_order import (
+    expose,
+    learn_slot_weights,
+    new_page_order,
+    order_page,
+)
+
+__all__ = ["PageSlots", "SlotReport", "slot_columns", "slot_lines"]
+
+Floats = NDArray[np.float64]
+Links = NDArray[np.int64]
+
+SIGMAS = 1.96
+"""Standard errors on either side of a 95 % interval."""
+
+
+@dataclass(frozen=True)
+class SlotReport:
+    """How often links are clicked in a slot, relative to the average slot; 1 is the first slot.
+
+    `low` and `high` are a 95 % interval, which a known weight does not need. `clicks` are those on
+    pages in random order, from which weights are learned.
+    """
+
+    slot: int
+    weight: float
+    low: float
+    high: float
+    clicks: int
+
+
+class PageSlots:
+    """The order of pages; nothing happens here where all slots are alike."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.order = new_page_order(problem)
+        self.are_alike = not problem.slot_weights
+        self._slots = np.arange(problem.n_slots)
+        self._one_view = np.ones(problem.n_slots)
+
+    def make_room(self, policy: type[Any], state: Any, rng: np.random.Generator) -> None:
+        """Compile what every page uses, for the states of this policy."""
+        if self.are_alike:
+            return
+        links, order = self.order.held, self.order
+        self._rank = direct(policy.rank, state, links, order.worth)
+        self._order_page = direct(order_page, order, rng, links, order.worth)
+
+    def arrange(
+        self, state: Any, rng: np.random.Generator, shown: Links, probabilities: Floats
+    ) -> bool:
+        """Put a page that was just chosen into slot order; say whether the order is random."""
+        if self.are_alike:
+            return False
+        self._rank(state, shown, self.order.worth)
+        return bool(self._order_page(self.order, rng, shown, probabilities))
+
+    def shown_in(self, slots: Sequence[int]) -> tuple[Links, Floats]:
+        """Return the slots of links of one page and what a view there counts as."""
+        if self.are_alike:
+            return NO_SLOTS, self._one_view[: len(slots)]
+        places = np.array(slots, np.int64)
+        exposure = np.empty(len(slots))
+        expose(self.order, places, self._one_view[: len(slots)], exposure)
+        return places, exposure
+
+    def refuse_counts(self) -> None:
+        """Refuse feedback as counts where slots differ: counts do not say where links stood."""
+        if not self.are_alike:
+            rule = "None for feedback as counts, which have no slots"
+            weights = self.order.weights.tolist()
+            raise InvalidInput.of("slot_weights", rule, weights, "give every page with `update`")
+
+    def note(self, clicked: Sequence[float]) -> None:
+        """Learn from the clicks of a page in random order, one number a slot."""
+        if len(clicked) == len(self.order.clicks):
+            learn_slot_weights(self.order, np.array(clicked, np.float64))
+
+    def restore(self, clicks: Floats | None) -> None:
+        """Take over the clicks that a file holds; files of earlier versions have none."""
+        if clicks is None:
+            return
+        shape = self.order.clicks.shape
+        if clicks.shape != shape or not (np.isfinite(clicks) & (clicks >= 0)).all():
+            raise ValueError(f"array slot_clicks must be counts of shape {shape}")
+        learn_slot_weights(self.order, clicks.astype(np.float64))
+
+    def report(self) -> tuple[SlotReport, ...]:
+        """Return a row for every slot; none where slots are alike."""
+        n_slots = len(self.order.weights)
+        total = float(self.order.clicks.sum()) + n_slots
+        rows = []
+        pairs = zip(self.order.weights.tolist(), self.order.clicks.tolist(), strict=True)
+        for place, (weight, clicks) in enumerate(pairs):
+            error = 0.0
+            if self.order.is_learned:
+                error = SIGMAS * math.sqrt(weight * (n_slots - weight) / total)
+            low, high = max(0.0, weight - error), weight + error
+            rows.append(SlotReport(place + 1, weight, low, high, round(clicks)))
+        return tuple(rows)
+
+
+def slot_columns(rows: Sequence[SlotReport]) -> dict[str, list[object]]:
+    """Return the rows as columns, as frames of polars and pandas take them."""
+    written = [asdict(row) for row in rows]
+    return {name: [row[name] for row in written] for name in SlotReport.__dataclass_fields__}
+
+
+def slot_lines(rows: Sequence[SlotReport]) -> list[str]:
+    """Return the weights in one line; none where slots are alike."""
+    if not rows:
+        return []
+    weights = ", ".join(
+        f"{row.weight:.3g}" + (f" ({row.low:.3g} to {row.high:.3g})" if row.low < row.high else "")
+        for row in rows
+    )
+    return [f"slot weights: {weights}"]
