@@ -139,7 +139,7 @@ class Flag(Feature):
 
 
 class Bins(Feature):
-    """Numbers, told apart by the edges they reach; NaN is not known."""
+    """Numbers in bins between the edges; NaN counts as not known."""
 
     kind = "bins"
 

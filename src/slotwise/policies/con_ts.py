@@ -87,8 +87,8 @@ class ConTS(DeficitPolicy):
     keeps the mean and makes the posterior no narrower than that of clicks.
 
     It needs no horizon and loses far less revenue than bounds that hold with certainty, but no
-    bound keeps its floor: half of the draws are too hopeful about clicks, and the program picks
-    those. `deficit_feedback` makes up for it; Queue-TS keeps the floor by itself.
+    bound keeps its floor: half of the draws overestimate clicks, and the program selects those.
+    `deficit_feedback` makes up for it; Queue-TS keeps the floor by itself.
     `prior="fitted"` learns from the pool what an unknown link is like (see
     `slotwise.policies.pool_prior`). `memory`, in rounds, lets counts fade where rates drift.
     Pages are drawn exactly as if every link were sampled; links that cannot matter are not (see

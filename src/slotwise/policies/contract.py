@@ -147,7 +147,7 @@ class Policy:
     - `choose` changes nothing that `learn` depends on; the same seed gives the same pages
     - `learn` reads only the links given and takes visitor and probabilities from the round
       itself, so feedback may arrive late, in batches, level by level and out of order
-    - what is learned of one visitor depends on no visitor of whom the policy was not told
+    - what is learned of one visitor depends only on the visitors that the policy was given
     - outcomes may exceed views, since a view in a bad slot counts as a small part of a view
     - a policy that `keeps_floor` shows pages with the floor's clicks once rates are known
     - a state survives save and load, and moves to a changed pool without touching what is
@@ -192,7 +192,7 @@ class Policy:
                 )
 
     def for_problem(self, problem: Problem) -> Policy:  # noqa: ARG002 - overridden by some
-        """Return the policy to start on `problem`: this one, or its kin for several floors."""
+        """Return the policy to start on `problem`: this one, or its form for several floors."""
         return self
 
     def start(self, problem: Problem) -> State:

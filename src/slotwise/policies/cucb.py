@@ -79,7 +79,7 @@ def learn(
 
 @dataclass(frozen=True)
 class CUCB(CountingPolicy):
-    """CUCB (Chen, Wang and Yuan 2013), fed with revenue; the floor is not its business.
+    """CUCB (Chen, Wang and Yuan 2013), fed with revenue; it ignores the floor.
 
         show the L largest  m_i + sqrt(3 ln t / (2 n_i)),   m_i = sum_i / n_i
 

@@ -33,7 +33,7 @@ __all__ = ["DrawnProgram", "new_drawn_program", "solve_draw"]
 
 
 class DrawnProgram(NamedTuple):
-    """The program on the means, and what the search for the price of a draw goes by.
+    """The program on the means, and the starting point of the search for the price of a draw.
 
     `level_worth` says what a unit of each level is worth at the price tried last, `price_step`
     how far the price of a page lies from that of the means, on average.

@@ -4,7 +4,7 @@ With a memory of m rounds every round leaves 1 - 1/m of all counts, so that a vi
 after m rounds and the counts of a link follow a rate that drifts. Fading is lazy: the counts of
 a link stand as of the round in which they were last added to, and are faded when read. Reading
 all links in every round would cost what the pool costs, so links not shown are read again every
-m / 50 rounds: what is believed of them is at most 2 % too sure.
+m / 50 rounds: their counts are at most 2 % too large.
 
 Rounds are counted by settled page views, `n_slots` views making one, and for each level apart:
 late revenue fades by the revenue that has settled, not by the clock.
@@ -149,7 +149,7 @@ class EvidencePolicy(Policy):
         }
 
     def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
-        """Return the state that has seen exactly this and believes what follows from it."""
+        """Return the state that has seen exactly this, with its bounds or posteriors recomputed."""
         state: Any = self.start(problem)
         evidence = state.evidence
         knowledge = self.upgraded(problem, knowledge)

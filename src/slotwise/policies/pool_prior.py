@@ -5,10 +5,10 @@
     prior Beta(a, b) of this mean and variance, the smaller of a and b kept within [1/2, 2]
 
 Data collected by a policy are no random sample: good links are shown often, and links that had
-bad luck are left with few views. Three things keep the fit from believing itself:
+bad luck are left with few views. Three things keep the fit from confirming itself:
 
 - a link counts for more as more is known of it, so bad luck with few views counts little; the
-  good links, shown most, count most, which errs on the side of hope
+  good links, shown most, count most, so the prior mean is rather too high than too low
 - the spread is never less than 1 / sqrt(2) of the mean (of its distance to 1, where that is
   nearer): a prior that narrow would shut out links that are better than the rest, for good
 - a tenth of an imagined link from the uniform prior is always among them

@@ -64,7 +64,7 @@ class Posterior(NamedTuple):
     fast it falls. `reach` is what was drawn for the present page where that is settled, else the
     cap: `n_settled` levels of a link are, from the first on, and those marked `is_above`.
     `candidates` are the links drawn at all levels and `compound[level]` what they bring.
-    `changed` are links whose counts moved since their posterior was worked out.
+    `changed` are links whose counts moved since their posterior was computed.
     """
 
     prior_hits: Floats
@@ -111,7 +111,7 @@ def new_posterior(problem: Problem) -> Posterior:
 
 @hot
 def note_change(posterior: Posterior, link: int) -> None:
-    """Remember that a link's posterior is to be worked out before the next page."""
+    """Mark a link's posterior to be recomputed before the next page."""
     if not posterior.is_changed[link]:
         posterior.is_changed[link] = True
         posterior.changed[posterior.sizes[N_CHANGED]] = link
@@ -166,7 +166,7 @@ def set_posterior(posterior: Posterior, level: int, link: int, a: float, b: floa
 def start_draw(posterior: Posterior, rng: np.random.Generator) -> None:
     """Begin the draw for a new page: settle which draws are above their caps (step 1).
 
-    Candidates for that are met by jumping from one to the next, as seldom as `MOST_ABOVE`.
+    Candidates are found by geometric jumps, with frequency `MOST_ABOVE`.
     """
     cap, reach, is_above = posterior.cap, posterior.reach, posterior.is_above
     n_levels, n_links = cap.shape

@@ -47,7 +47,7 @@ LINK_VARIANCE = 1.0
 WEIGHT_OF_FIRST = 10.0
 """Weight of these first guesses in the fit, in squared expected outcomes."""
 COMMON_TAU = 5.0
-"""Outcomes after which half of what a value does to all links is believed."""
+"""Outcomes after which the common effect of a value has half its full weight."""
 LEAST_VARIANCE, LEAST_LINK_VARIANCE = 1e-6, 1e-3
 GRID = 1.1
 """Fits, and the rounds behind an exploration bonus, are renewed when rounds grow by 10 %."""

@@ -117,7 +117,7 @@ def search_price(
 ) -> Price:
     """Find the price at which the best pages keep the floor exactly; leave them in `search`.
 
-    `guess` is a price believed near and `step` how far it may be off (both zero: start from
+    `guess` is a price expected to be near and `step` how far it may be off (both zero: start from
     nothing). They change the work, never the answer. `slackness` is `floor_slackness` of the
     whole floor where `floor` is what is left of it. Needs 1 <= n_slots <= n_entries.
     """

@@ -27,8 +27,8 @@ class FloorsSolution(NamedTuple):
 
     `amounts[j]` is what the mix brings towards floor j and `shadow_prices[j]` the value given up
     for one more of it. `status` is "slack" (the floors cost nothing), "binding" or "infeasible":
-    then no mix keeps every floor, `largest_shortfall` is the part of a floor that is missing
-    where most is, no mix makes it smaller, and the price of a missed floor is infinite.
+    then no mix keeps every floor, `largest_shortfall` is the largest relative
+    shortfall, no mix makes it smaller, and the price of a missed floor is infinite.
     """
 
     probabilities: Floats

@@ -76,7 +76,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trusted_proxies: Annotated[
         str,
         Meta(
-            description="Addresses or networks of proxies whose X-Forwarded-For is believed, "
+            description="Addresses or networks of proxies whose X-Forwarded-For is trusted, "
             "separated by commas"
         ),
     ] = ""

@@ -62,7 +62,7 @@ def _destination(context: ServiceContext, token: ClickToken) -> str:
 
 
 async def _record(context: ServiceContext, request: Request, token: ClickToken) -> str:
-    """Record the click and return what became of it; a visitor never waits for a lost store.
+    """Record the click and return what became of it; no visitor waits for a store that is away.
 
     One genuine link that is followed over and over is no longer recorded: the store is spared,
     and nothing is lost, since a click counts once.

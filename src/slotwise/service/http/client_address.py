@@ -14,7 +14,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class TrustedProxies:
-    """The proxies whose `X-Forwarded-For` is believed.
+    """The proxies whose `X-Forwarded-For` is trusted.
 
     Each proxy appends the address it was called from. The list is read from its end: the first
     address that is not a trusted proxy is the visitor's. What stands before it is the visitor's

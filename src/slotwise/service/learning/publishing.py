@@ -36,7 +36,7 @@ DRAWN_LINKS = 2_000_000
 def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     """Return the version that the policy chooses now.
 
-    A policy that reckons with open views is taught what they are expected to bring. A policy
+    A policy that uses open views learns what they are expected to bring. A policy
     that fails is replaced by the pool's fallback order, and the version says why.
     """
     pool, link_ids, version = draft.pool.settings, draft.pool.active, draft.version

@@ -163,8 +163,8 @@ def _role(link: LinkReport, explanation: Explanation | None) -> Role:
         return "retired"
     if link.click_views < MIN_VIEWS or explanation is None:
         return "exploring"
-    # A policy may keep the floor by turns: the present version need not show every link that
-    # belongs to the best mix of pages.
+    # A policy may keep the floor by alternating pages: the present version need not show every
+    # link that belongs to the best mix of pages.
     if link.probability < SHOWN and not _earns_a_place(explanation):
         return "resting"
     price = explanation.shadow_price
@@ -205,9 +205,9 @@ def _why(pool: PoolSettings, link: LinkReport, role: Role, explanation: Explanat
         known += f". A place takes {money(explanation.threshold)}."
     earns = _earns_a_place(explanation)
     if earns and link.probability < SHOWN:
-        return f"{known} It has a place by turns, and rests at the moment."
+        return f"{known} It is shown on some pages in turn, and is not shown at the moment."
     if earns:
         return f"{known} It earns its place."
     if role == "resting":
         return known
-    return f"{known} It has a place by turns, or to learn more."
+    return f"{known} It is shown on some pages in turn, or to learn more about it."

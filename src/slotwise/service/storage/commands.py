@@ -66,7 +66,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     closed_until_us: int = 0
     """Windows up to here are closed for good: nothing received now can count in them."""
     latest_us: int = 0
-    """The latest time the store was told."""
+    """The latest time that an operation came with."""
     n_resets: int = 0
     """How often statistics were reset: a fold computed before a reset must not be applied."""
     folded: dict[tuple[str, Level], FoldPosition] = msgspec.field(default_factory=dict)

@@ -100,7 +100,7 @@ export function keeping(pool) {
   if (found && found.high < clicks) {
     return [brought, "Below the floor so far, which is being made up for. Should it stay below, lower the floor or add links that people click more."];
   }
-  if (found) return [brought, "Kept as far as can be told, but not surely yet. Nothing to do: each settled view makes it surer."];
+  if (found) return [brought, "Probably kept, but not certain yet. Nothing to do: every settled view narrows the interval."];
   return [brought, "Nothing to do but wait: each settled view makes the estimate surer."];
 }
 
@@ -167,7 +167,7 @@ export function costing(pool) {
   const price = pool.shadow_price_micros;
   if (pool.frontier.length === 0) return "The pool has no links, so there is nothing to choose from.";
   if (!isKnown(pool)) return "Not known yet: no view has settled.";
-  if (price === null) return "No page reaches the floor, so its cost cannot be told: pages bring all the clicks they can.";
+  if (price === null) return "No page reaches the floor, so its cost is unknown: pages show the most clicked links.";
   if (price === 0) return "Nothing at present: the pages that earn most keep the floor by themselves.";
   return `One more click per 100 views costs about ${money(price, pool.currency)} on those 100 views.`;
 }
