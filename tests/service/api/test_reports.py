@@ -225,3 +225,14 @@ def test_the_log_is_downloaded_and_asked(admin: httpx.Client, taught: str, tmp_p
     assert asked["n_pages"] == told.n_pages
     refused = admin.get(f"/v1/pools/{taught}/evaluate", params={"click_floor": 50})
     assert "must be below slots" in problem_of(refused)["detail"]
+
+
+def test_evaluate_says_when_the_log_cannot_tell(
+    admin: httpx.Client, make_pool: Callable[..., str]
+) -> None:
+    pool = make_pool(6)
+    asked = admin.get(f"/v1/pools/{pool}/evaluate", params={"click_floor": 0.5})
+    assert asked.status_code == 200
+    said = asked.json()
+    assert said["cannot_tell"].startswith("The log cannot tell: it has 0 settled pages")
+    assert said["revenue"] is None
