@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import slotwise.cli
+from slotwise.compiling_notice import announce_compiling
 from slotwise.errors import SlotwiseError
 from slotwise.extras import missing_package
 from slotwise.version import __version__
@@ -29,6 +30,7 @@ def main(args: Sequence[str] | None = None) -> int:
     if args == ["--version"]:  # also where the packages of the commands are missing
         print(f"slotwise {__version__}")
         return 0
+    announce_compiling(False)  # commands show their own progress
     try:
         app = build_app(args)
         app(args, prog_name="slotwise")

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
+from slotwise.compiling_notice import watch_compiler
+
 __all__ = ["compiled", "direct", "hot", "hot_loop", "inner", "int64", "is_compiled"]
 
 int64: Any = np.int64
@@ -19,6 +21,8 @@ int64: Any = np.int64
 literal is compiled once more for it."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+watch_compiler()
 
 
 def _jit(function: Function, **options: bool) -> Function:

@@ -1,0 +1,83 @@
+"""Call everything that a policy compiles, once, on a small pool."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from slotwise.errors import SlotwiseError
+from slotwise.policies import POLICIES, Policy, make_policy
+from slotwise.selection import draw_page
+from slotwise.selector import Selector
+
+__all__ = ["compile_policy", "compiled_folder"]
+
+LINKS, N_SLOTS = tuple("abcd"), 2
+VARIANTS: tuple[dict[str, Any], ...] = (
+    {"click_floor": 0.3},
+    {"click_floor": 0.3, "features": {"device": ("phone", "desktop")}},
+    {"levels": ("click", "cart", "sale"), "floors": {"click": 0.3, "cart": 0.1}},
+)
+"""Kinds of selectors for which a policy may have code of its own."""
+
+
+def compile_policy(name: str) -> None:
+    """Compile what selectors, the service and experiments call with this policy.
+
+    A kind of selector that the policy refuses is left out, and so is the service or the engine
+    where its packages are missing.
+    """
+    policy = _small(name)
+    for variant in VARIANTS:
+        try:
+            _play(Selector(LINKS, N_SLOTS, policy=policy, horizon=1000, seed=1, **variant))
+        except SlotwiseError:
+            continue
+    _serve(name)
+    _simulate(policy)
+
+
+def _small(name: str) -> Policy:
+    known = {field.name for field in dataclasses.fields(POLICIES[name])}  # type: ignore[arg-type]
+    wanted = {"probabilities": [N_SLOTS / len(LINKS)] * len(LINKS)}
+    return make_policy(name, {key: value for key, value in wanted.items() if key in known})
+
+
+def _play(selector: Selector) -> None:
+    has_own_levels = selector.problem.n_levels > 2
+    *reached, last = selector.problem.levels if has_own_levels else ("clicks", "revenue")
+    for _ in range(2):
+        page = selector.select()
+        link = page.shown[0]
+        feedback: dict[str, Any] = {name: [link] for name in reached}
+        selector.update(page, **feedback, **{last: {link: 0.5}})
+    selector.select(exclude=["a"])
+    selector.report()
+    selector.frontier()
+
+
+def _serve(name: str) -> None:
+    try:
+        from slotwise.service.records import PoolSettings
+        from slotwise.service.warm_up import warm_up
+    except ModuleNotFoundError:
+        return
+    settings = {"probabilities": [0.5] * 4} if name == "fixed-mix" else {}
+    warm_up(PoolSettings("toy", N_SLOTS, 0.3, 1_000_000, "EUR", 1, 1, name, settings))
+
+
+def _simulate(policy: Policy) -> None:
+    try:
+        from slotwise.environments import BernoulliLinks
+        from slotwise.simulation import simulate
+    except ModuleNotFoundError:
+        return
+    rates = [0.5] * len(LINKS)
+    simulate(BernoulliLinks(rates, rates), {"policy": policy}, N_SLOTS, 0.3, n_rounds=2, n_runs=1)
+
+
+def compiled_folder() -> Path:
+    """Return the folder in which numba keeps the code of one of the functions."""
+    stats: Any = getattr(draw_page, "stats", None)
+    return Path(getattr(stats, "cache_path", "."))

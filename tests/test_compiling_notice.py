@@ -1,0 +1,93 @@
+"""The notice that functions are being compiled: once, late, and only about slotwise's own."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from slotwise import compiling_notice as compiling
+from slotwise.compiling_notice import NOTICE, CompilingNotice
+
+
+class Clock:
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(compiling, "time", clock)
+    return clock
+
+
+def compiling_of(module: str) -> Any:
+    function = SimpleNamespace(__module__=module)
+    return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)})
+
+
+OURS = compiling_of("slotwise.policies.paced_kl")
+
+
+def compile_for(notice: CompilingNotice, clock: Clock, seconds: float, what: Any = OURS) -> None:
+    notice.on_start(what)
+    clock.now += seconds
+    notice.on_end(what)
+
+
+def test_it_is_said_once_and_only_when_it_takes_long(clock: Clock) -> None:
+    said = io.StringIO()
+    notice = CompilingNotice(said)
+    for _ in range(4):
+        compile_for(notice, clock, 0.5)
+        clock.now += 100.0  # the program itself
+    assert said.getvalue() == ""
+    for _ in range(5):
+        compile_for(notice, clock, 0.5)
+    assert said.getvalue() == f"{NOTICE}\n"
+
+
+def test_functions_inside_others_count_once(clock: Clock) -> None:
+    said = io.StringIO()
+    notice = CompilingNotice(said)
+    notice.on_start(OURS)
+    compile_for(notice, clock, 1.9)
+    notice.on_end(OURS)
+    assert said.getvalue() == ""
+    notice.on_start(OURS)
+    clock.now += 0.2
+    compile_for(notice, clock, 0.0)  # said while the outer one is still being compiled
+    assert said.getvalue() == f"{NOTICE}\n"
+
+
+def test_a_program_of_somebody_else_is_not_announced(clock: Clock) -> None:
+    said = io.StringIO()
+    compile_for(CompilingNotice(said), clock, 60.0, compiling_of("mine"))
+    silent = CompilingNotice(said)
+    silent.is_wanted = False
+    compile_for(silent, clock, 60.0)
+    assert said.getvalue() == ""
+
+
+def test_numba_tells_the_notice() -> None:
+    program = """
+from slotwise import compiling_notice as compiling
+from slotwise.selection.compiled import hot_loop
+compiling.MIN_SECONDS = 0.0
+@hot_loop
+def mine(x): return x + 1
+mine.py_func.__module__ = "slotwise.mine"
+mine(1)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == f"{NOTICE}\n"
+    assert done.stdout == ""
