@@ -22,6 +22,12 @@ HOSTILE = [
 ]
 
 
+def in_words(rate: float) -> str:
+    """Return a rate as the page writes it: two or three decimal places."""
+    text = f"{rate:.3f}"
+    return text.removesuffix("0") if text.endswith("0") else text
+
+
 def names(page: Page) -> list[str]:
     return page.locator("td.name b").all_text_contents()
 
@@ -43,7 +49,13 @@ def test_every_panel_tells_the_day_in_words(
         expect(opened.locator("#earning .tiles")).to_contain_text(f"€{per_thousand:,.2f}")
     expect(opened.locator("#earning .verdict")).to_contain_text("against random pages")
     expect(opened.locator("#earning .tiles")).to_contain_text("settled or not")
-    expect(opened.locator("#floor .badge")).to_have_text(stats["floor"]["status"])
+    delivered = stats["clicks_delivered"]
+    badge = f"{stats['floor']['status']}: {in_words(delivered['mean'])} of 0.50"
+    expect(opened.locator("#floor .badge")).to_have_text(badge)
+    interval = " to ".join(in_words(delivered[end]) for end in ("low", "high"))
+    expect(opened.locator("#floor .words")).to_contain_text(f"({interval}) clicks per view")
+    random = in_words(groups["holdout"]["clicks_per_view"]["mean"])
+    expect(opened.locator("#floor .note")).to_contain_text(f"random pages {random} (")
     expect(opened.locator("#floor .words")).to_contain_text("the floor is 0.50")
     price = stats["shadow_price_micros"] / 1e6
     expect(opened.locator("#cost .verdict")).to_contain_text(
@@ -68,12 +80,12 @@ def test_the_slider_tells_what_another_floor_gives(
     opened: Page, admin: httpx.Client, day: str
 ) -> None:
     slider, gives = opened.locator("#other-floor"), opened.locator("#other-floor-gives")
-    expect(gives).to_contain_text("A floor of 0.50 clicks a view would give about")
+    expect(gives).to_contain_text("A floor of 0.50 clicks per view would give about")
     expect(gives).to_contain_text("by present estimates")
     most_revenue = admin.get(f"/v1/pools/{day}/frontier").json()["points"][0]["revenue_micros"]
     slider.focus()
     slider.press("Home")
-    expect(gives).to_contain_text("A floor of 0.00 clicks a view would give about")
+    expect(gives).to_contain_text("A floor of 0.00 clicks per view would give about")
     expect(gives).to_contain_text(f"€{most_revenue / 1000:,.2f} per 1,000 views")
     expect(gives).to_contain_text("more than the present floor")
     slider.press("End")
@@ -95,7 +107,7 @@ def test_the_slider_asks_the_log_when_it_comes_to_rest(
 
 
 def test_links_are_sorted_found_and_paged(opened: Page) -> None:
-    header = opened.get_by_role("columnheader", name="Clicks a view")
+    header = opened.get_by_role("columnheader", name="Clicks per view")
     header.get_by_role("button").click()
     expect(header).to_have_attribute("aria-sort", "descending")
     expect(opened.locator("td.name b").first).to_have_text("Offer 0")
@@ -263,7 +275,7 @@ def test_the_keyboard_reaches_everything(opened: Page) -> None:
         reached.add(
             opened.evaluate("document.activeElement.id || document.activeElement.textContent")
         )
-    assert {"pool", "other-floor", "find", "role", "Clicks a view", "Retire", "Pin"} <= reached
+    assert {"pool", "other-floor", "find", "role", "Clicks per view", "Retire", "Pin"} <= reached
     assert "change-list" in reached
 
 
@@ -399,5 +411,5 @@ def test_ten_thousand_links_stay_usable(
     page.locator("#find").fill("offer 9999")
     expect(page.locator("#links-found")).to_have_text("1 of 10,000 links")
     page.locator("#find").fill("")
-    page.get_by_role("button", name="Later").click()
+    page.get_by_role("button", name="Next").click()
     expect(page.locator("#page-number")).to_have_text("21 to 40")

@@ -13,7 +13,15 @@ from slotwise.selection.solve import Solution, solve
 from slotwise.service.counting.views import Counters, LinkCounters, PageCounters
 from slotwise.service.records import FloorReport, FloorStatus
 
-__all__ = ["LinkCounts", "LinkRates", "estimate_rates", "floor_report", "link_counts", "solve_page"]
+__all__ = [
+    "LinkCounts",
+    "LinkRates",
+    "clicks_delivered",
+    "estimate_rates",
+    "floor_report",
+    "link_counts",
+    "solve_page",
+]
 
 Floats = NDArray[np.float64]
 
@@ -100,6 +108,13 @@ def floor_report(
     ):
         status = "met"
     return FloorReport(clicks=click_floor, expected=expected, attainable=attainable, status=status)
+
+
+def clicks_delivered(pages: PageCounters) -> tuple[float, float, float]:
+    """Return the mean clicks of a page view with the ends of its 95 % interval."""
+    mean, error = _clicks_delivered(pages)
+    half = NORMAL_QUANTILE * error
+    return mean, max(mean - half, 0.0), mean + half
 
 
 def _clicks_delivered(pages: PageCounters) -> tuple[float, float]:

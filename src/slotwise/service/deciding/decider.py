@@ -13,6 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
+from slotwise.service.deciding.averages import AveragedVersion, VersionAverages
 from slotwise.service.deciding.decision_ids import DecisionIds
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.deciding.wishes import NO_WISH, Wish, canonical_wish, checked_wish
@@ -53,6 +54,7 @@ class Decider:
         self._rng = rng
         self._lock = RLock()
         self._snapshots: dict[str, Snapshot] = {}
+        self._averages: dict[str, VersionAverages] = {}
         self._shown: dict[str, Counter[str]] = {}
         """How often each link was shown since learning last asked, by pool."""
         self._ids = DecisionIds()
@@ -63,7 +65,13 @@ class Decider:
 
     def install(self, version: Version) -> None:
         """Draw the pool's next pages from this version."""
-        self._snapshots[version.pool.settings.pool_id] = Snapshot(version)
+        pool_id, snapshot = version.pool.settings.pool_id, Snapshot(version)
+        self._snapshots[pool_id] = snapshot
+        averages = self._averages.get(pool_id)
+        if averages is None:
+            self._averages[pool_id] = VersionAverages(snapshot)
+        else:
+            averages.add(snapshot)
 
     def take_shown(self, pool_id: str) -> Mapping[str, int]:
         """Return how often each link of a pool was shown since the last call."""
@@ -76,6 +84,11 @@ class Decider:
         if snapshot is None:
             raise UnknownPool(f"there is no pool {pool_id!r}")
         return snapshot
+
+    def averages(self, pool_id: str) -> AveragedVersion:
+        """Return the latest versions of a pool as one, the same for a minute. Quick."""
+        self.snapshot(pool_id)
+        return self._averages[pool_id].kept
 
     def published(self) -> list[tuple[str, Published]]:
         """Return the version that each pool draws from, by pool. Quick."""

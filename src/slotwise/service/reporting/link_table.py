@@ -15,7 +15,7 @@ from slotwise.service.storage.activity import Activity, LinkSpan
 
 __all__ = ["LinkRow", "LinkRows", "LinkTable", "LinkTableQuery", "Role", "SortColumn"]
 
-Role = Literal["earner", "click carrier", "exploring", "resting", "retired"]
+Role = Literal["pinned", "earner", "click carrier", "exploring", "resting", "retired"]
 SortColumn = Literal["name", "role", "share", "settled", "pending", "clicks", "revenue"]
 
 MIN_VIEWS = 100
@@ -83,7 +83,7 @@ class LinkTable:
         self._pool = pool
         self._url_of = {link.link_id: link.url for link in links}
         self._explanation_of = {item.link_id: item for item in explained}
-        self._links = [(link, _role(link, self._explanation(link))) for link in report.links]
+        self._links = [(link, _role(pool, link, self._explanation(link))) for link in report.links]
         self._pending_views = activity.pending_views
         self._starts_us = starts_us
         self._n_pages = sum(span.views for span in activity.spans)
@@ -158,18 +158,27 @@ class LinkTable:
         )
 
 
-def _role(link: LinkReport, explanation: Explanation | None) -> Role:
+def _pin_of(pool: PoolSettings, link: LinkReport) -> int | None:
+    """Return the position at which a link is pinned."""
+    return next((pin.position for pin in pool.pins if pin.link_id == link.link_id), None)
+
+
+def _role(pool: PoolSettings, link: LinkReport, explanation: Explanation | None) -> Role:
     if link.retired:
         return "retired"
+    if _pin_of(pool, link) is not None:
+        return "pinned"
     if link.click_views < MIN_VIEWS or explanation is None:
         return "exploring"
     # A policy may keep the floor by alternating pages: the present version need not show every
     # link that belongs to the best mix of pages.
-    if link.probability < SHOWN and not _earns_a_place(explanation):
+    if explanation.probability < SHOWN and not _earns_a_place(explanation):
         return "resting"
     price = explanation.shadow_price
     if price is None or price * explanation.click_rate > explanation.revenue_rate:
         return "click carrier"
+    if link.revenue_micros <= 0:  # an estimate is never 0, but nothing was sold yet
+        return "click carrier" if price else "exploring"
     return "earner"
 
 
@@ -184,8 +193,13 @@ def _why(pool: PoolSettings, link: LinkReport, role: Role, explanation: Explanat
         return "It is retired: shown no more, still counted."
     if explanation is None or link.click_views == 0:
         return "Nothing is known of it yet: it is shown to learn."
-    if role == "exploring":
+    position = _pin_of(pool, link)
+    if position is not None:
+        return f"It is pinned: it stands at position {position} of every page."
+    if role == "exploring" and link.click_views < MIN_VIEWS:
         return f"It has fewer than {MIN_VIEWS} settled views: it is shown to learn more."
+    if role == "exploring":
+        return "It has brought no sale yet: it is shown to learn more."
 
     def money(share: float) -> str:
         amount = share * pool.max_revenue_micros / 1e6
@@ -195,7 +209,7 @@ def _why(pool: PoolSettings, link: LinkReport, role: Role, explanation: Explanat
     if price is None:
         known = (
             f"No page reaches the floor, so clicks alone count: about {explanation.click_rate:.3f} "
-            f"a view. A place takes {explanation.threshold:.3f}."
+            f"per view. A place takes {explanation.threshold:.3f}."
         )
     else:
         known = f"A view is worth {money(explanation.score)} {pool.currency}"
@@ -204,7 +218,7 @@ def _why(pool: PoolSettings, link: LinkReport, role: Role, explanation: Explanat
             known += f": {money(revenue)} as revenue, {money(clicks)} as clicks for the floor"
         known += f". A place takes {money(explanation.threshold)}."
     earns = _earns_a_place(explanation)
-    if earns and link.probability < SHOWN:
+    if earns and explanation.probability < SHOWN:
         return f"{known} It is shown on some pages in turn, and is not shown at the moment."
     if earns:
         return f"{known} It earns its place."

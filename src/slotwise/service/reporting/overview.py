@@ -53,6 +53,9 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     published_us: int
     folded_until_us: int
     floor: FloorReport
+    delivered_views: int
+    clicks_delivered: Rate | None
+    delivered_since_us: int
     floor_steps: tuple[FloorStep, ...]
     expected_revenue_micros: int
     """Of a page of the present version, by the present estimates."""
@@ -106,7 +109,7 @@ def draw_pool(
         # Half of the time is spent inside the store, which leaves the interpreter to others.
         summed_up = beside.submit(reporter.activity, pool_id, starts_us[0], span_us)
         report = reporter.stats(pool_id)
-        explained = reporter.explain(pool_id)
+        explained = reporter.explain_lately(pool_id)
         activity = summed_up.result()
     latest = directory.changes(f"{pool_id}/", MAX_CHANGES_READ)
     changes = [*directory.changes(pool_id, MAX_CHANGES), *latest]
@@ -135,6 +138,9 @@ def draw_pool(
         published_us=report.published_us,
         folded_until_us=report.folded_until_us,
         floor=report.floor,
+        delivered_views=report.delivered_views,
+        clicks_delivered=report.clicks_delivered,
+        delivered_since_us=report.delivered_since_us,
         floor_steps=floor_steps(pool_id, changes, pool.click_floor, starts_us[0]),
         expected_revenue_micros=round(revenue * pool.max_revenue_micros),
         shadow_price_micros=report.shadow_price_micros,

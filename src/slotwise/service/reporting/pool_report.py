@@ -6,19 +6,22 @@ import functools
 import math
 
 import numpy as np
+from msgspec.structs import replace
 
 from slotwise.selection.confidence import kl_lower, kl_upper
 from slotwise.selection.frontier import frontier
 from slotwise.service.counting.counters import SHARE_UNIT
+from slotwise.service.counting.rates import clicks_delivered
 from slotwise.service.counting.views import (
     Counters,
     Group,
     LinkCounters,
     PageCounters,
 )
+from slotwise.service.deciding.averages import AveragedVersion
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.deciding.wishes import NO_WISH
-from slotwise.service.records import PoolSettings
+from slotwise.service.records import FloorReport, PoolSettings
 from slotwise.service.reporting.reports import (
     Explanation,
     FrontierPoint,
@@ -82,7 +85,10 @@ def report_pool(reader: StoreReader, pool: PoolSettings, snapshot: Snapshot) -> 
         published_us=published.published_us,
         folded_until_us=progress.closed_until_us,
         currency=pool.currency,
-        floor=snapshot.page(NO_WISH).floor,
+        floor=_floor(snapshot),
+        delivered_views=published.delivered.click_views,
+        clicks_delivered=_delivered(published.delivered),
+        delivered_since_us=published.delivered_since_us,
         shadow_price=price,
         shadow_price_micros=None if price is None else round(price * pool.max_revenue_micros),
         groups=groups,
@@ -90,6 +96,21 @@ def report_pool(reader: StoreReader, pool: PoolSettings, snapshot: Snapshot) -> 
         n_quarantined=reader.n_quarantined(),
         links=tuple(links),
     )
+
+
+def _floor(snapshot: Snapshot) -> FloorReport:
+    """Return how the pool stands to its floor; with pins, too, delivered clicks decide."""
+    floor = snapshot.page(NO_WISH).floor
+    if floor.status == "infeasible" or not snapshot.published.delivered.click_views:
+        return floor
+    return replace(floor, status=snapshot.published.floor.status)
+
+
+def _delivered(pages: PageCounters) -> Rate | None:
+    if not pages.click_views:
+        return None
+    mean, low, high = clicks_delivered(pages)
+    return Rate(mean=mean, low=low, high=high)
 
 
 def report_frontier(pool: PoolSettings, snapshot: Snapshot) -> FrontierReport:
@@ -119,16 +140,23 @@ def report_frontier(pool: PoolSettings, snapshot: Snapshot) -> FrontierReport:
     )
 
 
-def explain_links(pool: PoolSettings, snapshot: Snapshot) -> list[Explanation]:
-    """Tell for each link of a version why it is shown as often as it is."""
+def explain_links(
+    pool: PoolSettings, snapshot: Snapshot, averaged: AveragedVersion | None = None
+) -> list[Explanation]:
+    """Tell for each link of a version why it is shown as often as it is.
+
+    With `averaged`, its probabilities and price take the place of the version's own.
+    """
     if not snapshot.link_ids:
         return []
-    rates, price = snapshot.rates, snapshot.published.shadow_price
+    rates, price, shares = snapshot.rates, snapshot.published.shadow_price, snapshot.shares()
+    if averaged is not None and averaged.link_ids == snapshot.link_ids:
+        price = averaged.shadow_price
+        shares = dict(zip(averaged.link_ids, averaged.chances.tolist(), strict=True))
     # Where no page reaches the floor, clicks alone decide.
     scores = rates.clicks if price is None else rates.revenue + price * rates.clicks
     n_slots = min(pool.slots, len(snapshot.link_ids))
     threshold = float(np.sort(scores)[-n_slots])
-    shares = snapshot.shares()
     explained = []
     for place, link_id in enumerate(snapshot.link_ids):
         score, probability = float(scores[place]), shares[link_id]

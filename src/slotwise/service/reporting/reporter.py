@@ -56,6 +56,12 @@ class Reporter:
         pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
         return pool_report.explain_links(pool, snapshot)
 
+    def explain_lately(self, pool_id: str) -> list[Explanation]:
+        """Tell it by the average of the latest versions: the same for a minute."""
+        pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
+        averaged = self._decider.averages(pool_id)
+        return pool_report.explain_links(pool, snapshot, averaged)
+
     def activity(self, pool_id: str, since_us: int, span_us: int) -> Activity:
         """Sum up what happened in a pool since a time, span by span."""
         self.directory.pool(pool_id)

@@ -82,6 +82,12 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     """Views that closed up to this time are in the numbers."""
     currency: str
     floor: FloorReport
+    delivered_views: int
+    """Page views that settled since the present floor was set, the holdout's left out."""
+    clicks_delivered: Rate | None
+    """Clicks of a page view among them, by which the floor is judged; None without views."""
+    delivered_since_us: int
+    """When the present floor was set."""
     shadow_price: float | None
     """Revenue given up for one more click, as a share of `max_revenue_micros`; None when no
     page reaches the floor."""

@@ -56,7 +56,7 @@ export function drawEarning(element, pool) {
 }
 
 export function drawFloor(element, pool) {
-  const words = `Clicks a view over time with the range they likely lie in, against the floor, now ${rate(pool.click_floor)}.`;
+  const words = `Clicks per view of chosen pages over time with the range they likely lie in, and of random pages, against the floor, now ${rate(pool.click_floor)}.`;
   drawWhenSeen(element, words, () => {
     const spans = spansOf(pool, "policy");
     const x = spans.map((span) => middle(pool, span));
@@ -68,13 +68,20 @@ export function drawFloor(element, pool) {
     const traces = [
       { ...band, y: means.map((mean, i) => Math.max(mean - halves[i], 0)) },
       { ...band, y: means.map((mean, i) => mean + halves[i]), fill: "tonexty", fillcolor: ink("band"), name: "likely range", showlegend: true },
-      { name: "clicks a view", x, y: means, mode: "lines+markers", marker: { size: 5 }, line: { color: ink("main"), width: 2 } },
+      { name: "chosen pages", x, y: means, mode: "lines+markers", marker: { size: 5 }, line: { color: ink("main"), width: 2 } },
       {
         name: "the floor", mode: "lines", line: { color: ink("sale"), dash: "dash", width: 2, shape: "hv" },
         x: [...steps.map((step) => date(step.from_us)), end], y: [...steps, steps.at(-1)].map((step) => step.click_floor),
       },
     ];
-    const layout = { ...changeMarks(pool), xaxis: timeAxis(pool), yaxis: { title: { text: "clicks a view" } } };
+    const random = spansOf(pool, "holdout");
+    if (random.length > 0) {
+      traces.push({
+        name: "random pages", x: random.map((span) => middle(pool, span)), y: random.map((span) => span.clicks / span.views),
+        mode: "lines+markers", marker: { size: 4 }, line: { color: ink("other"), dash: "dot", width: 2 },
+      });
+    }
+    const layout = { ...changeMarks(pool), xaxis: timeAxis(pool), yaxis: { title: { text: "clicks per view" } } };
     return { traces: spans.length > 0 ? traces : traces.slice(3), layout };
   });
 }
@@ -82,7 +89,7 @@ export function drawFloor(element, pool) {
 export function drawCost(element, pool, floor, gives) {
   const scaled = (micros) => micros / 1000;
   const present = [pool.floor.expected, pool.expected_revenue_micros];
-  const words = `The best revenue for each floor. Now: ${rate(present[0])} clicks a view and ${perThousand(present[1], pool.currency)} per 1,000 views.`;
+  const words = `The best revenue for each floor. Now: ${rate(present[0])} clicks per view and ${perThousand(present[1], pool.currency)} per 1,000 views.`;
   drawWhenSeen(element, words, () => {
     const first = pool.frontier[0];
     // Below its first corner a floor changes nothing.
@@ -99,7 +106,7 @@ export function drawCost(element, pool, floor, gives) {
       traces.push({ ...marker, name: "at the slider", x: [floor], y: [scaled(gives)], marker: { size: 11, symbol: "diamond", color: ink("sale") } });
     }
     const layout = {
-      xaxis: { title: { text: "clicks a view" }, rangemode: "tozero" },
+      xaxis: { title: { text: "clicks per view" }, rangemode: "tozero" },
       yaxis: { title: { text: `${pool.currency} per 1,000 views` } },
       hovermode: "closest",
       shapes: [{ type: "line", x0: pool.click_floor, x1: pool.click_floor, y0: 0, y1: 1, yref: "paper", line: { dash: "dash", width: 1, color: ink("soft") } }],
@@ -125,7 +132,7 @@ export function drawHealth(element, pool) {
     const perHour = 3.6e9 / pool.span_us;
     const x = pool.starts_us.map((start) => date(start + pool.span_us / 2));
     const traces = [["main", "y"], ["click", "y2"], ["sale", "y3"]].map(([colour, yaxis], i) => ({
-      name: `${HAPPENED[i]} an hour`, type: "bar", x, y: [...sums.values()].map((sum) => sum[HAPPENED[i]] * perHour), yaxis, marker: { color: ink(colour) },
+      name: `${HAPPENED[i]} per hour`, type: "bar", x, y: [...sums.values()].map((sum) => sum[HAPPENED[i]] * perHour), yaxis, marker: { color: ink(colour) },
     }));
     const layout = {
       ...changeMarks(pool), xaxis: { ...timeAxis(pool), anchor: "y3" }, bargap: 0.15,

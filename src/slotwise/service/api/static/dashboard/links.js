@@ -7,7 +7,7 @@ const PAGE = 20;
 const MAX_COUNTED = 5000; // of more pages the service looks into a sample
 const COLUMNS = [
   ["name", "Link"], ["role", "Role"], ["share", "Share of views"], ["settled", "Settled views"], ["pending", "Pending"],
-  ["clicks", "Clicks a view"], ["revenue", "Per 1,000 views"], [null, "Lately"], [null, "Why"], [null, "Actions"],
+  ["clicks", "Clicks per view"], ["revenue", "Per 1,000 views"], [null, "Lately"], [null, "Why"], [null, "Actions"],
 ];
 const NUMBERS = new Set(["share", "settled", "pending", "clicks", "revenue"]);
 
@@ -50,7 +50,7 @@ export function listen(refresh) {
   }
   find.addEventListener("input", () => { startOver(); refresh(); });
   role.addEventListener("change", () => { startOver(); refresh(); });
-  for (const [id, step] of [["earlier", -PAGE], ["later", PAGE]]) {
+  for (const [id, step] of [["previous", -PAGE], ["next", PAGE]]) {
     document.getElementById(id).addEventListener("click", () => {
       state.offset = Math.max(0, Math.min(state.offset + step, nFound - 1));
       refresh();
@@ -133,7 +133,7 @@ function buildRow(link, pool, act, spark) {
     cell("Share of views", "number", share(link.share_lately ?? link.share), ...(link.share_lately === null ? [] : [element("small", `now ${share(link.share)}`)])),
     cell("Settled views", "number", count(link.settled_views)),
     cell("Pending", "number", count(link.pending_views)),
-    cell("Clicks a view", "number", unknown ? "not known yet" : withRange(rate(clicks.mean), rate(clicks.low), rate(clicks.high))),
+    cell("Clicks per view", "number", unknown ? "not known yet" : withRange(rate(clicks.mean), rate(clicks.low), rate(clicks.high))),
     cell("Per 1,000 views", "number", unknown ? "not known yet" : withRange(money(revenue.mean), money(revenue.low), money(revenue.high))),
     cell("Lately", "", spark),
     cell("Why", "why", element("small", link.why)),
@@ -169,6 +169,6 @@ export function show(table, pool, act) {
   document.querySelector("#links-found").textContent =
     table.n_found === table.n_links ? `${count(table.n_links)} links` : `${count(table.n_found)} of ${count(table.n_links)} links`;
   document.querySelector("#page-number").textContent = table.n_found ? `${count(state.offset + 1)} to ${count(last)}` : "none";
-  document.querySelector("#earlier").disabled = state.offset === 0;
-  document.querySelector("#later").disabled = last >= table.n_found;
+  document.querySelector("#previous").disabled = state.offset === 0;
+  document.querySelector("#next").disabled = last >= table.n_found;
 }

@@ -31,7 +31,7 @@ function showStart() {
   for (const [name, done, waiting] of [
     ["view", "The first page was seen.", "Waiting for the first view."],
     ["click", "The first click came in.", "Waiting for the first click."],
-    ["sale", "The first sale came in.", "Waiting for the first sale: your shop's server sends it to /v1/events."],
+    ["sale", "The first sale came in.", "Waiting for the first sale: your shop's server reports it."],
   ]) {
     const item = at(`#first-${name}`);
     const came = pool[`has_${name}`];
@@ -86,13 +86,13 @@ function showEarning() {
 function showFloor() {
   const [now, advice] = words.keeping(pool);
   const badge = at("#floor .badge");
-  badge.textContent = pool.floor.status;
+  badge.textContent = words.floorBadge(pool);
   badge.className = `badge ${pool.floor.status}`;
   badge.hidden = pool.n_links === 0 || pool.click_floor === 0;
   at("#floor .words").textContent = now;
   at("#floor .advice").textContent = advice;
   at("#floor .note").hidden = pool.spans.length === 0;
-  at("#floor .note").textContent = `The newest points still grow: clicks count for ${words.duration(pool.click_window_s)}.`;
+  at("#floor .note").textContent = `${words.randomClicks(pool)}The newest points still grow: clicks count for ${words.duration(pool.click_window_s)}.`;
   if (hasPages("#floor-chart")) charts.drawFloor(at("#floor-chart"), pool);
 }
 

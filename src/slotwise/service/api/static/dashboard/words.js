@@ -57,7 +57,7 @@ export function earning(pool) {
   if (!settled) return "Nothing has settled yet: the first sales count when their window closes.";
   const earned = `A thousand views earn ${perThousand(settled.mean, currency)}`;
   if (!pool.holdout && !holdout) {
-    return `${earned}. There is nothing to compare with: give the pool a holdout, 5 % of the views say.`;
+    return `${earned}. There is nothing to compare with: show random pages to a share of the views, 5 % say (Settings).`;
   }
   if (!lift) return `${earned}. Too early to compare with random pages: those have not earned yet.`;
   const compared = `${earned}, ${signedShare(lift.mean)} against random pages`;
@@ -67,24 +67,29 @@ export function earning(pool) {
   return `Too early to say. ${compared}, ${range}.`;
 }
 
-// Clicks a view of chosen pages whose clicks are all in, since the floor was last changed.
-function clicksLately(pool) {
-  const since_us = pool.floor_steps.at(-1).from_us;
-  const closed_us = pool.now_us - pool.click_window_s * 1e6;
-  const spans = pool.spans.filter((span) => span.group === "policy" && span.start_us >= since_us && span.start_us + pool.span_us <= closed_us);
-  const sum = (name) => spans.reduce((total, span) => total + span[name], 0);
-  const views = sum("views");
-  if (views < 100) return null;
-  const mean = sum("clicks") / views;
-  const half = 1.96 * Math.sqrt(Math.max(sum("clicks_squared") / views - mean ** 2, 0) / views);
-  return { mean, low: Math.max(mean - half, 0), high: mean + half, seconds: (pool.now_us - spans[0].start_us) / 1e6 };
+const things = (n, name) => `${count(n)} ${name}${n === 1 ? "" : "s"}`;
+
+const range = (one) => `${rate(one.mean)} (${rate(one.low)} to ${rate(one.high)})`;
+
+// The badge: what was delivered against what was promised.
+export function floorBadge(pool) {
+  const found = pool.clicks_delivered;
+  return found ? `${pool.floor.status}: ${rate(found.mean)} of ${rate(pool.floor.clicks)}` : pool.floor.status;
+}
+
+// What random pages bring, beside the chosen ones.
+export function randomClicks(pool) {
+  const [chosen, random] = ["policy", "holdout"].map((name) => group(pool, name));
+  if (!random?.click_views) return "";
+  const beside = chosen?.click_views ? `Chosen pages brought ${range(chosen.clicks_per_view)} clicks per view in all, ` : "";
+  return `${beside}${beside ? "random" : "Random"} pages ${beside ? "" : "brought "}${range(random.clicks_per_view)}. `;
 }
 
 export function keeping(pool) {
   const { status, clicks, expected, attainable } = pool.floor;
   const floor = `the floor is ${rate(clicks)}`;
   if (pool.n_links === 0) return ["The pool has no links.", "Add links, then pages can be filled."];
-  if (clicks === 0) return ["There is no floor: revenue alone decides.", "Set click_floor to promise clicks."];
+  if (clicks === 0) return ["There is no floor: revenue alone decides.", "Set a floor to promise clicks."];
   if (status === "infeasible") {
     return [
       `No page of these links reaches the floor: the most is about ${rate(attainable)} clicks, ${floor}.`,
@@ -92,10 +97,10 @@ export function keeping(pool) {
         "or show more links on a page. Until then pages bring as many clicks as they can.",
     ];
   }
-  const found = clicksLately(pool);
+  const found = pool.clicks_delivered;
   const brought = found
-    ? `Over the last ${duration(found.seconds)} pages brought ${rate(found.mean)} clicks a view (${rate(found.low)} to ${rate(found.high)}); ${floor}.`
-    : `A page is thought to bring ${rate(expected)} clicks; ${floor}. Few views have settled since it was set.`;
+    ? `Pages delivered ${range(found)} clicks per view since the floor was set (${things(pool.delivered_views, "view")}); ${floor}.`
+    : `A page is thought to bring ${rate(expected)} clicks; ${floor}. No view has settled since it was set.`;
   if (status === "met") return [brought, "Nothing to do."];
   if (found && found.high < clicks) {
     return [brought, "Below the floor so far, which is being made up for. Should it stay below, lower the floor or add links that people click more."];
@@ -121,8 +126,6 @@ function delays(found, window_s, what) {
   return `${said}; a window of ${duration(found.suggested_window_s)} would catch those (now ${duration(window_s)}${fits ? ", which fits" : ""})`;
 }
 
-const things = (n, name) => `${count(n)} ${name}${n === 1 ? "" : "s"}`;
-
 export function healthFacts(pool) {
   const start = time(pool.started_us);
   return [
@@ -130,7 +133,7 @@ export function healthFacts(pool) {
     ["Sales come", delays(pool.sale_delays, pool.revenue_window_s, "sales")],
     ["Late", `${things(pool.late_clicks, "click")} and ${things(pool.late_sales, "sale")} came after their window: reported, not learned`],
     ["Invalid", `${things(pool.invalid_clicks, "click")} by crawlers and prefetching, not counted`],
-    ["Refused", `${things(pool.refused, "event")} broke a rule; ask /v1/decisions/{id} which. ` +
+    ["Refused", `${things(pool.refused, "event")} broke a rule; the report of the page says which. ` +
       `Of all pools since ${start}: ${count(pool.refused_since_start)}, unreadable ones too`],
     ["Duplicates", `${things(pool.duplicates, "event")} came again since ${start}: counted once`],
     ["Quarantined", `${things(pool.n_quarantined, "event")} of all pools ${pool.n_quarantined === 1 ? "waits" : "wait"} for a page that nobody knows yet`],
@@ -186,17 +189,17 @@ export function revenueAt(frontier, floor) {
 export function whatIf(answer) {
   if (answer.cannot_tell) return `What if? ${answer.cannot_tell}`;
   const money = (amount) => perThousand(amount * 1e6, answer.currency);
-  const range = (one, shown) => `${shown(one.value)} (${shown(one.low)} to ${shown(one.high)})`;
+  const between = (one, shown) => `${shown(one.value)} (${shown(one.low)} to ${shown(one.high)})`;
   const kept = { true: "It would have kept the floor.", false: "It would have missed the floor." };
-  return `What if? By its log, a floor of ${rate(answer.click_floor)} would have brought ${range(answer.revenue, money)} per 1,000 views ` +
-    `and ${range(answer.clicks, rate)} clicks a view. ${kept[answer.floor_is_kept] ?? "The range has the floor inside."}`;
+  return `What if? By its log, a floor of ${rate(answer.click_floor)} would have brought ${between(answer.revenue, money)} per 1,000 views ` +
+    `and ${between(answer.clicks, rate)} clicks per view. ${kept[answer.floor_is_kept] ?? "The range has the floor inside."}`;
 }
 
 export function otherFloor(pool, floor) {
   const gives = revenueAt(pool.frontier, floor);
   if (gives === null) return `No page of these links brings ${rate(floor)} clicks.`;
   const present = revenueAt(pool.frontier, pool.click_floor);
-  const words = `A floor of ${rate(floor)} clicks a view would give about ${perThousand(gives, pool.currency)} per 1,000 views`;
+  const words = `A floor of ${rate(floor)} clicks per view would give about ${perThousand(gives, pool.currency)} per 1,000 views`;
   if (present === null || Math.abs(gives - present) < 1) return `${words}, by present estimates.`;
   const change = gives - present;
   const relative = present > 0 ? ` (${signedShare(change / present)})` : "";

@@ -1,0 +1,164 @@
+"""The roles of links and why they are shown: from averages, so that they stay for a minute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from slotwise.service.deciding.averages import AVERAGED_US, KEPT_US, VersionAverages
+from slotwise.service.deciding.snapshot import Snapshot
+from slotwise.service.pool import Pool
+from slotwise.service.published import Published, Version
+from slotwise.service.records import SECOND_US, FloorReport, LinkRecord, Pin, PoolSettings
+from slotwise.service.reporting.link_table import LinkTable, LinkTableQuery, Role
+from slotwise.service.reporting.pool_report import explain_links
+from slotwise.service.reporting.reports import LinkReport, PoolReport, Rate
+from slotwise.service.storage.activity import Activity
+
+LINK_IDS = ("rich", "clicked", "poor")
+CLICK_RATES = (0.05, 0.30, 0.02)
+REVENUE_RATES = (0.04, 0.01, 0.001)
+POOL = PoolSettings(
+    pool_id="home",
+    slots=1,
+    click_floor=0.2,
+    max_revenue_micros=10_000_000,
+    currency="EUR",
+    click_window_s=60,
+    revenue_window_s=60,
+    policy="uniform",
+)
+A_POOL = Pool.of(POOL, [LinkRecord("home", name, "https://a.example/") for name in LINK_IDS])
+
+
+def version(
+    published_us: int, probabilities: tuple[float, ...], price: float | None = 0.1, pool: Any = None
+) -> Snapshot:
+    published = Published(
+        version=published_us // SECOND_US,
+        published_us=published_us,
+        policy="uniform",
+        link_ids=LINK_IDS,
+        probabilities=np.array(probabilities).tobytes(),
+        click_rates=np.array(CLICK_RATES).tobytes(),
+        revenue_rates=np.array(REVENUE_RATES).tobytes(),
+        click_variances=np.zeros(3).tobytes(),
+        shadow_price=price,
+        floor=FloorReport(0.2, 0.2, 0.3, "met"),
+        fallback="",
+    )
+    return Snapshot(Version(pool or A_POOL, published, None))
+
+
+def table(
+    averages: VersionAverages,
+    snapshot: Snapshot,
+    revenue_micros: int = 5_000_000,
+    pool: PoolSettings = POOL,
+) -> dict[str, tuple[Role, str]]:
+    """Return the role of each link and why, 1,000 views after the start."""
+    nothing = Rate(mean=0.0, low=0.0, high=1.0)
+    shares = snapshot.shares()
+    reports = tuple(
+        LinkReport(
+            link_id=link_id,
+            title="",
+            retired=False,
+            probability=shares[link_id],
+            click_views=1_000,
+            clicks=50,
+            revenue_views=1_000,
+            revenue_micros=revenue_micros,
+            late_clicks=0,
+            late_revenue_micros=0,
+            click_rate=nothing,
+            revenue_per_view_micros=nothing,
+        )
+        for link_id in LINK_IDS
+    )
+    report = PoolReport(
+        pool_id="home",
+        policy="uniform",
+        policy_version=1,
+        published_us=0,
+        folded_until_us=0,
+        currency="EUR",
+        floor=snapshot.published.floor,
+        delivered_views=0,
+        clicks_delivered=None,
+        delivered_since_us=0,
+        shadow_price=None,
+        shadow_price_micros=None,
+        groups=(),
+        lift=None,
+        n_quarantined=0,
+        links=reports,
+    )
+    activity = Activity(
+        spans=(),
+        link_spans=(),
+        pending_views={},
+        click_delays_us=(),
+        sale_delays_us=(),
+        late_clicks=0,
+        late_sales=0,
+        invalid_clicks=0,
+        refused=0,
+    )
+    explained = explain_links(pool, snapshot, averages.kept)
+    rows = LinkTable(pool, (), report, explained, activity, ()).select(LinkTableQuery()).rows
+    return {row.link_id: (row.role, row.why) for row in rows}
+
+
+def test_versions_that_take_turns_do_not_flicker() -> None:
+    by_turns = [((1.0, 0.0, 0.0), 0.0), ((0.0, 1.0, 0.0), 0.5)]
+    first = version(0, *by_turns[0])
+    averages = VersionAverages(first)
+    seen: dict[int, set[str]] = {}
+    for second in range(1, 3600):
+        snapshot = version(second * SECOND_US, *by_turns[second % 2])
+        averages.add(snapshot)
+        minute = second // (KEPT_US // SECOND_US)
+        seen.setdefault(minute, set()).add(str(sorted(table(averages, snapshot).items())))
+    assert all(len(tables) == 1 for tables in seen.values())
+    chances = averages.kept.chances
+    assert chances == pytest.approx([0.5, 0.5, 0.0], abs=0.01)
+    assert averages.kept.shadow_price == pytest.approx(0.25, abs=0.01)
+    roles = {name: role for name, (role, _) in table(averages, snapshot).items()}
+    assert roles == {"rich": "earner", "clicked": "click carrier", "poor": "resting"}
+
+
+def test_the_average_follows_a_change_that_lasts() -> None:
+    averages = VersionAverages(version(0, (1.0, 0.0, 0.0)))
+    averages.add(version(1, (0.0, 1.0, 0.0)))
+    averages.add(version(AVERAGED_US, (0.0, 1.0, 0.0)))
+    assert averages.kept.chances[1] == pytest.approx(1 - np.exp(-1), abs=1e-6)
+
+
+def test_other_settings_and_a_clock_that_runs_back_are_no_trouble() -> None:
+    averages = VersionAverages(version(10 * SECOND_US, (1.0, 0.0, 0.0)))
+    averages.add(version(5 * SECOND_US, (0.0, 1.0, 0.0)))
+    assert averages.kept.chances.tolist() == [1.0, 0.0, 0.0]
+    changed = A_POOL.with_settings(replace(POOL, click_floor=0.1))
+    averages.add(version(6 * SECOND_US, (0.0, 0.0, 1.0), None, changed))
+    assert averages.kept.chances.tolist() == [0.0, 0.0, 1.0]
+    assert averages.kept.shadow_price is None
+
+
+@pytest.mark.parametrize(("price", "role"), [(0.0, "exploring"), (0.1, "click carrier")])
+def test_nobody_earns_nothing(price: float, role: Role) -> None:
+    snapshot = version(0, (1.0, 0.0, 0.0), price)
+    roles = table(VersionAverages(snapshot), snapshot, revenue_micros=0)
+    assert roles["rich"][0] == role
+    assert "earner" not in {one for one, _ in roles.values()}
+
+
+def test_a_pinned_link_is_pinned() -> None:
+    pool = replace(POOL, pins=(Pin(link_id="poor", position=1),))
+    snapshot = version(0, (1.0, 0.0, 0.0), 0.1, A_POOL.with_settings(pool))
+    role, why = table(VersionAverages(snapshot), snapshot, pool=pool)["poor"]
+    assert role == "pinned"
+    assert why == "It is pinned: it stands at position 1 of every page."
