@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise.errors import InvalidInput
-from slotwise.service.access.tokens import ClickToken, TokenSigner
+from slotwise.service.access.tokens import MAX_SIGNED_TOGETHER, ClickToken, TokenSigner
+from slotwise.service.limits import MAX_ID_CHARS
 
 SECRET = bytes(range(32))
 CLICK = ClickToken("home", "d1", 5, 1, "l9")
@@ -49,9 +50,52 @@ def test_any_changed_character_spoils_a_token() -> None:
             assert forged == token or signer.read(forged) is None, forged
 
 
+@given(ids, ids, ids, st.integers(0, 2**50), st.lists(st.integers(0, 99_999), min_size=1))
+def test_a_page_is_signed_once_for_all_its_links(
+    pool: str, decision: str, link: str, issued: int, places: list[int]
+) -> None:
+    places = places[:MAX_SIGNED_TOGETHER]
+    signer = TokenSigner({"k1": SECRET})
+    head = signer.sign_page(pool, decision, issued, "-".join(map(str, places)))
+    for position, place in enumerate(places, start=1):
+        token = f"{head}~{position}~{link}"
+        assert signer.read(token) == ClickToken(pool, decision, issued, position, link, place)
+
+
+def test_the_signature_of_a_page_is_hmac_sha_256_of_all_that_comes_before() -> None:
+    head = TokenSigner({"k1": SECRET}).sign_page("home", "d1", 5, "8-0-31")
+    signed, _, signature = head.rpartition("~")
+    assert signed == "v2.k1~home~d1~5~8-0-31"
+    assert bytes.fromhex(signature) == hmac.digest(SECRET, signed.encode(), "sha256")
+
+
+def test_a_token_of_a_page_can_only_be_moved_to_another_place_of_the_page() -> None:
+    signer = TokenSigner({"k1": SECRET})
+    head = signer.sign_page("home", "d1", 5, "8-0-31")
+    token = f"{head}~2~l1"
+    for at in range(len(token)):
+        for other in "A0~.-3":
+            read = signer.read(token[:at] + other + token[at + 1 :])
+            assert read is None or (read.pool_id, read.decision_id, read.issued_at_ms) == (
+                ("home", "d1", 5)
+            )
+            assert read is None or read.place == (8, 0, 31)[read.position - 1]
+    for position in ("0", "4", "02", "-1", "+2", " 2", "2.0", "²", "1" * 30, ""):
+        assert signer.read(f"{head}~{position}~l1") is None, position
+    for text in (head, f"{head}~2", f"{token}~", f"{token}~3~l1", token.replace("v2.", "v1.")):
+        assert signer.read(text) is None, text
+
+
+def test_the_longest_ids_fit_into_a_token() -> None:
+    signer = TokenSigner({"k" * 16: SECRET})
+    name, places = "i" * MAX_ID_CHARS, "-".join(["99999"] * MAX_SIGNED_TOGETHER)
+    token = f"{signer.sign_page(name, name, 10**13, places)}~{MAX_SIGNED_TOGETHER}~{name}"
+    assert signer.read(token) is not None
+
+
 @pytest.mark.parametrize(
     "text",
-    ["", ".", "v1", "v1.k1.", "v1.k1.a~b~1~c~5.", "v2.k1.a~b~1~c~5.AAAA", "é" * 20, "x" * 10_000],
+    ["", ".", "v1", "v1.k1.", "v1.k1.a~b~1~c~5.", "v2.k1~a~b~1~5~AAAA~1~c", "é" * 20, "x" * 10_000],
 )
 def test_texts_that_are_no_tokens_are_not_read(text: str) -> None:
     assert TokenSigner({"k1": SECRET}).read(text) is None

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from slotwise.service.access.keys import click_secrets
-from slotwise.service.access.tokens import ClickToken, TokenSigner
+from slotwise.service.access.tokens import MAX_SIGNED_TOGETHER, ClickToken, TokenSigner
 from slotwise.service.server import BackgroundServer
 from tests.service.api.test_destinations import OPEN_REDIRECT_TRICKS
 from tests.service.conftest import Clock, problem_of
@@ -91,22 +91,53 @@ def test_what_is_no_visitors_click_redirects_and_counts_nothing(
 
 
 def test_a_forged_token_leads_nowhere(visitor: httpx.Client, page: dict[str, Any]) -> None:
-    url = page["links"][0]["click_url"]
+    first, second, *_ = page["links"]
+    url = first["click_url"]
+    head, _, link_id = url.rpartition("~")
     forged = [
         url[:-1] + ("0" if url[-1] != "0" else "1"),
         url.replace(page["decision_id"], "other"),
         url.replace("~1~l", "~2~l"),
-        url.replace("/r/v1.", "/r/v2."),
-        url.rpartition(".")[0],
-        url.rpartition(".")[0] + ".",
+        f"{head}~{second['link_id']}",
+        url.replace("/r/v2.", "/r/v1."),
+        head,
+        f"{head}~",
         url + "0",
         url + "%00",
     ]
+    on_page = {link["link_id"] for link in page["links"]}
+    forged += [f"{head}~l{k}" for k in range(1, 10) if f"l{k}" not in on_page]
+    assert link_id == first["link_id"]
     for one in forged:
         answer = visitor.get(one)
         assert answer.status_code == 404, one
         assert problem_of(answer)["type"] == "unknown-token"
         assert "location" not in answer.headers
+        assert visitor.post(one).status_code == 404, one
+
+
+def test_a_token_with_a_signature_of_its_own_still_works(
+    server: BackgroundServer, admin: httpx.Client, visitor: httpx.Client, page: dict[str, Any]
+) -> None:
+    """Pages answered by an earlier version, and long ones, have such tokens."""
+    signer = TokenSigner(click_secrets(server.context.service.keys()))
+    link = page["links"][0]
+    issued_ms = server.context.clock_us() // 1000
+    click = (page["pool_id"], page["decision_id"], issued_ms, 1, link["link_id"])
+    answer = visitor.get(f"/r/{signer.token(ClickToken(*click))}")
+    assert answer.headers["location"] == link["url"]
+    assert clicked(admin, page) == [link["link_id"]]
+
+
+def test_links_of_long_pages_are_followed_too(
+    admin: httpx.Client, visitor: httpx.Client, make_pool: Callable[..., str]
+) -> None:
+    for slots in (MAX_SIGNED_TOGETHER, MAX_SIGNED_TOGETHER + 1):
+        pool = make_pool(n_links=30, slots=slots)
+        page = admin.post(f"/v1/pools/{pool}/decide").json()
+        for link in page["links"]:
+            assert visitor.get(link["click_url"]).headers["location"] == link["url"]
+        assert sorted(clicked(admin, page)) == sorted(link["link_id"] for link in page["links"])
 
 
 def test_a_token_signed_with_another_secret_leads_nowhere(visitor: httpx.Client, pool: str) -> None:

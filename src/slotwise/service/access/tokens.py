@@ -1,9 +1,16 @@
 """Click tokens: signed names of one shown link, safe to print on a public page.
 
-    v1.<key id>.<pool>~<decision>~<issued at, ms>~<position>~<link>.<HMAC-SHA-256, hex>
+    v2.<key id>~<pool>~<decision>~<issued at, ms>~<places>~<HMAC-SHA-256, hex>~<position>~<link>
 
 The token names the link and never its destination: the destination comes from the pool.
-Ids hold no `~`, and the signature no `.`, so the parts cannot run into each other.
+`places` has the place in the pool of every link on the page, in page order, so that one signature
+serves the whole page. The last two parts are not signed: they choose one of the signed places, and
+the link must be the one that stands there (`ClickToken.place`). Ids hold no `~`.
+
+Pages with more links than `MAX_SIGNED_TOGETHER` have a signature for each link, which was the only
+form once; its tokens stay valid:
+
+    v1.<key id>.<pool>~<decision>~<issued at, ms>~<position>~<link>.<HMAC-SHA-256, hex>
 """
 
 from __future__ import annotations
@@ -11,15 +18,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from slotwise.errors import InvalidInput
 from slotwise.service.limits import MAX_SEALED_CHARS, MAX_TOKEN_CHARS
 
-__all__ = ["ClickToken", "PageSigner", "TokenSigner"]
+__all__ = ["MAX_SIGNED_TOGETHER", "ClickToken", "TokenSigner"]
 
+MAX_SIGNED_TOGETHER = 16
+"""Links of a page with one signature: each of its tokens lists the places of all of them."""
 _BLOCK = 64
+_MAX_DIGITS = 18
 
 
 class ClickToken(NamedTuple):
@@ -30,6 +40,8 @@ class ClickToken(NamedTuple):
     issued_at_ms: int
     position: int
     link_id: str
+    place: int | None = None
+    """The place in the pool that the link must have; None where its id itself is signed."""
 
 
 class _Mac:
@@ -49,32 +61,6 @@ class _Mac:
         return outer.hexdigest()
 
 
-class PageSigner:
-    """Signs the links of one page.
-
-    `head` is what all its tokens begin with; a link's token is the head, the link's tail
-    (`position~link`), a dot and the tail's signature.
-    """
-
-    def __init__(self, head: str, mac: _Mac) -> None:
-        self.head = head
-        started = mac.inner.copy()
-        started.update(head.encode())
-        self._new_inner = started.copy
-        self._new_outer = mac.outer.copy
-
-    def sign(self, tails: Iterable[bytes]) -> list[str]:
-        """Return the signatures of the tokens with these tails."""
-        new_inner, new_outer = self._new_inner, self._new_outer
-        signatures = []
-        for tail in tails:
-            inner, outer = new_inner(), new_outer()
-            inner.update(tail)
-            outer.update(inner.digest())
-            signatures.append(outer.hexdigest())
-        return signatures
-
-
 class TokenSigner:
     """Signs with one secret and reads tokens of every secret it still knows.
 
@@ -82,7 +68,7 @@ class TokenSigner:
     >>> token = signer.token(ClickToken("home", "d1", 1700000000000, 1, "l9"))
     >>> signer.read(token)
     ClickToken(pool_id='home', decision_id='d1', issued_at_ms=1700000000000, position=1, \
-link_id='l9')
+link_id='l9', place=None)
     >>> signer.read(token.replace("l9", "l8")) is None
     True
     """
@@ -100,21 +86,52 @@ link_id='l9')
         self._key_id = next(reversed(self._macs))
         self._mac = self._macs[self._key_id]
 
-    def page(self, pool_id: str, decision_id: str, issued_at_ms: int) -> PageSigner:
-        """Return what signs the links of one page."""
-        return PageSigner(f"v1.{self._key_id}.{pool_id}~{decision_id}~{issued_at_ms}~", self._mac)
+    def sign_page(self, pool_id: str, decision_id: str, issued_at_ms: int, places: str) -> str:
+        """Return what the tokens of a page begin with; `~position~link` completes one.
+
+        `places` are numbers joined by `-`.
+
+        >>> signer = TokenSigner({"k1": b"0" * 32})
+        >>> head = signer.sign_page("home", "d1", 1700000000000, "8-0")
+        >>> signer.read(f"{head}~1~l9").place, signer.read(f"{head}~2~l1").place
+        (8, 0)
+        """
+        signed = f"v2.{self._key_id}~{pool_id}~{decision_id}~{issued_at_ms}~{places}"
+        return f"{signed}~{self._mac(signed.encode())}"
 
     def token(self, click: ClickToken) -> str:
-        """Return the token that says `click`."""
-        page = self.page(click.pool_id, click.decision_id, click.issued_at_ms)
-        tail = f"{click.position}~{click.link_id}"
-        [signature] = page.sign([tail.encode()])
-        return f"{page.head}{tail}.{signature}"
+        """Return the token that says `click`, with a signature of its own."""
+        signed = (
+            f"v1.{self._key_id}.{click.pool_id}~{click.decision_id}~{click.issued_at_ms}"
+            f"~{click.position}~{click.link_id}"
+        )
+        return f"{signed}.{self._mac(signed.encode())}"
 
     def read(self, token: str) -> ClickToken | None:
         """Return what an authentic token says, None for any other text."""
         if len(token) > MAX_TOKEN_CHARS or not token.isascii():
             return None
+        return self._read_of_page(token) if token.startswith("v2.") else self._read_alone(token)
+
+    def _read_of_page(self, token: str) -> ClickToken | None:
+        parts = token.split("~")
+        if len(parts) != 8:
+            return None
+        version_and_key, pool_id, decision_id, issued_at_ms, places, signature, at, link_id = parts
+        mac = self._macs.get(version_and_key[3:])
+        signed = "~".join(parts[:5])
+        if mac is None or not hmac.compare_digest(mac(signed.encode("ascii")), signature):
+            return None
+        # Only these two parts are not signed; one position has one spelling.
+        if not at.isdigit() or at.startswith("0") or len(at) > _MAX_DIGITS:
+            return None
+        position, on_page = int(at), places.split("-")
+        if position > len(on_page):
+            return None
+        place = int(on_page[position - 1])
+        return ClickToken(pool_id, decision_id, int(issued_at_ms), position, link_id, place)
+
+    def _read_alone(self, token: str) -> ClickToken | None:
         signed, _, signature = token.rpartition(".")
         version, _, rest = signed.partition(".")
         key_id, _, payload = rest.partition(".")

@@ -14,7 +14,7 @@ from slotwise.service.http.crawlers import why_no_click
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.operations import Handler
 from slotwise.service.http.problems import RequestProblem
-from slotwise.service.records import ClickEvent, KeyRecord
+from slotwise.service.records import ClickEvent, KeyRecord, LinkRecord
 
 __all__ = ["OPERATIONS"]
 
@@ -25,7 +25,7 @@ _WAIT_S = 0.5
 async def follow(context: ServiceContext, request: Request) -> Answer:
     """Redirect everybody with a genuine token, whether or not the click counts."""
     token = context.known_token(request, context.signer.read)
-    destination = _destination(context, token)
+    destination = _destination(context, token, _link(context, token))
     outcome = await _record(context, request, token)
     context.metrics.redirects[outcome] += 1
     return Answer(
@@ -44,17 +44,26 @@ async def follow(context: ServiceContext, request: Request) -> Answer:
 async def report(context: ServiceContext, request: Request) -> Answer:
     """Record a click that the script on a page reports; the browser follows the link itself."""
     token = context.known_token(request, context.signer.read)
+    _link(context, token)
     await _record(context, request, token)
     return Answer(b"", 204, b"", ((b"cache-control", b"no-store"),))
 
 
-def _destination(context: ServiceContext, token: ClickToken) -> str:
-    """Return the registered address, checked again: the allowed hosts may have changed."""
+def _link(context: ServiceContext, token: ClickToken) -> LinkRecord:
+    """Return the link that a token names, unless another one stands in its place."""
     try:
         link = context.service.link(token.pool_id, token.link_id)
-        check_destination(link.url, context.service.pool(token.pool_id).allowed_hosts)
     except (UnknownPool, UnknownLink):
         raise RequestProblem("unknown-token", "the link is gone") from None
+    if token.place is not None and link.place != token.place:
+        raise RequestProblem("unknown-token", "the page has another link there")
+    return link
+
+
+def _destination(context: ServiceContext, token: ClickToken, link: LinkRecord) -> str:
+    """Return the registered address, checked again: the allowed hosts may have changed."""
+    try:
+        check_destination(link.url, context.service.pool(token.pool_id).allowed_hosts)
     except InvalidInput:
         detail = "the link's host is no longer allowed in its pool"
         raise RequestProblem("unknown-token", detail) from None

@@ -128,7 +128,7 @@ OPERATIONS = (
                     "link_id": "l9",
                     "position": 1,
                     "url": "https://shop.example/9",
-                    "click_url": "http://127.0.0.1:8460/r/v1.…",
+                    "click_url": "http://127.0.0.1:8460/r/v2.…",
                     "propensity": 1.0,
                     "title": "Spring sale",
                     "metadata": {"image": "/spring.jpg"},

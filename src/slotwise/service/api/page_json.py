@@ -1,7 +1,7 @@
 """The answer to a decision, written straight into JSON.
 
 A page is the one answer the service gives thousands of times a second, and most of it never
-changes while one version is published: only the signatures are made anew. The type of the
+changes while one version is published: only the page's signature is made anew. The type of the
 answer is `DecideAnswer`; a test reads answers back as one.
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from slotwise.service.access.tokens import TokenSigner
+from slotwise.service.access.tokens import MAX_SIGNED_TOGETHER, ClickToken, TokenSigner
 from slotwise.service.records import DecisionRecord, LinkRecord, ShownLink
 from slotwise.service.service import Service
 
@@ -28,19 +28,16 @@ class _LinkText(NamedTuple):
     start: str
     middle: str
     end: str
+    place: str
 
 
 class _PlacedText(msgspec.Struct, frozen=True, gc=False):
-    """The JSON of a link at a position of the page, without the parts that differ by page.
-
-    A click URL is `before`, the head of the page's tokens, `after_head` and the signature of
-    `tail`; `end` comes after it.
-    """
+    """The JSON of a link at a position of the page: before and after the head of its token."""
 
     before: str
-    after_head: str
-    tail: bytes
-    end: str
+    after: str
+    place: str
+    """Of the link in its pool."""
     shown: ShownLink
     """Referenced here so that its `id` is not reused."""
 
@@ -69,19 +66,18 @@ class PageWriter:
 
     def write(self, decision: DecisionRecord) -> bytes:
         """Return the answer's JSON."""
-        pool_id = decision.pool_id
-        page = self._signer.page(pool_id, decision.decision_id, decision.issued_us // 1000)
+        pool_id, shown = decision.pool_id, decision.shown
         texts = self._texts_of(pool_id, decision.policy_version)
         placed = texts.placed.get
-        links = [
-            placed(id(shown)) or self._place(texts, pool_id, shown) for shown in decision.shown
-        ]
-        signatures = page.sign([link.tail for link in links])
-        head = page.head
-        parts = [
-            f"{link.before}{head}{link.after_head}{signature}{link.end}"
-            for link, signature in zip(links, signatures, strict=True)
-        ]
+        links = [placed(id(link)) or self._place(texts, pool_id, link) for link in shown]
+        if len(links) <= MAX_SIGNED_TOGETHER:
+            places = "-".join([link.place for link in links])
+            head = self._signer.sign_page(
+                pool_id, decision.decision_id, decision.issued_us // 1000, places
+            )
+            parts = [f"{link.before}{head}{link.after}" for link in links]
+        else:
+            parts = [self._signed_alone(decision, link) for link in links]
         floor = decision.floor
         number = self._number
         # Ids, policy names and statuses are made of characters that JSON leaves alone.
@@ -97,6 +93,12 @@ class PageWriter:
             f'"links":[{",".join(parts)}]}}'
         ).encode()
 
+    def _signed_alone(self, decision: DecisionRecord, link: _PlacedText) -> str:
+        shown, issued_ms = link.shown, decision.issued_us // 1000
+        where = (decision.pool_id, decision.decision_id, issued_ms, shown.position, shown.link_id)
+        after = link.after.removeprefix(f"~{shown.position}~{shown.link_id}")
+        return f"{link.before}{self._signer.token(ClickToken(*where))}{after}"
+
     def _texts_of(self, pool_id: str, version: int) -> _VersionTexts:
         revision = self._service.revision(pool_id)
         texts = self._texts.get(pool_id)
@@ -110,12 +112,10 @@ class PageWriter:
         link = texts.links.get(link_id)
         if link is None:
             link = texts.links[link_id] = self._describe(self._service.link(pool_id, link_id))
-        tail = f"{position}~{link_id}"
         text = _PlacedText(
             f"{link.start}{position}{link.middle}",
-            f"{tail}.",
-            tail.encode(),
-            f'","propensity":{self._number(shown.propensity)}{link.end}',
+            f'~{position}~{link_id}","propensity":{self._number(shown.propensity)}{link.end}',
+            link.place,
             shown,
         )
         if len(texts.placed) < _MAX_PLACED:
@@ -127,6 +127,7 @@ class PageWriter:
             f'{{"link_id":"{link.link_id}","position":',
             f',"url":{_json(link.url)},"click_url":{self._click_url}',
             f',"title":{_json(link.title)},"metadata":{_json(link.metadata)}}}',
+            str(link.place),
         )
 
     def _number(self, number: float) -> str:
