@@ -26,11 +26,15 @@ _log = logging.getLogger(__name__)
 Answers = Future[list[object]]
 
 
-class _Waiting(NamedTuple):
-    """Operations that go into one commit together, and who waits for their answers."""
+class _Awaited(NamedTuple):
+    """Operations that go into one commit together, and the future of their answers."""
 
     operations: Sequence[Operation]
-    answers: Answers | None
+    answers: Answers
+
+
+_Item = AppendDecision | _Awaited
+"""What waits for a commit: a decision, whose answer nobody awaits, or operations."""
 
 
 class GroupCommitter:
@@ -42,8 +46,9 @@ class GroupCommitter:
 
     MAX_OPERATIONS = 2_000
     """Operations of one commit: bounds how long feedback waits behind others."""
-    DECISIONS_S = 0.02
-    """How long decisions wait for others when no answer depends on them: large groups cost less."""
+    DECISIONS_S = 0.05
+    """How long decisions wait for others when no answer depends on them: a commit costs half a
+    millisecond of computing, however many decisions are in it."""
     RETRY_S = 0.5
     """Seconds between two attempts to commit while the store is away."""
 
@@ -54,7 +59,7 @@ class GroupCommitter:
         self._commit_every_s = commit_every_s
         self._max_waiting = max_waiting
         self._by_hand = by_hand
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_Item] = deque()
         self._committing = Lock()
         self._starting = Lock()
         self._wake = Event()
@@ -74,7 +79,7 @@ class GroupCommitter:
         """Queue a decision; never fails and never waits."""
         if len(self._waiting) >= self._max_waiting:
             self._drop_oldest_decision()
-        self._queue(_Waiting((operation,), None))
+        self._queue(operation)
 
     def submit(self, operations: Sequence[Operation]) -> Answers:
         """Queue operations; the future has their answers after the commit.
@@ -88,7 +93,7 @@ class GroupCommitter:
         if len(self._waiting) >= self._max_waiting:
             raise StoreUnavailable(f"{self._max_waiting} writes wait for the store already")
         answers: Answers = Future()
-        self._queue(_Waiting(operations, answers))
+        self._queue(_Awaited(operations, answers))
         self._is_awaited.set()
         return answers
 
@@ -131,7 +136,7 @@ class GroupCommitter:
             self.available = True
             return True
 
-    def _queue(self, item: _Waiting) -> None:
+    def _queue(self, item: _Item) -> None:
         self._waiting.append(item)
         if self._by_hand:
             return
@@ -161,18 +166,25 @@ class GroupCommitter:
                 if len(self._waiting) >= self.MAX_OPERATIONS:
                     self._is_awaited.set()
 
-    def _next_group(self) -> list[_Waiting]:
-        group: list[_Waiting] = []
+    def _next_group(self) -> list[_Item]:
+        group: list[_Item] = []
         n_operations = 0
         while self._waiting and n_operations < self.MAX_OPERATIONS:
             item = self._waiting.popleft()
-            n_operations += len(item.operations)
+            n_operations += len(item.operations) if isinstance(item, _Awaited) else 1
             group.append(item)
         return group
 
-    def _commit(self, group: list[_Waiting]) -> None:
+    def _commit(self, group: list[_Item]) -> None:
         """Commit a group; one that breaks a rule of the store must not take others with it."""
-        operations = [operation for item in group for operation in item.operations]
+        operations: list[Operation] = []
+        awaited: list[tuple[int, _Awaited]] = []
+        for item in group:
+            if isinstance(item, _Awaited):
+                awaited.append((len(operations), item))
+                operations += item.operations
+            else:
+                operations.append(item)
         try:
             answers = self._store.commit(operations)
         except StoreUnavailable:
@@ -190,14 +202,11 @@ class GroupCommitter:
                     del group[:done]
                     raise
             return
-        start = 0
-        for item in group:
-            stop = start + len(item.operations)
-            _answer(item, answers[start:stop])
-            start = stop
+        for start, item in awaited:
+            _answer(item, answers[start : start + len(item.operations)])
 
-    def _put_back_decisions(self, group: list[_Waiting]) -> None:
-        kept = [item for item in group if item.answers is None]
+    def _put_back_decisions(self, group: list[_Item]) -> None:
+        kept = [item for item in group if isinstance(item, AppendDecision)]
         self._waiting.extendleft(reversed(kept))
         while len(self._waiting) > self._max_waiting:
             self._drop_oldest_decision()
@@ -217,19 +226,21 @@ class GroupCommitter:
             _fail(item, StoreUnavailable("the service stopped while the store was away"))
 
 
-def _n_decisions(item: _Waiting) -> int:
+def _n_decisions(item: _Item) -> int:
+    if isinstance(item, AppendDecision):
+        return 1
     return sum(isinstance(operation, AppendDecision) for operation in item.operations)
 
 
-def _answer(item: _Waiting, answers: list[object]) -> None:
+def _answer(item: _Awaited, answers: list[object]) -> None:
     # A caller that went away has cancelled its future; what it sent is stored all the same.
-    if item.answers is not None and item.answers.set_running_or_notify_cancel():
+    if item.answers.set_running_or_notify_cancel():
         item.answers.set_result(answers)
 
 
-def _fail(item: _Waiting, error: Exception) -> None:
+def _fail(item: _Item, error: Exception) -> None:
     if (
-        item.answers is not None
+        isinstance(item, _Awaited)
         and not item.answers.done()
         and item.answers.set_running_or_notify_cancel()
     ):
