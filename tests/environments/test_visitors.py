@@ -5,7 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from slotwise.environments import Environment, LateFeedback, LogisticLinks, SegmentLinks
+from slotwise.environments import (
+    DriftingSegments,
+    Environment,
+    LateFeedback,
+    LogisticLinks,
+    SegmentLinks,
+)
+from slotwise.environments.visitor_shops import logistic_of, segment_shop, segments_of
 from slotwise.errors import InvalidInput
 from slotwise.problem import Problem
 from slotwise.selection import solve
@@ -32,6 +39,17 @@ def logistic(n_features: int = 2) -> LogisticLinks:
 class TestSegments(EnvironmentContract):
     def make_environment(self) -> Environment:
         return segments()
+
+
+class TestDriftingSegments(EnvironmentContract):
+    def make_environment(self) -> Environment:
+        later = SegmentLinks(CLICKS[::-1], REVENUE[::-1], SHARES)
+        return DriftingSegments([segments(), later, segments()])
+
+
+class TestNobodyIsKnown(EnvironmentContract):
+    def make_environment(self) -> Environment:
+        return SegmentLinks(CLICKS[:1], REVENUE[:1], [1.0], visitors=[{}])
 
 
 class TestSegmentsThatLookAlike(EnvironmentContract):
@@ -147,3 +165,36 @@ def test_the_best_order_under_a_floor_is_found_by_listing_all_pages() -> None:
 def test_bad_input_is_named(make: object, message: str) -> None:
     with pytest.raises(InvalidInput, match=f"^{message}"):
         make()  # type: ignore[operator]
+
+
+def test_stations_must_have_the_same_visitors() -> None:
+    with pytest.raises(InvalidInput, match="`stations` must be at least two, got 1"):
+        DriftingSegments([segments()])
+    other = SegmentLinks(CLICKS, REVENUE, [0.2, 0.3, 0.5])
+    with pytest.raises(
+        InvalidInput, match="`stations` must be of the same kinds, shares and slots"
+    ):
+        DriftingSegments([segments(), other])
+    fewer = SegmentLinks([row[:2] for row in CLICKS], [row[:2] for row in REVENUE], SHARES)
+    with pytest.raises(InvalidInput, match="`stations` must be of one number of links, got 2"):
+        DriftingSegments([segments(), fewer])
+
+
+def test_a_recipe_gives_the_same_shop_again() -> None:
+    one, again = segment_shop(20, 3), segment_shop(20, 3)
+    np.testing.assert_array_equal(one.rates(1), again.rates(1))
+    assert one.feature_sizes == (3,)
+
+
+def test_without_a_spread_visitors_are_those_of_the_links() -> None:
+    rates = np.array([0.1, 0.4, 0.0]), np.array([0.5, 1.0, 0.3])
+    for links in (
+        segments_of(*rates, [0.5, 0.5], spread=0.0, seed=1),
+        logistic_of(*rates, [2, 3], effect=0.0, seed=1),
+    ):
+        known = links.visitor_rates(1)
+        for kind in known.rates:
+            np.testing.assert_allclose(kind[0], rates[0], atol=2e-6)
+            np.testing.assert_allclose(kind[1], rates[0] * rates[1], atol=2e-6)
+    with pytest.raises(InvalidInput, match="`spread` must be a finite number"):
+        segments_of(*rates, [1.0], spread=-1.0, seed=1)

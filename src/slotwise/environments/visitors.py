@@ -132,7 +132,7 @@ def _read_features(visitors: Any, n_kinds: int) -> tuple[Places, tuple[tuple[str
         rule = f"a mapping of features to values for each of the {n_kinds} kinds"
         raise InvalidInput.of("visitors", rule, visitors)
     names = list(rows[0])
-    if not names or any(list(row) != names for row in rows):
+    if any(list(row) != names for row in rows):
         raise InvalidInput.of("visitors", "the same features, in one order, for every kind", rows)
     columns = [list(dict.fromkeys(row[name] for row in rows)) for name in names]
     values = [
@@ -143,7 +143,7 @@ def _read_features(visitors: Any, n_kinds: int) -> tuple[Places, tuple[tuple[str
         tuple(f"{name} {value}" for value in column)
         for name, column in zip(names, columns, strict=True)
     )
-    return np.array(values, np.int64), labels
+    return np.array(values, np.int64).reshape(n_kinds, len(names)), labels
 
 
 class SegmentLinks(Environment):
@@ -151,7 +151,8 @@ class SegmentLinks(Environment):
 
     Rates have a row for each kind and a column for each link; `shares` says how many of the page
     views each kind has. `visitors` gives the features of every kind, which a policy may know;
-    without it the kind itself is the one feature. Kinds with the same features look alike.
+    without it the kind itself is the one feature. Kinds with the same features look alike; with
+    none (`visitors=[{}]` for one kind) nothing is known of visitors.
 
     >>> links = SegmentLinks(click_rate=[[0.4, 0.1], [0.1, 0.2]], shares=[0.75, 0.25],
     ...                      revenue_per_click=[[0.5, 0.5], [0.5, 1.0]],
@@ -179,7 +180,7 @@ class SegmentLinks(Environment):
         values, self.value_labels = _read_features(visitors, n_kinds)
         self.feature_names = tuple(str(name) for name in visitors[0])
         self.feature_sizes = tuple(len(labels) for labels in self.value_labels)
-        first = np.concatenate([[0], np.cumsum(self.feature_sizes)[:-1]]).astype(np.int64)
+        first = np.cumsum([0, *self.feature_sizes])[:-1].astype(np.int64)
         self.slot_weights = check_slot_weights(slot_weights)
         if clicks.max() * max(self.slot_weights, default=1.0) > 1.0:
             rule = "so low that no slot's weight lifts them above 1"

@@ -13,6 +13,13 @@ from slotwise.policies import Policy, State
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
 from slotwise.selection.compiled import hot_loop, is_compiled
+from slotwise.selection.page_order import (
+    PageOrder,
+    expose,
+    learn_slot_weights,
+    new_page_order,
+    order_page,
+)
 
 __all__ = ["DEFICIT", "TOTAL", "VIOLATION", "is_machine_code", "play_on", "play_run"]
 
@@ -28,17 +35,22 @@ VISITORS, CHANCE = range(2)
 class Desk(NamedTuple):
     """Memory of a run: the pages whose feedback is still to come, and the totals so far.
 
-    Row r % n_rows of the first four belongs to round r; a page is kept until its slowest
+    Row r % n_rows of the first five belongs to round r; a page is kept until its slowest
     level is known. Totals are of the levels, then of the floors on rates: a page brings such a
-    floor its level less the rate times the level before, and 0 is wanted.
+    floor its level less the rate times the level before, and 0 is wanted. Where visitors have
+    features, the rounds and the levels of every feature value follow, `1 + n_levels` rows each.
     """
 
     visitors: NDArray[np.int64]
     shown: NDArray[np.int64]
-    slots: NDArray[np.int64]
     chances: Floats
     outcomes: Floats
+    is_in_random_order: NDArray[np.bool_]
+    order: PageOrder
+    slots: NDArray[np.int64]
     views: Floats
+    exposure: Floats
+    first_value: int
     delays: NDArray[np.int64]
     floors: Floats
     rates: Floats
@@ -55,14 +67,19 @@ def _new_desk(problem: Problem, environment: Environment, checkpoints: NDArray[n
     views = environment.views_per_round
     floors = [problem.floors.get(level, 0.0) for level in problem.levels]
     on_rates = [floor for floor in problem.active_floors if floor.rate > 0.0]
-    n_kept = n_levels + len(on_rates)
+    first_value = n_levels + len(on_rates)
+    n_kept = first_value + (1 + n_levels) * sum(environment.feature_sizes)
     return Desk(
         visitors=np.zeros((n_rows, len(environment.feature_sizes) + 1), np.int64),
         shown=np.zeros((n_rows, n_slots), np.int64),
-        slots=np.arange(n_slots),
         chances=np.zeros((n_rows, n_slots)),
         outcomes=np.zeros((n_rows, n_levels, n_slots)),
+        is_in_random_order=np.zeros(n_rows, np.bool_),
+        order=new_page_order(problem),
+        slots=np.arange(n_slots),
         views=np.full(n_slots, float(views)),
+        exposure=np.full(n_slots, float(views)),
+        first_value=first_value,
         delays=np.array(environment.delays, np.int64),
         floors=np.array(floors),
         rates=np.array([floor.rate for floor in on_rates], np.float64),
@@ -77,6 +94,7 @@ def _new_desk(problem: Problem, environment: Environment, checkpoints: NDArray[n
 def _play(
     choose: Callable[..., None],
     learn: Callable[..., None],
+    rank: Callable[..., None],
     arrive: Callable[..., None],
     serve: Callable[..., None],
     state: Any,
@@ -91,6 +109,7 @@ def _play(
     """
     n_rows, n_levels, n_slots = desk.outcomes.shape
     per_view = 1.0 / desk.views[0]
+    slots_differ = len(desk.order.weights) > 0
     totals = desk.totals
     next_checkpoint = 0
     for round_number in range(1, desk.checkpoints[-1] + 1):
@@ -102,6 +121,10 @@ def _play(
         known = visitor[: len(visitor) - 1]
         choose(state, known, chance)
         draw_page(state.mix, chance, shown, desk.chances[row])
+        if slots_differ:
+            rank(state, shown, desk.order.worth)
+            is_random = order_page(desk.order, chance, shown, desk.chances[row])
+            desk.is_in_random_order[row] = is_random
         serve(world, round_number, visitor, shown, visitors, outcomes)
         for level in range(n_levels):
             brought = 0.0
@@ -114,6 +137,11 @@ def _play(
                 totals[VIOLATION, level] += max(0.0, desk.floors[level] - brought)
                 deficit = desk.floors[level] * round_number - totals[TOTAL, level]
                 totals[DEFICIT, level] = max(totals[DEFICIT, level], deficit)
+        for feature in range(len(known)):
+            row_of_value = desk.first_value + (1 + n_levels) * known[feature]
+            totals[TOTAL, row_of_value] += 1.0
+            for level in range(n_levels):
+                totals[TOTAL, row_of_value + 1 + level] += desk.page[level]
         for j in range(len(desk.rates)):
             row_of_rate, level = n_levels + j, desk.rate_levels[j]
             above = desk.page[level] - desk.rates[j] * desk.page[level - 1]
@@ -126,6 +154,10 @@ def _play(
             if settled >= 1:
                 old = settled % n_rows
                 asked = desk.visitors[old]
+                if slots_differ:
+                    if level == 0 and desk.is_in_random_order[old]:
+                        learn_slot_weights(desk.order, desk.outcomes[old, level])
+                    expose(desk.order, desk.slots, desk.views, desk.exposure)
                 learn(
                     state,
                     asked[: len(asked) - 1],
@@ -133,7 +165,7 @@ def _play(
                     desk.shown[old],
                     desk.slots,
                     desk.chances[old],
-                    desk.views,
+                    desk.exposure,
                     desk.outcomes[old, level],
                 )
         if round_number == desk.checkpoints[next_checkpoint]:
@@ -149,7 +181,7 @@ _compiled_play = hot_loop(_play)
 def is_machine_code(policy: Policy, environment: Environment) -> bool:
     """Say whether the whole loop runs compiled for this policy and environment."""
     serving = (environment.arriving, environment.serving)
-    parts = (type(policy).choose, type(policy).learn, *serving)
+    parts = (type(policy).choose, type(policy).learn, type(policy).rank, *serving)
     return all(is_compiled(part) for part in parts)
 
 
@@ -191,6 +223,7 @@ def play_on(
     play(
         type(policy).choose,
         type(policy).learn,
+        type(policy).rank,
         environment.arriving,
         environment.serving,
         state,

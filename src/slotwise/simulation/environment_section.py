@@ -15,9 +15,11 @@ from slotwise.environments import (
     FixedPriceLinks,
     IntervalLinks,
     LateFeedback,
+    SegmentLinks,
     drift_towards,
 )
 from slotwise.environments.datasets import Dataset
+from slotwise.environments.visitor_shops import logistic_of, segments_of
 from slotwise.errors import InvalidInput
 
 __all__ = ["Bernoulli", "EnvironmentSection", "Section"]
@@ -116,6 +118,85 @@ class Drifting(Section):
         return drift_towards(links, self.drift_seed, self.n_stations, self.strength)
 
 
+class Slots(Section):
+    """All visitors are alike; a link in slot l is clicked with `slot_weights[l]` times its rate."""
+
+    kind: Literal["slots"]
+    slot_weights: list[float]
+
+    def environment(self, data: Dataset) -> Environment:
+        """Return links with the rates of `data` in a slot of weight 1."""
+        _two_levels(self.kind, data)
+        rates = ([data.click_rate], [data.revenue_per_click], [1.0])
+        return SegmentLinks(*rates, visitors=[{}], slot_weights=self.slot_weights)
+
+
+class Segments(Section):
+    """Visitors of several kinds, one for each of `shares`.
+
+    Rates are drawn around those of the data set with a standard deviation of `spread` in the logit,
+    or given with a row for each kind. `visitors` has the features of each kind.
+    """
+
+    kind: Literal["segments"]
+    shares: list[float]
+    spread: float = 0.7
+    visitor_seed: int = 1
+    visitors: list[dict[str, str | int | bool]] | None = None
+    click_rate: list[list[float]] | None = None
+    revenue_per_click: list[list[float]] | None = None
+    slot_weights: list[float] | None = None
+
+    def environment(self, data: Dataset) -> Environment:
+        """Return links with the rates of `data`, different for every kind."""
+        _two_levels(self.kind, data)
+        if self.click_rate is None and self.revenue_per_click is None:
+            return segments_of(
+                data.click_rate,
+                data.revenue_per_click,
+                self.shares,
+                self.spread,
+                self.visitor_seed,
+                self.visitors,
+                self.slot_weights,
+            )
+        given = (
+            self.click_rate or [data.click_rate.tolist()] * len(self.shares),
+            self.revenue_per_click or [data.revenue_per_click.tolist()] * len(self.shares),
+        )
+        links = SegmentLinks(*given, self.shares, self.visitors, self.slot_weights)
+        if links.n_links != data.n_links:
+            rule = f"rates for the {data.n_links} links of {data.name}"
+            raise InvalidInput.of("click_rate", rule, links.n_links)
+        return links
+
+
+class Logistic(Section):
+    """Visitors with features of so many values each, whose effects add up in the logit."""
+
+    kind: Literal["logistic"]
+    feature_sizes: list[int]
+    effect: float = 0.7
+    visitor_seed: int = 1
+    slot_weights: list[float] | None = None
+
+    def environment(self, data: Dataset) -> Environment:
+        """Return links with the rates of `data` for visitors on whom no feature has an effect."""
+        _two_levels(self.kind, data)
+        if not self.feature_sizes or min(self.feature_sizes) < 1:
+            rule = "how many values each feature has, at least one feature"
+            raise InvalidInput.of("feature_sizes", rule, self.feature_sizes)
+        return logistic_of(
+            data.click_rate,
+            data.revenue_per_click,
+            self.feature_sizes,
+            self.effect,
+            self.visitor_seed,
+            self.slot_weights,
+        )
+
+
 EnvironmentSection = Annotated[
-    Bernoulli | Beta | FixedPrice | Interval | Late | Drifting, pydantic.Field(discriminator="kind")
+    Bernoulli | Beta | FixedPrice | Interval | Late | Drifting | Slots | Segments | Logistic,
+    pydantic.Field(discriminator="kind"),
 ]

@@ -104,6 +104,8 @@ class Experiment:
             "floors": dict(problem.floors),
             "rate_floors": dict(problem.rate_floors),
             "rewards": dict(problem.rewards),
+            "feature_sizes": list(problem.feature_sizes),
+            "slot_weights": _plain({"": problem.slot_weights})[""],
             "failure_probability": self.failure_probability,
             "n_rounds": self.n_rounds,
             "n_runs": len(self.runs),

@@ -49,6 +49,8 @@ class ExperimentFile(Section):
     with them is given. `n_slots`, `click_floor` and `failure_probability` are those of the
     data set unless they are given here. `floors`, `rate_floors` and `rewards` are those of
     `Problem`, by the levels of the data set; a floor on the first level replaces its click floor.
+    `knows_visitors` says whether policies are told of visitors, `slot_weights` what they know of
+    slots: "learn", the weights, or nothing.
     """
 
     title: str
@@ -61,6 +63,8 @@ class ExperimentFile(Section):
     floors: dict[str, float] = pydantic.Field({})
     rate_floors: dict[str, float] = pydantic.Field({})
     rewards: dict[str, float] = pydantic.Field({})
+    knows_visitors: bool = True
+    slot_weights: str | list[float] | None = None
     n_rounds: int = pydantic.Field(50_000, ge=1)
     n_runs: int = pydantic.Field(200, ge=1)
     seed: int = pydantic.Field(1, ge=0)
@@ -76,7 +80,7 @@ class ExperimentFile(Section):
         with self._blaming("environment"):
             environment = self.environment.environment(data)
         with self._blaming():
-            problem = self._problem(data)
+            problem = self._problem(data, environment)
             return Experiment(
                 environment,
                 problem,
@@ -116,7 +120,7 @@ class ExperimentFile(Section):
             changes["notes"] = (*data.notes, note)
         return dataclasses.replace(data, **changes) if changes else data
 
-    def _problem(self, data: Dataset) -> Problem:
+    def _problem(self, data: Dataset, environment: Environment) -> Problem:
         is_replaced = self.click_floor is None and data.levels[0] in self.floors
         return Problem(
             data.n_links,
@@ -127,6 +131,8 @@ class ExperimentFile(Section):
             floors=self.floors,
             rate_floors=self.rate_floors,
             rewards=self.rewards,
+            feature_sizes=environment.feature_sizes if self.knows_visitors else (),
+            slot_weights=self.slot_weights,  # type: ignore[arg-type]
         )
 
     def _policies(

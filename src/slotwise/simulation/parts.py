@@ -24,6 +24,8 @@ DECIDING = (
     "floors",
     "rate_floors",
     "rewards",
+    "feature_sizes",
+    "slot_weights",
     "levels",
     "n_rounds",
     "seed",

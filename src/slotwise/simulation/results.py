@@ -27,6 +27,8 @@ Floats = NDArray[np.float64]
 Totals = Mapping[str, Mapping[str, Floats]]
 
 QUANTITIES = ("reward", "clicks", "violation", "deficit")
+OF_VALUES = ("rounds:", "clicks:", "reward:")
+"""How the names of quantities of a feature value begin."""
 METRICS = ("regret", "reward", "clicks", "violation", "shortfall", "deficit", "ratio")
 
 
@@ -59,6 +61,7 @@ class Results:
     (the largest h·t − clicks so far, at least 0). Problems with more levels or floors add
     "total:LEVEL", and "violation:FLOOR" and "deficit:FLOOR" for each floor: a level of
     `config["floors"]`, or a rate such as "cart/click", whose total is the surplus over the rate.
+    Where visitors have features, every value has "rounds:VALUE", "clicks:VALUE" and "reward:VALUE".
 
     >>> config = {"click_floor": 1.0, "optimum": {"value": 0.5}}
     >>> of_one_run = {"reward": [[3.0, 9.0]], "clicks": [[8.0, 21.0]],
@@ -210,7 +213,7 @@ class Results:
     def _level_metrics(self) -> Iterator[str]:
         quantities = next(iter(self.totals.values()))
         for name in quantities:
-            if name in QUANTITIES:
+            if name in QUANTITIES or name.startswith(OF_VALUES):
                 continue
             yield name
             level = name.removeprefix("total:")

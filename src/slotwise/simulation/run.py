@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
@@ -58,6 +58,7 @@ def simulate(
     floors: Mapping[str, float] = NO_FLOORS,
     rate_floors: Mapping[str, float] = NO_FLOORS,
     rewards: Mapping[str, float] = NO_FLOORS,
+    slot_weights: Sequence[float] | str | None = None,
     n_threads: int | None = None,
     scheduler: str | Client | None = None,
     parts: str | Path | None = None,
@@ -68,7 +69,9 @@ def simulate(
     Policies that need a horizon and have none get `n_rounds`. The numbers depend on the seed
     alone, not on the number of threads or on the other policies. `parts` is a folder that keeps
     finished runs: after Ctrl-C the same call continues from there. `floors`, `rate_floors` and
-    `rewards` are those of `Problem`, for links with more than two levels. `scheduler` is a client
+    `rewards` are those of `Problem`, for links with more than two levels. `slot_weights` says what
+    policies know of slots that differ: "learn", the weights themselves, or None for slots that
+    are taken to be alike. `scheduler` is a client
     of a Dask cluster, or the address of its scheduler; the runs are then made by its workers.
 
     >>> import slotwise
@@ -89,6 +92,7 @@ def simulate(
         rate_floors=rate_floors,
         rewards=rewards,
         feature_sizes=links.feature_sizes,
+        slot_weights=slot_weights,  # type: ignore[arg-type]
     )
     experiment = Experiment(links, problem, label_policies(policies), n_runs, seed)
     folder = None if parts is None else Path(parts)
@@ -122,8 +126,9 @@ def run_experiment(
         "wall": time.perf_counter() - wall,
         "cpu": time.process_time() - cpu if scheduler is None else seconds,
     }
+    values = [label for labels in experiment.environment.value_labels for label in labels]
     totals = {
-        label: quantities_of(experiment.problem, np.array(records[label]))
+        label: quantities_of(experiment.problem, np.array(records[label]), values)
         for label in experiment.policies
     }
     return Results(config, experiment.checkpoints, totals)

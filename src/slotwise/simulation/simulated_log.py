@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,12 @@ from slotwise.policies import Policy
 from slotwise.problem import Problem, is_finite_number, whole_number
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.exploring import explored
+from slotwise.selection.page_order import (
+    expose,
+    learn_slot_weights,
+    new_page_order,
+    order_page,
+)
 from slotwise.simulation.engine import CHANCE, VISITORS, run_generator
 from slotwise.simulation.experiment import Experiment
 
@@ -34,6 +41,7 @@ class Page(NamedTuple):
     shown: Places
     probabilities: Floats
     outcomes: Floats
+    random_order: bool
 
 
 def simulate_log(
@@ -45,13 +53,15 @@ def simulate_log(
     n_rounds: int = 50_000,
     *,
     explore: float = 0.05,
+    slot_weights: Sequence[float] | str | None = None,
     seed: int = 1,
 ) -> None:
     """Let a policy learn on simulated links and log its pages to the folder at `path`.
 
     `explore` is that of `Selector`: the share of the page that random links get. Without it most
     policies show some links never again, and their log says nothing about those. Logged
-    probabilities are exact. Links are named `link-0`, `link-1`, and so on.
+    probabilities are exact. `slot_weights` is that of `simulate`. Links are named `link-0`,
+    `link-1`, and so on.
     """
     horizon = whole_number("n_rounds", n_rounds, at_least=1)
     problem = Problem(
@@ -61,6 +71,7 @@ def simulate_log(
         levels=links.levels,
         horizon=horizon,
         feature_sizes=links.feature_sizes,
+        slot_weights=slot_weights,  # type: ignore[arg-type]
     )
     log_run(Experiment(links, problem, {"policy": policy}, 1, seed), "policy", path, explore)
 
@@ -83,7 +94,13 @@ def log_run(
         rule = "1 for a log, which has a row for every view of a link"
         raise InvalidInput.of("views_per_round", rule, environment.views_per_round)
     names = environment.feature_names
-    writer = LogWriter(path, names, max_revenue=1.0, levels=problem.levels[1:-1])
+    writer = LogWriter(
+        path,
+        names,
+        max_revenue=1.0,
+        levels=problem.levels[1:-1],
+        slots_differ=bool(problem.slot_weights),
+    )
     policy = experiment.policies[label].for_problem(problem)
     for number, (page, least) in enumerate(_pages(experiment, policy, explore, run), start=1):
         clicked, *between, revenue = page.outcomes.tolist()
@@ -99,6 +116,7 @@ def log_run(
                 policy=policy.name,
                 visitor=_described(environment, page.visitor),
                 levels=dict(zip(problem.levels[1:-1], between, strict=True)),
+                random_order=page.random_order,
             )
         )
     writer.flush()
@@ -111,6 +129,7 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
     state, world = policy.start(problem), environment.world(experiment.n_rounds)
     choose, learn = type(policy).choose, type(policy).learn
     slots, views = np.arange(problem.n_slots), np.ones(problem.n_slots)
+    order, exposure = new_page_order(problem), np.ones(problem.n_slots)
     waiting: deque[Page] = deque(maxlen=1 + max(environment.delays))
     for round_number in range(1, experiment.n_rounds + 1):
         visitor = np.zeros(len(environment.feature_sizes) + 1, np.int64)
@@ -123,18 +142,24 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
             drawn = probabilities[shown]
         else:
             draw_page(state.mix, chance, shown, drawn)
+        is_random = False
+        if problem.slot_weights:
+            type(policy).rank(state, shown, order.worth)
+            is_random = bool(order_page(order, chance, shown, drawn))
         outcomes = np.zeros((problem.n_levels, problem.n_slots))
         environment.serving(world, round_number, visitor, shown, visitors, outcomes)
-        page = Page(visitor[:-1], shown, drawn, outcomes)
+        page = Page(visitor[:-1], shown, drawn, outcomes, is_random)
         waiting.append(page)
         yield page, float(probabilities.min())
         for level, delay in enumerate(environment.delays):
             if delay < len(waiting):
                 old = waiting[-1 - delay]
                 brought = old.outcomes[level]
-                learn(
-                    state, old.visitor, level, old.shown, slots, old.probabilities, views, brought
-                )
+                if level == 0 and old.random_order:
+                    learn_slot_weights(order, brought)
+                expose(order, slots, views, exposure)
+                seen = (old.shown, slots, old.probabilities, exposure, brought)
+                learn(state, old.visitor, level, *seen)
 
 
 def _described(environment: Environment, visitor: Places) -> dict[str, str | None]:

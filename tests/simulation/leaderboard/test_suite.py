@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from slotwise.environments.datasets import look_ahead
@@ -51,6 +52,33 @@ def test_names_are_all_different_and_quick_ones_exist() -> None:
 )
 def test_floors_do_what_the_descriptions_say(name: str, floor: str) -> None:
     assert look_ahead(CASES[name].dataset).floor == floor
+
+
+@pytest.mark.parametrize(
+    ("name", "gain"),
+    [("six-segments", 1.17), ("24-segments", 1.3), ("480-combinations", 1.05), ("no-effect", 1.0)],
+)
+def test_knowing_the_visitors_brings_what_it_should(name: str, gain: float) -> None:
+    case = CASES[name]
+    played = case.experiment({"uniform": Uniform()}, Effort())
+    best = played.optimum()
+    assert played.problem.feature_sizes == case.links.feature_sizes
+    assert best.value_without_visitors is not None
+    assert gain <= best.value / best.value_without_visitors + 1e-9 < gain + 0.06
+
+
+def test_slots_differ_as_the_descriptions_say() -> None:
+    for name, is_different in (("slots-differ", True), ("slots-alike", False)):
+        played = CASES[name].experiment({"uniform": Uniform()}, Effort())
+        assert played.problem.slot_weights == "learn"
+        assert (played.optimum().value_without_order is not None) == is_different
+
+
+def test_the_largest_segment_drifts_and_no_other() -> None:
+    links = CASES["drifting-segment"].links
+    stations = links.world(100).stations
+    moved = [kind for kind in range(6) if np.ptp(stations[:, kind], axis=0).max() > 0.0]
+    assert moved == [int(np.argmax(links.visitor_rates(100).shares))]
 
 
 def test_worlds_change_as_the_descriptions_say() -> None:

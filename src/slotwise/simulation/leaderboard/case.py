@@ -33,7 +33,8 @@ AIM_RUNS, OTHER_RUNS, LONG_RUNS = 20, 5, 3
 class Case:
     """One environment of the suite, with enough rounds and runs to tell policies apart.
 
-    `full_rounds` is the number of rounds of the full suite.
+    `full_rounds` is the number of rounds of the full suite; `slot_weights` says what policies know
+    of the slots.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Case:
     n_rounds: int = OTHER_ROUNDS
     n_runs: int = OTHER_RUNS
     full_rounds: int = PAPER_ROUNDS
+    slot_weights: str | None = None
 
     def experiment(self, policies: Mapping[str, Policy], effort: Effort) -> Experiment:
         """Return the experiment in which `policies` meet this case."""
@@ -52,7 +54,12 @@ class Case:
         return Experiment(
             environment=self.links,
             problem=Problem(
-                dataset.n_links, dataset.n_slots, dataset.click_floor, horizon=n_rounds
+                dataset.n_links,
+                dataset.n_slots,
+                dataset.click_floor,
+                horizon=n_rounds,
+                feature_sizes=self.links.feature_sizes,
+                slot_weights=self.slot_weights or (),
             ),
             policies=policies,
             n_runs=self.n_runs if effort.n_runs is None else effort.n_runs,

@@ -33,6 +33,7 @@ from slotwise.simulation.leaderboard.case import (
     plain_links,
 )
 from slotwise.simulation.leaderboard.hard_cases import hard_cases
+from slotwise.simulation.leaderboard.visitor_cases import visitor_cases
 
 __all__ = ["QUICK_CASES", "Case", "Effort", "Suite", "build_suite", "pick_cases"]
 
@@ -55,7 +56,16 @@ def build_suite(data: Path | None = None) -> Suite:
     """
     original, notes = _original_cases(data)
     return Suite(
-        (*_paper_sizes(), *original, *_floors(), *_changing(), *_sizes(), *hard_cases()), notes
+        (
+            *_paper_sizes(),
+            *original,
+            *_floors(),
+            *_changing(),
+            *_sizes(),
+            *hard_cases(),
+            *visitor_cases(),
+        ),
+        notes,
     )
 
 
