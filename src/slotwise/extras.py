@@ -11,7 +11,7 @@ from slotwise.errors import SlotwiseError
 __all__ = ["extras_with", "missing_package"]
 
 # Extras that a user wants; `docs` and `dev` only gather others.
-OFFERED = ("experiments", "service", "cluster", "compare")
+OFFERED = ("experiments", "service", "postgresql", "cluster", "compare")
 
 
 def missing_package(needed_by: str, error: ModuleNotFoundError) -> SlotwiseError:

@@ -23,6 +23,7 @@ from slotwise.service.settings import Settings
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service import rows
+from tests.service.private_postgresql import PrivatePostgresql, private_postgresql
 
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 POOL = {
@@ -38,6 +39,13 @@ POOL = {
 OpenService = Callable[..., Service]
 
 _pool_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PrivatePostgresql]:
+    """Return a PostgreSQL server for all tests that leave it running."""
+    with private_postgresql() as server:
+        yield server
 
 
 @pytest.fixture

@@ -1,0 +1,147 @@
+"""A PostgreSQL server of the tests' own: a temporary folder, a socket in it, no network.
+
+It runs under an unprivileged account when the tests run as root, because PostgreSQL refuses root.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+# Nothing here survives a power cut, and nothing has to: a killed process leaves what it wrote to
+# the system. `synchronous_commit` stays on, or a killed server would lose what it acknowledged.
+_SETTINGS = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "listen_addresses": "",
+    "max_connections": "80",
+    "shared_buffers": "32MB",
+    "log_min_messages": "fatal",
+    "timezone": "UTC",
+}
+_MAX_STARTS = 100
+GUARDED = ("guarded", "right")
+"""A role that needs a password, and the password."""
+
+
+def bin_folder() -> Path:
+    """Return the folder of PostgreSQL's programs: Debian keeps them out of the path."""
+    found = shutil.which("initdb")
+    if found:
+        return Path(found).resolve().parent
+    folders = Path("/usr/lib/postgresql").glob("*/bin/initdb")
+    newest = max(folders, key=lambda path: int(path.parts[-3]), default=None)
+    assert newest is not None, "PostgreSQL is not installed; run: scripts/set-up"
+    return newest.parent
+
+
+def account() -> str | None:
+    """Return the account to run servers under, None for one's own."""
+    if os.getuid() != 0:
+        return None
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
+
+
+class PrivatePostgresql:
+    """A server that can be killed, started again and asked for empty databases."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.folder = folder
+        self._account = account()
+        self._settings = _SETTINGS | settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self._numbers = count(1)
+        if self._account:
+            shutil.chown(folder, self._account)
+        os.chmod(folder, 0o755)  # noqa: PTH101 - others connect to the socket
+        self._run("initdb", "-D", "data", "-U", "slotwise", "-A", "trust", "-E", "UTF8", "-N")
+        hba = f"local all {GUARDED[0]} scram-sha-256\nlocal all all trust\n"
+        (folder / "data" / "pg_hba.conf").write_text(hba)
+        self.start()
+        name, password = GUARDED
+        self.execute("postgres", f"CREATE ROLE {name} LOGIN SUPERUSER PASSWORD '{password}'")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [bin_folder() / program, *arguments],
+            cwd=self.folder,
+            user=self._account,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+
+    @property
+    def pid(self) -> int:
+        """The process to kill."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start and wait until it answers.
+
+        The connections of a killed server end one by one; until then a new one does not start.
+        """
+        options = [f"-c{name}={value}" for name, value in self._settings.items()]
+        command = [bin_folder() / "postgres", "-D", "data", "-k", str(self.folder), *options]
+        for _ in range(_MAX_STARTS):
+            with (self.folder / "log").open("ab") as log:
+                self._process = subprocess.Popen(
+                    command, cwd=self.folder, user=self._account, stdout=log, stderr=log
+                )
+            while self._process.poll() is None:
+                try:
+                    psycopg.connect(self.url("postgres")).close()
+                except psycopg.OperationalError:
+                    continue
+                return
+        raise AssertionError((self.folder / "log").read_text())
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Stop; SIGKILL ends it without a word, SIGINT as a system does that shuts down."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait()
+            self._process = None
+
+    def url(self, database: str, user: str = "slotwise", password: str = "") -> str:
+        """Return the address of a database."""
+        secret = f":{password}" if password else ""
+        return f"postgresql://{user}{secret}@/{database}?host={self.folder}"
+
+    def execute(self, database: str, sql: str) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows."""
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            cursor = connection.execute(sql.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def new_database(self) -> str:
+        """Make an empty database and return its address."""
+        name = f"store{next(self._numbers)}"
+        self.execute("postgres", f"CREATE DATABASE {name}")
+        return self.url(name)
+
+
+@contextmanager
+def private_postgresql(**settings: str) -> Iterator[PrivatePostgresql]:
+    """Return a running server; stopped and removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="slotwise-pg-"))
+    try:
+        server = PrivatePostgresql(folder, **settings)
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
