@@ -36,7 +36,7 @@ from slotwise.service.storage.commands import (
     SaveLinks,
     SavePool,
 )
-from slotwise.service.storage.sqlite import statements
+from slotwise.service.storage.sql import statements
 from slotwise.service.storage.verify import verify
 from slotwise.testing.store_case import StoreCase
 from slotwise.testing.store_rows import (

@@ -18,7 +18,7 @@ from slotwise.service.records import ChangeRecord
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.backup import back_up, restore
 from slotwise.service.storage.commands import AppendDecision, SavePool
-from slotwise.service.storage.sqlite import statements
+from slotwise.service.storage.sql import statements
 from slotwise.service.storage.sqlite.file import SqliteFile
 from slotwise.service.storage.verify import verify
 from slotwise.testing.store_rows import reads

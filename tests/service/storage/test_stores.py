@@ -21,7 +21,7 @@ from slotwise.service.storage.ledger import Ledger, NewRows
 from slotwise.service.storage.memory import MemoryStore
 from slotwise.service.storage.migrations import migration_scripts, present_version
 from slotwise.service.storage.schema import SCHEMA_VERSION, metadata
-from slotwise.service.storage.sqlite import statements
+from slotwise.service.storage.sql import statements
 from slotwise.service.storage.sqlite.store import SqliteStore
 from slotwise.testing.store_contract import StoreContract
 from slotwise.testing.store_rows import reads

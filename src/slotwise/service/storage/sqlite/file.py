@@ -12,7 +12,7 @@ from sqlalchemy.exc import DatabaseError
 
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.storage.contract import StoreReader
-from slotwise.service.storage.sqlite.reads import SqliteReader
+from slotwise.service.storage.sql.reads import SqliteReader
 
 __all__ = ["SqliteFile", "connect", "connect_to_write", "create_private", "sqlite_errors"]
 

@@ -14,7 +14,7 @@ from sqlalchemy.pool import NullPool
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.storage.commands import Operation
 from slotwise.service.storage.migrations import upgrade
-from slotwise.service.storage.sqlite.batch import SqliteBatch
+from slotwise.service.storage.sql.batch import SqliteBatch
 from slotwise.service.storage.sqlite.file import (
     SqliteFile,
     connect_to_write,

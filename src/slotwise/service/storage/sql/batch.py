@@ -37,8 +37,8 @@ from slotwise.service.storage.commands import (
 )
 from slotwise.service.storage.forget import views_to_forget
 from slotwise.service.storage.ledger import Ledger, NewRows, click_key
-from slotwise.service.storage.sqlite import statements
-from slotwise.service.storage.sqlite.reads import SqliteReader
+from slotwise.service.storage.sql import statements
+from slotwise.service.storage.sql.reads import SqliteReader
 
 __all__ = ["SqliteBatch"]
 

@@ -38,7 +38,7 @@ from slotwise.service.storage.commands import (
     Refusal,
     ViewBatch,
 )
-from slotwise.service.storage.sqlite import statements
+from slotwise.service.storage.sql import statements
 
 __all__ = ["SqliteReader"]
 

@@ -1,0 +1,1 @@
+"""What the SQL stores share: statements, reads and the group commit."""
