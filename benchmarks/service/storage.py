@@ -36,7 +36,7 @@ from slotwise.service.storage.commands import (
     SaveLinks,
     SavePool,
 )
-from slotwise.service.storage.sql import statements
+from slotwise.service.storage.sqlite import session
 from slotwise.service.storage.verify import verify
 from slotwise.testing.store_case import StoreCase
 from slotwise.testing.store_rows import (
@@ -81,7 +81,7 @@ def _write_with_sqlalchemy(engine: Engine, new: list[DecisionRecord]) -> None:
 def measure_sql() -> None:
     """Compare statements built ahead and run on the driver with SQLAlchemy's own execution."""
     print(f"importing SQLAlchemy          {_started_ms('import sqlalchemy'):8.0f} ms")
-    build_s = min(_cpu_s(lambda: importlib.reload(statements)) for _ in range(5))
+    build_s = min(_cpu_s(lambda: importlib.reload(session)) for _ in range(5))
     print(f"building all statements       {1e3 * build_s:8.0f} ms")
     raw_s, core_s = [], []
     with tempfile.TemporaryDirectory() as folder:

@@ -94,7 +94,7 @@ class PrivatePostgresql:
         The connections of a killed server end one by one; until then a new one does not start.
         """
         options = [f"-c{name}={value}" for name, value in self._settings.items()]
-        command = [bin_folder() / "postgres", "-D", "data", "-k", str(self.folder), *options]
+        command = [str(bin_folder() / "postgres"), "-D", "data", "-k", str(self.folder), *options]
         for _ in range(_MAX_STARTS):
             with (self.folder / "log").open("ab") as log:
                 self._process = subprocess.Popen(

@@ -18,8 +18,8 @@ from slotwise.service.records import ChangeRecord
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.backup import back_up, restore
 from slotwise.service.storage.commands import AppendDecision, SavePool
-from slotwise.service.storage.sql import statements
 from slotwise.service.storage.sqlite.file import SqliteFile
+from slotwise.service.storage.sqlite.session import STATEMENTS
 from slotwise.service.storage.verify import verify
 from slotwise.testing.store_rows import reads
 from tests.service.rows import decision, pool
@@ -145,7 +145,7 @@ def test_a_full_disk_is_an_outage_that_ends(store: SqliteStore) -> None:
 def test_a_wrong_statement_is_no_outage(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statements, "POOLS", "SELECT name FROM nowhere")
+    monkeypatch.setattr(STATEMENTS, "pools", "SELECT name FROM nowhere")
     with pytest.raises(sqlite3.OperationalError, match="no such table: nowhere"):
         reads(store).pools()
     monkeypatch.undo()

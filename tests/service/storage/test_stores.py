@@ -21,7 +21,7 @@ from slotwise.service.storage.ledger import Ledger, NewRows
 from slotwise.service.storage.memory import MemoryStore
 from slotwise.service.storage.migrations import migration_scripts, present_version
 from slotwise.service.storage.schema import SCHEMA_VERSION, metadata
-from slotwise.service.storage.sql import statements
+from slotwise.service.storage.sqlite.session import STATEMENTS
 from slotwise.service.storage.sqlite.store import SqliteStore
 from slotwise.testing.store_contract import StoreContract
 from slotwise.testing.store_rows import reads
@@ -184,6 +184,6 @@ def test_views_are_read_in_order_without_sorting_them(path: Path) -> None:
     SqliteStore(path).close()
     asked = {"after_seq": 0, "pool_id": "home", "since_us": 0, "until_us": 9, "n_rows": 5}
     with closing(sqlite3.connect(path)) as connection:
-        plan = connection.execute(f"EXPLAIN QUERY PLAN {statements.ALL_DECISIONS}", asked)
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {STATEMENTS.all_decisions}", asked)
         steps = [row[-1] for row in plan]
     assert steps == ["SEARCH decisions USING INTEGER PRIMARY KEY (rowid>?)"]

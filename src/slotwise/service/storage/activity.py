@@ -7,7 +7,6 @@ in windows that are still open: the newest spans still grow.
 
 from __future__ import annotations
 
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
@@ -15,7 +14,16 @@ import msgspec
 
 from slotwise.service.counting.views import Group, View
 
-__all__ = ["Activity", "LinkSpan", "Span", "activity_of", "read_activity"]
+__all__ = [
+    "MAX_DELAYS",
+    "MAX_PAGES",
+    "Activity",
+    "LinkSpan",
+    "Span",
+    "activity_of",
+    "link_spans_of",
+    "spans_of",
+]
 
 MAX_DELAYS = 2_000
 """How many of the latest clicks and sales are read for the delay of feedback."""
@@ -64,138 +72,8 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     """Events that name one of the pages and break a rule, each once however often it came."""
 
 
-_SHOWN = """
-    FROM decisions AS d
-    WHERE d.pool_id = :pool_id AND d.click_closes_us >= :since_us AND d.issued_us >= :since_us
-"""
-# A window closes after its page is shown, so the index on the closing time limits the search.
-_VIEWS = f"SELECT d.issued_us / :span_us, d.holdout, COUNT(*) {_SHOWN} GROUP BY 1, 2"
-_CLICKED = """
-    FROM decisions AS d JOIN clicks AS c ON c.decision_id = d.decision_id
-    WHERE d.pool_id = :pool_id AND d.click_closes_us >= :since_us AND d.issued_us >= :since_us
-"""
-_IN_TIME = "AND c.invalid = '' AND c.received_us <= d.click_closes_us"
-_CLICKS = f"""
-    SELECT span, holdout, SUM(n), SUM(n * n) FROM (
-        SELECT d.issued_us / :span_us AS span, d.holdout AS holdout, COUNT(*) AS n
-        {_CLICKED} {_IN_TIME} GROUP BY d.seq
-    ) GROUP BY 1, 2
-"""
-_LINK_CLICKS = f"""
-    SELECT c.link_id, d.issued_us / :span_us, COUNT(*) {_CLICKED} {_IN_TIME} GROUP BY 1, 2
-"""
-# A shown link is an array or an object, depending on the version that stored it.
-_LINK_VIEWS = """
-    SELECT COALESCE(json_extract(shown.value, '$.link_id'), json_extract(shown.value, '$[0]')),
-           d.issued_us / :span_us, COUNT(*) * :every
-    FROM decisions AS d, json_each(d.page, '$[1]') AS shown
-    WHERE d.pool_id = :pool_id AND d.click_closes_us >= :since_us AND d.issued_us >= :since_us
-      AND d.seq % :every = 0
-    GROUP BY 1, 2
-"""
-_REFUSED = """
-    SELECT COUNT(*) FROM decisions AS d JOIN refusals AS r ON r.decision_id = d.decision_id
-    WHERE d.pool_id = :pool_id AND d.click_closes_us >= :since_us AND d.issued_us >= :since_us
-"""
-_ODD_CLICKS = f"""
-    SELECT COALESCE(SUM(c.invalid <> ''), 0),
-           COALESCE(SUM(c.invalid = '' AND c.received_us > d.click_closes_us), 0) {_CLICKED}
-"""
-_CLICK_DELAYS = f"""
-    SELECT c.received_us - d.issued_us {_CLICKED} AND c.invalid = ''
-    ORDER BY c.received_us DESC LIMIT :n_rows
-"""
-_SOLD = """
-    FROM decisions AS d JOIN conversions AS s ON s.decision_id = d.decision_id
-    WHERE d.pool_id = :pool_id AND d.click_closes_us >= :since_us AND d.issued_us >= :since_us
-      AND s.currency = d.currency
-"""
-_SALES = f"""
-    SELECT d.issued_us / :span_us, d.holdout, COUNT(*), SUM(s.revenue_micros) {_SOLD}
-      AND s.received_us <= d.revenue_until_us GROUP BY 1, 2
-"""
-_REFUNDS = """
-    SELECT d.issued_us / :span_us, d.holdout, SUM(a.refund_micros)
-    FROM decisions AS d
-    JOIN conversions AS s ON s.decision_id = d.decision_id
-    JOIN adjustments AS a ON a.conversion_id = s.conversion_id
-    WHERE d.pool_id = :pool_id AND d.click_closes_us >= :since_us AND d.issued_us >= :since_us
-      AND a.currency = d.currency AND a.received_us <= d.revenue_until_us
-      AND s.currency = d.currency AND s.received_us <= d.revenue_until_us
-    GROUP BY 1, 2
-"""
-_LATE_SALES = f"SELECT COUNT(*) {_SOLD} AND s.received_us > d.revenue_until_us"
-_SALE_DELAYS = f"""
-    SELECT s.received_us - d.issued_us {_SOLD} ORDER BY s.received_us DESC LIMIT :n_rows
-"""
-_N_OPEN = """
-    SELECT COUNT(*) FROM decisions AS d
-    WHERE d.pool_id = :pool_id AND d.click_closes_us > :closed_until_us
-"""
-_PENDING = """
-    SELECT COALESCE(json_extract(shown.value, '$.link_id'), json_extract(shown.value, '$[0]')),
-           COUNT(*) * :every_open
-    FROM decisions AS d, json_each(d.page, '$[1]') AS shown
-    WHERE d.pool_id = :pool_id AND d.click_closes_us > :closed_until_us
-      AND d.seq % :every_open = 0
-    GROUP BY 1
-"""
-
-
-def read_activity(
-    connection: sqlite3.Connection, pool_id: str, since_us: int, span_us: int, closed_until_us: int
-) -> Activity:
-    """Sum up the rows of a SQLite store.
-
-    Equals `activity_of` over the same views, but for the views of links of more than `MAX_PAGES`.
-    """
-    asked = {
-        "pool_id": pool_id,
-        "since_us": since_us,
-        "span_us": span_us,
-        "closed_until_us": closed_until_us,
-        "n_rows": MAX_DELAYS,
-    }
-
-    def rows(sql: str) -> list[tuple[int, ...]]:
-        return connection.execute(sql, asked).fetchall()
-
-    spans: dict[tuple[int, int], dict[str, int]] = defaultdict(dict)
-    for sql, names in (
-        (_VIEWS, ("views",)),
-        (_CLICKS, ("clicks", "clicks_squared")),
-        (_SALES, ("sales", "revenue_micros")),
-        (_REFUNDS, ("refunds",)),
-    ):
-        for span, holdout, *sums in rows(sql):
-            spans[span, holdout].update(zip(names, sums, strict=True))
-    n_pages = sum(sums.get("views", 0) for sums in spans.values())
-    asked["every"] = _step(n_pages)
-    asked["every_open"] = _step(rows(_N_OPEN)[0][0])
-    links: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
-    for sql, name in ((_LINK_VIEWS, "views"), (_LINK_CLICKS, "clicks")):
-        for link_id, span, total in rows(sql):
-            links[str(link_id), span][name] = total
-    [(invalid_clicks, late_clicks)] = rows(_ODD_CLICKS)
-    return Activity(
-        spans=_spans(spans, span_us),
-        link_spans=_link_spans(links, span_us),
-        pending_views={str(link_id): views for link_id, views in rows(_PENDING)},
-        click_delays_us=tuple(sorted(delay for (delay,) in rows(_CLICK_DELAYS))),
-        sale_delays_us=tuple(sorted(delay for (delay,) in rows(_SALE_DELAYS))),
-        late_clicks=late_clicks,
-        late_sales=rows(_LATE_SALES)[0][0],
-        invalid_clicks=invalid_clicks,
-        refused=rows(_REFUSED)[0][0],
-    )
-
-
-def _step(n_pages: int) -> int:
-    """Return n such that at most `MAX_PAGES` are opened when it is every n-th."""
-    return max(1, -(-n_pages // MAX_PAGES))
-
-
-def _spans(found: dict[tuple[int, int], dict[str, int]], span_us: int) -> tuple[Span, ...]:
+def spans_of(found: dict[tuple[int, int], dict[str, int]], span_us: int) -> tuple[Span, ...]:
+    """Return the spans of sums by span number and whether they are the holdout's."""
     spans = []
     for (span, holdout), sums in found.items():
         refunds = sums.pop("refunds", 0)
@@ -206,9 +84,10 @@ def _spans(found: dict[tuple[int, int], dict[str, int]], span_us: int) -> tuple[
     return tuple(sorted(spans))
 
 
-def _link_spans(
+def link_spans_of(
     found: Mapping[tuple[str, int], Mapping[str, int]], span_us: int
 ) -> tuple[LinkSpan, ...]:
+    """Return the spans of sums by link and span number."""
     return tuple(
         sorted(
             LinkSpan(link_id=link_id, start_us=span * span_us, **sums)
@@ -274,8 +153,8 @@ def activity_of(
             if belongs and same_money and refund.received_us <= decision.revenue_until_us:
                 sums["refunds"] += refund.event.refund_micros
     return Activity(
-        spans=_spans(spans, span_us),
-        link_spans=_link_spans(links, span_us),
+        spans=spans_of(spans, span_us),
+        link_spans=link_spans_of(links, span_us),
         pending_views=dict(pending),
         click_delays_us=_latest(click_delays),
         sale_delays_us=_latest(sale_delays),

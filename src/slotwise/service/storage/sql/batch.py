@@ -1,31 +1,31 @@
-"""One group commit on SQLite: load what the batch names, judge it in order, write it."""
+"""One group commit on an SQL engine: load what the batch names, judge it in order, write it."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 
-import msgspec
 from msgspec.structs import replace
+from sqlalchemy import Table
 
 from slotwise.errors import InvalidInput
 from slotwise.service.counting.counters import count_purged, subtract_counters
 from slotwise.service.counting.views import (
     Counters,
+    Group,
     LinkCounters,
     PageCounters,
     StoredAdjustment,
     View,
 )
 from slotwise.service.records import AdjustmentEvent, ConversionEvent, Event, LinkRecord
-from slotwise.service.storage import rows
+from slotwise.service.storage import rows, schema
 from slotwise.service.storage.commands import (
     FOLD_START,
     AppendDecision,
     ApplyFold,
     CloseWindows,
     ForgetViews,
+    Learned,
     Operation,
     PurgeViews,
     RecordEvent,
@@ -37,18 +37,18 @@ from slotwise.service.storage.commands import (
 )
 from slotwise.service.storage.forget import views_to_forget
 from slotwise.service.storage.ledger import Ledger, NewRows, click_key
-from slotwise.service.storage.sql import statements
-from slotwise.service.storage.sql.reads import SqliteReader
+from slotwise.service.storage.sql.reads import SqlReader
+from slotwise.service.storage.sql.session import SqlSession
 
-__all__ = ["SqliteBatch"]
+__all__ = ["SqlBatch"]
 
 
-class SqliteBatch:
+class SqlBatch:
     """The operations of one transaction; the caller begins and commits it."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._reader = SqliteReader(connection)
+    def __init__(self, session: SqlSession) -> None:
+        self._session = session
+        self._reader = SqlReader(session)
         closed_until_us, latest_us, self._n_resets = self._reader.clock()
         self._ledger = Ledger(closed_until_us, latest_us, self)
 
@@ -68,9 +68,16 @@ class SqliteBatch:
         answers = [self._apply(operation) for operation in operations]
         if operations:
             self._write_new_rows()
-            clock = (self._ledger.closed_until_us, self._ledger.latest_us, self._n_resets)
-            self._connection.execute(statements.UPDATE_CLOCK, clock)
+            self._write_clock()
         return answers
+
+    def _write_clock(self) -> None:
+        self._session.execute(
+            self._session.statements.update_clock,
+            closed_until_us=self._ledger.closed_until_us,
+            latest_us=self._ledger.latest_us,
+            n_resets=self._n_resets,
+        )
 
     def _apply(self, operation: Operation) -> object:
         match operation:
@@ -81,15 +88,15 @@ class SqliteBatch:
             case CloseWindows(until_us=until_us):
                 self._ledger.close_windows(until_us)
             case SavePool(pool=pool, change=change):
-                self._connection.execute(statements.UPSERT["pools"], rows.POOLS.row(pool))
-                self._connection.execute(statements.INSERT_CHANGE, rows.CHANGES.row(change))
+                self._session.upsert(schema.pools, [rows.POOLS.row(pool)])
+                self._session.insert(schema.changes, [rows.CHANGES.row(change)])
             case SaveLinks():
                 return self._save_links(operation)
             case SaveKey(key=key, change=change):
-                self._connection.execute(statements.UPSERT["keys"], rows.KEYS.row(key))
-                self._connection.execute(statements.INSERT_CHANGE, rows.CHANGES.row(change))
+                self._session.upsert(schema.keys, [rows.KEYS.row(key)])
+                self._session.insert(schema.changes, [rows.CHANGES.row(change)])
             case SaveChange(change=change):
-                self._connection.execute(statements.INSERT_CHANGE, rows.CHANGES.row(change))
+                self._session.insert(schema.changes, [rows.CHANGES.row(change)])
             case ApplyFold():
                 return self._apply_fold(operation)
             case ForgetViews():
@@ -97,7 +104,7 @@ class SqliteBatch:
             case PurgeViews():
                 return self._purge(operation)
             case SaveLearned(learned=learned):
-                self._connection.execute(statements.UPSERT["learned"], rows.LEARNED.row(learned))
+                self._save_learned(learned)
             case _:
                 raise InvalidInput.of("operations", "operations of a store", operation)
         return None
@@ -144,40 +151,40 @@ class SqliteBatch:
 
     def _write_new_rows(self) -> None:
         new, self._ledger.new = self._ledger.new, NewRows()
-        self._write("decisions", map(rows.DECISIONS.row, new.decisions))
-        self._write("clicks", _event_rows(rows.CLICKS, new.clicks))
-        self._write("conversions", _event_rows(rows.CONVERSIONS, new.conversions))
-        self._write("adjustments", _event_rows(rows.ADJUSTMENTS, new.adjustments))
-        self._write("refusals", map(rows.REFUSALS.row, new.refusals))
+        self._write(schema.decisions, list(map(rows.DECISIONS.row, new.decisions)))
+        self._write(schema.clicks, _event_rows(rows.CLICKS, new.clicks))
+        self._write(schema.conversions, _event_rows(rows.CONVERSIONS, new.conversions))
+        self._write(schema.adjustments, _event_rows(rows.ADJUSTMENTS, new.adjustments))
+        self._write(schema.refusals, list(map(rows.REFUSALS.row, new.refusals)))
         for pool_id, late in new.late.items():
             self._add_counters(pool_id, late)
 
-    def _write(self, table: str, new: Iterable[rows.Row]) -> None:
-        """Write in few statements: Python may switch threads after each, which costs time.
+    def _write(self, table: Table, new: Sequence[rows.Row]) -> None:
+        if new:
+            self._session.insert(table, new)
 
-        A statement takes a fixed number of rows. When there are fewer, the last row is repeated;
-        the copies conflict with it and are ignored.
-        """
-        by_size = statements.INSERT_MANY[table]
-        rest = list(new)
-        while rest:
-            many, rest = rest[: max(by_size)], rest[max(by_size) :]
-            n_rows = next(n for n in by_size if n >= len(many))
-            many += many[-1:] * (n_rows - len(many))
-            self._connection.execute(by_size[n_rows], tuple(chain.from_iterable(many)))
-
-    def _add_counters(self, pool_id: str, increment: Counters, prefix: str = "") -> None:
-        self._connection.executemany(
-            statements.ADD_COUNTERS[f"{prefix}link_counters"],
+    def _add_counters(
+        self,
+        pool_id: str,
+        increment: Counters,
+        link_counters: Table = schema.link_counters,
+        page_counters: Table = schema.page_counters,
+    ) -> None:
+        # Sorted: transactions that lock the same rows must do so in the same order.
+        self._session.add(
+            link_counters,
             [
                 (pool_id, link_id, group, *_sums(counters))
-                for (group, link_id), counters in increment.links.items()
+                for (group, link_id), counters in sorted(increment.links.items(), key=_first)
             ],
         )
-        self._connection.executemany(
-            statements.ADD_COUNTERS[f"{prefix}page_counters"],
-            [(pool_id, group, *_sums(page)) for group, page in increment.pages.items()],
+        self._session.add(
+            page_counters,
+            [(pool_id, group, *_sums(page)) for group, page in sorted(increment.pages.items())],
         )
+
+    def _save_learned(self, learned: Learned) -> None:
+        self._session.upsert(schema.learned, [rows.LEARNED.row(learned)])
 
     def _save_links(self, operation: SaveLinks) -> list[LinkRecord]:
         # Late feedback that came before a reset must be counted before it, not after.
@@ -193,14 +200,13 @@ class SqliteBatch:
             placed = replace(link, place=len(links) if before is None else before.place)
             links[link.link_id] = placed
             saved.append(placed)
-            self._connection.execute(statements.UPSERT["links"], rows.LINKS.row(placed))
             if link.link_id in operation.reset:
-                for statement in statements.RESET_COUNTERS:
-                    self._connection.execute(statement, (link.pool_id, link.link_id))
+                for statement in self._session.statements.reset_counters:
+                    self._session.execute(statement, pool_id=link.pool_id, link_id=link.link_id)
+        last = {(link.pool_id, link.link_id): link for link in saved}
+        self._session.upsert(schema.links, [rows.LINKS.row(link) for link in last.values()])
         self._n_resets += bool(operation.reset)
-        self._connection.executemany(
-            statements.INSERT_CHANGE, map(rows.CHANGES.row, operation.changes)
-        )
+        self._session.insert(schema.changes, list(map(rows.CHANGES.row, operation.changes)))
         return saved
 
     def _apply_fold(self, operation: ApplyFold) -> bool:
@@ -209,7 +215,7 @@ class SqliteBatch:
         if (position, self._n_resets) != (operation.after, operation.n_resets):
             return False
         row = (*key, operation.until.closes_us, operation.until.decision_id)
-        self._connection.execute(statements.UPSERT["fold_positions"], row)
+        self._session.upsert(schema.fold_positions, [row])
         self._add_counters(operation.pool_id, operation.increment)
         return True
 
@@ -220,11 +226,12 @@ class SqliteBatch:
             n_forgotten += len(forgotten.decision_ids)
             less = subtract_counters(Counters(), forgotten.counted)
             self._add_counters(forgotten.pool_id, less)
-            self._connection.execute(statements.FORGET_STATE, (forgotten.pool_id,))
-        forgotten_by = (operation.key_id, operation.since_us)
-        self._connection.execute(statements.FORGET_VIEWS, forgotten_by)
+            statement = self._session.statements.forget_state
+            self._session.execute(statement, nothing=b"", pool_id=forgotten.pool_id)
+        statement = self._session.statements.forget_views
+        self._session.execute(statement, by_key=operation.key_id, since_us=operation.since_us)
         self._n_resets += 1
-        self._connection.execute(statements.INSERT_CHANGE, rows.CHANGES.row(operation.change))
+        self._session.insert(schema.changes, [rows.CHANGES.row(operation.change)])
         return n_forgotten
 
     def _purge(self, operation: PurgeViews) -> int:
@@ -232,14 +239,14 @@ class SqliteBatch:
         pool_id, before_us, limit = operation.pool_id, operation.before_us, operation.limit
         views = self._reader.purgeable_views(pool_id, before_us, limit)
         share = count_purged(views, self._reader.reset_times(pool_id))
-        self._add_counters(pool_id, share, "purged_")
-        ids = msgspec.json.encode([view.decision.decision_id for view in views]).decode()
-        for statement in statements.PURGE:
-            self._connection.execute(statement, {"ids": ids})
-        waiting = {"before_us": before_us, "n_rows": limit}
+        purged = (schema.purged_link_counters, schema.purged_page_counters)
+        self._add_counters(pool_id, share, *purged)
+        ids = self._session.listed([view.decision.decision_id for view in views])
+        for statement in self._session.statements.purge:
+            self._session.execute(statement, ids=ids)
         n_waiting = sum(
-            self._connection.execute(statement, waiting).rowcount
-            for statement in statements.PURGE_WAITING
+            self._session.execute(statement, before_us=before_us, n_rows=limit)
+            for statement in self._session.statements.purge_waiting
         )
         return len(views) + n_waiting
 
@@ -248,7 +255,12 @@ def _sums(counters: LinkCounters | PageCounters) -> tuple[int, ...]:
     return tuple(getattr(counters, name) for name in counters.__struct_fields__)
 
 
+def _first(item: tuple[tuple[Group, str], LinkCounters]) -> tuple[str, str]:
+    (group, link_id), _ = item
+    return link_id, group
+
+
 def _event_rows(
     mapping: rows.Rows[rows.Record], new: Iterable[tuple[rows.Record, bool]]
-) -> Iterable[rows.Row]:
+) -> list[rows.Row]:
     return [(*mapping.row(stored), waited) for stored, waited in new]

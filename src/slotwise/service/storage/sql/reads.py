@@ -1,13 +1,10 @@
-"""The reads of the SQLite store, on one connection."""
+"""The reads of the SQL stores, on one connection."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
-
-import msgspec
 
 from slotwise.service.counting.views import (
     CLICKS,
@@ -29,7 +26,7 @@ from slotwise.service.records import (
     PoolSettings,
 )
 from slotwise.service.storage import rows
-from slotwise.service.storage.activity import Activity, read_activity
+from slotwise.service.storage.activity import Activity
 from slotwise.service.storage.commands import (
     FOLD_START,
     FoldPosition,
@@ -38,55 +35,62 @@ from slotwise.service.storage.commands import (
     Refusal,
     ViewBatch,
 )
-from slotwise.service.storage.sql import statements
+from slotwise.service.storage.sql.activity import read_activity
+from slotwise.service.storage.sql.session import SqlSession
 
-__all__ = ["SqliteReader"]
+__all__ = ["SqlReader"]
 
 _FOREVER = 2**63 - 1
 _LATE_CHUNK = 1_000
 
 
-class SqliteReader:
+class SqlReader:
     """Reads records; inside a transaction all reads see the same commits."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def _fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
-        return self._connection.execute(sql, parameters).fetchall()
+    def __init__(self, session: SqlSession) -> None:
+        self._session = session
+        self._fetch = session.fetch
+        self._statements = session.statements
 
     def _listed(self, sql: str, ids: Iterable[str]) -> list[tuple[Any, ...]]:
         wanted = list(ids)
-        return self._fetch(sql, ids=msgspec.json.encode(wanted).decode()) if wanted else []
+        return self._fetch(sql, ids=self._session.listed(wanted)) if wanted else []
 
     def pools(self) -> list[PoolSettings]:
         """Return every pool, by id."""
-        return [rows.POOLS.record(row) for row in self._fetch(statements.POOLS)]
+        return [rows.POOLS.record(row) for row in self._fetch(self._statements.pools)]
 
     def links(self, pool_id: str) -> list[LinkRecord]:
         """Return the links of a pool, by place."""
-        return [rows.LINKS.record(row) for row in self._fetch(statements.LINKS, pool_id=pool_id)]
+        return [
+            rows.LINKS.record(row) for row in self._fetch(self._statements.links, pool_id=pool_id)
+        ]
 
     def n_links(self, pool_id: str) -> int:
         """Count the links of a pool."""
-        return int(self._fetch(statements.N_LINKS, pool_id=pool_id)[0][0])
+        return int(self._fetch(self._statements.n_links, pool_id=pool_id)[0][0])
 
     def reset_times(self, pool_id: str) -> dict[str, int]:
         """Return `counted_from_us` of the links that were ever reset."""
-        return dict(self._fetch(statements.RESET_TIMES, pool_id=pool_id))
+        return dict(self._fetch(self._statements.reset_times, pool_id=pool_id))
 
     def keys(self) -> list[KeyRecord]:
         """Return every key, by id."""
-        return [rows.KEYS.record(row) for row in self._fetch(statements.KEYS)]
+        return [rows.KEYS.record(row) for row in self._fetch(self._statements.keys)]
 
     def changes(self, subject: str, limit: int) -> list[ChangeRecord]:
         """Return changes of a subject (`home/`: of all below `home`, "": of all), newest first."""
-        found = self._fetch(statements.CHANGES, subject=subject, n_rows=limit)
+        sql = self._statements.changes
+        if subject:
+            is_below = subject.endswith("/")
+            sql = self._statements.changes_below if is_below else self._statements.changes_of
+        named = {"subject": subject} if subject else {}
+        found = self._fetch(sql, **named, n_rows=limit)
         return [rows.CHANGES.record(row) for row in found]
 
     def clock(self) -> tuple[int, int, int]:
         """Return `closed_until_us`, `latest_us` and `n_resets`."""
-        [row] = self._fetch(statements.CLOCK)
+        [row] = self._fetch(self._statements.clock)
         closed_until_us, latest_us, n_resets = row
         return closed_until_us, latest_us, n_resets
 
@@ -94,7 +98,9 @@ class SqliteReader:
         """Return how far each pool is folded, by pool and level."""
         return {
             (pool_id, level): FoldPosition(closes_us=closes_us, decision_id=decision_id)
-            for pool_id, level, closes_us, decision_id in self._fetch(statements.FOLD_POSITIONS)
+            for pool_id, level, closes_us, decision_id in self._fetch(
+                self._statements.fold_positions
+            )
         }
 
     def progress(self) -> Progress:
@@ -116,8 +122,8 @@ class SqliteReader:
         return self._counters("purged_", pool_id)
 
     def _counters(self, prefix: str, pool_id: str) -> Counters:
-        links = self._fetch(statements.COUNTERS[f"{prefix}link_counters"], pool_id=pool_id)
-        pages = self._fetch(statements.COUNTERS[f"{prefix}page_counters"], pool_id=pool_id)
+        links = self._fetch(self._statements.counters[f"{prefix}link_counters"], pool_id=pool_id)
+        pages = self._fetch(self._statements.counters[f"{prefix}page_counters"], pool_id=pool_id)
         return Counters(
             links={(group, link_id): LinkCounters(*sums) for _, link_id, group, *sums in links},
             pages={group: PageCounters(*sums) for _, group, *sums in pages},
@@ -127,7 +133,7 @@ class SqliteReader:
         """Return the first views that closed before a time and are folded at every level."""
         positions = self.fold_positions()
         found = self._fetch(
-            statements.PURGEABLE_DECISIONS,
+            self._statements.purgeable_decisions,
             pool_id=pool_id,
             before_us=before_us,
             clicks_folded_us=positions.get((pool_id, CLICKS), FOLD_START).closes_us,
@@ -138,7 +144,7 @@ class SqliteReader:
 
     def learned(self, pool_id: str) -> Learned | None:
         """Return what the pool published last."""
-        for row in self._fetch(statements.LEARNED, pool_id=pool_id):
+        for row in self._fetch(self._statements.learned, pool_id=pool_id):
             return rows.LEARNED.record(row)
         return None
 
@@ -148,32 +154,32 @@ class SqliteReader:
 
     def decisions(self, decision_ids: Iterable[str]) -> dict[str, DecisionRecord]:
         """Return those of the decisions that are there, by id."""
-        found = self._listed(statements.DECISIONS_BY_ID, decision_ids)
+        found = self._listed(self._statements.decisions_by_id, decision_ids)
         return {row[0]: rows.DECISIONS.record(row) for row in found}
 
     def clicks_of(self, decision_ids: Iterable[str]) -> list[StoredClick]:
         """Return the clicks of decisions, by time."""
-        found = self._listed(statements.CLICKS_OF, decision_ids)
+        found = self._listed(self._statements.clicks_of, decision_ids)
         return [rows.CLICKS.record(row) for row in found]
 
     def conversions_of(self, decision_ids: Iterable[str]) -> list[StoredConversion]:
         """Return the conversions of decisions, by time."""
-        found = self._listed(statements.CONVERSIONS_OF, decision_ids)
+        found = self._listed(self._statements.conversions_of, decision_ids)
         return [rows.CONVERSIONS.record(row) for row in found]
 
     def conversions(self, conversion_ids: Iterable[str]) -> dict[str, StoredConversion]:
         """Return those of the conversions that are there, by id."""
-        found = self._listed(statements.CONVERSIONS_BY_ID, conversion_ids)
+        found = self._listed(self._statements.conversions_by_id, conversion_ids)
         return {row[0]: rows.CONVERSIONS.record(row) for row in found}
 
     def adjustments_of(self, conversion_ids: Iterable[str]) -> list[StoredAdjustment]:
         """Return the adjustments of conversions, by time."""
-        found = self._listed(statements.ADJUSTMENTS_OF, conversion_ids)
+        found = self._listed(self._statements.adjustments_of, conversion_ids)
         return [rows.ADJUSTMENTS.record(row) for row in found]
 
     def adjustments(self, adjustment_ids: Iterable[str]) -> dict[str, StoredAdjustment]:
         """Return those of the adjustments that are there, by id."""
-        found = self._listed(statements.ADJUSTMENTS_BY_ID, adjustment_ids)
+        found = self._listed(self._statements.adjustments_by_id, adjustment_ids)
         return {row[0]: rows.ADJUSTMENTS.record(row) for row in found}
 
     def view(self, decision_id: str) -> View | None:
@@ -184,7 +190,7 @@ class SqliteReader:
 
     def refusals(self, decision_id: str) -> list[Refusal]:
         """Return the events refused for a decision, in order of arrival."""
-        found = self._fetch(statements.REFUSALS, decision_id=decision_id)
+        found = self._fetch(self._statements.refusals, decision_id=decision_id)
         return [rows.REFUSALS.record(row) for row in found]
 
     def closed_views(
@@ -192,7 +198,7 @@ class SqliteReader:
     ) -> list[View]:
         """Return views that learn and closed at this level by `until_us`, in folding order."""
         found = self._fetch(
-            statements.CLOSED_DECISIONS[level],
+            self._statements.closed_decisions[level],
             pool_id=pool_id,
             after_us=after.closes_us,
             after_id=after.decision_id,
@@ -206,7 +212,7 @@ class SqliteReader:
     ) -> ViewBatch:
         """Return the next views issued in [since, until), in the order they were stored."""
         found = self._fetch(
-            statements.ALL_DECISIONS,
+            self._statements.all_decisions,
             after_seq=after,
             pool_id=pool_id,
             since_us=since_us,
@@ -218,22 +224,21 @@ class SqliteReader:
 
     def late_views(self, pool_id: str) -> Iterator[list[View]]:
         """Go through the views with an event that came after its window, some at a time."""
-        found = [row[0] for row in self._fetch(statements.LATE_DECISION_IDS, pool_id=pool_id)]
+        found = [row[0] for row in self._fetch(self._statements.late_decision_ids, pool_id=pool_id)]
         for start in range(0, len(found), _LATE_CHUNK):
             yield self._views(self.decisions(found[start : start + _LATE_CHUNK]).values())
 
     def damage(self) -> str:
-        """Return what SQLite finds wrong with its file, or nothing."""
-        [(found,)] = self._fetch("PRAGMA integrity_check(1)")
-        return "" if found == "ok" else str(found)
+        """Return what the database finds wrong with its own files, or nothing."""
+        return self._session.damage()
 
     def n_quarantined(self) -> int:
         """Count the events that wait for their decision or conversion."""
-        return sum(self._fetch(sql)[0][0] for sql in statements.N_WAITING)
+        return sum(self._fetch(sql)[0][0] for sql in self._statements.n_waiting)
 
     def activity(self, pool_id: str, since_us: int, span_us: int, closed_until_us: int) -> Activity:
         """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
-        return read_activity(self._connection, pool_id, since_us, span_us, closed_until_us)
+        return read_activity(self._session, pool_id, since_us, span_us, closed_until_us)
 
     def _views(self, found: Iterable[DecisionRecord]) -> list[View]:
         decisions = {decision.decision_id: decision for decision in found}

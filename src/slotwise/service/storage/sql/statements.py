@@ -1,101 +1,254 @@
-"""The SQL of the SQLite store: built from the schema once and run on raw connections."""
+"""The SQL that the stores share: built from the schema once for each engine, run on raw drivers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Select, Table, bindparam, func, literal_column, select, text, tuple_
-from sqlalchemy.dialects import sqlite
+from sqlalchemy import (
+    Dialect,
+    Select,
+    Table,
+    TextClause,
+    bindparam,
+    false,
+    func,
+    literal_column,
+    select,
+    text,
+    tuple_,
+    update,
+)
 from sqlalchemy.sql import ClauseElement
-from sqlalchemy.sql.elements import ColumnElement
 
 from slotwise.service.counting.views import CLICKS, REVENUE
 from slotwise.service.storage import schema
 from slotwise.service.storage.rows import row_columns
+from slotwise.service.storage.sql.activity_queries import ACTIVITY_QUERIES
 
-__all__ = [
-    "ADD_COUNTERS",
-    "ADJUSTMENTS_BY_ID",
-    "ADJUSTMENTS_OF",
-    "ALL_DECISIONS",
-    "CHANGES",
-    "CLICKS_OF",
-    "CLOCK",
-    "CLOSED_DECISIONS",
-    "CONVERSIONS_BY_ID",
-    "CONVERSIONS_OF",
-    "COUNTERS",
-    "DECISIONS_BY_ID",
-    "FOLD_POSITIONS",
-    "FORGET_STATE",
-    "FORGET_VIEWS",
-    "INSERT_CHANGE",
-    "INSERT_MANY",
-    "KEYS",
-    "LATE_DECISION_IDS",
-    "LEARNED",
-    "LINKS",
-    "N_LINKS",
-    "N_WAITING",
-    "POOLS",
-    "PURGE",
-    "PURGEABLE_DECISIONS",
-    "PURGE_WAITING",
-    "REFUSALS",
-    "RESET_COUNTERS",
-    "RESET_TIMES",
-    "UPDATE_CLOCK",
-    "UPSERT",
-]
+__all__ = ["COUNTER_TABLES", "Engine", "Statements"]
 
-_dialect = sqlite.dialect(paramstyle="named")
+COUNTER_TABLES = (
+    schema.link_counters,
+    schema.page_counters,
+    schema.purged_link_counters,
+    schema.purged_page_counters,
+)
+
+_LATE_DECISION_IDS = """
+    SELECT d.decision_id FROM clicks AS c JOIN decisions AS d ON d.decision_id = c.decision_id
+    WHERE d.pool_id = :pool_id AND c.received_us > d.click_closes_us
+    UNION
+    SELECT d.decision_id FROM conversions AS s JOIN decisions AS d ON d.decision_id = s.decision_id
+    WHERE d.pool_id = :pool_id AND s.received_us > d.revenue_until_us
+    UNION
+    SELECT d.decision_id FROM adjustments AS a
+    JOIN conversions AS s ON s.conversion_id = a.conversion_id
+    JOIN decisions AS d ON d.decision_id = s.decision_id
+    WHERE d.pool_id = :pool_id AND a.received_us > d.revenue_until_us
+"""
 
 
-def _sql(statement: ClauseElement) -> str:
-    return str(statement.compile(dialect=_dialect))
+class Engine(NamedTuple):
+    """Where the SQL of two engines differs."""
+
+    dialect: Dialect
+    listed: str
+    """What follows a column to say that it is among the parameter `ids`."""
+    row_id: str
+    """The name of a row's own address."""
+    has_waited: str
+    """The condition of the partial indexes on events that waited, of the table `e`."""
+    shown: str
+    """The links of the page of the decision `d`, as the rows of `shown`."""
+    link_id: str
+    """The id of a row of `shown`: an array or an object, depending on who stored it."""
+    of_pool: str
+    """The condition that a decision is of a pool, where its index must not be used."""
 
 
-def _qmarks(table: Table, n_rows: int = 1) -> str:
-    names = row_columns(table)
-    row = f"({', '.join('?' * len(names))})"
-    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES {', '.join([row] * n_rows)}"
+class Statements:
+    """All statements of one engine; parameters have names."""
 
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._read_settings()
+        self._read_learned()
+        self._read_events()
+        self._change()
+        self.activity = {
+            name: self._sql(
+                text(query.replace("{shown}", engine.shown).replace("{link_id}", engine.link_id))
+            )
+            for name, query in ACTIVITY_QUERIES.items()
+        }
 
-def _insert(table: Table, n_rows: int = 1) -> str:
-    """Insert unless the identity is there already."""
-    return f"{_qmarks(table, n_rows)} ON CONFLICT DO NOTHING"
+    def _sql(self, statement: ClauseElement) -> str:
+        return str(statement.compile(dialect=self._engine.dialect))
 
+    def _first_rows(self, statement: Select[Any]) -> str:
+        # SQLAlchemy would add an OFFSET with a parameter of its own.
+        return f"{self._sql(statement)} {self._sql(text('LIMIT :n_rows'))}"
 
-def _upsert(table: Table) -> str:
-    """Insert, or replace every column but the identity."""
-    keys = [column.name for column in table.primary_key.columns]
-    rest = [name for name in row_columns(table) if name not in keys]
-    updates = ", ".join(f"{name} = excluded.{name}" for name in rest)
-    return f"{_qmarks(table)} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {updates}"
+    def _listed(self, column: str) -> TextClause:
+        return text(f"{column} {self._engine.listed}")
 
+    def _read_settings(self) -> None:
+        pools, links, changes = schema.pools, schema.links, schema.changes
+        of_pool = links.c.pool_id == bindparam("pool_id")
+        self.pools = self._sql(_rows(pools).order_by(pools.c.pool_id))
+        self.links = self._sql(_rows(links).where(of_pool).order_by(links.c.place))
+        self.reset_times = self._sql(
+            select(links.c.link_id, links.c.counted_from_us).where(
+                of_pool, links.c.counted_from_us > literal_column("0")
+            )
+        )
+        self.n_links = self._sql(select(func.count()).select_from(links).where(of_pool))
+        self.keys = self._sql(_rows(schema.keys).order_by(schema.keys.c.key_id))
+        newest = _rows(changes).order_by(changes.c.seq.desc())
+        subject = bindparam("subject", type_=changes.c.subject.type)
+        below = func.substr(changes.c.subject, literal_column("1"), func.length(subject)) == subject
+        self.changes = self._first_rows(newest)
+        self.changes_of = self._first_rows(newest.where(changes.c.subject == subject))
+        self.changes_below = self._first_rows(newest.where(below))
+        later = select(changes.c.seq, changes.c.subject).order_by(changes.c.seq)
+        self.changed_since = self._sql(later.where(changes.c.seq > bindparam("after")))
 
-def _add(table: Table) -> str:
-    """Insert, or add every column but the identity."""
-    keys = [column.name for column in table.primary_key.columns]
-    rest = [name for name in row_columns(table) if name not in keys]
-    updates = ", ".join(f"{name} = {table.name}.{name} + excluded.{name}" for name in rest)
-    return f"{_qmarks(table)} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {updates}"
+    def _read_learned(self) -> None:
+        learned, decisions = schema.learned, schema.decisions
+        self.clock = "SELECT closed_until_us, latest_us, n_resets FROM store_clock"
+        self.fold_positions = self._sql(_rows(schema.fold_positions))
+        self.counters = {
+            table.name: self._sql(_rows(table).where(table.c.pool_id == bindparam("pool_id")))
+            for table in COUNTER_TABLES
+        }
+        self.learned = self._sql(_rows(learned).where(learned.c.pool_id == bindparam("pool_id")))
+        self.learned_versions = self._sql(select(learned.c.pool_id, learned.c.version))
+        self.late_decision_ids = self._sql(text(_LATE_DECISION_IDS))
+        self.closed_decisions = {
+            CLICKS: self._closed("click_closes_us"),
+            REVENUE: self._closed("revenue_closes_us"),
+        }
+        self.all_decisions = self._first_rows(
+            _rows(decisions)
+            .add_columns(decisions.c.seq)
+            .where(
+                decisions.c.seq > bindparam("after_seq"),
+                text(self._engine.of_pool),
+                decisions.c.issued_us >= bindparam("since_us"),
+                decisions.c.issued_us < bindparam("until_us"),
+            )
+            .order_by(decisions.c.seq)
+        )
+        self.purgeable_decisions = self._first_rows(
+            _rows(decisions)
+            .where(
+                decisions.c.pool_id == bindparam("pool_id"),
+                decisions.c.revenue_closes_us < bindparam("before_us"),
+                decisions.c.revenue_closes_us < bindparam("revenue_folded_us"),
+                decisions.c.click_closes_us < bindparam("clicks_folded_us"),
+            )
+            .order_by(decisions.c.revenue_closes_us, decisions.c.decision_id)
+        )
+
+    def _closed(self, closes: str) -> str:
+        table = schema.decisions
+        position = tuple_(table.c[closes], table.c.decision_id)
+        return self._first_rows(
+            _rows(table)
+            .where(
+                table.c.pool_id == bindparam("pool_id"),
+                position > tuple_(bindparam("after_us"), bindparam("after_id")),
+                table.c[closes] <= bindparam("until_us"),
+                table.c.learned,
+            )
+            .order_by(table.c[closes], table.c.decision_id)
+        )
+
+    def _read_events(self) -> None:
+        decisions, clicks = schema.decisions, schema.clicks
+        conversions, adjustments = schema.conversions, schema.adjustments
+
+        def listed(table: Table, column: str, *order: str) -> str:
+            found = _rows(table).where(self._listed(f"{table.name}.{column}"))
+            return self._sql(found.order_by(*(table.c[name] for name in order)))
+
+        self.decisions_by_id = listed(decisions, "decision_id")
+        self.clicks_of = listed(clicks, "decision_id", "received_us", "link_id")
+        self.conversions_of = listed(conversions, "decision_id", "received_us", "conversion_id")
+        self.conversions_by_id = listed(conversions, "conversion_id")
+        self.adjustments_of = listed(adjustments, "conversion_id", "received_us", "adjustment_id")
+        self.adjustments_by_id = listed(adjustments, "adjustment_id")
+        refusals = schema.refusals
+        self.refusals = self._sql(
+            _rows(refusals)
+            .where(refusals.c.decision_id == bindparam("decision_id"))
+            .order_by(refusals.c.received_us, refusals.c.event_id)
+        )
+        self.n_waiting = [
+            self._sql(_still_waiting(table)) for table in (clicks, conversions, adjustments)
+        ]
+
+    def _change(self) -> None:
+        listed, decisions = self._engine.listed, schema.decisions
+        self.update_clock = self._sql(
+            text(
+                "UPDATE store_clock SET closed_until_us = :closed_until_us, "
+                "latest_us = :latest_us, n_resets = :n_resets"
+            )
+        )
+        self.reset_counters = [
+            self._sql(text(f"DELETE FROM {name} WHERE pool_id = :pool_id AND link_id = :link_id"))
+            for name in ("link_counters", "purged_link_counters")
+        ]
+        self.forget_views = self._sql(
+            update(decisions)
+            .values(learned=false())
+            .where(
+                decisions.c.key_id == bindparam("by_key"),
+                decisions.c.issued_us >= bindparam("since_us"),
+                decisions.c.learned,
+            )
+        )
+        self.forget_state = self._sql(
+            text("UPDATE learned SET state = :nothing WHERE pool_id = :pool_id")
+        )
+        events_of = ("conversions", "clicks", "refusals", "decisions")
+        self.purge = [
+            self._sql(
+                text(
+                    "DELETE FROM adjustments WHERE conversion_id IN "
+                    f"(SELECT conversion_id FROM conversions WHERE decision_id {listed})"
+                )
+            ),
+            *(
+                self._sql(text(f"DELETE FROM {name} WHERE decision_id {listed}"))
+                for name in events_of
+            ),
+        ]
+        self.purge_waiting = [
+            self._purge_waiting(
+                "adjustments",
+                "s.decision_id",
+                "LEFT JOIN conversions AS s ON s.conversion_id = e.conversion_id",
+            ),
+            self._purge_waiting("conversions", "e.decision_id"),
+            self._purge_waiting("clicks", "e.decision_id"),
+        ]
+
+    def _purge_waiting(self, table: str, decision_id: str, join: str = "") -> str:
+        row_id = self._engine.row_id
+        return self._sql(
+            text(
+                f"DELETE FROM {table} WHERE {row_id} IN (SELECT e.{row_id} FROM {table} AS e "
+                f"{join} LEFT JOIN decisions AS d ON d.decision_id = {decision_id} "
+                f"WHERE {self._engine.has_waited} AND e.received_us < :before_us "
+                "AND d.decision_id IS NULL LIMIT :n_rows)"
+            )
+        )
 
 
 def _rows(table: Table) -> Select[Any]:
     return select(*(table.c[name] for name in row_columns(table)))
-
-
-def _listed(column: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Return whether the column is in the JSON array bound to `ids`."""
-    values = func.json_each(bindparam("ids")).table_valued("value")
-    return column.in_(select(values.c.value))
-
-
-def _first_rows(statement: Select[Any]) -> str:
-    # SQLAlchemy would add an OFFSET with a parameter of its own.
-    return f"{_sql(statement)} LIMIT :n_rows"
 
 
 def _still_waiting(table: Table) -> Select[Any]:
@@ -112,191 +265,3 @@ def _still_waiting(table: Table) -> Select[Any]:
         )
     waiting = select(func.count()).select_from(joined)
     return waiting.where(table.c.waited, schema.decisions.c.seq.is_(None))
-
-
-def _closed(closes: str) -> str:
-    table = schema.decisions
-    position = tuple_(table.c[closes], table.c.decision_id)
-    return _first_rows(
-        _rows(table)
-        .where(
-            table.c.pool_id == bindparam("pool_id"),
-            position > tuple_(bindparam("after_us"), bindparam("after_id")),
-            table.c[closes] <= bindparam("until_us"),
-            table.c.learned,
-        )
-        .order_by(table.c[closes], table.c.decision_id)
-    )
-
-
-_RAW: Iterable[Table] = (
-    schema.decisions,
-    schema.clicks,
-    schema.conversions,
-    schema.adjustments,
-    schema.refusals,
-)
-_SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-INSERT_MANY = {table.name: {n: _insert(table, n) for n in _SIZES} for table in _RAW}
-"""By table and number of rows, rising. A row that is there already is left as it is."""
-INSERT_CHANGE = _insert(schema.changes)
-_REPLACED: Iterable[Table] = (
-    schema.pools,
-    schema.links,
-    schema.keys,
-    schema.learned,
-    schema.fold_positions,
-)
-UPSERT = {table.name: _upsert(table) for table in _REPLACED}
-ADD_COUNTERS = {
-    table.name: _add(table)
-    for table in (
-        schema.link_counters,
-        schema.page_counters,
-        schema.purged_link_counters,
-        schema.purged_page_counters,
-    )
-}
-RESET_COUNTERS = [
-    f"DELETE FROM {table.name} WHERE pool_id = ? AND link_id = ?"
-    for table in (schema.link_counters, schema.purged_link_counters)
-]
-FORGET_VIEWS = (
-    "UPDATE decisions SET learned = 0 WHERE key_id = ? AND issued_us >= ? AND learned = 1"
-)
-FORGET_STATE = "UPDATE learned SET state = x'' WHERE pool_id = ?"
-UPDATE_CLOCK = "UPDATE store_clock SET closed_until_us = ?, latest_us = ?, n_resets = ?"
-
-POOLS = _sql(_rows(schema.pools).order_by(schema.pools.c.pool_id))
-LINKS = _sql(
-    _rows(schema.links)
-    .where(schema.links.c.pool_id == bindparam("pool_id"))
-    .order_by(schema.links.c.place)
-)
-RESET_TIMES = _sql(
-    select(schema.links.c.link_id, schema.links.c.counted_from_us).where(
-        schema.links.c.pool_id == bindparam("pool_id"),
-        schema.links.c.counted_from_us > literal_column("0"),
-    )
-)
-N_LINKS = _sql(
-    select(func.count())
-    .select_from(schema.links)
-    .where(schema.links.c.pool_id == bindparam("pool_id"))
-)
-KEYS = _sql(_rows(schema.keys).order_by(schema.keys.c.key_id))
-CHANGES = _first_rows(
-    _rows(schema.changes)
-    .where(
-        text(
-            "(:subject = '' OR subject = :subject OR (substr(:subject, -1) = '/'"
-            " AND substr(subject, 1, length(:subject)) = :subject))"
-        )
-    )
-    .order_by(schema.changes.c.seq.desc())
-)
-CLOCK = "SELECT closed_until_us, latest_us, n_resets FROM store_clock"
-FOLD_POSITIONS = _sql(_rows(schema.fold_positions))
-COUNTERS = {
-    table.name: _sql(_rows(table).where(table.c.pool_id == bindparam("pool_id")))
-    for table in (
-        schema.link_counters,
-        schema.page_counters,
-        schema.purged_link_counters,
-        schema.purged_page_counters,
-    )
-}
-LEARNED = _sql(_rows(schema.learned).where(schema.learned.c.pool_id == bindparam("pool_id")))
-LATE_DECISION_IDS = """
-    SELECT d.decision_id FROM clicks AS c JOIN decisions AS d ON d.decision_id = c.decision_id
-    WHERE d.pool_id = :pool_id AND c.received_us > d.click_closes_us
-    UNION
-    SELECT d.decision_id FROM conversions AS s JOIN decisions AS d ON d.decision_id = s.decision_id
-    WHERE d.pool_id = :pool_id AND s.received_us > d.revenue_until_us
-    UNION
-    SELECT d.decision_id FROM adjustments AS a
-    JOIN conversions AS s ON s.conversion_id = a.conversion_id
-    JOIN decisions AS d ON d.decision_id = s.decision_id
-    WHERE d.pool_id = :pool_id AND a.received_us > d.revenue_until_us
-"""
-DECISIONS_BY_ID = _sql(_rows(schema.decisions).where(_listed(schema.decisions.c.decision_id)))
-CLICKS_OF = _sql(
-    _rows(schema.clicks)
-    .where(_listed(schema.clicks.c.decision_id))
-    .order_by(schema.clicks.c.received_us, schema.clicks.c.link_id)
-)
-CONVERSIONS_OF = _sql(
-    _rows(schema.conversions)
-    .where(_listed(schema.conversions.c.decision_id))
-    .order_by(schema.conversions.c.received_us, schema.conversions.c.conversion_id)
-)
-CONVERSIONS_BY_ID = _sql(
-    _rows(schema.conversions).where(_listed(schema.conversions.c.conversion_id))
-)
-ADJUSTMENTS_OF = _sql(
-    _rows(schema.adjustments)
-    .where(_listed(schema.adjustments.c.conversion_id))
-    .order_by(schema.adjustments.c.received_us, schema.adjustments.c.adjustment_id)
-)
-ADJUSTMENTS_BY_ID = _sql(
-    _rows(schema.adjustments).where(_listed(schema.adjustments.c.adjustment_id))
-)
-REFUSALS = _sql(
-    _rows(schema.refusals)
-    .where(schema.refusals.c.decision_id == bindparam("decision_id"))
-    .order_by(schema.refusals.c.received_us, schema.refusals.c.event_id)
-)
-PURGEABLE_DECISIONS = _first_rows(
-    _rows(schema.decisions)
-    .where(
-        schema.decisions.c.pool_id == bindparam("pool_id"),
-        schema.decisions.c.revenue_closes_us < bindparam("before_us"),
-        schema.decisions.c.revenue_closes_us < bindparam("revenue_folded_us"),
-        schema.decisions.c.click_closes_us < bindparam("clicks_folded_us"),
-    )
-    .order_by(schema.decisions.c.revenue_closes_us, schema.decisions.c.decision_id)
-)
-PURGE = [
-    """DELETE FROM adjustments WHERE conversion_id IN (
-        SELECT conversion_id FROM conversions
-        WHERE decision_id IN (SELECT value FROM json_each(:ids)))""",
-    *(
-        f"DELETE FROM {name} WHERE decision_id IN (SELECT value FROM json_each(:ids))"
-        for name in ("conversions", "clicks", "refusals", "decisions")
-    ),
-]
-PURGE_WAITING = [
-    f"""
-    DELETE FROM {name} WHERE rowid IN (
-        SELECT e.rowid FROM {name} AS e
-        {join} LEFT JOIN decisions AS d ON d.decision_id = {decision_id}
-        WHERE e.waited = 1 AND e.received_us < :before_us AND d.decision_id IS NULL
-        LIMIT :n_rows
-    )
-    """
-    for name, join, decision_id in (
-        (
-            "adjustments",
-            "LEFT JOIN conversions AS s ON s.conversion_id = e.conversion_id",
-            "s.decision_id",
-        ),
-        ("conversions", "", "e.decision_id"),
-        ("clicks", "", "e.decision_id"),
-    )
-]
-CLOSED_DECISIONS = {CLICKS: _closed("click_closes_us"), REVENUE: _closed("revenue_closes_us")}
-ALL_DECISIONS = _first_rows(
-    _rows(schema.decisions)
-    .add_columns(schema.decisions.c.seq)
-    .where(
-        schema.decisions.c.seq > bindparam("after_seq"),
-        # The sign keeps SQLite from an index on the pool: it would sort all rows each time.
-        text("+pool_id = :pool_id"),
-        schema.decisions.c.issued_us >= bindparam("since_us"),
-        schema.decisions.c.issued_us < bindparam("until_us"),
-    )
-    .order_by(schema.decisions.c.seq)
-)
-N_WAITING = [
-    _sql(_still_waiting(table)) for table in (schema.clicks, schema.conversions, schema.adjustments)
-]

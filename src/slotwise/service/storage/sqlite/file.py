@@ -12,7 +12,8 @@ from sqlalchemy.exc import DatabaseError
 
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.storage.contract import StoreReader
-from slotwise.service.storage.sql.reads import SqliteReader
+from slotwise.service.storage.sql.reads import SqlReader
+from slotwise.service.storage.sqlite.session import SqliteSession
 
 __all__ = ["SqliteFile", "connect", "connect_to_write", "create_private", "sqlite_errors"]
 
@@ -67,7 +68,7 @@ class SqliteFile:
                 connection = connect(self._path, self._busy_timeout_s)
             try:
                 connection.execute("BEGIN")
-                yield SqliteReader(connection)
+                yield SqlReader(SqliteSession(connection))
                 connection.execute("ROLLBACK")
             except BaseException:
                 connection.close()

@@ -14,13 +14,14 @@ from sqlalchemy.pool import NullPool
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.storage.commands import Operation
 from slotwise.service.storage.migrations import upgrade
-from slotwise.service.storage.sql.batch import SqliteBatch
+from slotwise.service.storage.sql.batch import SqlBatch
 from slotwise.service.storage.sqlite.file import (
     SqliteFile,
     connect_to_write,
     create_private,
     sqlite_errors,
 )
+from slotwise.service.storage.sqlite.session import SqliteSession
 from slotwise.service.storage.sqlite.writer_lock import WriterLock
 
 __all__ = ["SqliteStore", "migrate", "open_for_reading"]
@@ -67,7 +68,7 @@ class SqliteStore(SqliteFile):
             connection = self._writer or self._open_writer()
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                answers = SqliteBatch(connection).apply(operations)
+                answers = SqlBatch(SqliteSession(connection)).apply(operations)
                 connection.execute("COMMIT")
             except sqlite3.Error:
                 self._drop_writer()
