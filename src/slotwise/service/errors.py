@@ -2,6 +2,7 @@
 
     SlotwiseError
     ├── StoreUnavailable  (ConnectionError)  the store is away; try again later
+    ├── Superseded        (RuntimeError)     another replica learns now; read the store again
     ├── UnknownPool       (LookupError)      no such pool, or it is archived
     ├── UnknownLink       (LookupError)      no such link in the pool, or it is retired
     ├── UnknownKey        (LookupError)      no such key
@@ -20,6 +21,7 @@ __all__ = [
     "Conflict",
     "LimitReached",
     "StoreUnavailable",
+    "Superseded",
     "UnknownKey",
     "UnknownLink",
     "UnknownPool",
@@ -31,6 +33,10 @@ class StoreUnavailable(SlotwiseError, ConnectionError):
 
     retry_after_s = 1
     """How long a caller does well to wait."""
+
+
+class Superseded(SlotwiseError, RuntimeError):
+    """Another replica took over learning: nothing of this write was stored."""
 
 
 class UnknownPool(SlotwiseError, LookupError):

@@ -20,11 +20,13 @@ from slotwise.service.storage.contract import Store
 from slotwise.service.storage.ledger import Ledger, NewRows
 from slotwise.service.storage.memory import MemoryStore
 from slotwise.service.storage.migrations import migration_scripts, present_version
+from slotwise.service.storage.postgresql.store import PostgresqlStore
 from slotwise.service.storage.schema import SCHEMA_VERSION, metadata
 from slotwise.service.storage.sqlite.session import STATEMENTS
 from slotwise.service.storage.sqlite.store import SqliteStore
 from slotwise.testing.store_contract import StoreContract
 from slotwise.testing.store_rows import reads
+from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.rows import decision, pool
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -46,6 +48,20 @@ class TestMemoryStore(StoreContract):
 
     def open_store(self, place: Path) -> Store:
         return self.opened.setdefault(place, MemoryStore())
+
+
+class TestPostgresqlStore(StoreContract):
+    addresses: dict[Path, str]
+
+    @pytest.fixture(autouse=True)
+    def server(self, postgresql: PrivatePostgresql) -> None:
+        self.addresses = {}
+        self.postgresql = postgresql
+
+    def open_store(self, place: Path) -> Store:
+        if place not in self.addresses:
+            self.addresses[place] = self.postgresql.new_database()
+        return PostgresqlStore(self.addresses[place])
 
 
 @pytest.fixture

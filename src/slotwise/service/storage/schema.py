@@ -27,6 +27,7 @@ from sqlalchemy import (
 )
 
 __all__ = [
+    "OLDEST_SCHEMA",
     "SCHEMA_VERSION",
     "adjustments",
     "changes",
@@ -47,14 +48,21 @@ __all__ = [
     "store_clock",
 ]
 
-SCHEMA_VERSION = "v0006"
+SCHEMA_VERSION = "v0007"
 """The migration that this code needs: the newest one in `slotwise.service.storage.migrations`."""
+OLDEST_SCHEMA = "v0007"
+"""The oldest code that may use this schema, by the migration it knows.
+
+Columns with a default and new tables leave it as it is: replicas of the release before go on
+beside a new one. A migration that changes or removes what is there moves it.
+"""
 
 metadata = MetaData(
     naming_convention={"pk": "pk_%(table_name)s", "ck": "ck_%(table_name)s_%(constraint_name)s"}
 )
 
-Id = String(64)
+Id = String(64).with_variant(String(64, collation="C"), "postgresql")
+"""Sorted by bytes, as Python and SQLite do: the order of folding depends on it."""
 Sequence = BigInteger().with_variant(Integer, "sqlite")
 """SQLite counts up only a primary key of the very type INTEGER."""
 
@@ -153,7 +161,7 @@ clicks = Table(
     metadata,
     Column("decision_id", Id, primary_key=True),
     Column("link_id", Id, primary_key=True),
-    Column("invalid", String(64), primary_key=True),
+    Column("invalid", Id, primary_key=True),
     Column("client_time", Text),
     Column("received_us", BigInteger, nullable=False),
     Column("waited", Boolean, nullable=False),
@@ -278,5 +286,7 @@ store_clock = Table(
     Column("closed_until_us", BigInteger, nullable=False),
     Column("latest_us", BigInteger, nullable=False),
     Column("n_resets", BigInteger, nullable=False),
-    CheckConstraint("only = 1", name="one_row"),
+    Column("learner_epoch", BigInteger, nullable=False, server_default="0"),
+    Column("oldest_schema", Text, nullable=False, server_default=""),
+    CheckConstraint('"only" = 1', name="one_row"),
 )

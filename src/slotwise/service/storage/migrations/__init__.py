@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, inspect, text
 
 from slotwise.errors import UnsupportedState
-from slotwise.service.storage.schema import SCHEMA_VERSION, metadata
+from slotwise.service.storage.schema import OLDEST_SCHEMA, SCHEMA_VERSION, metadata
 
 if TYPE_CHECKING:
     from alembic.script import ScriptDirectory
 
-__all__ = ["migration_scripts", "present_version", "upgrade"]
+__all__ = ["is_newer_but_fits", "migration_scripts", "present_version", "upgrade"]
 
 
 def present_version(connection: Connection) -> str | None:
@@ -28,10 +28,21 @@ def present_version(connection: Connection) -> str | None:
     return None if found is None else str(found)
 
 
+def is_newer_but_fits(connection: Connection, version: str | None) -> bool:
+    """Say whether a newer release left the schema in a state that this one can use."""
+    if version is None or version < SCHEMA_VERSION:
+        return False
+    columns = {column["name"] for column in inspect(connection).get_columns("store_clock")}
+    if "oldest_schema" not in columns:
+        return False
+    oldest = connection.execute(text("SELECT oldest_schema FROM store_clock")).scalar()
+    return bool(oldest) and str(oldest) <= SCHEMA_VERSION
+
+
 def upgrade(connection: Connection) -> None:
     """Bring a database, empty or of any released version, to the present schema."""
     version = present_version(connection)
-    if version == SCHEMA_VERSION:
+    if version == SCHEMA_VERSION or is_newer_but_fits(connection, version):
         return
     # Loading Alembic takes longer than a start that needs no migration.
     from alembic.config import Config
@@ -52,6 +63,7 @@ def upgrade(connection: Connection) -> None:
         context.configure(connection=connection, target_metadata=metadata)
         with context.begin_transaction():
             context.run_migrations()
+    connection.execute(text("UPDATE store_clock SET oldest_schema = :it"), {"it": OLDEST_SCHEMA})
 
 
 def migration_scripts() -> ScriptDirectory:

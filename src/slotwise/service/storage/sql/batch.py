@@ -17,7 +17,7 @@ from slotwise.service.counting.views import (
     StoredAdjustment,
     View,
 )
-from slotwise.service.records import AdjustmentEvent, ConversionEvent, Event, LinkRecord
+from slotwise.service.records import AdjustmentEvent, ConversionEvent, LinkRecord
 from slotwise.service.storage import rows, schema
 from slotwise.service.storage.commands import (
     FOLD_START,
@@ -46,10 +46,10 @@ __all__ = ["SqlBatch"]
 class SqlBatch:
     """The operations of one transaction; the caller begins and commits it."""
 
-    def __init__(self, session: SqlSession) -> None:
+    def __init__(self, session: SqlSession, clock: tuple[int, int, int] | None = None) -> None:
         self._session = session
         self._reader = SqlReader(session)
-        closed_until_us, latest_us, self._n_resets = self._reader.clock()
+        closed_until_us, latest_us, self._n_resets = clock or self._reader.clock()
         self._ledger = Ledger(closed_until_us, latest_us, self)
 
     def apply(self, operations: Sequence[Operation]) -> list[object]:
@@ -61,10 +61,11 @@ class SqlBatch:
         try:
             return self._apply_all(operations)
         finally:
+            self.latest_us = self._ledger.latest_us
             del self._ledger
 
     def _apply_all(self, operations: Sequence[Operation]) -> list[object]:
-        self._load([item.event for item in operations if isinstance(item, RecordEvent)])
+        self._load(operations)
         answers = [self._apply(operation) for operation in operations]
         if operations:
             self._write_new_rows()
@@ -129,8 +130,9 @@ class SqlBatch:
         """Return `counted_from_us` of the links of a pool."""
         return self._reader.reset_times(pool_id)
 
-    def _load(self, events: Sequence[Event]) -> None:
+    def _load(self, operations: Sequence[Operation]) -> None:
         """Load every stored row that an event of the batch names."""
+        events = [item.event for item in operations if isinstance(item, RecordEvent)]
         ledger = self._ledger
         conversion_ids = {
             event.conversion_id
@@ -210,13 +212,19 @@ class SqlBatch:
         return saved
 
     def _apply_fold(self, operation: ApplyFold) -> bool:
+        if not self._move_position(operation):
+            return False
+        self._add_counters(operation.pool_id, operation.increment)
+        return True
+
+    def _move_position(self, operation: ApplyFold) -> bool:
+        """Move the position of a level, unless it moved or statistics were reset meanwhile."""
         key = (operation.pool_id, operation.level)
         position = self._reader.fold_positions().get(key, FOLD_START)
         if (position, self._n_resets) != (operation.after, operation.n_resets):
             return False
         row = (*key, operation.until.closes_us, operation.until.decision_id)
         self._session.upsert(schema.fold_positions, [row])
-        self._add_counters(operation.pool_id, operation.increment)
         return True
 
     def _forget(self, operation: ForgetViews) -> int:

@@ -37,8 +37,8 @@ class SqlSession(Protocol):
         """Insert rows unless their identity is there already; return how many were new."""
         ...
 
-    def upsert(self, table: Table, new: Sequence[Row]) -> None:
-        """Insert rows, or replace every column but the identity."""
+    def upsert(self, table: Table, new: Sequence[Row]) -> int:
+        """Insert rows, or replace every column but the identity; return how many were written."""
         ...
 
     def add(self, table: Table, new: Sequence[Row]) -> None:

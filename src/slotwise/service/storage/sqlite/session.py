@@ -96,9 +96,9 @@ class SqliteSession:
             n_new += self._connection.execute(by_size[n_rows], values).rowcount
         return n_new
 
-    def upsert(self, table: Table, new: Sequence[Row]) -> None:
-        """Insert rows, or replace every column but the identity."""
-        self._connection.executemany(_UPSERT[table.name], new)
+    def upsert(self, table: Table, new: Sequence[Row]) -> int:
+        """Insert rows, or replace every column but the identity; return how many were written."""
+        return self._connection.executemany(_UPSERT[table.name], new).rowcount
 
     def add(self, table: Table, new: Sequence[Row]) -> None:
         """Insert rows, or add every column but the identity to what is there."""

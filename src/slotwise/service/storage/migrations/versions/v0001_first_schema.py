@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from slotwise.service.storage.schema import Id
+
 revision = "v0001"
 down_revision = None
 
@@ -13,8 +15,8 @@ def upgrade() -> None:
     """Create every table."""
     op.create_table(
         "adjustments",
-        sa.Column("adjustment_id", sa.String(length=64), nullable=False),
-        sa.Column("conversion_id", sa.String(length=64), nullable=False),
+        sa.Column("adjustment_id", Id, nullable=False),
+        sa.Column("conversion_id", Id, nullable=False),
         sa.Column("refund_micros", sa.BigInteger(), nullable=False),
         sa.Column("currency", sa.String(length=3), nullable=False),
         sa.Column("received_us", sa.BigInteger(), nullable=False),
@@ -46,9 +48,9 @@ def upgrade() -> None:
     op.create_index("ix_changes_subject", "changes", ["subject", "seq"], unique=False)
     op.create_table(
         "clicks",
-        sa.Column("decision_id", sa.String(length=64), nullable=False),
-        sa.Column("link_id", sa.String(length=64), nullable=False),
-        sa.Column("invalid", sa.String(length=64), nullable=False),
+        sa.Column("decision_id", Id, nullable=False),
+        sa.Column("link_id", Id, nullable=False),
+        sa.Column("invalid", Id, nullable=False),
         sa.Column("received_us", sa.BigInteger(), nullable=False),
         sa.Column("client_time", sa.Text(), nullable=True),
         sa.Column("waited", sa.Boolean(), nullable=False),
@@ -64,9 +66,9 @@ def upgrade() -> None:
     )
     op.create_table(
         "conversions",
-        sa.Column("conversion_id", sa.String(length=64), nullable=False),
-        sa.Column("decision_id", sa.String(length=64), nullable=False),
-        sa.Column("link_id", sa.String(length=64), nullable=False),
+        sa.Column("conversion_id", Id, nullable=False),
+        sa.Column("decision_id", Id, nullable=False),
+        sa.Column("link_id", Id, nullable=False),
         sa.Column("revenue_micros", sa.BigInteger(), nullable=False),
         sa.Column("currency", sa.String(length=3), nullable=False),
         sa.Column("received_us", sa.BigInteger(), nullable=False),
@@ -87,8 +89,8 @@ def upgrade() -> None:
     op.create_table(
         "decisions",
         sa.Column("seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("decision_id", sa.String(length=64), nullable=False),
-        sa.Column("pool_id", sa.String(length=64), nullable=False),
+        sa.Column("decision_id", Id, nullable=False),
+        sa.Column("pool_id", Id, nullable=False),
         sa.Column("issued_us", sa.BigInteger(), nullable=False),
         sa.Column("click_closes_us", sa.BigInteger(), nullable=False),
         sa.Column("revenue_until_us", sa.BigInteger(), nullable=False),
@@ -120,15 +122,15 @@ def upgrade() -> None:
     )
     op.create_table(
         "fold_positions",
-        sa.Column("pool_id", sa.String(length=64), nullable=False),
+        sa.Column("pool_id", Id, nullable=False),
         sa.Column("level", sa.Integer(), nullable=False),
         sa.Column("closes_us", sa.BigInteger(), nullable=False),
-        sa.Column("decision_id", sa.String(length=64), nullable=False),
+        sa.Column("decision_id", Id, nullable=False),
         sa.PrimaryKeyConstraint("pool_id", "level", name=op.f("pk_fold_positions")),
     )
     op.create_table(
         "keys",
-        sa.Column("key_id", sa.String(length=64), nullable=False),
+        sa.Column("key_id", Id, nullable=False),
         sa.Column("key_hash", sa.Text(), nullable=False),
         sa.Column("scopes", sa.Text(), nullable=False),
         sa.Column("label", sa.Text(), nullable=False),
@@ -138,7 +140,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "learned",
-        sa.Column("pool_id", sa.String(length=64), nullable=False),
+        sa.Column("pool_id", Id, nullable=False),
         sa.Column("version", sa.BigInteger(), nullable=False),
         sa.Column("published", sa.LargeBinary(), nullable=False),
         sa.Column("state", sa.LargeBinary(), nullable=False),
@@ -146,8 +148,8 @@ def upgrade() -> None:
     )
     op.create_table(
         "link_counters",
-        sa.Column("pool_id", sa.String(length=64), nullable=False),
-        sa.Column("link_id", sa.String(length=64), nullable=False),
+        sa.Column("pool_id", Id, nullable=False),
+        sa.Column("link_id", Id, nullable=False),
         sa.Column("page_group", sa.String(length=16), nullable=False),
         sa.Column("click_views", sa.BigInteger(), nullable=False),
         sa.Column("clicks", sa.BigInteger(), nullable=False),
@@ -159,8 +161,8 @@ def upgrade() -> None:
     )
     op.create_table(
         "links",
-        sa.Column("pool_id", sa.String(length=64), nullable=False),
-        sa.Column("link_id", sa.String(length=64), nullable=False),
+        sa.Column("pool_id", Id, nullable=False),
+        sa.Column("link_id", Id, nullable=False),
         sa.Column("url", sa.Text(), nullable=False),
         sa.Column("title", sa.Text(), nullable=False),
         sa.Column("retired", sa.Boolean(), nullable=False),
@@ -173,7 +175,7 @@ def upgrade() -> None:
     op.create_index("ix_links_place", "links", ["pool_id", "place"], unique=True)
     op.create_table(
         "page_counters",
-        sa.Column("pool_id", sa.String(length=64), nullable=False),
+        sa.Column("pool_id", Id, nullable=False),
         sa.Column("page_group", sa.String(length=16), nullable=False),
         sa.Column("click_views", sa.BigInteger(), nullable=False),
         sa.Column("clicks", sa.BigInteger(), nullable=False),
@@ -185,7 +187,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "pools",
-        sa.Column("pool_id", sa.String(length=64), nullable=False),
+        sa.Column("pool_id", Id, nullable=False),
         sa.Column("slots", sa.Integer(), nullable=False),
         sa.Column("click_floor", sa.Float(), nullable=False),
         sa.Column("max_revenue_micros", sa.BigInteger(), nullable=False),
@@ -204,11 +206,11 @@ def upgrade() -> None:
     )
     op.create_table(
         "refusals",
-        sa.Column("decision_id", sa.String(length=64), nullable=False),
+        sa.Column("decision_id", Id, nullable=False),
         sa.Column("kind", sa.String(length=16), nullable=False),
-        sa.Column("event_id", sa.String(length=64), nullable=False),
-        sa.Column("reason", sa.String(length=64), nullable=False),
-        sa.Column("link_id", sa.String(length=64), nullable=False),
+        sa.Column("event_id", Id, nullable=False),
+        sa.Column("reason", Id, nullable=False),
+        sa.Column("link_id", Id, nullable=False),
         sa.Column("detail", sa.Text(), nullable=False),
         sa.Column("received_us", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint(
@@ -221,7 +223,7 @@ def upgrade() -> None:
         sa.Column("closed_until_us", sa.BigInteger(), nullable=False),
         sa.Column("latest_us", sa.BigInteger(), nullable=False),
         sa.Column("n_resets", sa.BigInteger(), nullable=False),
-        sa.CheckConstraint("only = 1", name=op.f("ck_store_clock_one_row")),
+        sa.CheckConstraint('"only" = 1', name=op.f("ck_store_clock_one_row")),
         sa.PrimaryKeyConstraint("only", name=op.f("pk_store_clock")),
     )
     op.execute("INSERT INTO store_clock VALUES (1, 0, 0, 0)")

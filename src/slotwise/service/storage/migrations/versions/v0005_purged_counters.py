@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from slotwise.service.storage.schema import Id
+
 revision = "v0005"
 down_revision = "v0004"
 
@@ -17,8 +19,8 @@ def upgrade() -> None:
     """Create the two tables, empty."""
     op.create_table(
         "purged_link_counters",
-        sa.Column("pool_id", sa.String(length=64), nullable=False),
-        sa.Column("link_id", sa.String(length=64), nullable=False),
+        sa.Column("pool_id", Id, nullable=False),
+        sa.Column("link_id", Id, nullable=False),
         sa.Column("page_group", sa.String(length=16), nullable=False),
         *_sums("click_views", "clicks", "revenue_views", "revenue_micros"),
         *_sums("late_clicks", "late_revenue_micros"),
@@ -28,7 +30,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "purged_page_counters",
-        sa.Column("pool_id", sa.String(length=64), nullable=False),
+        sa.Column("pool_id", Id, nullable=False),
         sa.Column("page_group", sa.String(length=16), nullable=False),
         *_sums("click_views", "clicks", "clicks_squared"),
         *_sums("revenue_views", "revenue_micros", "revenue_squared"),
