@@ -13,10 +13,11 @@ from slotwise.errors import InvalidConfig
 from slotwise.service.logs import start_logs
 from slotwise.service.server import ServerStart, check_start, serve
 from slotwise.service.settings import Settings, load_settings, setting_notes
+from slotwise.service.storage import public_address
 
 __all__ = ["first_steps", "register"]
 
-HELP = """Run the decision service on this machine, with an embedded store.
+HELP = """Run the decision service on this machine, with an embedded store or on PostgreSQL.
 
 The first start makes an admin key and prints it, once, with commands to try.
 Settings come from a TOML file, SLOTWISE_* variables and flags; later ones win.
@@ -26,6 +27,8 @@ Examples:
   slotwise serve
 
   slotwise serve --store sqlite:////var/lib/slotwise/slotwise.db --port 9000
+
+  slotwise serve --store postgresql://shop@db.example/shop --host 10.0.0.5
 
   slotwise serve --config slotwise.toml --set max_batch=500 --check
 """
@@ -57,7 +60,9 @@ def serve_command(
     if check:
         check_start(settings)
         for name, note in setting_notes().items():
-            print(f"{name:<16} {msgspec.to_builtins(settings)[name]!s:<24} {note}")
+            value = msgspec.to_builtins(settings)[name]
+            shown = public_address(value) if name in ("store", "store_direct") else value
+            print(f"{name:<16} {shown!s:<24} {note}")
         return
     start_logs(settings.log_level)
     serve(settings, announce)
@@ -76,7 +81,7 @@ def gather_settings(config: Path | None, flags: dict[str, Any], assignments: lis
 
 def announce(start: ServerStart) -> None:
     """Say where the service is and, at the very first start, how to use it."""
-    print(f"slotwise serves {start.settings.store} at {start.url}", flush=True)
+    print(f"slotwise serves {public_address(start.settings.store)} at {start.url}", flush=True)
     if start.admin_key:
         print(first_steps(start.url, start.admin_key), flush=True)
         if start.compiling:

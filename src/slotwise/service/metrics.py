@@ -30,6 +30,7 @@ METRICS: dict[str, str] = {
     "slotwise_clipped_sales_total": "Sales above max_revenue, which count as max_revenue",
     "slotwise_ready": "1 when decide answers",
     "slotwise_store_available": "1 when feedback is taken",
+    "slotwise_learner": "1 when this process learns; of several replicas one does",
     "slotwise_waiting_writes": "Writes that wait for their commit",
     "slotwise_lost_decisions_total": "Decisions dropped while the store was away",
     "slotwise_closed_until_seconds": "Windows are closed up to this time since the epoch",
@@ -98,6 +99,7 @@ class ServiceMetrics(Collector):
         yield CounterMetricFamily(clipped, METRICS[clipped], value=self.n_clipped_sales)
         yield self._gauge("slotwise_ready", health.ready)
         yield self._gauge("slotwise_store_available", health.store_available)
+        yield self._gauge("slotwise_learner", health.is_learner)
         yield self._gauge("slotwise_waiting_writes", health.n_waiting)
         lost = "slotwise_lost_decisions_total"
         yield CounterMetricFamily(lost, METRICS[lost], value=health.n_lost_decisions)

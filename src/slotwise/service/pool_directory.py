@@ -45,6 +45,45 @@ class PoolDirectory:
                 pool.pool_id: Pool.of(pool, reader.links(pool.pool_id)) for pool in reader.pools()
             }
             self._keys = {key.key_id: key for key in reader.keys()}  # noqa: SIM118 - no dict
+            self._last_change, _ = reader.changed_since(0)
+        self.keys_changed: Callable[[], None] = lambda: None
+        """Called after another process changed a key."""
+
+    def refresh(self) -> bool:
+        """Take over what other processes on the same store have changed. Reading.
+
+        Returns whether anything was changed, by this process or by another.
+        """
+        with self._store.reading() as reader:
+            last_change, subjects = reader.changed_since(self._last_change)
+            if not subjects:
+                return False
+            named = {subject.partition("/")[0] for subject in subjects}
+            found = [
+                Pool.of(pool, reader.links(pool.pool_id))
+                for pool in reader.pools()
+                if pool.pool_id in named
+            ]
+            keys = {key.key_id: key for key in reader.keys()}  # noqa: SIM118 - no dict
+        with self._lock:
+            self._last_change = last_change
+            for pool in found:
+                self._take_changed(pool)
+            have_changed, self._keys = keys != self._keys, keys
+        if have_changed:
+            self.keys_changed()
+        return True
+
+    def _take_changed(self, found: Pool) -> None:
+        pool_id = found.settings.pool_id
+        known = self._pools.get(pool_id)
+        if known is not None:
+            if (known.settings, known.links) == (found.settings, found.links):
+                return  # changed by this process
+            found = found._replace(revision=known.revision + 1)
+        self._pools[pool_id] = found
+        changed_us = max(link.changed_us for link in found.links.values()) if found.links else 0
+        self._changed(found, max(changed_us, found.settings.changed_us), True)
 
     def all_pools(self) -> list[Pool]:
         """Return every pool with its links, by id. Quick."""
@@ -185,6 +224,8 @@ class PoolDirectory:
         def take(_: list[object]) -> Future[PoolSettings]:
             with self._lock:
                 known = self._pools.get(settings.pool_id)
+                if known and known.settings.changed_us > settings.changed_us:
+                    return then(_done(), lambda _: settings)  # another process changed it since
                 pool = known.with_settings(settings) if known else Pool.of(settings)
                 self._pools[settings.pool_id] = pool
                 changed = self._changed(pool, settings.changed_us, False)
@@ -208,6 +249,12 @@ class PoolDirectory:
             pool = self._pools[pool_id] = self._pool(pool_id).with_links(saved)
             changed = self._changed(pool, now_us, were_reset)
         return then(changed, lambda _: saved)
+
+
+def _done() -> Future[None]:
+    done: Future[None] = Future()
+    done.set_result(None)
+    return done
 
 
 def _change(

@@ -18,14 +18,14 @@ from slotwise.errors import InvalidConfig, SlotwiseError
 from slotwise.service.access.keys import click_secret, click_secrets, new_key
 from slotwise.service.access.tokens import TokenSigner
 from slotwise.service.api.app import App
-from slotwise.service.api.context import Operation, ServiceContext, system_clock_us
+from slotwise.service.api.context import Operation, ServiceContext
 from slotwise.service.api.refusals import Refusals
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.http.protocol import ConnectionLimits, HttpProtocol, protocol_with
 from slotwise.service.service import Service, ServiceOptions
 from slotwise.service.settings import Settings, is_loopback
 from slotwise.service.stopping import StopSignals
-from slotwise.service.storage import open_store
+from slotwise.service.storage import open_store, public_address
 
 __all__ = [
     "BackgroundServer",
@@ -76,7 +76,7 @@ def open_service(settings: Settings, compile_beside: bool = False) -> Service:
         max_pools=settings.max_pools,
         seed=settings.seed,
     )
-    return Service(open_store(settings.store), options)
+    return Service(open_store(settings.store, settings.store_direct), options)
 
 
 def check_start(settings: Settings) -> None:
@@ -92,7 +92,7 @@ def _check_reachable(service: Service, settings: Settings) -> None:
     if not _has_admin(service) and not is_loopback(settings.host):
         raise InvalidConfig(
             f"host: {settings.host} can be reached by others and there is no admin key; "
-            f"make one first: slotwise keys make admin --store {settings.store}"
+            f"make one first: slotwise keys make admin --store {public_address(settings.store)}"
         )
 
 
@@ -103,16 +103,20 @@ def _has_admin(service: Service) -> bool:
 
 def _prepare(service: Service, settings: Settings) -> tuple[TokenSigner, str | None]:
     """Make what a first start needs: the click secret and, on loopback, an admin key."""
-    now_us = system_clock_us()
-    _check_reachable(service, settings)
-    if not click_secrets(service.keys()):
-        service.put_key(click_secret(now_us), "serve", now_us).result()
+    now_us = service.clock()()
     admin_key = None
-    if not _has_admin(service):
-        made = new_key(["admin"], label="first start", now_us=now_us)
-        service.put_key(made.record, "serve", now_us).result()
-        admin_key = made.secret
-    return TokenSigner(click_secrets(service.keys())), admin_key
+    with service.take_turns():
+        service.catch_up()
+        _check_reachable(service, settings)
+        if not click_secrets(service.keys()):
+            service.put_key(click_secret(now_us), "serve", now_us).result()
+        if not _has_admin(service):
+            made = new_key(["admin"], label="first start", now_us=now_us)
+            service.put_key(made.record, "serve", now_us).result()
+            admin_key = made.secret
+    signer = TokenSigner(click_secrets(service.keys()))
+    service.on_changed_keys(lambda: signer.renew(click_secrets(service.keys())))
+    return signer, admin_key
 
 
 def _bind(settings: Settings) -> socket.socket:
@@ -173,7 +177,7 @@ class _Run:
         self,
         settings: Settings,
         operations: Iterable[Operation] = (),
-        clock_us: Callable[[], int] = system_clock_us,
+        clock_us: Callable[[], int] | None = None,
         compile_beside: bool = False,
     ) -> None:
         self.service = open_service(settings, compile_beside)
@@ -190,7 +194,7 @@ class _Run:
             self.service,
             settings,
             signer,
-            clock_us,
+            clock_us or self.service.clock(),
             public_base=settings.public_url.rstrip("/") or url,
         )
         limits = ConnectionLimits(
@@ -304,7 +308,7 @@ class BackgroundServer:
         self,
         settings: Settings,
         operations: Iterable[Operation] = (),
-        clock_us: Callable[[], int] = system_clock_us,
+        clock_us: Callable[[], int] | None = None,
         compile_beside: bool = False,
     ) -> None:
         self._run = _Run(settings, operations, clock_us, compile_beside)

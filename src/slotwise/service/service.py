@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from slotwise.service.learning.learner import Learner
 from slotwise.service.options import ServiceOptions
 from slotwise.service.pool_directory import PoolDirectory
 from slotwise.service.records import Event, Outcome, PoolSettings
+from slotwise.service.replica import Replica
 from slotwise.service.reporting.reporter import Reporter
 from slotwise.service.reporting.reports import Health, PoolHealth
 from slotwise.service.signed_out import SignedOut
@@ -76,6 +78,9 @@ class Service:
         self._directory = directory = PoolDirectory(store, committer, options, learner.change)
         self.reporter = reporter = Reporter(store, directory, decider)
         self.signed_out = SignedOut(store, committer)
+        self._replica = (
+            Replica(store.sharing, directory, learner, self.signed_out) if store.sharing else None
+        )
         learner.load(directory.all_pools())
 
         self.pool, self.pools, self.revision = directory.pool, directory.pools, directory.revision
@@ -101,11 +106,34 @@ class Service:
         """Start the thread that learns every `fold_every_s` by a clock, the system's by default."""
         if self._options.compile_beside:
             self._learner.compile_policies(_DEFAULT)
-        self._learner.start(clock_us or SteadyClock())
+        if self._replica is not None:
+            self._replica.start()
+        self._learner.start(clock_us or self.clock())
+
+    def clock(self) -> SteadyClock:
+        """Return a clock of the time of day: the system's, or the one that replicas share."""
+        sharing = self._store.sharing
+        return SteadyClock() if sharing is None else SteadyClock(sharing.wall_us)
+
+    def take_turns(self) -> AbstractContextManager[None]:
+        """Keep other replicas from a first start while this one looks what is missing."""
+        sharing = self._store.sharing
+        return nullcontext() if sharing is None else sharing.starting()
+
+    def catch_up(self) -> None:
+        """Take over what other replicas have committed. Reading."""
+        if self._replica is not None:
+            self._replica.catch_up()
+
+    def on_changed_keys(self, act: Callable[[], None]) -> None:
+        """Act when another replica has changed a key."""
+        self._directory.keys_changed = act
 
     def close(self) -> None:
         """Commit what is queued, stop the threads and close the store."""
         self._closed = True
+        if self._replica is not None:
+            self._replica.stop()
         self._learner.stop()
         self._decider.close()
         self._committer.close()
@@ -154,6 +182,7 @@ class Service:
             for pool_id, published in self._decider.published()
         ]
         return Health(
+            is_learner=learner.is_learning,
             ready=not self._closed and all(done.done() for done in self.first_compiled),
             store_available=self._committer.available,
             n_waiting=self._committer.n_waiting,

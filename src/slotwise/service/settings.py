@@ -41,7 +41,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     host: Annotated[str, Meta(description="Address to listen on")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="Port; 0 takes a free one")] = 8460
-    store: Annotated[str, Meta(description="Store URL: a SQLite file")] = "sqlite:///slotwise.db"
+    store: Annotated[str, Meta(description="Store URL: a SQLite file, or postgresql://")] = (
+        "sqlite:///slotwise.db"
+    )
+    store_direct: Annotated[
+        str,
+        Meta(
+            description="Where `store` is a connection pooler: the URL of PostgreSQL itself, for "
+            "the session that holds the learner's lock"
+        ),
+    ] = ""
     public_url: Annotated[
         str, Meta(description="What click URLs start with; empty: the address listened on")
     ] = ""

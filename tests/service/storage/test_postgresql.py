@@ -268,7 +268,7 @@ def test_a_learner_that_wakes_up_late_changes_nothing(open_store: OpenStore) -> 
 
 
 def test_columns_arrive_as_they_are(address: str) -> None:
-    texts = [
+    texts: list[Any] = [
         "a",
         "",
         'quo"te',
@@ -280,11 +280,12 @@ def test_columns_arrive_as_they_are(address: str) -> None:
         "{,}",
         "null",
     ]
-    texts += [None, "\\n", "C:\\new"]
+    texts += ["\\n", "C:\\new"]
+    texts.append(None)
     with psycopg.connect(address) as connection:
         columns: list[tuple[list[Any], str]] = [
             (texts, "text[]"),
-            (["plain", None, 'quo"te', "back\\slash", "€"], "text[]"),
+            (list[Any](["plain", None, 'quo"te', "back\\slash", "€"]), "text[]"),
             ([0, -(2**63), 2**63 - 1, None], "bigint[]"),
             ([True, False, None], "boolean[]"),
             ([0.1, 1e300, -0.0], "float8[]"),

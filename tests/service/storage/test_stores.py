@@ -172,9 +172,20 @@ def test_a_store_of_a_newer_version_is_refused(path: Path) -> None:
     SqliteStore(path).close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE alembic_version SET version_num = 'v9999'")
+        connection.execute("UPDATE store_clock SET oldest_schema = 'v9998'")
     connection.close()
     with pytest.raises(UnsupportedState, match="has schema v9999"):
         SqliteStore(path)
+
+
+def test_a_store_of_a_newer_version_that_only_adds_is_used(path: Path) -> None:
+    SqliteStore(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'v9999'")
+    connection.close()
+    store = SqliteStore(path)
+    store.commit([SavePool(pool=pool(), change=CREATED)])
+    store.close()
 
 
 def test_a_failed_migration_leaves_nothing_behind(

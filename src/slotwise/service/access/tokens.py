@@ -75,6 +75,10 @@ link_id='l9', place=None)
 
     def __init__(self, secrets: Mapping[str, bytes]) -> None:
         """Take secrets by key id; the last one signs."""
+        self.renew(secrets)
+
+    def renew(self, secrets: Mapping[str, bytes]) -> None:
+        """Replace the secrets, after one was added or revoked."""
         if not secrets:
             raise InvalidInput.of("secrets", "at least one secret", dict(secrets))
         for key_id, secret in secrets.items():
@@ -82,9 +86,9 @@ link_id='l9', place=None)
                 raise InvalidInput.of("key id", "letters and digits", key_id)
             if len(secret) < 32:
                 raise InvalidInput.of("secret", "at least 32 bytes", f"{len(secret)} bytes")
-        self._macs = {key_id: _Mac(secret) for key_id, secret in secrets.items()}
-        self._key_id = next(reversed(self._macs))
-        self._mac = self._macs[self._key_id]
+        self._macs = macs = {key_id: _Mac(secret) for key_id, secret in secrets.items()}
+        key_id = next(reversed(macs))
+        self._signing = (key_id, macs[key_id])
 
     def sign_page(self, pool_id: str, decision_id: str, issued_at_ms: int, places: str) -> str:
         """Return what the tokens of a page begin with; `~position~link` completes one.
@@ -96,16 +100,18 @@ link_id='l9', place=None)
         >>> signer.read(f"{head}~1~l9").place, signer.read(f"{head}~2~l1").place
         (8, 0)
         """
-        signed = f"v2.{self._key_id}~{pool_id}~{decision_id}~{issued_at_ms}~{places}"
-        return f"{signed}~{self._mac(signed.encode())}"
+        key_id, mac = self._signing
+        signed = f"v2.{key_id}~{pool_id}~{decision_id}~{issued_at_ms}~{places}"
+        return f"{signed}~{mac(signed.encode())}"
 
     def token(self, click: ClickToken) -> str:
         """Return the token that says `click`, with a signature of its own."""
+        key_id, mac = self._signing
         signed = (
-            f"v1.{self._key_id}.{click.pool_id}~{click.decision_id}~{click.issued_at_ms}"
+            f"v1.{key_id}.{click.pool_id}~{click.decision_id}~{click.issued_at_ms}"
             f"~{click.position}~{click.link_id}"
         )
-        return f"{signed}.{self._mac(signed.encode())}"
+        return f"{signed}.{mac(signed.encode())}"
 
     def read(self, token: str) -> ClickToken | None:
         """Return what an authentic token says, None for any other text."""
@@ -151,8 +157,9 @@ link_id='l9', place=None)
         >>> signer.unseal(sealed), signer.unseal(sealed[:-1] + "x"), signer.read(sealed)
         (b'a page', None, None)
         """
-        signed = f"s1.{self._key_id}.{base64.urlsafe_b64encode(payload).decode()}"
-        return f"{signed}.{self._mac(signed.encode())}"
+        key_id, mac = self._signing
+        signed = f"s1.{key_id}.{base64.urlsafe_b64encode(payload).decode()}"
+        return f"{signed}.{mac(signed.encode())}"
 
     def unseal(self, sealed: str) -> bytes | None:
         """Return the payload of a text that this signer sealed, None for any other text."""

@@ -214,12 +214,27 @@ class Decider:
             stored = None
             with suppress(StoreUnavailable), self._store.reading() as reader:
                 stored = reader.decision(decision_id)
-            deciding.set_result(stored or self._decide(asked, now_us, decision_id))
+            decision = stored or self._decide(asked, now_us, decision_id)
+            if stored is None and self._store.sharing is not None:
+                decision = self._first_stored(decision)
+            deciding.set_result(decision)
         except Exception as error:
             deciding.set_exception(error)
         finally:
             with self._lock:
                 del self._deciding[decision_id]
+
+    def _first_stored(self, decision: DecisionRecord) -> DecisionRecord:
+        """Return what the store has under an id: another replica may have been asked, too."""
+        with suppress(StoreUnavailable):
+            self._committer.commit(())  # with it, everything that was queued before
+            with self._store.reading() as reader:
+                stored = reader.decision(decision.decision_id)
+            if stored is not None:
+                with self._lock:
+                    self._remember(stored)
+                return stored
+        return decision
 
     @staticmethod
     def _same(known: DecisionRecord, asked: _Asked) -> DecisionRecord:

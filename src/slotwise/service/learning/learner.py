@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slotwise.service.clock import SteadyClock
-from slotwise.service.errors import StoreUnavailable
+from slotwise.service.errors import StoreUnavailable, Superseded
 from slotwise.service.learning.compiling import PolicyCompiler, WarmUp
 from slotwise.service.learning.fold import feed_missing, fold_pool
 from slotwise.service.learning.pool_run import PoolRun
@@ -49,7 +49,9 @@ class Learner:
     """Makes the versions of all pools and hands them to the decider.
 
     A changed pool is published at once, in a thread of its own; all others after the windows
-    that `learn` closes.
+    that `learn` closes. Of several processes on one store one learns; the others `follow` its
+    versions, and make one of their own, which is not stored, only for a pool that was changed
+    since.
     """
 
     def __init__(
@@ -74,6 +76,12 @@ class Learner:
         self._stopping = Event()
         self._thread: Thread | None = None
         self._purge_at_us = 0
+        self._sharing = store.sharing
+        self._epoch: int | None = None
+        """The epoch that everything known was read in; None while another process learns."""
+        self._followed: dict[str, int] = {}
+        """By pool, the version of another process that was installed last."""
+        self._n_resets = 0
         self.first_compiled: Sequence[Future[None]] = ()
         """What must be done before the service is ready."""
         self.clock_jump_us = 0
@@ -81,7 +89,8 @@ class Learner:
         self.store_ahead_us = 0
         """How far the latest time in the store lies ahead: feedback until then is late."""
         with store.reading() as reader:
-            self.closed_until_us = reader.progress().closed_until_us
+            progress = reader.progress()
+        self.closed_until_us, self._n_resets = progress.closed_until_us, progress.n_resets
 
     def load(self, pools: Iterable[Pool]) -> None:
         """Take over pools as the store has them; the last version is drawn from at once."""
@@ -119,9 +128,14 @@ class Learner:
         the store is away; nothing is lost, the next call goes on.
         """
         with self._learning:
+            if not self._leads():
+                return
             self._committer.commit([CloseWindows(until_us=now_us)])
             with self._store.reading() as reader:
                 progress = reader.progress()
+            if progress.n_resets != self._n_resets:  # perhaps by another process
+                self._n_resets = progress.n_resets
+                self._read_again()
             self.closed_until_us = progress.closed_until_us
             latest_us = max(progress.closed_until_us, progress.latest_us)
             self.store_ahead_us = max(latest_us - now_us, 0)
@@ -132,6 +146,56 @@ class Learner:
                     self._learn_pool(run, progress, now_us)
                     run.learned_us = now_us
             self._purge()
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether this process is the one that learns. Quick."""
+        return self._sharing is None or self._epoch is not None
+
+    def follow(self) -> None:
+        """Install the versions of the process that learns. Reading."""
+        if self._sharing is None or self._sharing.epoch is not None:
+            return
+        with self._learning:
+            self._epoch = None
+            with self._store.reading() as reader:
+                versions = reader.learned_versions()
+                self.closed_until_us = reader.progress().closed_until_us
+            for pool_id, version in versions.items():
+                if version != self._followed.get(pool_id) and pool_id in self._runs:
+                    self._load_again(pool_id)
+                    self._followed[pool_id] = version
+            for run in self._runs.values():
+                run.learned_us = self.closed_until_us
+
+    def _leads(self) -> bool:
+        """Say whether this process learns; one that has just taken over reads everything again."""
+        if self._sharing is None:
+            return True
+        epoch = self._sharing.epoch
+        if epoch is not None and epoch != self._epoch:
+            self._sharing.used_epoch = epoch
+            self._read_again()
+        self._epoch = epoch
+        return epoch is not None
+
+    def _read_again(self) -> None:
+        for pool_id in sorted(self._runs):
+            self._load_again(pool_id)
+
+    def _load_again(self, pool_id: str) -> None:
+        """Replace what is known of a pool by what the store has."""
+        known = self._runs[pool_id]
+        pool = known.pool
+        with self._store.reading() as reader:
+            run = PoolRun.load(reader, pool, self._seed.spawn(1)[0])
+        with self._changing:
+            run.pool = known.pool  # it may have changed meanwhile
+            run.n_failures, run.failure = known.n_failures, ""
+            self._runs[pool_id] = run
+        now_us = max(self.closed_until_us, pool.settings.changed_us)
+        with self._guarding(run, now_us):
+            self._install(run, now_us)
 
     def states(self) -> list[LearningState]:
         """Return the state of learning in each pool, by pool. Quick."""
@@ -148,7 +212,7 @@ class Learner:
         """
         try:
             yield
-        except StoreUnavailable:
+        except (StoreUnavailable, Superseded):
             raise
         except Exception as error:
             failure = f"{type(error).__name__}: {error}"[:MAX_FAILURE_CHARS]
@@ -267,11 +331,19 @@ class Learner:
             has_failed = version.published.fallback == POLICY_FAILED
             run.n_failures += has_failed
             run.failure = POLICY_FAILED if has_failed else ""
-            try:  # queued before any decision that is drawn from it
-                self._committer.submit([SaveLearned(learned=learned)])
-            except StoreUnavailable:
-                _log.info("version %d of pool %s is not stored", learned.version, run.pool_id)
+            if self._may_store():
+                try:  # queued before any decision that is drawn from it
+                    self._committer.submit([SaveLearned(learned=learned)])
+                except StoreUnavailable:
+                    _log.info("version %d of pool %s is not stored", learned.version, run.pool_id)
             self._decider.install(version)
+
+    def _may_store(self) -> bool:
+        """Say whether versions are stored: by the process that learns, once it has read all."""
+        sharing = self._sharing
+        return sharing is None or (
+            sharing.epoch is not None and sharing.epoch == sharing.used_epoch
+        )
 
     def _run(self, clock_us: Callable[[], int]) -> None:
         rest_s = self._options.fold_every_s
@@ -281,7 +353,7 @@ class Learner:
                 self.read_clock(clock_us)
             try:
                 self.learn(clock_us())
-            except StoreUnavailable as error:
+            except (StoreUnavailable, Superseded) as error:
                 _log.info("learning waits: %s", error)
             except Exception:
                 _log.exception("learning failed; it is tried again")

@@ -216,6 +216,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     """Snapshots are loaded and their policies compiled: decide answers with their pages."""
     store_available: bool
     """Feedback is taken."""
+    is_learner: bool
+    """This process learns; of several replicas one does."""
     n_waiting: int
     """Writes that wait for their commit."""
     n_lost_decisions: int

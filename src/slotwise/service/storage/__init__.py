@@ -6,20 +6,37 @@ Knows no policy. It may import `counting` and the service's records.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slotwise.errors import InvalidInput
+from slotwise.extras import missing_package
 from slotwise.service.storage.contract import Store, StoreReader
 from slotwise.service.storage.memory import MemoryStore
 from slotwise.service.storage.sqlite.store import SqliteStore
 
-__all__ = ["MemoryStore", "SqliteStore", "Store", "StoreReader", "open_store", "sqlite_path"]
+if TYPE_CHECKING:
+    from slotwise.service.storage.postgresql.store import PostgresqlStore
+
+__all__ = [
+    "MemoryStore",
+    "SqliteStore",
+    "Store",
+    "StoreReader",
+    "is_postgresql",
+    "open_postgresql",
+    "open_store",
+    "public_address",
+    "sqlite_path",
+]
 
 
-def open_store(address: str) -> Store:
+def open_store(address: str, direct: str = "") -> Store:
     """Open the store at an address; an empty place gets a new store.
 
     `sqlite:///shop.sqlite` (or just a path) is a file, relative to the working directory;
-    `sqlite:////var/lib/shop.sqlite` an absolute one; `memory:` lasts as long as the process.
+    `sqlite:////var/lib/shop.sqlite` an absolute one; `postgresql://user@host/database` is shared
+    with other processes; `memory:` lasts as long as the process. `direct` is another address of
+    the same PostgreSQL database, for sessions, where the first one is a pooler's.
 
     >>> with open_store("memory:").reading() as reader:
     ...     reader.pools()
@@ -27,7 +44,38 @@ def open_store(address: str) -> Store:
     """
     if address == "memory:":
         return MemoryStore()
+    if is_postgresql(address):
+        return open_postgresql(address, direct)
     return SqliteStore(sqlite_path(address))
+
+
+def is_postgresql(address: str) -> bool:
+    """Say whether an address is one of PostgreSQL."""
+    return address.startswith(("postgresql://", "postgres://"))
+
+
+def open_postgresql(address: str, direct: str = "") -> PostgresqlStore:
+    """Open a store in PostgreSQL; its driver is an extra of its own."""
+    try:
+        from slotwise.service.storage.postgresql.store import PostgresqlStore
+    except ModuleNotFoundError as error:
+        raise missing_package("a store in PostgreSQL", error) from None
+    return PostgresqlStore(address, direct, public_address(address))
+
+
+def public_address(address: str) -> str:
+    """Return an address without its password, to be printed.
+
+    >>> public_address("postgresql://shop:secret@db/shop?sslmode=require")
+    'postgresql://shop@db/shop?sslmode=require'
+    >>> public_address("shop.db")
+    'shop.db'
+    """
+    scheme, found, rest = address.partition("://")
+    user, at, place = rest.rpartition("@")
+    place, _, query = place.partition("?")
+    kept = "&".join(one for one in query.split("&") if one and not one.startswith("password="))
+    return f"{scheme}{found}{user.partition(':')[0]}{at}{place}" + (f"?{kept}" if kept else "")
 
 
 def sqlite_path(address: str) -> Path:
@@ -35,11 +83,12 @@ def sqlite_path(address: str) -> Path:
 
     >>> sqlite_path("sqlite:///shop.sqlite").name
     'shop.sqlite'
-    >>> sqlite_path("postgresql://db/shop")
+    >>> sqlite_path("mysql://db/shop")
     Traceback (most recent call last):
-    slotwise.errors.InvalidInput: `store` must be a path, sqlite:///path or memory:, ...
+    slotwise.errors.InvalidInput: `store` must be a path, sqlite:///path, postgresql://...
     """
     path = address.removeprefix("sqlite:///")
     if not path or "://" in path or path == "memory:":
-        raise InvalidInput.of("store", "a path, sqlite:///path or memory:", address)
+        rule = "a path, sqlite:///path, postgresql://user@host/database or memory:"
+        raise InvalidInput.of("store", rule, public_address(address))
     return Path(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -24,7 +24,7 @@ from slotwise.service.storage.commands import (
     ViewBatch,
 )
 
-__all__ = ["Store", "StoreReader"]
+__all__ = ["Sharing", "Store", "StoreReader"]
 
 
 class StoreReader(Protocol):
@@ -68,6 +68,14 @@ class StoreReader(Protocol):
 
     def learned(self, pool_id: str) -> Learned | None:
         """Return what the pool published last."""
+        ...
+
+    def learned_versions(self) -> dict[str, int]:
+        """Return the number of the version that each pool published last."""
+        ...
+
+    def changed_since(self, after: int) -> tuple[int, list[str]]:
+        """Return the place of the newest change, and the subjects of those after a place."""
         ...
 
     def decision(self, decision_id: str) -> DecisionRecord | None:
@@ -118,11 +126,36 @@ class StoreReader(Protocol):
         ...
 
 
+class Sharing(Protocol):
+    """What this process agrees on with others that have the same store open.
+
+    At most one of them has the newest epoch: it learns. Its writes (`CloseWindows`, `ApplyFold`,
+    `SaveLearned`, `PurgeViews`) name the epoch in `used_epoch`, and the store raises `Superseded`
+    where there is a newer one.
+    """
+
+    epoch: int | None
+    """The epoch of this process, None while another one learns."""
+    used_epoch: int | None
+
+    def wall_us(self) -> int:
+        """Return the time of day by the one clock that all of them use."""
+        ...
+
+    def starting(self) -> AbstractContextManager[None]:
+        """Keep others from making what a first start makes."""
+        ...
+
+    def start(self, told: Callable[[], None]) -> None:
+        """Stand for election; `told` is called when another process may have changed something."""
+        ...
+
+
 class Store(Protocol):
     """Where the service keeps what it must not lose.
 
-    One thread writes (`commit`), any thread reads. A store has no clock: times come with the
-    operations. Laws, tested for every store by `slotwise.testing.StoreContract`:
+    One thread of a process writes (`commit`), any thread reads. A store has no clock: times come
+    with the operations. Laws, tested for every store by `slotwise.testing.StoreContract`:
 
     - `commit` is all or nothing and durable when it returns; its results are in order, and a
       later operation of a batch sees the earlier ones
@@ -130,17 +163,23 @@ class Store(Protocol):
       events answer `duplicate`
     - events are judged by `slotwise.service.counting.attribution`, in whatever order and grouping
       into batches they arrive
-    - received times never run backwards in the order of commits: an event is stored with
-      the latest time the store has seen when its own is earlier
+    - received times never run backwards in the order of one process's commits: an event is stored
+      with the latest time that the process told the store when its own is earlier
     - after `CloseWindows(t)` nothing is stored as received at or before t, and a decision
       whose click window closed by t is stored with `learned=False`; both hold after a crash
     - a fold moves its position and its counters together, once
     - every counter equals what `slotwise.service.storage.verify` recomputes from the rows, plus
       what was purged; purging changes no counter
     - reads see whole commits only
+    - all of this holds with several processes on a store whose `sharing` is set
     - when the store is away every call raises `StoreUnavailable`; a call made after it is back
       works
     """
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """What coordinates processes; None for a store that one process has for itself."""
+        ...
 
     def commit(self, operations: Sequence[Operation]) -> list[object]:
         """Apply all operations in one transaction; None unless the operation answers."""

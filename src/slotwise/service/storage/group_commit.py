@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from threading import Event, Lock, Thread
 from typing import NamedTuple
 
-from slotwise.service.errors import StoreUnavailable
+from slotwise.service.errors import StoreUnavailable, Superseded
 from slotwise.service.storage.commands import AppendDecision, Operation
 from slotwise.service.storage.contract import Store
 
@@ -191,7 +191,10 @@ class GroupCommitter:
             raise
         except Exception as error:
             if len(group) == 1:
-                _log.exception("a write was refused by the store")
+                if isinstance(error, Superseded):
+                    _log.info("a write was refused by the store: %s", error)
+                else:
+                    _log.exception("a write was refused by the store")
                 self.n_lost_decisions += _n_decisions(group[0])
                 _fail(group[0], error)
                 return

@@ -133,6 +133,15 @@ class MemoryReader:
         """Return what the pool published last."""
         return self._tables.learned.get(pool_id)
 
+    def learned_versions(self) -> dict[str, int]:
+        """Return the number of the version that each pool published last."""
+        return {pool_id: learned.version for pool_id, learned in self._tables.learned.items()}
+
+    def changed_since(self, after: int) -> tuple[int, list[str]]:
+        """Return the place of the newest change, and the subjects of those after a place."""
+        changes = self._tables.changes
+        return len(changes), [change.subject for change in changes[after:]]
+
     def decision(self, decision_id: str) -> DecisionRecord | None:
         """Return a decision by its id."""
         return self._tables.decisions.get(decision_id)

@@ -38,6 +38,8 @@ __all__ = ["MemoryStore"]
 class MemoryStore:
     """Keeps every row in a dictionary under one lock; durable as long as the object lives."""
 
+    sharing = None
+
     def __init__(self) -> None:
         self._lock = RLock()
         self._tables = Tables()

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from slotwise.errors import InvalidInput
 from slotwise.service.errors import StoreUnavailable
 
-__all__ = ["Connections", "postgresql_errors", "public_address"]
+__all__ = ["Connections", "postgresql_errors"]
 
 MAX_READERS = 16
 """Reads under way at once; more wait for one of them."""
@@ -42,22 +42,6 @@ _OUTAGES = (
 )
 
 
-def public_address(address: str) -> str:
-    """Return an address without its password, to be printed.
-
-    >>> public_address("postgresql://shop:secret@db/shop?sslmode=require")
-    'postgresql://shop@db/shop?sslmode=require'
-    """
-    scheme, found, rest = address.partition("://")
-    user, at, place = rest.rpartition("@")
-    if not found or not at:
-        return address
-    place, _, query = place.partition("?")
-    kept = "&".join(one for one in query.split("&") if one and not one.startswith("password="))
-    name = user.partition(":")[0]
-    return f"{scheme}://{name}@{place}" + (f"?{kept}" if kept else "")
-
-
 class Connections:
     """Opens connections and keeps those of readers for the next one.
 
@@ -65,8 +49,8 @@ class Connections:
     stand between.
     """
 
-    def __init__(self, address: str) -> None:
-        self.shown = public_address(address)
+    def __init__(self, address: str, shown: str = "") -> None:
+        self.shown = shown or "in PostgreSQL"
         try:
             given = conninfo_to_dict(address)
         except psycopg.ProgrammingError as error:

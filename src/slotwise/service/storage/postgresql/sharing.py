@@ -29,6 +29,8 @@ _log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
 """How often the session is used: proof that this process is alive, and a look for the lock."""
+_LISTEN_S = 0.1
+"""How long a stop may wait for the end of listening."""
 _SILENT = "5s"
 """A process that stands still for so long loses its session, and with it the lock."""
 _SET_UP = (
@@ -118,7 +120,12 @@ class PostgresqlSharing:
                     "the session changed under the learner's lock: a pooler stands between; "
                     "set `store_direct` to the database's own address"
                 )
-            for _ in connection.notifies(timeout=_EVERY_S, stop_after=1):
+            self._listen(connection, told)
+
+    def _listen(self, connection: Connection[tuple[Any, ...]], told: Callable[[], None]) -> None:
+        until_s = time.monotonic() + _EVERY_S
+        while time.monotonic() < until_s and not self._stopping.is_set():
+            for _ in connection.notifies(timeout=_LISTEN_S, stop_after=1):
                 told()
 
     def _try_to_lead(self, connection: Connection[tuple[Any, ...]]) -> None:

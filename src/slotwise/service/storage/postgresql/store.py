@@ -51,15 +51,16 @@ class PostgresqlStore:
 
     Any number of processes may have it open. Each writes over one connection and reads over
     others; `sharing` says which of them learns. `direct` is the address for what needs a session
-    of its own, where `address` leads to a pooler in transaction mode.
+    of its own, where `address` leads to a pooler in transaction mode; `shown` is the address
+    without its password.
     """
 
-    def __init__(self, address: str, direct: str = "") -> None:
-        self._connections = Connections(address)
+    def __init__(self, address: str, direct: str = "", shown: str = "") -> None:
+        self._connections = Connections(address, shown)
         self._write_lock = Lock()
         self._writer: Connection[tuple[Any, ...]] | None = None
         self._latest_us = 0
-        self.sharing = PostgresqlSharing(Connections(direct or address))
+        self.sharing = PostgresqlSharing(Connections(direct or address, shown))
         try:
             with postgresql_errors():
                 self._migrate()

@@ -148,6 +148,15 @@ class SqlReader:
             return rows.LEARNED.record(row)
         return None
 
+    def learned_versions(self) -> dict[str, int]:
+        """Return the number of the version that each pool published last."""
+        return dict(self._fetch(self._statements.learned_versions))
+
+    def changed_since(self, after: int) -> tuple[int, list[str]]:
+        """Return the place of the newest change, and the subjects of those after a place."""
+        found = self._fetch(self._statements.changed_since, after=after)
+        return (found[-1][0] if found else after), [subject for _, subject in found]
+
     def decision(self, decision_id: str) -> DecisionRecord | None:
         """Return a decision by its id."""
         return self.decisions([decision_id]).get(decision_id)

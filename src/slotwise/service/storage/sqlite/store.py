@@ -47,6 +47,8 @@ class SqliteStore(SqliteFile):
     `StoreUnavailable` and drops the connection it came over; the next call tries a fresh one.
     """
 
+    sharing = None
+
     def __init__(self, path: Path | str, busy_timeout_s: float = 5.0) -> None:
         super().__init__(path, busy_timeout_s)
         self._write_lock = Lock()

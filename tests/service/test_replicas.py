@@ -1,0 +1,219 @@
+"""Several replicas on one PostgreSQL database: alike, one of them learns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import httpx
+import psycopg
+import pytest
+
+from slotwise.service.server import BackgroundServer
+from slotwise.service.settings import Settings
+from slotwise.service.storage.postgresql.store import PostgresqlStore
+from slotwise.service.storage.verify import verify
+from slotwise.testing.store_rows import reads
+from tests.service.conftest import POOL, http
+from tests.service.private_postgresql import PrivatePostgresql
+
+StartReplica = Callable[..., BackgroundServer]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds; the suite's own limit ends a wait in vain."""
+    while not holds():
+        threading.Event().wait(0.01)
+
+
+@pytest.fixture
+def address(postgresql: PrivatePostgresql) -> str:
+    return postgresql.new_database()
+
+
+@pytest.fixture
+def start_replica(address: str) -> Iterator[StartReplica]:
+    """Start a replica on the test's database; the counters are verified after the test."""
+    with ExitStack() as stack:
+
+        def start(**settings: object) -> BackgroundServer:
+            given: dict[str, object] = {
+                "port": 0,
+                "store": address,
+                "fold_every_s": 0.05,
+                "seed": 1,
+            }
+            server = BackgroundServer(Settings(**(given | settings)))  # type: ignore[arg-type]
+            return stack.enter_context(server)
+
+        yield start
+    store = PostgresqlStore(address)
+    assert verify(store).mismatches == ()
+    store.close()
+
+
+def epoch_of(server: BackgroundServer) -> int | None:
+    sharing = server.context.service._store.sharing
+    assert sharing is not None
+    return sharing.epoch
+
+
+def is_learner(server: BackgroundServer) -> bool:
+    return server.context.service.health().is_learner
+
+
+def fill(client: httpx.Client, **changes: object) -> None:
+    client.put("/v1/pools/home", json=POOL | changes).raise_for_status()
+    links = [{"link_id": f"l{n}", "url": f"https://shop.example/{n}"} for n in range(5)]
+    client.post("/v1/pools/home/links:batch", json={"links": links}).raise_for_status()
+
+
+def knows_pool(server: BackgroundServer, n_links: int = 5) -> bool:
+    pools = {pool.settings.pool_id: pool for pool in server.context.service._directory.all_pools()}
+    return "home" in pools and len(pools["home"].active) == n_links
+
+
+def test_replicas_are_alike(start_replica: StartReplica) -> None:
+    """A page of one, its click link followed at the other, its sale at the first again."""
+    first, second = start_replica(), start_replica()
+    key = first.admin_key
+    with http(first.url, key) as one, http(second.url, key) as other:
+        fill(one)
+        until(lambda: knows_pool(second))
+        page = one.post("/v1/pools/home/decide").json()
+        link = page["links"][0]
+        until(lambda: one.get(f"/v1/decisions/{page['decision_id']}").status_code == 200)
+        path = httpx.URL(link["click_url"]).raw_path.decode()
+        followed = other.get(path)
+        assert (followed.status_code, followed.headers["location"]) == (302, link["url"])
+        sale = {
+            "type": "conversion",
+            "conversion_id": "order-1",
+            "decision_id": page["decision_id"],
+            "link_id": link["link_id"],
+            "revenue_micros": 1_000_000,
+            "currency": "EUR",
+        }
+        assert one.post("/v1/events", json=sale).json() == {"outcome": "accepted"}
+        assert other.post("/v1/events", json=sale).json()["outcome"] == "duplicate"
+        for client in (one, other):
+            report = client.get(f"/v1/decisions/{page['decision_id']}").json()
+            assert report["clicked"] == [link["link_id"]]
+        mine = {"decision_id": "mine"}
+        pages = [client.post("/v1/pools/home/decide", json=mine).json() for client in (one, other)]
+        assert pages[0]["links"][0]["link_id"] == pages[1]["links"][0]["link_id"]
+        until(lambda: is_learner(first) or is_learner(second))
+        assert [is_learner(first), is_learner(second)].count(True) == 1
+
+
+def test_one_id_asked_of_two_replicas_at_once_gets_one_page(start_replica: StartReplica) -> None:
+    first, second = start_replica(seed=1), start_replica(seed=2)
+    with http(first.url, first.admin_key) as one, http(second.url, first.admin_key) as other:
+        fill(one)
+        until(lambda: knows_pool(second))
+        with ThreadPoolExecutor(2) as threads:
+            for number in range(10):
+                asked = {"decision_id": f"same-{number}"}
+
+                def ask(client: httpx.Client, asked: object = asked) -> list[str]:
+                    page = client.post("/v1/pools/home/decide", json=asked).json()
+                    return [link["link_id"] for link in page["links"]]
+
+                pages = list(threads.map(ask, (one, other)))
+                assert pages[0] == pages[1]
+
+
+def test_changes_and_versions_reach_the_others(start_replica: StartReplica) -> None:
+    first, second = start_replica(), start_replica()
+    with http(first.url, first.admin_key) as one, http(second.url, first.admin_key) as other:
+        fill(other, click_window_s=1, revenue_window_s=1)
+        until(lambda: knows_pool(first))
+        until(lambda: is_learner(first) or is_learner(second))
+        leader, follower = (first, second) if is_learner(first) else (second, first)
+        before = dict(follower.context.service._decider.published())["home"].version
+        pages = [client.post("/v1/pools/home/decide").json() for client in (one, other)]
+        for page in pages:
+            click = {"decision_id": page["decision_id"], "link_id": page["links"][0]["link_id"]}
+            one.post("/v1/events", json={"type": "click", **click}).raise_for_status()
+
+        def clicks_at(server: BackgroundServer) -> int:
+            published = dict(server.context.service._decider.published())["home"]
+            return published.delivered.clicks if published.version > before else -1
+
+        until(lambda: clicks_at(leader) == 2)
+        until(lambda: clicks_at(follower) == 2)
+        other.delete("/v1/pools/home/links/l0").raise_for_status()
+        until(lambda: knows_pool(first, 4))
+        shown = [one.post("/v1/pools/home/decide").json()["links"] for _ in range(20)]
+        assert "l0" not in {link["link_id"] for links in shown for link in links}
+        made = other.post("/v1/keys", json={"scopes": ["decide"], "label": "shop"}).json()
+        until(lambda: first.context.service.key(made["key_id"]) is not None)
+        with http(first.url, made["key"]) as shop:
+            assert shop.post("/v1/pools/home/decide").status_code == 200
+
+
+def test_a_lost_notification_is_made_up_for(
+    start_replica: StartReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slotwise.service.storage.postgresql import batch
+
+    monkeypatch.setattr(batch, "_TOLD", ())
+    first, second = start_replica(), start_replica()
+    with http(first.url, first.admin_key) as one:
+        fill(one)
+    until(lambda: knows_pool(second))
+
+
+def test_another_takes_over_when_the_learner_stops(
+    start_replica: StartReplica, address: str
+) -> None:
+    first, second = start_replica(), start_replica()
+    until(lambda: epoch_of(first) is not None or epoch_of(second) is not None)
+    leader, heir = (first, second) if epoch_of(first) else (second, first)
+    with psycopg.connect(address, autocommit=True) as connection:  # as when its machine is lost
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks "
+            "WHERE locktype = 'advisory' AND objid = 2"
+        )
+    until(lambda: (epoch_of(heir) or epoch_of(leader) or 0) > 1)
+    until(lambda: is_learner(heir) or is_learner(leader))
+
+
+def test_a_clock_that_is_off_is_set_by_the_database(
+    start_replica: StartReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replica that starts an hour ahead stamps, closes and learns as the others do."""
+    import time
+
+    right = time.time_ns
+    first = start_replica()
+    monkeypatch.setattr(time, "time_ns", lambda: right() + 3_600_000_000_000)
+    second = start_replica()
+    monkeypatch.undo()
+    with http(first.url, first.admin_key) as one, http(second.url, first.admin_key) as other:
+        fill(one)
+        until(lambda: knows_pool(second))
+        pages = [client.post("/v1/pools/home/decide").json() for client in (one, other)]
+        click = {
+            "type": "click",
+            "decision_id": pages[0]["decision_id"],
+            "link_id": pages[0]["links"][0]["link_id"],
+        }
+        until(lambda: one.get(f"/v1/decisions/{pages[0]['decision_id']}").status_code == 200)
+        assert other.post("/v1/events", json=click).json() == {"outcome": "accepted"}
+    apart_us = abs(second.context.clock_us() - first.context.clock_us())
+    assert apart_us < 10_000_000
+
+
+def test_first_starts_at_once_make_one_secret(address: str) -> None:
+    settings = Settings(port=0, store=address)
+    with ThreadPoolExecutor(3) as threads:
+        servers = list(threads.map(lambda _: BackgroundServer(settings), range(3)))
+    with ExitStack() as stack:
+        for server in servers:
+            stack.enter_context(server)
+        store = servers[0].context.service._store
+        assert sorted(key.label for key in reads(store).keys()) == ["click tokens", "first start"]  # noqa: SIM118
+        assert [server._run.start.admin_key is None for server in servers].count(False) == 1
