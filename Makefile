@@ -4,6 +4,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 CYCLES ?= 1000
 CASES ?= 100000
+STORE ?= sqlite
 
 BIN := .venv/bin
 INSTALLED := .venv/installed-by-make
@@ -45,8 +46,8 @@ bench: $(INSTALLED) ## measure speed: ratios within one run
 bench-service: $(INSTALLED) ## measure the decision service: ratios within one run
 	$(BIN)/python -m benchmarks.service
 
-crash-test: $(INSTALLED) ## kill -9 the service 1,000 times (CYCLES=) and look for what is lost
-	$(BIN)/python -m tests.service.crash_harness --cycles $(CYCLES)
+crash-test: $(INSTALLED) ## kill -9 the service 1,000 times (CYCLES=, STORE=postgresql: two replicas)
+	$(BIN)/python -m tests.service.crash_harness --cycles $(CYCLES) --store $(STORE)
 
 fuzz: $(INSTALLED) ## send the service 100,000 generated requests (CASES=)
 	$(BIN)/python -m tests.service.fuzz_harness --cases $(CASES)

@@ -1,11 +1,14 @@
 """Kill -9 over HTTP, again and again: what was acknowledged must be there, once.
 
     python -m tests.service.crash_harness --cycles 1000
+    python -m tests.service.crash_harness --cycles 1000 --store postgresql
 
 Each cycle starts `slotwise serve`, sends decisions and feedback from several threads, and
 kills the server in the middle of it. After the next start everything acknowledged is sent
 again and must be answered `duplicate`, decisions must show each acknowledged event once, and
-in the end `slotwise verify` must find every counter equal to the raw rows.
+in the end `slotwise verify` must find every counter equal to the raw rows. On PostgreSQL two
+replicas run, and one of them, the one that learns or the database is killed
+(`tests.service.replica_crashes`).
 """
 
 from __future__ import annotations
@@ -73,9 +76,9 @@ class Acknowledged:
 class Server:
     """`slotwise serve` as a process of its own."""
 
-    def __init__(self, store: Path, *flags: str) -> None:
+    def __init__(self, store: Path | str, *flags: str) -> None:
         command = [sys.executable, "-m", "slotwise.cli.main", "serve"]
-        command += ["--port", "0", "--store", f"sqlite:///{store}"]
+        command += ["--port", "0", "--store", str(store)]
         command += ["--set", "log_level=error", "--set", "fold_every_s=0.05", *flags]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
@@ -242,7 +245,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--store", choices=["sqlite", "postgresql"], default="sqlite")
     arguments = parser.parse_args()
+    if arguments.store == "postgresql":
+        from tests.service import replica_crashes
+
+        with progress_bar("kill and look") as tell:
+            found = replica_crashes.run(arguments.cycles, arguments.seed, tell)
+        print(json.dumps(found))
+        return
     with tempfile.TemporaryDirectory(prefix="slotwise-crash-") as folder:
         with progress_bar("kill and look") as tell:
             result = run(arguments.cycles, Path(folder), arguments.seed, tell)

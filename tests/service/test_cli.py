@@ -96,7 +96,7 @@ def test_check_prints_every_value_and_starts_nothing(
         (["--set", "colour=red"], "flags: colour: no such setting"),
         (["--set", "max_batch"], "flags: --set: must be NAME=VALUE, got 'max_batch'"),
         (["--config", "none.toml"], "`config` must be a file that exists, got 'none.toml'"),
-        (["--store", "postgresql://x/y"], "`store` must be a path"),
+        (["--store", "mysql://x/y"], "`store` must be a path"),
     ],
 )
 def test_a_wrong_setting_is_named(

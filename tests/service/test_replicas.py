@@ -71,8 +71,8 @@ def fill(client: httpx.Client, **changes: object) -> None:
 
 
 def knows_pool(server: BackgroundServer, n_links: int = 5) -> bool:
-    pools = {pool.settings.pool_id: pool for pool in server.context.service._directory.all_pools()}
-    return "home" in pools and len(pools["home"].active) == n_links
+    published = dict(server.context.service._decider.published())
+    return "home" in published and len(published["home"].link_ids) == n_links
 
 
 def test_replicas_are_alike(start_replica: StartReplica) -> None:

@@ -13,9 +13,8 @@ from slotwise.service.api.answers import Time, from_time
 from slotwise.service.api.context import system_clock_us
 from slotwise.service.records import ChangeRecord
 from slotwise.service.settings import Settings
-from slotwise.service.storage import SqliteStore, sqlite_path
-from slotwise.service.storage.backup import existing_store
 from slotwise.service.storage.commands import ForgetViews
+from slotwise.service.storage.existing import open_existing
 
 __all__ = ["register"]
 
@@ -23,7 +22,7 @@ HELP = """Let the views that a key proposed since a time count no more.
 
 For a key on a page that somebody misused. Revoke the key first. The rows stay; counters lose
 what these views added, and policies that learn view by view learn again from the rest.
-No service may run on the store.
+No service may run on a store in a file; on PostgreSQL it may.
 
 Examples:
 
@@ -47,7 +46,7 @@ def forget(
     except msgspec.ValidationError:
         rule = "a time with its zone, such as 2026-01-05T10:00:00Z"
         raise InvalidInput.of("since", rule, since) from None
-    opened = SqliteStore(existing_store(sqlite_path(store)))
+    opened = open_existing(store)
     try:
         with opened.reading() as reader:
             known = {one.key_id for one in reader.keys()}  # noqa: SIM118 - a reader is no dict

@@ -17,16 +17,14 @@ from slotwise.service.api.context import system_clock_us
 from slotwise.service.server import open_service
 from slotwise.service.service import Service
 from slotwise.service.settings import Settings
-from slotwise.service.storage import sqlite_path
-from slotwise.service.storage.backup import existing_store
-from slotwise.service.storage.sqlite.store import open_for_reading
+from slotwise.service.storage.existing import open_existing_to_read
 
 __all__ = ["register"]
 
 HELP = """Make, list and revoke the keys of a store.
 
-While a service runs on the store its keys can be listed here; it makes and revokes them itself,
-with `POST /v1/keys` and `DELETE /v1/keys/{key_id}`.
+While a service runs on a store in a file its keys can be listed here; it makes and revokes them
+itself, with `POST /v1/keys` and `DELETE /v1/keys/{key_id}`. On PostgreSQL all commands work.
 
 Examples:
 
@@ -73,7 +71,7 @@ def make(
 def list_keys(store: StoreUrl = _DEFAULT_STORE) -> None:
     """List the keys."""
     table = Table("key id", "scopes", "label", "made", "revoked")
-    opened = open_for_reading(existing_store(sqlite_path(store)))
+    opened = open_existing_to_read(store)
     try:
         with opened.reading() as reader:
             keys = list(reader.keys())

@@ -9,18 +9,16 @@ import typer
 
 from slotwise.cli.verify import DEFAULT_STORE
 from slotwise.service.records import DAY_US
-from slotwise.service.storage import sqlite_path
-from slotwise.service.storage.backup import existing_store
+from slotwise.service.storage.existing import open_existing
 from slotwise.service.storage.purge import purge
-from slotwise.service.storage.sqlite.store import SqliteStore
 
 __all__ = ["register"]
 
 HELP = """Drop raw rows whose windows closed long ago; every counter stays as it is.
 
 Decisions go with their clicks, conversions and refunds once they are counted. A running service
-does this by itself with the setting `retention_days`; here it must be stopped. The file keeps
-its size: the room is used again.
+does this by itself with the setting `retention_days`; here it must be stopped where the
+store is a file; on PostgreSQL it may run. The store keeps its size: the room is used again.
 
 Examples:
 
@@ -40,7 +38,7 @@ def purge_command(
     store: Annotated[str, typer.Option(help="Store URL")] = DEFAULT_STORE,
 ) -> None:
     """Drop old raw rows."""
-    opened = SqliteStore(existing_store(sqlite_path(store)))
+    opened = open_existing(store)
     try:
         with opened.reading() as reader:
             before_us = reader.progress().closed_until_us - older_than * DAY_US

@@ -8,13 +8,18 @@ from typing import Annotated
 import typer
 
 from slotwise.cli.verify import DEFAULT_STORE
-from slotwise.service.storage import sqlite_path
 from slotwise.service.storage.backup import restore
+from slotwise.service.storage.existing import only_sqlite
 
 __all__ = ["register"]
 
+_POSTGRESQL = (
+    "stop all replicas and use PostgreSQL's own tools: `createdb shop`, then "
+    "`pg_restore --dbname=URL shop.dump`, then `slotwise verify --store URL`"
+)
 HELP = """Put a verified copy of a backup where the store is; stop the service first.
 
+A store in PostgreSQL is restored with pg_restore.
 With --overwrite a store that is there is replaced, and kept beside it as `.replaced`.
 
 Examples:
@@ -38,5 +43,5 @@ def restore_command(
     ] = False,
 ) -> None:
     """Restore a store."""
-    report = restore(backup, sqlite_path(store), overwrite)
+    report = restore(backup, only_sqlite(store, "restore", _POSTGRESQL), overwrite)
     print(f"{store}: {report.n_pools} pools, {report.n_decisions} decisions, verified")

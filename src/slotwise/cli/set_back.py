@@ -8,12 +8,15 @@ import typer
 
 from slotwise.service.api.context import system_clock_us
 from slotwise.service.settings import Settings
-from slotwise.service.storage import sqlite_path
-from slotwise.service.storage.backup import existing_store
+from slotwise.service.storage.existing import existing_store, only_sqlite
 from slotwise.service.storage.set_back import set_times_back
 
 __all__ = ["register"]
 
+_NOT_NEEDED = (
+    "replicas on PostgreSQL take their time from the database, so only its own clock can be ahead: "
+    "set that right and wait until the time in the store has passed"
+)
 HELP = """Set the times of a store back, after a clock that was ahead once.
 
 A store never counts back by itself: when its latest time lies in the future, all feedback until
@@ -35,7 +38,9 @@ def set_back(
     store: Annotated[str, typer.Option(help="Store URL")] = Settings().store,
 ) -> None:
     """Set times back."""
-    by_us = set_times_back(existing_store(sqlite_path(store)), system_clock_us())
+    by_us = set_times_back(
+        existing_store(only_sqlite(store, "set-back", _NOT_NEEDED)), system_clock_us()
+    )
     if by_us:
         print(f"all times were set back by {by_us / 1e6:,.0f} s")
     else:

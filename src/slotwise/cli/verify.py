@@ -6,9 +6,7 @@ from typing import Annotated
 
 import typer
 
-from slotwise.service.storage import sqlite_path
-from slotwise.service.storage.backup import existing_store
-from slotwise.service.storage.sqlite.store import open_for_reading
+from slotwise.service.storage.existing import open_existing_to_read
 from slotwise.service.storage.verify import verify
 
 __all__ = ["DEFAULT_STORE", "register"]
@@ -24,6 +22,8 @@ Examples:
   slotwise verify
 
   slotwise verify --store sqlite:////var/lib/slotwise/slotwise.db
+
+  slotwise verify --store postgresql://shop@db.example/shop
 """
 
 
@@ -36,7 +36,7 @@ def verify_command(
     store: Annotated[str, typer.Option(help="Store URL")] = DEFAULT_STORE,
 ) -> None:
     """Compare every counter with its rows."""
-    opened = open_for_reading(existing_store(sqlite_path(store)))
+    opened = open_existing_to_read(store)
     try:
         report = verify(opened)
     finally:

@@ -14,7 +14,7 @@ from types import TracebackType
 
 import uvicorn
 
-from slotwise.errors import InvalidConfig, SlotwiseError
+from slotwise.errors import InvalidConfig, SlotwiseError, UnsupportedState
 from slotwise.service.access.keys import click_secret, click_secrets, new_key
 from slotwise.service.access.tokens import TokenSigner
 from slotwise.service.api.app import App
@@ -25,7 +25,7 @@ from slotwise.service.http.protocol import ConnectionLimits, HttpProtocol, proto
 from slotwise.service.service import Service, ServiceOptions
 from slotwise.service.settings import Settings, is_loopback
 from slotwise.service.stopping import StopSignals
-from slotwise.service.storage import open_store, public_address
+from slotwise.service.storage import Store, open_store, public_address
 
 __all__ = [
     "BackgroundServer",
@@ -76,7 +76,23 @@ def open_service(settings: Settings, compile_beside: bool = False) -> Service:
         max_pools=settings.max_pools,
         seed=settings.seed,
     )
-    return Service(open_store(settings.store, settings.store_direct), options)
+    store = open_store(settings.store, settings.store_direct)
+    try:
+        _check_whole(store, settings.store)
+        return Service(store, options)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _check_whole(store: Store, address: str) -> None:
+    with store.reading() as reader:
+        moving_from = reader.moving_from()
+    if moving_from:
+        raise UnsupportedState(
+            f"the store is still being filled from {moving_from}; finish that first: "
+            f"slotwise move-store {moving_from} {public_address(address)}"
+        )
 
 
 def check_start(settings: Settings) -> None:
@@ -114,9 +130,7 @@ def _prepare(service: Service, settings: Settings) -> tuple[TokenSigner, str | N
             made = new_key(["admin"], label="first start", now_us=now_us)
             service.put_key(made.record, "serve", now_us).result()
             admin_key = made.secret
-    signer = TokenSigner(click_secrets(service.keys()))
-    service.on_changed_keys(lambda: signer.renew(click_secrets(service.keys())))
-    return signer, admin_key
+    return TokenSigner(click_secrets(service.keys())), admin_key
 
 
 def _bind(settings: Settings) -> socket.socket:
@@ -197,6 +211,7 @@ class _Run:
             clock_us or self.service.clock(),
             public_base=settings.public_url.rstrip("/") or url,
         )
+        self.service.on_changed_keys(self.context.renew_secrets)
         limits = ConnectionLimits(
             max_connections=_allowed_connections(settings.max_connections),
             head_within_s=settings.head_within_s,

@@ -47,8 +47,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     store_direct: Annotated[
         str,
         Meta(
-            description="Where `store` is a connection pooler: the URL of PostgreSQL itself, for "
-            "the session that holds the learner's lock"
+            description="URL of PostgreSQL itself, for the session that holds the lock of the "
+            "learner, where store is the URL of a connection pooler"
         ),
     ] = ""
     public_url: Annotated[

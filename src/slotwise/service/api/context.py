@@ -80,6 +80,12 @@ class ServiceContext:
             meter: RateLimit(rate, 2 * rate) for meter, rate in rates.items()
         }
 
+    def renew_secrets(self) -> None:
+        """Read the secrets again, after another process has made or revoked one."""
+        secrets = click_secrets(self.service.keys())
+        self.signer.renew(secrets)
+        self.session_signer = SessionSigner(secrets)
+
     def close(self) -> None:
         """Wait for what the threads are doing; drop what they have not begun."""
         self.export_threads.shutdown(cancel_futures=True)

@@ -9,22 +9,16 @@ from pathlib import Path
 
 from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.service.errors import StoreUnavailable
+from slotwise.service.storage.existing import existing_store
 from slotwise.service.storage.sqlite.file import create_private
 from slotwise.service.storage.sqlite.store import SqliteStore
 from slotwise.service.storage.sqlite.writer_lock import WriterLock
 from slotwise.service.storage.verify import Verification, verify
 
-__all__ = ["back_up", "existing_store", "restore"]
+__all__ = ["back_up", "restore"]
 
 _PAGES_A_STEP = 1_000
 """Pages copied between two chances for the service to write."""
-
-
-def existing_store(path: Path) -> Path:
-    """Return the path of a store that is there, or raise `MissingData`."""
-    if not path.is_file():
-        raise MissingData(f"there is no store at {path}; name it with --store")
-    return path
 
 
 def back_up(store: Path, target: Path) -> None:

@@ -54,6 +54,10 @@ class StoreReader(Protocol):
         """Return how far windows are closed and folded."""
         ...
 
+    def moving_from(self) -> str:
+        """Return from where the store is still being filled by a move, or nothing."""
+        ...
+
     def counters(self, pool_id: str) -> Counters:
         """Return the counters of a pool."""
         ...

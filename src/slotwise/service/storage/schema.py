@@ -288,5 +288,6 @@ store_clock = Table(
     Column("n_resets", BigInteger, nullable=False),
     Column("learner_epoch", BigInteger, nullable=False, server_default="0"),
     Column("oldest_schema", Text, nullable=False, server_default=""),
+    Column("moving_from", Text, nullable=False, server_default=""),
     CheckConstraint('"only" = 1', name="one_row"),
 )

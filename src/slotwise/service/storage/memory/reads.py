@@ -133,6 +133,10 @@ class MemoryReader:
         """Return what the pool published last."""
         return self._tables.learned.get(pool_id)
 
+    def moving_from(self) -> str:
+        """Return nothing: only stores that outlive a process are moved."""
+        return ""
+
     def learned_versions(self) -> dict[str, int]:
         """Return the number of the version that each pool published last."""
         return {pool_id: learned.version for pool_id, learned in self._tables.learned.items()}

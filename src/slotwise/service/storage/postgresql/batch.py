@@ -27,6 +27,7 @@ from slotwise.service.storage.commands import (
     Learned,
     Operation,
     PurgeViews,
+    SaveChange,
     SaveKey,
     SaveLearned,
     SaveLinks,
@@ -40,9 +41,9 @@ __all__ = ["CHANNEL", "Clock", "Outrun", "PostgresqlBatch", "needs_exclusive"]
 CHANNEL = "slotwise"
 """Notifications that a pool, a key or a version has changed."""
 
-_ALONE = (SavePool, SaveLinks, SaveKey, CloseWindows, ForgetViews, PurgeViews)
+_ALONE = (SavePool, SaveLinks, SaveKey, SaveChange, CloseWindows, ForgetViews, PurgeViews)
 _LEARNING = (CloseWindows, ApplyFold, PurgeViews, SaveLearned)
-_TOLD = (SavePool, SaveLinks, SaveKey, ForgetViews, SaveLearned)
+_TOLD = (SavePool, SaveLinks, SaveKey, SaveChange, ForgetViews, SaveLearned)
 _KEYS = {
     table.name: [
         place for place, name in enumerate(rows.row_columns(table)) if table.c[name].primary_key

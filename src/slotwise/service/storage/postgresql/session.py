@@ -54,15 +54,7 @@ def _insert(table: Table, end: str) -> bytes:
 
 
 _INSERT = {
-    table.name: _insert(table, "ON CONFLICT DO NOTHING")
-    for table in (
-        schema.decisions,
-        schema.clicks,
-        schema.conversions,
-        schema.adjustments,
-        schema.refusals,
-        schema.changes,
-    )
+    table.name: _insert(table, "ON CONFLICT DO NOTHING") for table in schema.metadata.sorted_tables
 }
 _UPSERT = {
     table.name: _insert(table, on_conflict_replace(table))

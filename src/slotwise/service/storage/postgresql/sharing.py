@@ -78,6 +78,17 @@ class PostgresqlSharing:
             connection.execute(f"SELECT {lock_sql(STARTING)}".encode())
             yield
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the learner's lock, so that no replica can take it."""
+        with self._connections.connect() as connection:
+            locked = connection.execute(f"SELECT {try_session_lock_sql(LEARNING)}".encode())
+            if locked.fetchall() != [(True,)]:
+                raise StoreUnavailable(
+                    f"the store {self._connections.shown} is in use; stop all replicas first"
+                )
+            yield
+
     def start(self, told: Callable[[], None]) -> None:
         """Stand for election; `told` is called when something changed, from another thread."""
         if self._thread is None:

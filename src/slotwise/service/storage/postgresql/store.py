@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from threading import Lock
 from typing import Any
 
@@ -79,6 +79,22 @@ class PostgresqlStore:
                 return self._transact(operations, exclusive=False)
             except (Outrun, errors.DeadlockDetected, errors.SerializationFailure):
                 return self._transact(operations, exclusive=True)
+
+    @contextmanager
+    def transaction(self) -> Iterator[PostgresqlSession]:
+        """Write in one transaction, while no replica does."""
+        with self._write_lock, postgresql_errors():
+            connection, _ = self._begin(_BEGIN_EXCLUSIVE)
+            try:
+                yield PostgresqlSession(connection)
+                connection.execute(b"COMMIT")
+            except BaseException:
+                self._roll_back(connection)
+                raise
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep all replicas from learning; raise `StoreUnavailable` when one runs."""
+        return self.sharing.alone()
 
     @contextmanager
     def reading(self) -> Iterator[StoreReader]:

@@ -94,6 +94,10 @@ class SqlReader:
         closed_until_us, latest_us, n_resets = row
         return closed_until_us, latest_us, n_resets
 
+    def moving_from(self) -> str:
+        """Return from where the store is still being filled, or nothing."""
+        return str(self._fetch(self._statements.moving_from)[0][0])
+
     def fold_positions(self) -> dict[tuple[str, Level], FoldPosition]:
         """Return how far each pool is folded, by pool and level."""
         return {

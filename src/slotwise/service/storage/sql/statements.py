@@ -82,6 +82,10 @@ class Statements:
             for name, query in ACTIVITY_QUERIES.items()
         }
 
+    def of_text(self, sql: str) -> str:
+        """Return a statement with named parameters (`:name`) as the driver wants it."""
+        return self._sql(text(sql))
+
     def _sql(self, statement: ClauseElement) -> str:
         return str(statement.compile(dialect=self._engine.dialect))
 
@@ -116,6 +120,7 @@ class Statements:
     def _read_learned(self) -> None:
         learned, decisions = schema.learned, schema.decisions
         self.clock = "SELECT closed_until_us, latest_us, n_resets FROM store_clock"
+        self.moving_from = "SELECT moving_from FROM store_clock"
         self.fold_positions = self._sql(_rows(schema.fold_positions))
         self.counters = {
             table.name: self._sql(_rows(table).where(table.c.pool_id == bindparam("pool_id")))

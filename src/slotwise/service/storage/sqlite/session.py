@@ -51,7 +51,10 @@ _INSERT_MANY = {
     table.name: {n: f"{_values(table, n)} ON CONFLICT DO NOTHING" for n in _SIZES} for table in _RAW
 }
 """By table and number of rows, rising. A row that is there already is left as it is."""
-_INSERT_CHANGE = _values(schema.changes)
+_INSERT = {
+    table.name: f"{_values(table)} ON CONFLICT DO NOTHING"
+    for table in schema.metadata.sorted_tables
+}
 _UPSERT = {
     table.name: f"{_values(table)} {on_conflict_replace(table)}"
     for table in (schema.pools, schema.links, schema.keys, schema.learned, schema.fold_positions)
@@ -85,8 +88,8 @@ class SqliteSession:
         A statement takes a fixed number of rows. When there are fewer, the last row is repeated;
         the copies conflict with it and are ignored.
         """
-        if table is schema.changes:
-            return self._connection.executemany(_INSERT_CHANGE, new).rowcount
+        if table.name not in _INSERT_MANY:
+            return self._connection.executemany(_INSERT[table.name], new).rowcount
         by_size, rest, n_new = _INSERT_MANY[table.name], list(new), 0
         while rest:
             many, rest = rest[: max(by_size)], rest[max(by_size) :]

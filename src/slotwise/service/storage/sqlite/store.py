@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
 
@@ -65,12 +65,18 @@ class SqliteStore(SqliteFile):
 
     def commit(self, operations: Sequence[Operation]) -> list[object]:
         """Apply all operations in one transaction; None unless the operation answers."""
+        with self.transaction() as session:
+            return SqlBatch(session).apply(operations)
+
+    @contextmanager
+    def transaction(self) -> Iterator[SqliteSession]:
+        """Write in one transaction."""
         with self._write_lock, sqlite_errors():
             self._check_file()
             connection = self._writer or self._open_writer()
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                answers = SqlBatch(SqliteSession(connection)).apply(operations)
+                yield SqliteSession(connection)
                 connection.execute("COMMIT")
             except sqlite3.Error:
                 self._drop_writer()
@@ -78,7 +84,10 @@ class SqliteStore(SqliteFile):
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
-            return answers
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Do nothing: a store in a file has one writer, which is this one."""
+        return nullcontext()
 
     def check(self) -> None:
         """Raise `StoreUnavailable` when the store cannot be written."""

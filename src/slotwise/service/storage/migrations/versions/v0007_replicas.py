@@ -1,4 +1,4 @@
-"""Who learns, and which releases may use the store beside this one."""
+"""Who learns, which releases may use the store, and whether it is still being moved here."""
 
 from __future__ import annotations
 
@@ -14,5 +14,6 @@ def upgrade() -> None:
     for column in (
         sa.Column("learner_epoch", sa.BigInteger(), nullable=False, server_default="0"),
         sa.Column("oldest_schema", sa.Text(), nullable=False, server_default=""),
+        sa.Column("moving_from", sa.Text(), nullable=False, server_default=""),
     ):
         op.add_column("store_clock", column)
