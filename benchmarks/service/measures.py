@@ -122,12 +122,19 @@ class Target:
 
 @contextlib.contextmanager
 def running_target(
-    folder: Path, module: Sequence[str] = ("benchmarks.service.target",)
+    folder: Path,
+    module: Sequence[str] = ("benchmarks.service.target",),
+    store: str = "",
+    key: str = "",
 ) -> Iterator[Target]:
-    """Start a service without rate limits; `module` is what its process runs."""
+    """Start a service without rate limits; `module` is what its process runs.
+
+    `store` is a SQLite file in the folder unless it is given; `key` is the admin key of a store
+    that is not new.
+    """
     settings = {
         "port": 0,
-        "store": f"sqlite:///{folder / 'bench.db'}",
+        "store": store or f"sqlite:///{folder / 'bench.db'}",
         "decide_per_s": 1e9,
         "events_per_s": 1e9,
         "clicks_per_s": 1e9,
@@ -135,7 +142,7 @@ def running_target(
         "max_pool_links": 20_000,
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", *module, json.dumps(settings)],
+        [sys.executable, "-m", *module, json.dumps(settings), *([key] if key else [])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -1,6 +1,7 @@
 """A service to be measured, in a process of its own, with a constant answer beside its own.
 
-Reads settings as JSON from the first argument, prints where it is, and stops when its
+Reads settings as JSON from the first argument, and from a second one the admin key of a store that
+has one already; prints where it is, and stops when its
 standard input is closed.
 """
 
@@ -60,7 +61,8 @@ def main() -> None:
     settings = msgspec.convert(json.loads(sys.argv[1]), Settings)
     tune_interpreter()
     with BackgroundServer(settings, OPERATIONS) as server:
-        print(json.dumps({"url": server.url, "key": server.admin_key}), flush=True)
+        key = sys.argv[2] if len(sys.argv) > 2 else server.admin_key
+        print(json.dumps({"url": server.url, "key": key}), flush=True)
         sys.stdin.read()
 
 
