@@ -1,0 +1,164 @@
+"""What stands between: a pooler before PostgreSQL, nginx before the replicas, both real."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from slotwise.service.server import BackgroundServer
+from slotwise.service.settings import Settings
+from slotwise.service.storage.postgresql.store import PostgresqlStore
+from slotwise.service.storage.verify import verify
+from tests.service import replica_crashes
+from tests.service.conftest import http
+from tests.service.crash_harness import Server, client_of
+from tests.service.private_postgresql import PrivatePostgresql
+from tests.service.test_replicas import fill, knows_pool, until
+
+
+@pytest.fixture
+def pooler(postgresql: PrivatePostgresql) -> Iterator[str]:
+    """Return the folder of the socket of a pgbouncer in transaction mode."""
+    folder = Path(tempfile.mkdtemp(prefix="slotwise-pool-"))
+    users = folder / "users.txt"
+    users.write_text('"slotwise" ""\n')
+    settings = folder / "pgbouncer.ini"
+    settings.write_text(
+        f"[databases]\n* = host={postgresql.folder}\n"
+        f"[pgbouncer]\nlisten_addr =\nunix_socket_dir = {folder}\nlisten_port = 6432\n"
+        f"auth_type = trust\nauth_file = {users}\npool_mode = transaction\n"
+        "default_pool_size = 3\nmax_client_conn = 100\n"
+        f"logfile = {folder}/log\npidfile =\nuser = postgres\n"
+        "server_reset_query =\n"
+    )
+    program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
+    shutil.chown(folder, "postgres") if os.getuid() == 0 else None
+    folder.chmod(0o755)
+    process = subprocess.Popen([program, "-q", str(settings)], stderr=subprocess.DEVNULL)
+    try:
+        socket = folder / ".s.PGSQL.6432"
+        while not socket.exists():
+            assert process.poll() is None, (folder / "log").read_text()
+        yield str(folder)
+    finally:
+        process.terminate()
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_pooler_in_transaction_mode_stands_between(
+    postgresql: PrivatePostgresql, pooler: str
+) -> None:
+    direct = postgresql.new_database()
+    name = direct.partition("@/")[2].partition("?")[0]
+    pooled = f"postgresql://slotwise@/{name}?host={pooler}&port=6432"
+    settings = Settings(port=0, store=pooled, store_direct=direct, fold_every_s=0.05)
+    with (
+        BackgroundServer(settings) as first,
+        BackgroundServer(settings) as second,
+        http(first.url, first.admin_key) as one,
+        http(second.url, first.admin_key) as other,
+    ):
+        fill(one, click_window_s=1, revenue_window_s=1)
+        until(lambda: knows_pool(second))
+        pages = [client.post("/v1/pools/home/decide").json() for client in (one, other) * 10]
+        for page in pages:
+            click = {"decision_id": page["decision_id"], "link_id": page["links"][0]["link_id"]}
+            other.post("/v1/events", json={"type": "click", **click}).raise_for_status()
+
+        def clicks_at(server: BackgroundServer) -> int:
+            return dict(server.context.service._decider.published())["home"].delivered.clicks
+
+        until(lambda: clicks_at(first) == clicks_at(second) == len(pages))
+    store = PostgresqlStore(direct)
+    assert verify(store).mismatches == ()
+    store.close()
+
+
+NGINX = """
+daemon off;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log;
+events {{ worker_connections 64; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    upstream slotwise {{
+        server {first} max_fails=1 fail_timeout=2s;
+        server {second} max_fails=1 fail_timeout=2s;
+        keepalive 16;
+    }}
+    server {{
+        listen unix:{folder}/nginx.sock;
+        location / {{
+            proxy_pass http://slotwise;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_set_header Host $host;
+            proxy_next_upstream error timeout http_503 non_idempotent;
+        }}
+    }}
+}}
+"""
+
+
+def test_two_replicas_behind_nginx_survive_the_loss_of_one(postgresql: PrivatePostgresql) -> None:
+    address = postgresql.new_database()
+    servers = [Server(address)]
+    key = servers[0].admin_key()
+    folder = Path(tempfile.mkdtemp(prefix="slotwise-nginx-"))
+    nginx = None
+    try:
+        with client_of(servers[0].url, key) as client:
+            fill(client)
+        servers.append(Server(address))
+        first, second = (server.url.removeprefix("http://") for server in servers)
+        (folder / "nginx.conf").write_text(NGINX.format(folder=folder, first=first, second=second))
+        program = shutil.which("nginx") or "/usr/sbin/nginx"
+        nginx = subprocess.Popen(
+            [program, "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]
+        )
+        while not (folder / "nginx.sock").exists():
+            assert nginx.poll() is None, (folder / "error.log").read_text()
+        transport = httpx.HTTPTransport(uds=str(folder / "nginx.sock"))
+        headers = {"authorization": f"Bearer {key}"}
+        with httpx.Client(transport=transport, base_url="http://shop", headers=headers) as shop:
+            for number in range(40):
+                if number == 20:
+                    servers[0].kill()
+                page = shop.post("/v1/pools/home/decide")
+                assert page.status_code == 200
+                one = {"decision_id": page.json()["decision_id"]}
+                events = [
+                    {"type": "click", "link_id": link["link_id"], **one}
+                    for link in page.json()["links"]
+                ]
+                answer = shop.post("/v1/events:batch", json={"events": events})
+                assert answer.status_code == 200
+                outcomes = {item["outcome"] for item in answer.json()["outcomes"]}
+                assert outcomes <= {"accepted", "quarantined"}
+                link = page.json()["links"][0]
+                followed = shop.get(httpx.URL(link["click_url"]).raw_path.decode())
+                assert followed.headers["location"] == link["url"]
+            replica_crashes.wait_for_learner(servers[1:], key)
+    finally:
+        if nginx is not None:
+            nginx.terminate()
+            nginx.wait()
+        for server in servers:
+            server.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+    store = PostgresqlStore(address)
+    assert verify(store).mismatches == ()
+    store.close()
