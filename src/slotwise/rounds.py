@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # a default: `Decision` alone is of any link
+
+    AnyLink = TypeVar("AnyLink", bound=Hashable, default=Hashable, covariant=True)
+else:
+    from typing import TypeVar
+
+    AnyLink = TypeVar("AnyLink", bound=Hashable, covariant=True)
 
 __all__ = ["Decision", "Link"]
 
@@ -12,12 +22,13 @@ Link = Hashable
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Generic[AnyLink]):
     """One page: the links shown, in order, and the probability that each link had.
 
-    `id` names the page in feedback; it is different for every page of every selector.
+    `id` names the page in feedback; it is different for every page of every selector. For type
+    checkers `Decision[str]` is a page of links that are texts.
     """
 
     id: str
-    shown: tuple[Link, ...]
-    probabilities: Mapping[Link, float] = field(hash=False)
+    shown: tuple[AnyLink, ...]
+    probabilities: Mapping[AnyLink, float] = field(hash=False)

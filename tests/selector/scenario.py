@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from slotwise import Selector
 from slotwise.policies import POLICIES
+from slotwise.selector import RevenueClipped
 from tests.selector.selectors import knowledge, new_selector
 
 N_PAGES = 25
@@ -33,7 +35,9 @@ def play_a_day(policy: str, folder: Path) -> dict[str, Any]:
         page = selector.select(exclude=[0], pin=[4]) if restricted else selector.select()
         clicks = [link for link in page.shown if visitors.random() < 0.3]
         selector.update(page, clicks)
-        selector.update(page.id, revenue={link: 25 * visitors.random() for link in clicks})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RevenueClipped)
+            selector.update(page.id, revenue={link: 25 * visitors.random() for link in clicks})
         pages.append([page.shown, sorted(page.probabilities.items())])
     if selector.policy.needs.takes_counts:
         selector.update_batch({1: 40, 3: 7}, {1: 4}, {1: 12.0})

@@ -10,6 +10,7 @@ import pytest
 
 from slotwise.errors import InvalidFeedback, InvalidInput
 from slotwise.rounds import Link
+from slotwise.selector import RevenueClipped
 from tests.selector.selectors import (
     COUNTING,
     NEEDING_PAGES,
@@ -91,7 +92,8 @@ def test_a_level_that_is_not_given_stays_open() -> None:
 def test_money_of_a_batch_is_clipped_at_what_its_clicks_can_bring() -> None:
     selector = new_selector(max_revenue=10.0)
     views = {"blog": 100, "outlet": 100}
-    selector.update_batch(views, {"blog": 3, "outlet": 3}, {"blog": 30.0, "outlet": 31.0})
+    with pytest.warns(RevenueClipped, match="revenue of 10.3333 for a click"):
+        selector.update_batch(views, {"blog": 3, "outlet": 3}, {"blog": 30.0, "outlet": 31.0})
     report = selector.report()
     assert {row.link: row.revenue for row in report.links if row.views} == {
         "blog": 30.0,

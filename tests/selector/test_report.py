@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from slotwise import ConUCB, Uniform
+from slotwise import ConUCB, Selector, Uniform
 from slotwise.policies import POLICIES
 from slotwise.selection import solve
+from slotwise.selector import RevenueClipped
 from slotwise.selector.report import rate_of
 from tests.selector.selectors import LINKS, new_selector, play
 
@@ -170,7 +172,8 @@ def test_the_selectors_own_intervals_cover_the_rates_of_its_links() -> None:
 def test_a_printed_report_is_a_table() -> None:
     selector = new_selector(click_floor=0.7, max_revenue=4.0, links=("a", "b", ("c", 1)))
     selector.update_batch({"a": 100, "b": 100}, {"a": 50, "b": 20}, {"a": 1.0, "b": 30.0})
-    selector.update_batch({("c", 1): 100}, {("c", 1): 10}, {("c", 1): 50.0})
+    with pytest.warns(RevenueClipped):
+        selector.update_batch({("c", 1): 100}, {("c", 1): 10}, {("c", 1): 50.0})
     selector.select()
     lines = str(selector.report()).splitlines()
     assert lines[0].split()[:4] == ["link", "probability", "views", "click"]
@@ -178,7 +181,10 @@ def test_a_printed_report_is_a_table() -> None:
     assert rows.keys() == {"a", "b", "('c', 1)"}
     assert "0.5000  0.3667 to 0.6333" in rows["a"]
     assert len({len(line) for line in lines[:4]}) == 1
-    assert "floor 0.7, binding: one more click a page costs" in lines[5]
+    assert lines[5].startswith("delivered per page view: 0.5333 clicks (0.3543 to 0.7425), ")
+    assert lines[5].endswith("floor 0.7 learning")
+    assert lines[6].split()[:2] == ["0.4733", "revenue"]
+    assert "floor 0.7, binding: one more click a page costs" in lines[7]
     assert lines[-1] == "con-ucb: 1 pages, 1 open, 0 forgotten; 1 amounts clipped"
 
 
@@ -189,3 +195,27 @@ def test_a_long_report_shows_the_likeliest_links() -> None:
     out_of_reach = new_selector(click_floor=1.5)
     out_of_reach.update_batch(dict.fromkeys(LINKS, 100), dict.fromkeys(LINKS, 20))
     assert "infeasible: the most that a page can have is 0.4" in str(out_of_reach.report())
+
+
+def test_the_floor_is_judged_by_the_clicks_delivered(tmp_path: Path) -> None:
+    """The next page may be expected to bring less than the floor while the promise is kept."""
+    selector = new_selector(Uniform(), links=["a", "b"], n_slots=1, click_floor=0.5)
+    assert selector.report().delivered.status == "learning"
+    for clicked in (True, True, False):
+        page = selector.select()
+        selector.update(page, clicks=page.shown if clicked else [], revenue={})
+    delivered = selector.report().delivered
+    assert (delivered.page_views, delivered.status) == (3, "met")
+    assert delivered.clicks == rate_of(2, 3)
+    assert "floor 0.5 met" in str(selector.report())
+    selector.retire(["b"])
+    assert selector.report().delivered == delivered  # also what links brought that have left
+    selector.save(tmp_path / "it.sel")
+    assert Selector.load(tmp_path / "it.sel").report().delivered == delivered
+    selector.set_floor(0.9)  # what was delivered under another promise does not count
+    assert selector.report().delivered.page_views == 0
+    selector.set_floor(0.5)
+    selector.update_batch({"a": 1000}, {"a": 400}, {})
+    judged = selector.report().delivered
+    assert (judged.clicks.estimate, judged.status) == (0.4, "infeasible")
+    assert new_selector(click_floor=0).report().delivered.status == "met"

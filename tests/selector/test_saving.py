@@ -75,8 +75,6 @@ def test_open_pages_survive_level_by_level(policy: str, tmp_path: Path) -> None:
     loaded = Selector.load(tmp_path / "pages.sel")
     assert loaded.report().n_open_pages == 4
     assert loaded.report().n_forgotten_pages == 2
-    with pytest.raises(ValueError, match="`clicks` must be what was said before"):
-        loaded.update(pages[3], clicks=[])
     with pytest.raises(ValueError, match="`revenue` must be of links that were clicked, got 'ou"):
         loaded.update(pages[4], clicks=[])
     for which in (selector, loaded):

@@ -122,7 +122,8 @@ class Policy:
     `learn(state, visitor, level, links, slots, probabilities, views, outcomes)` takes in what
     happened at one level of feedback: for each of `links` the slot and the probability it was
     shown with, how many page views of this visitor are settled at this level and the sum of the
-    level's outcome over them (level 0: clicks; the last level: revenue in [0, 1] a view).
+    level's outcome over them (level 0: clicks; the last level: revenue in [0, 1] a view). Outcomes
+    with 0 views belong to views that were counted before.
 
     `visitor` has one whole number a feature: its value's place in the list of all values
     (`slotwise.features`). It is empty where the problem has no features, and a policy that does

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotwise.policies.contract import NO_SLOTS, NOBODY, Floats, Knowledge, Policy, State
 from slotwise.problem import Problem
 
-__all__ = ["CountingPolicy", "Counts", "new_counts"]
+__all__ = ["CountingPolicy", "Counts", "moved_counts", "new_counts"]
 
 
 class Counts(NamedTuple):
@@ -24,6 +25,15 @@ def new_counts(problem: Problem) -> Counts:
     """Return counts of nothing."""
     shape = (problem.n_levels, problem.n_links)
     return Counts(views=np.zeros(shape), sums=np.zeros(shape))
+
+
+def moved_counts(counts: Counts, problem: Problem, kept: NDArray[np.int64]) -> Counts:
+    """Return the counts of the links of another pool; `kept` has their old places, -1 for new."""
+    moved = new_counts(problem)
+    stays = kept >= 0
+    moved.views[:, stays] = counts.views[:, kept[stays]]
+    moved.sums[:, stays] = counts.sums[:, kept[stays]]
+    return moved
 
 
 class CountingPolicy(Policy):

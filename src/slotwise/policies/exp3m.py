@@ -71,7 +71,8 @@ def learn(
         return
     for k in range(len(links)):
         if probabilities[k] < 1.0 and outcomes[k] > 0.0:
-            gain = outcomes[k] / views[k] / probabilities[k]
+            rate = outcomes[k] / views[k] if views[k] > 0.0 else outcomes[k]
+            gain = rate / probabilities[k]
             raise_weight(state.weights, links[k], state.rule.step * gain)
 
 

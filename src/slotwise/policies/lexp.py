@@ -88,17 +88,22 @@ def learn(
         if rule.floor_levels[j] == level:
             worth += multiplier[j]
     page_total = 0.0
+    n_views = 0.0
     for k in range(len(links)):
+        n_views += views[k]
         if outcomes[k] > 0.0:
-            rate = outcomes[k] / views[k]
+            rate = outcomes[k] / views[k] if views[k] > 0.0 else outcomes[k]
             page_total += rate
             if worth > 0.0 and probabilities[k] < 1.0:
                 gain = worth * rate / probabilities[k]
                 raise_weight(state.weights, links[k], rule.step * gain)
     for j in range(len(rule.floors)):
         if rule.floor_levels[j] == level:
-            surplus = page_total / (1.0 - rule.exploration) - rule.floors[j]
-            kept = (1.0 - rule.regularisation * rule.step) * multiplier[j]
+            surplus = page_total / (1.0 - rule.exploration)
+            kept = multiplier[j]
+            if n_views > 0.0:  # outcomes that come later owe nothing more
+                surplus -= rule.floors[j]
+                kept *= 1.0 - rule.regularisation * rule.step
             multiplier[j] = max(0.0, kept - rule.step * surplus)
 
 

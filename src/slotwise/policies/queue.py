@@ -121,7 +121,7 @@ def queue_outcomes(
             if queues.patience == 0.0:
                 owed = queues.lengths[floor] + queues.least[floor] * pages - brought
                 queues.lengths[floor] = max(0.0, owed)
-            elif pages > 0.0:
+            elif pages > 0.0 or brought > 0.0:
                 missing = queues.least[floor] * pages - brought
                 queues.lengths[floor] = _paced(queues, floor, missing, pages, rounds[level])
         elif queues.levels[floor] == level + 1:

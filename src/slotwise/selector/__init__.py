@@ -1,6 +1,8 @@
 """Selector, the object a program embeds, and what it reports."""
 
+from slotwise.selector.delivered import DeliveredReport
 from slotwise.selector.for_whom import VisitorReport
+from slotwise.selector.money import RevenueClipped
 from slotwise.selector.price_of_floor import PriceOfFloor
 from slotwise.selector.report import (
     FloorReport,
@@ -13,6 +15,7 @@ from slotwise.selector.report import (
 from slotwise.selector.selector import Selector
 
 __all__ = [
+    "DeliveredReport",
     "FloorReport",
     "LevelReport",
     "LinkReport",
@@ -20,6 +23,7 @@ __all__ = [
     "PriceOfFloor",
     "Rate",
     "Report",
+    "RevenueClipped",
     "Selector",
     "VisitorReport",
 ]

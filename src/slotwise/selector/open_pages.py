@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slotwise.errors import InvalidFeedback, UnknownDecision
@@ -43,20 +43,46 @@ class OpenPage:
         return None not in self.outcomes
 
     def settled_with(self, level: int, given: Any) -> OpenPage:
-        """Return the page with one more level settled, or itself if that was known already."""
+        """Return the page with one more level known, or itself if nothing new was said.
+
+        Links that reached a level add up while the page is open; money is said once.
+        """
         name, known = self.level_names[level], self.outcomes[level]
         is_money = level == len(self.outcomes) - 1
         outcome = self._money(name, given) if is_money else self._links(name, given)
+        if known is not None and not is_money:
+            outcome = known | outcome
         if known == outcome:
             return self
-        if known is not None:
-            said, got = (known, outcome) if is_money else map(self._in_order, (known, outcome))
-            rule = f"what was said before for this page ({said})"
-            raise InvalidFeedback(f"`{name}` must be {rule}, got {got}")
+        if known is not None and is_money:
+            rule = f"what was said before for this page ({known})"
+            raise InvalidFeedback(f"`{name}` must be {rule}, got {outcome}")
         outcomes = (*self.outcomes[:level], outcome, *self.outcomes[level + 1 :])
         self._check_nested(outcomes)
         page = (self.number, self.shown, self.probabilities, self.level_names)
         return OpenPage(*page, outcomes, self.visitor, self.is_in_random_order)
+
+    def told(self, given: Mapping[int, Any]) -> OpenPage:
+        """Return the page with what was said of some levels, or itself if nothing is new."""
+        page = self
+        for level, outcome in given.items():
+            page = page.settled_with(level, outcome)
+        return page
+
+    def ended(self) -> OpenPage:
+        """Return the page with every open level settled: nothing more happened."""
+        outcomes = tuple({} if known is None else known for known in self.outcomes)
+        return replace(self, outcomes=outcomes)
+
+    def news_since(self, before: OpenPage) -> Iterator[tuple[int, Outcome, int]]:
+        """Yield each level with news, what is new, and whether the level was open: 1, else 0."""
+        for level, (known, outcome) in enumerate(zip(before.outcomes, self.outcomes, strict=True)):
+            if outcome is None or outcome is known:
+                continue
+            if known is None:
+                yield level, outcome, 1
+            elif len(outcome) > len(known):
+                yield level, {link: one for link, one in outcome.items() if link not in known}, 0
 
     def _links(self, name: str, given: Any) -> Outcome:
         """Return the links that reached a level."""
@@ -96,9 +122,6 @@ class OpenPage:
                         f"`{name}` must be of links {rule}, got {link!r}; {advice}"
                     )
             before, reached = name, outcome
-
-    def _in_order(self, links: Outcome) -> list[Link]:
-        return [link for link in self.shown if link in links]
 
 
 def new_token() -> str:

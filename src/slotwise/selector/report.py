@@ -13,12 +13,14 @@ from slotwise.problem import Problem
 from slotwise.rounds import Link
 from slotwise.selection.solve import solve
 from slotwise.selection.solve_floors import solve_floors
+from slotwise.selector.delivered import DeliveredReport
 from slotwise.selector.for_whom import VisitorReport, visitor_columns
 from slotwise.selector.page_slots import SlotReport, slot_columns
 from slotwise.selector.rate import Rate, rate_of
 from slotwise.selector.report_table import text_table
 
 __all__ = [
+    "DeliveredReport",
     "FloorReport",
     "LevelReport",
     "LinkReport",
@@ -101,7 +103,7 @@ class PageReport:
 
 @dataclass(frozen=True)
 class Report:
-    """Links in the order of the pool, the page, and what became of the feedback.
+    """Links in the order of the pool, the next page, what was delivered, and the feedback.
 
     `n_open_pages` are not settled at every level; `n_forgotten_pages` stayed open too long;
     `n_clipped` amounts were above `max_revenue`. Printed, it is a table.
@@ -110,6 +112,7 @@ class Report:
     policy: str
     links: tuple[LinkReport, ...]
     page: PageReport
+    delivered: DeliveredReport
     n_pages: int
     n_open_pages: int
     n_forgotten_pages: int

@@ -8,6 +8,7 @@ from slotwise.selector.for_whom import visitor_lines
 from slotwise.selector.page_slots import slot_lines
 
 if TYPE_CHECKING:
+    from slotwise.selector.delivered import DeliveredReport
     from slotwise.selector.report import LinkReport, PageReport, Rate, Report
 
 __all__ = ["MAX_ROWS", "text_table"]
@@ -41,7 +42,8 @@ def text_table(report: Report) -> str:
     if len(links) > MAX_ROWS:
         lines.append(f"... and {len(links) - MAX_ROWS} more links")
     learned = [*visitor_lines(report.for_whom), *slot_lines(report.slots)]
-    return "\n".join([*lines, "", *_page_lines(report.page), *learned, _feedback_line(report)])
+    page = [*_delivered_lines(report.delivered), *_page_lines(report.page)]
+    return "\n".join([*lines, "", *page, *learned, _feedback_line(report)])
 
 
 def _cells(link: LinkReport) -> tuple[str, ...]:
@@ -60,6 +62,18 @@ def _interval(rate: Rate) -> str:
     return f"{rate.low:.4f} to {rate.high:.4f}"
 
 
+def _delivered_lines(delivered: DeliveredReport) -> list[str]:
+    """Return what page views brought so far, and whether that keeps the floor."""
+    if not delivered.page_views:
+        return ["delivered: nothing is settled yet"]
+    clicks, revenue = delivered.clicks, delivered.revenue
+    judged = f"floor {delivered.click_floor:g} {delivered.status}"
+    return [
+        f"delivered per page view: {clicks.estimate:.4g} clicks ({_interval(clicks)}), {judged}",
+        f"                         {revenue.estimate:.4g} revenue ({_interval(revenue)})",
+    ]
+
+
 def _page_lines(page: PageReport) -> list[str]:
     floor = f"floor {page.click_floor:g}, {page.status}"
     if page.status == "binding":
@@ -67,13 +81,13 @@ def _page_lines(page: PageReport) -> list[str]:
     elif page.status == "infeasible":
         floor += f": the most that a page can have is {page.most_clicks:.4g}"
     further = [
-        f"        {floor.name}: {floor.expected:.4g} (floor {floor.floor:g})"
+        f"               {floor.name}: {floor.expected:.4g} (floor {floor.floor:g})"
         for floor in page.floors[page.click_floor > 0.0 :]
     ]
     return [
-        f"a page: {page.expected_clicks:.4g} clicks ({floor})",
+        f"the next page: {page.expected_clicks:.4g} clicks expected ({floor})",
         *further,
-        f"        {page.expected_revenue:.4g} revenue",
+        f"               {page.expected_revenue:.4g} revenue",
     ]
 
 

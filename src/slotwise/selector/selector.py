@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,20 +16,21 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput
 from slotwise.features import Features, Visitor
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
-from slotwise.policies.counts import Counts, new_counts
+from slotwise.policies.counts import Counts, moved_counts, new_counts
 from slotwise.problem import Problem, whole_number
-from slotwise.rounds import Decision, Link
+from slotwise.rounds import AnyLink, Decision, Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.compiled import direct
 from slotwise.selection.exploring import explored
 from slotwise.selector.arguments import (
     by_level,
     checked_levels,
-    checked_money,
     checked_policy,
     checked_share,
 )
 from slotwise.selector.batch import read_batch
+from slotwise.selector.delivered import Delivered
+from slotwise.selector.money import Money
 from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages
 from slotwise.selector.page_journal import PageJournal
 from slotwise.selector.page_slots import PageSlots
@@ -50,7 +51,7 @@ __all__ = ["Selector"]
 NO_LINKS: tuple[Link, ...] = ()
 
 
-class Selector:
+class Selector(Generic[AnyLink]):
     """Choose links for page views and learn from what came of them.
 
     Links are any hashable ids. `policy` is a policy with its settings or the name of one; without
@@ -89,7 +90,7 @@ class Selector:
 
     def __init__(
         self,
-        links: Iterable[Link],
+        links: Iterable[AnyLink],
         n_slots: int,
         *,
         policy: Policy | str | None = None,
@@ -107,7 +108,7 @@ class Selector:
         seed: int | None = None,
     ) -> None:
         asked = checked_policy(policy)
-        self._max_revenue = checked_money(max_revenue)
+        self._money = Money(max_revenue)
         max_pages = whole_number("max_open_pages", max_open_pages, at_least=1)
         self._explore = checked_share("explore", explore)
         if seed is not None:
@@ -134,7 +135,7 @@ class Selector:
         self._player = asked.for_problem(self._problem)
         self._state: Any = self._player.start(self._problem)
         self._rng = np.random.default_rng(seed)
-        self._n_clipped = 0
+        self._delivered = Delivered()
         self._n_pool_changes = 0
         self._journal: PageJournal | None = None
         self._pages = OpenPages(max_pages, level_names=self._level_names)
@@ -162,9 +163,9 @@ class Selector:
         return f"<Selector {asked}, policy={self._policy.name!r}: {pages}>"
 
     @property
-    def links(self) -> tuple[Link, ...]:
+    def links(self) -> tuple[AnyLink, ...]:
         """The links that can be shown now."""
-        return self._pool.links
+        return self._pool.links  # type: ignore[return-value]
 
     @property
     def problem(self) -> Problem:
@@ -189,7 +190,7 @@ class Selector:
         pin: Iterable[Link] = NO_LINKS,
         *,
         visitor: Mapping[str, Any] | None = None,
-    ) -> Decision:
+    ) -> Decision[AnyLink]:
         """Choose the links of one page, for a visitor of whom these features are known.
 
         Pinned links are on the page and excluded ones are not; the policy fills the rest of the
@@ -216,9 +217,9 @@ class Selector:
             drawn, visit = tuple(self._drawn.tolist()), tuple(known.tolist())
             page_id = self._pages.issue(shown, drawn, visit, is_random)
             mix = Probabilities.of_mix(self._pool.links, self._state.mix)
-            return Decision(page_id, shown, mix)
+            return Decision(page_id, shown, mix)  # type: ignore[arg-type]
 
-    def _draw_from(self, visitor: Visitor, probabilities: NDArray[np.float64]) -> Decision:
+    def _draw_from(self, visitor: Visitor, probabilities: NDArray[np.float64]) -> Decision[Any]:
         """Draw a page with these inclusion probabilities, one for each link of the pool."""
         places = dependent_rounding(probabilities, self._rng)
         chances = probabilities[places]
@@ -233,7 +234,7 @@ class Selector:
             self._journal.issued(issued, page, drawn, least, self._n_pool_changes, *known)
         return page
 
-    def _select_restricted(self, visitor: Visitor, asked: Restrictions) -> Decision:
+    def _select_restricted(self, visitor: Visitor, asked: Restrictions) -> Decision[Any]:
         def page_of(state: Any, _: Problem) -> NDArray[np.float64]:
             self._choose(state, visitor, self._rng)
             return dense_probabilities(state.mix)
@@ -253,60 +254,57 @@ class Selector:
         revenue: Mapping[Any, float] | None = None,
         **levels: Any,
     ) -> None:
-        """Settle what is known of a page, given as the decision or its id.
+        """Tell what is known of a page, given as the decision or its id.
 
         `clicks` are the links that were clicked, `revenue` what each link earned; an empty one
         says that there were none, None that it is not known yet. A selector with `levels` takes
-        those by name instead. Levels may come one at a time and in any order. Saying the same
-        twice changes nothing; saying something else is refused. After an error everything is as
-        before.
+        those by name instead. Levels may come one at a time and in any order. A page is settled
+        once every level is known, or by `settle`; until then further clicks are added to those
+        known, and what comes later is ignored. Revenue is said once: saying the same twice changes
+        nothing, saying something else is refused. After an error everything is as before.
         """
         given = by_level(self._level_names, clicks, revenue, levels)
         with self._lock:
             found = self._pages.find(page)
-            if found is None:
-                return
-            settled = found
-            for level, outcome in given.items():
-                settled = settled.settled_with(level, outcome)
-            if settled is found:
-                return
-            self._learn_page(found, settled)
-            self._pages.put(settled)
-            if self._journal is not None and settled.is_settled:
-                self._journal.settled(settled)
+            if found is not None:
+                self._take_in(found, found.told(given))
+
+    def settle(self, page: Decision | str) -> None:
+        """Say that nothing more will come of a page: what is not known by now did not happen."""
+        with self._lock:
+            found = self._pages.find(page)
+            if found is not None:
+                self._take_in(found, found.ended())
+
+    def _take_in(self, before: OpenPage, page: OpenPage) -> None:
+        if page is not before:
+            self._learn_page(before, page)
+            self._pages.put(page)
+            if self._journal is not None and page.is_settled:
+                self._journal.settled(page)
+            self._money.warn()
 
     def _learn_page(self, before: OpenPage, page: OpenPage) -> None:
-        """Learn the levels of a page that were not settled before."""
-        clicked, is_new = page.outcomes[0], before.outcomes[0] is None
-        if page.is_in_random_order and clicked is not None and is_new:
-            self._slots.note([clicked.get(link, 0.0) for link in page.shown])
+        """Learn what was not known of a page before."""
         kept, shown, drawn = self._pool.known(page.shown, page.probabilities)
-        if not kept:
-            return
         places, probabilities = self._pool.places_of(shown), np.array(drawn)
         slots, views = self._slots.shown_in(kept)
         visitor = np.array(page.visitor, np.int64) if page.visitor else NOBODY
-        for level, outcome in enumerate(page.outcomes):
-            if outcome is None or before.outcomes[level] is not None:
+        n_levels = len(page.outcomes)
+        for level, outcome, is_first in page.news_since(before):
+            if level == 0 and page.is_in_random_order:
+                self._slots.note([outcome.get(link, 0.0) for link in page.shown])
+            unit = self._money.max_revenue if level == n_levels - 1 else 1.0
+            total = sum(min(amount / unit, 1.0) for amount in outcome.values())
+            self._delivered.note(level, n_levels, is_first, total)
+            if not kept:
                 continue
             brought = np.array([outcome.get(link, 0.0) for link in shown])
-            if level == len(page.outcomes) - 1:
-                brought = self._scaled(brought, np.ones(len(kept)))
-            self._learn(visitor, level, places, slots, probabilities, views, brought)
-            self._visits.note(visitor, level, brought)
-
-    def _scaled(
-        self, revenue: NDArray[np.float64], most: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return revenue in units of `max_revenue`, clipped at `most`; count what is clipped."""
-        with np.errstate(over="ignore"):
-            scaled: NDArray[np.float64] = revenue / self._max_revenue
-        over = scaled > most
-        if over.any():
-            self._n_clipped += int(over.sum())
-            scaled[over] = most[over]
-        return scaled
+            if level == n_levels - 1:
+                brought = self._money.scaled(brought, np.ones(len(kept)))
+            counted = views if is_first else np.zeros(len(kept))
+            self._learn(visitor, level, places, slots, probabilities, counted, brought)
+            self._visits.note(visitor, level, brought, is_first)
 
     def _learn(
         self,
@@ -355,8 +353,11 @@ class Selector:
                 if totals is not None:
                     brought = totals[kept]
                     if level == last:
-                        brought = self._scaled(brought, batch.most_before(level)[kept])
+                        brought = self._money.scaled(brought, batch.most_before(level)[kept])
+                    n_pages = float(n_views.sum()) / self._problem.n_slots
+                    self._delivered.note(level, last + 1, n_pages, float(brought.sum()))
                     self._learn(NOBODY, level, places, NO_SLOTS, certain, n_views, brought)
+            self._money.warn()
 
     # Changing the pool
 
@@ -390,18 +391,15 @@ class Selector:
                 asked[self._problem.levels[0]] = click_floor
             first = asked.pop(self._problem.levels[0])
             self._move_to(self._pool, click_floor=first, floors=asked)
+            self._delivered.start_again()
 
     def _move_to(self, pool: Pool, **changes: Any) -> None:
         problem = dataclasses.replace(self._problem, n_links=len(pool), **changes)
         kept = pool.places_in(self._pool)
         player = self._policy.for_problem(problem)
         state = player.move(self._state, problem, kept)
-        counts = new_counts(problem)
-        stays = kept >= 0
-        counts.views[:, stays] = self._own_counts.views[:, kept[stays]]
-        counts.sums[:, stays] = self._own_counts.sums[:, kept[stays]]
         self._pool, self._problem, self._state = pool, problem, state
-        self._own_counts = counts
+        self._own_counts = moved_counts(self._own_counts, problem, kept)
         if type(player) is not type(self._player):
             self._player = player
             self._make_room()
@@ -422,16 +420,20 @@ class Selector:
                 return explored(dense_probabilities(state.mix), self._explore)
 
             probabilities = page_for(self._visits.encode(None))
-            money, problem = self._max_revenue, self._problem
+            money, problem = self._money.max_revenue, self._problem
+            page = page_report(self._counts, probabilities, problem, money)
+            is_lost = page.status == "infeasible"
+            n_slots, floor = problem.n_slots, problem.click_floor
             return Report(
                 policy=self._policy.name,
                 links=link_reports(self.links, self._counts, probabilities, problem, money),
-                page=page_report(self._counts, probabilities, problem, money),
+                page=page,
+                delivered=self._delivered.report(n_slots, money, floor, is_lost),
                 n_pages=self._pages.n_issued,
                 n_open_pages=len(self._pages),
                 n_forgotten_pages=self._pages.n_forgotten,
-                n_clipped=self._n_clipped,
-                for_whom=self._visits.report(problem.n_slots, money, self.links, page_for),
+                n_clipped=self._money.n_clipped,
+                for_whom=self._visits.report(n_slots, money, self.links, page_for),
                 slots=self._slots.report(),
             )
 
@@ -441,7 +443,7 @@ class Selector:
         What the floor costs, and what another one would: in money a page view.
         """
         with self._lock:
-            return price_of_floor(self._counts, self._problem, self._max_revenue)
+            return price_of_floor(self._counts, self._problem, self._money.max_revenue)
 
     # Logging
 
@@ -459,7 +461,7 @@ class Selector:
             self._journal = PageJournal(
                 path,
                 self._policy.name,
-                self._max_revenue,
+                self._money.max_revenue,
                 waiting,
                 slots_differ=not self._slots.are_alike,
                 features=[feature.name for feature in self._visits.features.features],
@@ -493,6 +495,6 @@ class Selector:
             self._state = self._player.restore(self._problem, knowledge)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Selector:
+    def load(cls, path: str | os.PathLike[str]) -> Selector[Any]:
         """Return the selector that `save` wrote."""
         return load_selector(cls, Path(path))

@@ -146,9 +146,9 @@ def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
         "rewards": dict(problem.rewards),
         "horizon": problem.horizon,
         "retired": [link_to_json(link) for link in selector._retired],
-        "max_revenue": selector._max_revenue,
+        "max_revenue": selector._money.max_revenue,
         "explore": selector._explore,
-        "n_clipped": selector._n_clipped,
+        "n_clipped": selector._money.n_clipped,
         "features": selector._visits.features.plain(),
         "slot_weights": problem.slot_weights,
         "policy": {"name": policy.name, "settings": policy_settings(policy)},
@@ -164,6 +164,7 @@ def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
         "views": selector._own_counts.views,
         "sums": selector._own_counts.sums,
         "visits": selector._visits.counts,
+        "delivered": selector._delivered.totals,
         "slot_clicks": selector._slots.order.clicks,
         **page_arrays,
         **{f"knows_{name}": array for name, array in knowledge.items()},
@@ -194,12 +195,13 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
             features=declarations(features),
             slot_weights=header.get("slot_weights") or None,
         )
-        selector._n_clipped = whole_number("n_clipped", header["n_clipped"], at_least=0)
+        selector._money.n_clipped = whole_number("n_clipped", header["n_clipped"], at_least=0)
         selector._retired = {link_from_json(link): None for link in header["retired"]}
         names = selector._level_names
         selector._pages = _pages_from_file(header["pages"], arrays, links, names, features)
         selector._own_counts = Counts(arrays["views"], arrays["sums"])
         selector._visits.restore(features, arrays.get("visits"))
+        selector._delivered.restore(arrays.get("delivered"))
         selector._slots.restore(arrays.get("slot_clicks"))
         selector._state = _state_from_file(selector, arrays)
         selector._rng.bit_generator.state = header["rng"]

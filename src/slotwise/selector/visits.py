@@ -51,13 +51,16 @@ class Visits:
         known = self.features.describe(visitor)
         return {name: None if label == NOT_KNOWN else label for name, label in known.items()}
 
-    def note(self, visitor: Visitor, level: int, outcomes: Floats) -> None:
-        """Count a page whose level is settled with these outcomes of its links."""
+    def note(self, visitor: Visitor, level: int, outcomes: Floats, n_pages: float = 1.0) -> None:
+        """Count a page whose level is settled with these outcomes of its links.
+
+        `n_pages` is 0 for outcomes that are added to those of a page counted before.
+        """
         if not len(visitor):
             return
         outcome = float(outcomes.sum())
         for place in visitor.tolist():
-            self.counts[level, PAGES, place] += 1.0
+            self.counts[level, PAGES, place] += n_pages
             self.counts[level, OUTCOMES, place] += outcome
 
     def report(
