@@ -6,6 +6,7 @@
     ├── UnknownPool       (LookupError)      no such pool, or it is archived
     ├── UnknownLink       (LookupError)      no such link in the pool, or it is retired
     ├── UnknownKey        (LookupError)      no such key
+    ├── UnknownNote       (LookupError)      no such note on the pool
     ├── Conflict          (ValueError)       the id is taken by something else
     └── LimitReached      (ValueError)       a limit of the service, named with its number
 
@@ -24,6 +25,7 @@ __all__ = [
     "Superseded",
     "UnknownKey",
     "UnknownLink",
+    "UnknownNote",
     "UnknownPool",
 ]
 
@@ -49,6 +51,10 @@ class UnknownLink(SlotwiseError, LookupError):
 
 class UnknownKey(SlotwiseError, LookupError):
     """No such API key."""
+
+
+class UnknownNote(SlotwiseError, LookupError):
+    """No such note on the pool."""
 
 
 class Conflict(SlotwiseError, ValueError):

@@ -28,6 +28,7 @@ __all__ = [
     "MAX_LABEL_CHARS",
     "MAX_METADATA",
     "MAX_METADATA_CHARS",
+    "MAX_NOTE_CHARS",
     "MAX_POLICY_CHARS",
     "MAX_POOLS",
     "MAX_POOL_LINKS",
@@ -60,6 +61,7 @@ MAX_URL_CHARS = 2_048
 MAX_METADATA = 20
 MAX_METADATA_CHARS = 1_000
 MAX_CLIENT_TIME_CHARS = 64
+MAX_NOTE_CHARS = 300
 
 MAX_BATCH_ITEMS = 1_000
 MAX_BODY_BYTES = 1_048_576
@@ -84,6 +86,7 @@ LIMITS: dict[str, int] = {
     "metadata of a link": MAX_METADATA,
     "characters of one metadata text": MAX_METADATA_CHARS,
     "characters of a key's label": MAX_LABEL_CHARS,
+    "characters of a note": MAX_NOTE_CHARS,
     "characters of `client_time`": MAX_CLIENT_TIME_CHARS,
     "items of a batch (setting `max_batch`)": MAX_BATCH_ITEMS,
     "bytes of a body (setting `max_body_bytes`)": MAX_BODY_BYTES,

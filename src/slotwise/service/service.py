@@ -28,6 +28,7 @@ from slotwise.policies import default_policy
 from slotwise.service.clock import SteadyClock
 from slotwise.service.deciding.decider import Decider
 from slotwise.service.learning.learner import Learner
+from slotwise.service.notes import Notes
 from slotwise.service.options import ServiceOptions
 from slotwise.service.pool_directory import PoolDirectory
 from slotwise.service.records import Event, Outcome, PoolSettings
@@ -76,8 +77,9 @@ class Service:
         self._decider = decider = Decider(store, committer, rng)
         self._learner = learner = Learner(store, committer, decider, warm_up, options)
         self._directory = directory = PoolDirectory(store, committer, options, learner.change)
-        self.reporter = reporter = Reporter(store, directory, decider)
         self.signed_out = SignedOut(store, committer)
+        self.notes = Notes(store, committer)
+        self.reporter = reporter = Reporter(store, directory, decider, self.notes)
         self._replica = (
             Replica(store.sharing, directory, learner, self.signed_out) if store.sharing else None
         )

@@ -16,7 +16,8 @@ from slotwise.service.storage.group_commit import GroupCommitter
 
 __all__ = ["SignedOut"]
 
-_SUBJECT = "sessions"
+_SUBJECT = "signed out"
+"""No pool has this name, for no id has a space."""
 _MAX_READ = 10_000
 
 

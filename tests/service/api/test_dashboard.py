@@ -121,7 +121,7 @@ def test_an_overview_tells_what_came(visitor: httpx.Client, admin: httpx.Client,
     )
     assert sum(span["views"] for span in overview["spans"]) == 1
     assert overview["changes"][0]["what"] == "changed the pool: click floor 0.2 → 0.25"
-    assert overview["changes"][0]["is_setting"]
+    assert overview["changes"][0]["is_marked"]
 
 
 def test_odd_feedback_is_counted_for_its_pool(

@@ -15,7 +15,7 @@ from slotwise.service.clock import MAX_STEP_US, SteadyClock
 from slotwise.service.learning import fold
 from slotwise.service.learning.replay import settled_rounds
 from slotwise.service.metrics import ServiceMetrics
-from slotwise.service.reporting.overview import describe_trouble
+from slotwise.service.reporting.trouble import describe_trouble
 from slotwise.service.service import Service
 from tests.service.conftest import OpenService
 from tests.service.learning.test_learning import visit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slotwise.service.api import (
     clicks,
+    comparisons,
     dashboard,
     decide,
     decisions,
@@ -13,6 +14,7 @@ from slotwise.service.api import (
     health,
     keys,
     links,
+    notes,
     pasted_links,
     pools,
     proposals,
@@ -36,7 +38,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *export.OPERATIONS,
     *keys.OPERATIONS,
     *health.OPERATIONS,
+    *notes.OPERATIONS,
     *dashboard.OPERATIONS,
+    *comparisons.OPERATIONS,
     *pasted_links.OPERATIONS,
     *sessions.OPERATIONS,
 )

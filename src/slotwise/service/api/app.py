@@ -23,6 +23,7 @@ from slotwise.service.errors import (
     StoreUnavailable,
     UnknownKey,
     UnknownLink,
+    UnknownNote,
     UnknownPool,
 )
 from slotwise.service.http import exchange
@@ -282,6 +283,8 @@ def _as_problem(error: Exception) -> RequestProblem:
             return RequestProblem("unknown-link", str(error))
         case UnknownKey():
             return RequestProblem("unknown-key-id", str(error))
+        case UnknownNote():
+            return RequestProblem("unknown-note", str(error))
         case UnknownDecision():
             return RequestProblem("unknown-decision", str(error))
         case Conflict():

@@ -67,6 +67,7 @@ class ServiceContext:
         self.change_threads = ThreadPoolExecutor(N_CHANGE_THREADS, "slotwise-change")
         """Checks of a new pool may compile its policy."""
         self.pictures: KeptReports[PoolPicture] = KeptReports(keep_s=2.0)
+        self.comparisons: KeptReports[object] = KeptReports(keep_s=10.0)
         rates: dict[Meter, float] = {
             "decide": settings.decide_per_s,
             "pages": settings.pages_per_s,

@@ -31,15 +31,19 @@ FILES = (
     "dashboard.css",
     "dashboard.js",
     "acting.js",
+    "changes.js",
     "charts.js",
     "confirm.js",
+    "download.js",
     "drawing.js",
     "form.js",
     "key_form.js",
     "link_form.js",
     "links.js",
     "panels.js",
+    "period.js",
     "pool_form.js",
+    "pools_table.js",
     "service.js",
     "session.js",
     "words.js",
@@ -168,7 +172,7 @@ def _wanted(
     """Return the name of the pool's picture, the state it must show and how it is made."""
     service = context.service
     links_changed_us = max((link.changed_us for link in service.links(pool_id)), default=0)
-    state = (service.pool(pool_id).changed_us, links_changed_us)
+    state = (service.pool(pool_id).changed_us, links_changed_us, service.notes.n_changes)
     now_us = context.clock_us()
     return (
         pool_id,

@@ -24,8 +24,10 @@ class ChangeLine(msgspec.Struct, frozen=True, kw_only=True):
     changed_by: str
     """The label of the key, or its id where it has none."""
     what: str
-    is_setting: bool
-    """Whether it changed a setting of the pool: those are drawn on the charts."""
+    is_marked: bool
+    """Whether it is drawn on the charts: a change of settings or links, or a note."""
+    note_id: str = ""
+    """The note that the line is; empty for a change."""
 
 
 class FloorStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +105,7 @@ def _line(
         changed_us=first.changed_us,
         changed_by=names.get(first.changed_by) or first.changed_by,
         what=what if len(what) <= _MAX_CHARS else what[:_MAX_CHARS] + "…",
-        is_setting=kind == "pool" and action != "create",
+        is_marked=first.action != "pool.create",
     )
 
 

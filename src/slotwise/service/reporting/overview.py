@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import msgspec
 
-from slotwise.service.clock import MAX_STEP_US
+from slotwise.service.notes import Note
 from slotwise.service.records import SECOND_US, FloorReport, Pin
 from slotwise.service.reporting.changes import (
     ChangeLine,
@@ -21,6 +22,7 @@ from slotwise.service.reporting.outcomes import OutcomesSinceStart
 from slotwise.service.reporting.page_problems import PageProblem
 from slotwise.service.reporting.reporter import Reporter
 from slotwise.service.reporting.reports import FrontierPoint, GroupReport, Health, PoolReport, Rate
+from slotwise.service.reporting.trouble import describe_trouble
 from slotwise.service.storage.activity import Activity, Span
 
 __all__ = ["Overview", "PoolPicture", "draw_pool"]
@@ -162,33 +164,31 @@ def draw_pool(
         page_problems=outcomes.pages.of(pool_id),
         started_us=outcomes.started_us,
         trouble=describe_trouble(health, pool_id),
-        changes=tuple(describe_changes(pool_id, changes, names, MAX_CHANGES, read_since_us)),
+        changes=_with_notes(
+            describe_changes(pool_id, changes, names, MAX_CHANGES, read_since_us),
+            reporter.notes.all(pool_id),
+            names,
+        ),
         **_firsts(report, activity),
     )
     return PoolPicture(overview, table)
 
 
-def describe_trouble(health: Health, pool_id: str) -> str:
-    """Say in one sentence what keeps a pool from learning; empty when nothing does."""
-    if not health.store_available:
-        return (
-            "The store does not answer: pages are still filled, but clicks and sales are refused "
-            "until it is back."
+def _with_notes(
+    changes: list[ChangeLine], notes: list[Note], names: Mapping[str, str]
+) -> tuple[ChangeLine, ...]:
+    """Put notes between the changes, newest first, by the moment they are about."""
+    lines = [
+        ChangeLine(
+            changed_us=note.at_us,
+            changed_by=names.get(note.by) or note.by,
+            what=note.text,
+            is_marked=True,
+            note_id=note.note_id,
         )
-    failed = next((pool.failure for pool in health.pools if pool.pool_id == pool_id), "")
-    if failed:
-        return f"The pool cannot be learned, so it shows its fallback order ({failed})."
-    if health.clock_jump_us:
-        return (
-            f"The time of day of this machine jumped by {health.clock_jump_us / 1e6:,.0f} s: the "
-            "service counts on by its own clock. Set the time right, or start the service again."
-        )
-    if health.store_ahead_us > MAX_STEP_US:
-        return (
-            f"The store has times {health.store_ahead_us / 1e6:,.0f} s in the future: until then "
-            "all feedback is late. `slotwise set-back` repairs the store."
-        )
-    return ""
+        for note in notes[:MAX_CHANGES]
+    ]
+    return tuple(sorted([*changes, *lines], key=lambda line: line.changed_us, reverse=True))
 
 
 def _span_us(length_us: int) -> int:

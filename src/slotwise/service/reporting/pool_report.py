@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -37,6 +38,7 @@ __all__ = [
     "explain_links",
     "report_frontier",
     "report_pool",
+    "report_totals",
     "share_rate",
 ]
 
@@ -73,11 +75,7 @@ def report_pool(reader: StoreReader, pool: PoolSettings, snapshot: Snapshot) -> 
                 ),
             )
         )
-    groups = tuple(
-        _report_group(group, counters.pages[group], pool)
-        for group in GROUPS
-        if group in counters.pages
-    )
+    totals = report_totals(counters, pool, snapshot)
     return PoolReport(
         pool_id=pool.pool_id,
         policy=snapshot.policy,
@@ -85,17 +83,37 @@ def report_pool(reader: StoreReader, pool: PoolSettings, snapshot: Snapshot) -> 
         published_us=published.published_us,
         folded_until_us=progress.closed_until_us,
         currency=pool.currency,
-        floor=_floor(snapshot),
+        floor=totals.floor,
         delivered_views=published.delivered.click_views,
-        clicks_delivered=_delivered(published.delivered),
+        clicks_delivered=totals.clicks_delivered,
         delivered_since_us=published.delivered_since_us,
         shadow_price=price,
         shadow_price_micros=None if price is None else round(price * pool.max_revenue_micros),
-        groups=groups,
-        lift=_lift(counters, pool),
+        groups=totals.groups,
+        lift=totals.lift,
         n_quarantined=reader.n_quarantined(),
         links=tuple(links),
     )
+
+
+class PoolTotals(NamedTuple):
+    """What is known of a pool as a whole."""
+
+    floor: FloorReport
+    clicks_delivered: Rate | None
+    groups: tuple[GroupReport, ...]
+    lift: Rate | None
+
+
+def report_totals(counters: Counters, pool: PoolSettings, snapshot: Snapshot) -> PoolTotals:
+    """Sum up a pool without its links."""
+    groups = tuple(
+        _report_group(group, counters.pages[group], pool)
+        for group in GROUPS
+        if group in counters.pages
+    )
+    delivered = _delivered(snapshot.published.delivered)
+    return PoolTotals(_floor(snapshot), delivered, groups, _lift(counters, pool))
 
 
 def _floor(snapshot: Snapshot) -> FloorReport:

@@ -6,17 +6,25 @@ from collections.abc import Iterator
 
 from slotwise.errors import UnknownDecision
 from slotwise.service.deciding.decider import Decider
+from slotwise.service.notes import Notes
 from slotwise.service.pool_directory import PoolDirectory
 from slotwise.service.reporting import pool_report
+from slotwise.service.reporting.all_pools import PoolRow, describe_pool
 from slotwise.service.reporting.decision_report import report_decision, round_row
 from slotwise.service.reporting.reports import (
     DecisionReport,
     Explanation,
     FrontierReport,
+    Health,
     PoolReport,
     RoundRow,
 )
 from slotwise.service.reporting.round_log import log_file
+from slotwise.service.reporting.totals import (
+    PeriodComparison,
+    compare_periods,
+    period_span_us,
+)
 from slotwise.service.reporting.what_if import EvaluationReport, evaluate_floor, kept_logs
 from slotwise.service.storage.activity import Activity
 from slotwise.service.storage.contract import Store
@@ -34,17 +42,37 @@ class Reporter:
         store: Store,
         directory: PoolDirectory,
         decider: Decider,
+        notes: Notes,
     ) -> None:
         self._store = store
         self._decider = decider
         self._logs = kept_logs()
         self.directory = directory
+        self.notes = notes
 
     def stats(self, pool_id: str) -> PoolReport:
         """Return the statistics of a pool."""
         pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
         with self._store.reading() as reader:
             return pool_report.report_pool(reader, pool, snapshot)
+
+    def all_pools(self, health: Health) -> tuple[PoolRow, ...]:
+        """Return a row for each pool."""
+        rows = []
+        for pool in self.directory.all_pools():
+            settings, n_links = pool.settings, len(pool.active)
+            snapshot = self._decider.snapshot(settings.pool_id)
+            with self._store.reading() as reader:
+                rows.append(describe_pool(reader, settings, n_links, snapshot, health))
+        return tuple(rows)
+
+    def compare(self, pool_id: str, from_us: int, until_us: int) -> PeriodComparison:
+        """Compare a period with the one of the same length before it."""
+        pool = self.directory.pool(pool_id)
+        span_us = period_span_us(until_us - from_us)
+        since_us = max(2 * from_us - until_us, 0)
+        spans = self.activity(pool_id, since_us, span_us).spans
+        return compare_periods(spans, pool.currency, span_us, from_us, until_us)
 
     def frontier(self, pool_id: str) -> FrontierReport:
         """Return the best revenue for every floor, by the present estimates."""

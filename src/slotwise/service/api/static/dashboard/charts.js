@@ -5,9 +5,9 @@ import { count, perThousand, rate, time } from "./words.js";
 
 const date = (us) => new Date(us / 1000);
 
-// Changes of the pool's settings in the time of the charts, oldest first: their marks are 1, 2, ...
+// Changes and notes in the time of the charts, oldest first: their marks are 1, 2, ...
 export function markedChanges(pool) {
-  return pool.changes.filter((one) => one.is_setting && one.changed_us >= pool.starts_us[0]).slice(0, 20).reverse();
+  return pool.changes.filter((one) => one.is_marked && one.changed_us >= pool.starts_us[0]).slice(0, 20).reverse();
 }
 
 // A dotted line over the whole height for each, with its mark at the top.

@@ -1,10 +1,13 @@
 // The page: asks for figures every few seconds, one call at a time, and shows what comes.
 
 import * as acting from "./acting.js";
+import * as changes from "./changes.js";
 import { askForLink } from "./confirm.js";
 import { fetchLibraryEarly, readLibrary } from "./drawing.js";
 import * as links from "./links.js";
 import * as panels from "./panels.js";
+import * as period from "./period.js";
+import * as poolsTable from "./pools_table.js";
 import { call, poolAddress } from "./service.js";
 import * as session from "./session.js";
 import { clock } from "./words.js";
@@ -36,7 +39,7 @@ async function refresh() {
   } catch (error) {
     if (asking !== mine) return; // a later call has taken over
     if (error.status === 401 || error.status === 403) {
-      at("#figures").hidden = at("#acts").hidden = true;
+      at("#figures").hidden = at("#acts").hidden = at("#all-pools").hidden = true;
       at("#welcome").hidden = false;
       tell("");
       return;
@@ -72,6 +75,7 @@ async function renew(signal) {
   pool = figures.overview;
   panels.show(pool);
   acting.take(pools, pool);
+  poolsTable.show(pools, chosen);
   // Somebody who has sorted meanwhile gets those rows by another call.
   if (query === String(links.query())) showRows(figures.links);
   readLibrary();
@@ -126,11 +130,15 @@ function choose(pool_id) {
 }
 
 at("#pool").addEventListener("change", (event) => choose(event.target.value));
+at("#links .csv").addEventListener("click", () => links.save(pool).catch(explain));
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
 addEventListener("online", refresh);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);
 
 session.listen(refresh);
 acting.listen(choose, refresh);
+changes.listen(refresh);
+period.listen();
+poolsTable.listen(choose);
 links.listen(turn);
 refresh();

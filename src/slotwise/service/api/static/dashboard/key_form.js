@@ -1,6 +1,7 @@
 // Keys: made, shown once, listed and revoked.
 
 import { confirm } from "./confirm.js";
+import { download } from "./download.js";
 import { element, makeDialog, makeField } from "./form.js";
 import { call } from "./service.js";
 import { time } from "./words.js";
@@ -21,6 +22,9 @@ const head = element("thead", {}, element("tr", {}, ...["Key", "May", "Made", ""
 const scroller = element("div", { className: "scroller", tabIndex: 0, role: "region", "aria-label": "Keys" }, element("table", {}, head, list));
 form.body.append(made, scroller);
 form.no.textContent = "Close";
+let listed = [];
+const csv = element("button", { type: "button", className: "csv", textContent: "CSV of the keys" });
+scroller.after(element("p", {}, csv));
 
 async function submit() {
   const chosen = scope.control.value;
@@ -55,6 +59,7 @@ function row(key) {
 async function renew() {
   const { keys } = await call("/v1/keys");
   keys.sort((one, other) => Boolean(one.revoked_at) - Boolean(other.revoked_at) || other.created_at.localeCompare(one.created_at));
+  listed = keys;
   list.replaceChildren(...keys.map(row));
 }
 
@@ -73,6 +78,9 @@ export async function open(pools, pool_id) {
 }
 
 export function listen() {
+  csv.addEventListener("click", () => download("keys", [
+    ["key_id", "label", "scopes", "pool", "made", "revoked"], ...listed.map((key) => [key.key_id, key.label, key.scopes.join(" "), key.pool_id, key.created_at, key.revoked_at]),
+  ]));
   scope.control.addEventListener("change", fit);
   copy.addEventListener("click", async () => {
     await navigator.clipboard?.writeText(secret.value).catch(() => {});

@@ -1,6 +1,8 @@
 // The table of links. Names and addresses come from others: they enter the page as text only.
 
 import { drawSpark } from "./charts.js";
+import { amount, download, range } from "./download.js";
+import { call, poolAddress } from "./service.js";
 import { count, lately, perThousand, rate, share } from "./words.js";
 
 const PAGE = 20;
@@ -56,6 +58,27 @@ export function listen(refresh) {
       refresh();
     });
   }
+}
+
+const MOST = 200; // rows of one call
+
+// All links, whatever the table shows of them.
+export async function save(pool) {
+  const rows = [];
+  for (let offset = 0, more = true; more; offset += MOST) {
+    const query = new URLSearchParams({ sort: "name", order: "up", limit: MOST, offset });
+    const found = await call(`${poolAddress(pool.pool_id)}/links?${query}`);
+    rows.push(...found.rows);
+    more = found.rows.length === MOST;
+  }
+  const head = [
+    "link_id", "title", "url", "role", "chance_now", "share_of_views", "settled_views", "pending_views", "clicks_per_view", "clicks_low", "clicks_high",
+    "revenue_per_view", "revenue_low", "revenue_high", "currency", "why",
+  ];
+  download(`${pool.pool_id}-links`, [head, ...rows.map((one) => [
+    one.link_id, one.title, one.url, one.role, one.share, one.share_lately, one.settled_views, one.pending_views, ...range(one.click_rate),
+    ...range(one.revenue_per_view_micros).map(amount), pool.currency, one.why,
+  ])]);
 }
 
 function element(tag, text, className = "") {

@@ -1,6 +1,9 @@
 // The panels but for the links: figures into words, tiles, facts and charts.
 
+import * as changes from "./changes.js";
 import * as charts from "./charts.js";
+import { amount, download, moment } from "./download.js";
+import * as period from "./period.js";
 import { call } from "./service.js";
 import * as words from "./words.js";
 
@@ -16,7 +19,8 @@ export function show(overview) {
   showFloor();
   showCost();
   showHealth();
-  showChanges();
+  changes.show(pool);
+  period.show(pool);
 }
 
 function showStart() {
@@ -156,20 +160,11 @@ function showHealth() {
   at("#health .facts").replaceChildren(...facts.flatMap(([term, text]) => fact(term, text)));
 }
 
-function showChanges() {
-  const marks = new Map(charts.markedChanges(pool).map((change, i) => [change, String(i + 1)]));
-  const lines = pool.changes.map((change) => {
-    const item = element("li", "");
-    if (marks.has(change)) {
-      const mark = element("span", marks.get(change));
-      mark.className = "mark";
-      item.append(mark, " ");
-    }
-    item.append(change.what, element("small", `${words.time(change.changed_us)}, by ${change.changed_by || "the service"}`));
-    return item;
-  });
-  at("#change-list").replaceChildren(...lines);
-}
-
 slider.addEventListener("input", showOtherFloor);
 slider.addEventListener("change", askLog);
+at("#health .csv").addEventListener("click", () => download(`${pool.pool_id}-activity`, [
+  ["from", "until", "pages", "views", "clicks", "sales", "revenue", "currency"],
+  ...pool.spans.map((span) => [
+    moment(span.start_us), moment(span.start_us + pool.span_us), span.group === "policy" ? "chosen" : "random", span.views, span.clicks, span.sales, amount(span.revenue_micros), pool.currency,
+  ]),
+]));

@@ -1,0 +1,141 @@
+"""Notes on a pool: written, listed and removed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from slotwise.errors import InvalidInput
+from slotwise.service.api.answers import Time, from_time, to_time
+from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.fields import Strict
+from slotwise.service.http.operations import OperationLink
+from slotwise.service.limits import MAX_NOTE_CHARS
+from slotwise.service.notes import Note
+
+__all__ = ["OPERATIONS"]
+
+
+class NoteBody(Strict, frozen=True, kw_only=True):
+    """What to remember, and of when."""
+
+    text: Annotated[
+        str,
+        Meta(min_length=1, max_length=MAX_NOTE_CHARS, description="What happened, in a sentence"),
+    ]
+    at: Annotated[Time, Meta(description="When it happened; now unless given")] | UnsetType = UNSET
+
+
+class NoteAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A note as stored."""
+
+    note_id: str
+    text: str
+    at: Time
+    by: str
+    made_at: Time
+
+
+class NoteList(msgspec.Struct, frozen=True):
+    """The notes of a pool, newest first."""
+
+    notes: list[NoteAnswer]
+
+
+async def add_note(context: ServiceContext, request: Request) -> NoteAnswer:
+    """Write a note on a pool."""
+    body: NoteBody = request.body
+    pool = context.service.pool(request.path_values["pool_id"])
+    text = body.text.strip()
+    if not text:
+        raise InvalidInput.of("text", "a sentence", body.text)
+    now_us = context.clock_us()
+    at_us = now_us if body.at is UNSET else from_time(body.at)
+    if not 0 <= at_us <= now_us:
+        raise InvalidInput.of("at", "a time that has passed", to_time(at_us).isoformat())
+    stored = context.service.notes.add(pool.pool_id, text, at_us, request.caller(), now_us)
+    return _answer(await asyncio.wrap_future(stored))
+
+
+async def list_notes(context: ServiceContext, request: Request) -> NoteList:
+    """Return the notes of a pool."""
+    pool = context.service.pool(request.path_values["pool_id"])
+    notes = await asyncio.to_thread(context.service.notes.all, pool.pool_id)
+    return NoteList([_answer(note) for note in notes])
+
+
+async def remove_note(context: ServiceContext, request: Request) -> NoteAnswer:
+    """Remove a note."""
+    values = request.path_values
+    pool = context.service.pool(values["pool_id"])
+    removed = await asyncio.to_thread(
+        context.service.notes.remove,
+        pool.pool_id,
+        values["note_id"],
+        request.caller(),
+        context.clock_us(),
+    )
+    return _answer(await asyncio.wrap_future(removed))
+
+
+def _answer(note: Note) -> NoteAnswer:
+    return NoteAnswer(
+        note_id=note.note_id,
+        text=note.text,
+        at=to_time(note.at_us),
+        by=note.by,
+        made_at=to_time(note.made_us),
+    )
+
+
+_EXAMPLE = {"text": "The spring campaign began", "at": "2026-01-05T09:00:00Z"}
+_ANSWER = {
+    "note_id": "9c2f61a07d3b21e8",
+    **_EXAMPLE,
+    "by": "5f0c9a7d3b21e884",
+    "made_at": "2026-01-05T10:00:00Z",
+}
+_PATH = "/v1/pools/{pool_id}/notes"
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path=_PATH,
+        name="add_note",
+        summary="Write a note on a pool; the dashboard draws it on its charts",
+        handler=add_note,
+        scope="admin",
+        body=NoteBody,
+        answer=NoteAnswer,
+        status=201,
+        problems=("unknown-pool",),
+        example=_EXAMPLE,
+        answer_example=_ANSWER,
+        links=(OperationLink("remove_note", {"note_id": "$response.body#/note_id"}),),
+    ),
+    Operation(
+        method="GET",
+        path=_PATH,
+        name="list_notes",
+        summary="List the notes on a pool, newest first",
+        handler=list_notes,
+        scope="read",
+        answer=NoteList,
+        problems=("unknown-pool",),
+        answer_example={"notes": [_ANSWER]},
+    ),
+    Operation(
+        method="DELETE",
+        path=_PATH + "/{note_id}",
+        name="remove_note",
+        summary="Remove a note",
+        handler=remove_note,
+        scope="admin",
+        answer=NoteAnswer,
+        problems=("unknown-pool", "unknown-note"),
+        answer_example=_ANSWER,
+    ),
+)
