@@ -26,6 +26,13 @@ from slotwise.service.storage import SqliteStore
 
 T0 = 1_700_000_000 * SECOND_US
 HOUR_US = 3600 * SECOND_US
+FEATURES = {"device": ["phone", "desktop"], "country": "text", "days": [1, 7]}
+VISITORS: list[dict[str, object]] = [
+    {"device": "phone", "country": "DE", "days": 3},
+    {"device": "desktop", "country": "FR"},
+    {"country": "x" * 200, "days": 0.5},
+    {},
+]
 LINK_IDS = [f"l{k}" for k in range(1, 7)]
 
 
@@ -49,7 +56,8 @@ def set_up(service: Service) -> None:
     pins = (Pin(link_id="l5", position=2),)
     home = pool("home", "con-ucb", policy_settings={"horizon": 1000})
     service.put_pool(home, "test", T0).result()
-    service.put_pool(pool("side", "queue-ts", pins=pins), "test", T0).result()
+    side = pool("side", "paced-kl", pins=pins, features=FEATURES)
+    service.put_pool(side, "test", T0).result()
     key = KeyRecord(key_id="k1", key_hash="ab" * 32, scopes=("decide", "read"), label="old")
     service.put_key(key, "test", T0).result()
     for pool_id in ("home", "side"):
@@ -71,6 +79,7 @@ def live(service: Service, start_us: int, n_views: int) -> None:
                 now_us,
                 exclude=("l6",) if k % 7 == 0 else (),
                 decision_id=name if k % 5 == 0 else None,
+                visitor=VISITORS[k % len(VISITORS)] if pool_id == "side" else {},
             )
             if k % 2 == 0:
                 decision_id, link_id = page.decision_id, page.shown[0].link_id

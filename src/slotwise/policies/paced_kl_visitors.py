@@ -33,7 +33,7 @@ from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.top_links import take_top_links
 from slotwise.selection.top_page import Search, new_search
 
-__all__ = ["PacedKLVisitors"]
+__all__ = ["PacedKLVisitors", "PacedKLVisitorsState", "upper_bound"]
 
 OF_LINKS = frozenset({"value_sums", "value_exposure", "link_exposure", "used_level"})
 
@@ -50,13 +50,18 @@ class PacedKLVisitorsState(NamedTuple):
 
 
 @hot
+def upper_bound(p: float, doubt: float) -> float:
+    """Return the largest rate that is plausible where p was seen with this doubt."""
+    upper = p + math.sqrt(2.0 * p * (1.0 - p) * doubt) + (2.0 / 3.0) * (1.0 - 2.0 * p) * doubt
+    return min(1.0, upper)
+
+
+@hot
 def _add_bounds(effects: VisitorEffects, level: int, worth: float, score: Floats) -> None:
     """Add to every score the bound of a level, which `score_level` has prepared, at its worth."""
     rate, bonus = effects.rate[level], effects.bonus[level]
     for link in range(len(score)):
-        p, doubt = rate[link], bonus[link]
-        upper = p + math.sqrt(2.0 * p * (1.0 - p) * doubt) + (2.0 / 3.0) * (1.0 - 2.0 * p) * doubt
-        score[link] += worth * min(1.0, upper)
+        score[link] += worth * upper_bound(rate[link], bonus[link])
 
 
 @hot

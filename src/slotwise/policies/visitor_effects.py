@@ -35,9 +35,11 @@ from slotwise.selection.compiled import hot
 __all__ = [
     "VisitorEffects",
     "learn_effects",
+    "link_bonus",
     "new_visitor_effects",
     "refresh_effects",
     "score_level",
+    "value_bonus",
 ]
 
 FIRST_VARIANCE = 0.3
@@ -140,11 +142,28 @@ def _set_link(effects: VisitorEffects, evidence: Evidence, level: int, link: int
     prior_views = tau / effects.pool[level, RATE]
     exposure = effects.link_exposure[level, link] + prior_views
     effects.link_level[level, link] = (evidence.sums[level, link] + tau) / exposure
-    n_views = evidence.views[level, link]
-    n_shown = max(n_views, evidence.views[0, link])
+    n_shown = max(evidence.views[level, link], evidence.views[0, link])
+    effects.link_bonus[level, link] = link_bonus(effects, level, n_shown)
+
+
+@hot
+def link_bonus(effects: VisitorEffects, level: int, n_shown: float) -> float:
+    """Return the bonus of a link that was shown so often."""
+    tau = effects.tau[level, effects.tau.shape[1] - 1]
     fair = effects.pool[level, FITTED_AT] * effects.share
     width = effects.exploration * _log_above_one(fair / (n_shown + 1.0))
-    effects.link_bonus[level, link] = width / (n_shown + prior_views)
+    return width / (n_shown + tau / effects.pool[level, RATE])
+
+
+@hot
+def value_bonus(
+    effects: VisitorEffects, level: int, value: int, exposure: float, used_level: float
+) -> float:
+    """Return the bonus for not being sure what a value does to a link seen so often with it."""
+    tau = effects.tau[level, effects.feature_of[value]]
+    fair = effects.seen_at[level, value] * effects.share
+    width = effects.exploration * _log_above_one(fair / (exposure + 1.0))
+    return width / (exposure * used_level + tau)
 
 
 @hot
@@ -152,11 +171,12 @@ def _set_value(effects: VisitorEffects, level: int, value: int, link: int) -> No
     """Set what a value does to a link, and the bonus for not being sure of it."""
     tau = effects.tau[level, effects.feature_of[value]]
     exposure = effects.value_exposure[level, value, link]
-    expected = exposure * effects.used_level[level, link] + tau
+    used_level = effects.used_level[level, link]
+    expected = exposure * used_level + tau
     effects.effect[level, value, link] = (effects.value_sums[level, value, link] + tau) / expected
-    fair = effects.seen_at[level, value] * effects.share
-    width = effects.exploration * _log_above_one(fair / (exposure + 1.0))
-    effects.value_bonus[level, value, link] = width / expected
+    if len(effects.value_bonus) > 0:  # a state that only learns has no room for bonuses
+        bonus = value_bonus(effects, level, value, exposure, used_level)
+        effects.value_bonus[level, value, link] = bonus
 
 
 @hot

@@ -20,6 +20,8 @@ __all__ = [
     "MAX_CLIENT_TIME_CHARS",
     "MAX_DEPTH",
     "MAX_EXCLUDED",
+    "MAX_FEATURES",
+    "MAX_FEATURE_VALUES",
     "MAX_HEADERS",
     "MAX_HEAD_BYTES",
     "MAX_HOSTS",
@@ -37,6 +39,7 @@ __all__ = [
     "MAX_TITLE_CHARS",
     "MAX_TOKEN_CHARS",
     "MAX_URL_CHARS",
+    "MAX_VALUE_CHARS",
     "MAX_WINDOW_S",
     "METADATA_PATTERN",
     "is_currency",
@@ -47,6 +50,9 @@ MAX_SLOTS = 100
 MAX_POOLS = 1_000
 MAX_POOL_LINKS = 10_000
 MAX_EXCLUDED = 1_000
+MAX_FEATURES = 16
+MAX_FEATURE_VALUES = 64
+MAX_VALUE_CHARS = 1_000
 MAX_HOSTS = 100
 MAX_WINDOW_S = 90 * 86_400
 MAX_AMOUNT_MICROS = 10_000_000_000_000
@@ -78,6 +84,9 @@ LIMITS: dict[str, int] = {
     "links on a page": MAX_SLOTS,
     "links that one `decide` call excludes": MAX_EXCLUDED,
     "allowed hosts of a pool": MAX_HOSTS,
+    "features of a pool": MAX_FEATURES,
+    "words or bin edges of a feature": MAX_FEATURE_VALUES,
+    "characters of a feature's value (of a word that is kept: 100)": MAX_VALUE_CHARS,
     "seconds of a click or revenue window": MAX_WINDOW_S,
     "amount of money, in millionths of the currency": MAX_AMOUNT_MICROS,
     "characters of an id": MAX_ID_CHARS,

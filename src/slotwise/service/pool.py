@@ -10,8 +10,9 @@ import numpy as np
 from slotwise.policies import Policy, make_policy
 from slotwise.problem import Problem
 from slotwise.service.records import LinkRecord, PoolSettings
+from slotwise.service.visitors import declared_features
 
-__all__ = ["Pool", "policy_of", "problem_of"]
+__all__ = ["Pool", "policy_of", "pool_problem", "problem_of"]
 
 
 class Pool(NamedTuple):
@@ -43,7 +44,12 @@ class Pool(NamedTuple):
 
     def problem(self) -> Problem:
         """Return the problem of a page of this pool."""
-        return problem_of(len(self.active), self.settings.slots, self.settings.click_floor)
+        return pool_problem(self.settings, len(self.active))
+
+    def policy(self) -> Policy:
+        """Return the policy of this pool; visitors that differ may need one of their own."""
+        policy = policy_of(self.settings)
+        return policy.for_problem(self.problem()) if self.settings.features else policy
 
 
 def policy_of(pool: PoolSettings) -> Policy:
@@ -51,9 +57,20 @@ def policy_of(pool: PoolSettings) -> Policy:
     return make_policy(pool.policy, pool.policy_settings)
 
 
-def problem_of(n_links: int, n_slots: int, click_floor: float) -> Problem:
+def problem_of(
+    n_links: int, n_slots: int, click_floor: float, feature_sizes: tuple[int, ...] = ()
+) -> Problem:
     """Return the problem of a page; a floor that no page reaches is lowered."""
     slots = min(n_slots, n_links)
     return Problem(
-        n_links=n_links, n_slots=slots, click_floor=min(click_floor, float(np.nextafter(slots, 0)))
+        n_links=n_links,
+        n_slots=slots,
+        click_floor=min(click_floor, float(np.nextafter(slots, 0))),
+        feature_sizes=feature_sizes,
     )
+
+
+def pool_problem(pool: PoolSettings, n_links: int) -> Problem:
+    """Return the problem of a page of a pool when it has so many links."""
+    sizes = declared_features(pool.features).sizes if pool.features else ()
+    return problem_of(n_links, pool.slots, pool.click_floor, sizes)

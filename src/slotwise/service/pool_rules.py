@@ -15,6 +15,7 @@ from slotwise.service.limits import (
 )
 from slotwise.service.pool import policy_of, problem_of
 from slotwise.service.records import LinkRecord, PoolSettings
+from slotwise.service.visitors import declared_features
 
 __all__ = ["check_link", "check_pool"]
 
@@ -41,6 +42,7 @@ def check_pool(pool: PoolSettings, n_active_links: int) -> None:
     for link_id in pool.fallback_order:
         _check_id("fallback_order", link_id)
     _check_pins(pool)
+    declared_features(pool.features)
     _check_policy(pool, n_active_links)
 
 
@@ -87,7 +89,7 @@ def _check_policy(pool: PoolSettings, n_active_links: int) -> None:
     n_links = n_active_links or (len(given) if isinstance(given, list | tuple) else 0)
     problem = problem_of(max(n_links, 1) if n_links else pool.slots + 1, pool.slots, 0.0)
     try:
-        policy_of(pool).start(problem)
+        policy_of(pool).start(problem)  # visitors change nothing about its settings
     except SlotwiseError as error:
         argument = "policy" if isinstance(error, UnknownName) else "policy_settings"
         raise InvalidInput(f"policy {pool.policy}: {error}", argument) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import UnsupportedState
+from slotwise.policies.visitor_pages import VisitorPages
 from slotwise.service.counting.rates import LinkRates
 from slotwise.service.counting.views import PageCounters
 from slotwise.service.pool import Pool
-from slotwise.service.records import FloorReport
+from slotwise.service.records import DecisionRecord, FloorReport
 
 __all__ = [
     "EMPTY_POOL",
@@ -22,6 +23,7 @@ __all__ = [
     "POLICY_FAILED",
     "PageSolver",
     "Published",
+    "Shown",
     "Version",
     "VersionUser",
 ]
@@ -29,7 +31,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 
-PUBLISHED_FORMAT = 1
+PUBLISHED_FORMAT = 2
 POLICY_FAILED = "policy-failed"
 LEARNING_FAILED = "learning-failed"
 POLICY_COMPILING = "policy-compiling"
@@ -60,6 +62,10 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     """Clicks of the pages that were shown since `delivered_since_us`, the holdout's left out."""
     delivered_since_us: int = 0
     """When the present floor was set."""
+    prices: bytes = b""
+    """Prices of a click that the pages of visitors are averaged over; the rest is in the state."""
+    words: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """The frequent words of features that are open lists."""
     format: int = PUBLISHED_FORMAT
 
     @classmethod
@@ -95,6 +101,15 @@ class PageSolver(Protocol):
         ...
 
 
+class Shown(NamedTuple):
+    """What was shown since learning last asked."""
+
+    links: Mapping[str, int]
+    """How often each link was shown."""
+    views: Sequence[DecisionRecord] = ()
+    """The latest views of visitors of whom something may be known."""
+
+
 class Version(NamedTuple):
     """A version in use: the pool that it was made for and what solves pages with wishes."""
 
@@ -102,6 +117,8 @@ class Version(NamedTuple):
     published: Published
     solver: PageSolver | None
     """None after a restart, before the first fold: wishes are then solved from the rates."""
+    visitors: VisitorPages | None = None
+    """Where pages depend on the visitor."""
 
 
 class VersionUser(Protocol):
@@ -111,6 +128,6 @@ class VersionUser(Protocol):
         """Draw the pool's next pages from this version."""
         ...
 
-    def take_shown(self, pool_id: str) -> Mapping[str, int]:
-        """Return how often each link was shown since the last call."""
+    def take_shown(self, pool_id: str) -> Shown:
+        """Return what was shown since the last call."""
         ...

@@ -71,6 +71,13 @@ class PoolSettings(msgspec.Struct, frozen=True):
     """Links that stand at a position of every page, unless the caller of decide says otherwise."""
     explore: float = 0.0
     """The share of every page that random links get, so that each link keeps a probability."""
+    features: dict[str, Any] = msgspec.field(default_factory=dict)
+    """What may be said of a visitor: for each name a list of words, a list of rising numbers
+    (bin edges), "text" or "bool"."""
+    slot_weights: tuple[float, ...] = ()
+    """How much more often a link is clicked in one slot than in another, by position and with
+    mean 1; empty where slots are alike or their weights are learned."""
+    learn_slot_weights: bool = False
 
 
 class LinkRecord(msgspec.Struct, frozen=True):
@@ -152,6 +159,13 @@ class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
     """The smallest propensity of any link of the pool; 0 if one could not be on the page."""
     pool_key: int = 0
     """A number that stands for the links of the pool that the page was drawn from."""
+    visitor: dict[str, str] = msgspec.field(default_factory=dict)
+    """What was said of the visitor: the value of each declared feature that was known."""
+    segment: dict[str, str] = msgspec.field(default_factory=dict)
+    """The visitors that the page was chosen for: a value for each feature of the version, where
+    rare words are one value and what is not known is another."""
+    random_order: bool = False
+    """Whether the links stand in random order, to learn how slots differ."""
     holdout: bool = False
     fallback: str = ""
     """Why the policy did not choose this page, or empty when it did."""

@@ -93,6 +93,7 @@ class Service:
         self.changes = directory.changes
         self.decide, self.decide_at_once = decider.decide, decider.decide_at_once
         self.propose, self.record_view = decider.propose, decider.record_view
+        self.proposes_at_once = decider.proposes_at_once
         self.beside = decider.beside
         self.learn = learner.learn
         self.stats, self.frontier, self.explain = (

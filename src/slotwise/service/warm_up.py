@@ -12,6 +12,7 @@ from slotwise.service.learning.pool_run import PoolRun
 from slotwise.service.learning.publishing import publish
 from slotwise.service.learning.replay import Round, RoundPosition
 from slotwise.service.pool import Pool
+from slotwise.service.published import Shown
 from slotwise.service.records import (
     DecisionRecord,
     FloorReport,
@@ -46,12 +47,15 @@ def warm_up(pool: PoolSettings) -> None:
         settings = replace(settings, policy_settings={"probabilities": [0.5] * len(_LINKS)})
     run = PoolRun(Pool.of(settings, _LINKS), np.random.SeedSequence(0))
     run.counters = _COUNTERS
-    first = Snapshot(publish(run.draft({"a": 1}, 0), 0, run.rng))
+    shown = Shown({"a": 1})
+    first = Snapshot(publish(run.draft(shown, 0), 0, run.rng))
     run.feed([_settled_round(settings, first.page(NO_WISH).draw(run.rng))], after=run.fed_to)
-    snapshot = Snapshot(publish(run.draft({"a": 1}, 0), 0, run.rng))
+    snapshot = Snapshot(publish(run.draft(shown, 0), 0, run.rng))
+    visitor = snapshot.guests.nobody.places
     for page in (
         snapshot.page(NO_WISH),
-        snapshot.page(Wish(exclude=frozenset("a"))),
+        snapshot.page(Wish(visitor=visitor)),
+        snapshot.page(Wish(exclude=frozenset("a"), visitor=visitor)),
         snapshot.holdout_page(NO_WISH),
     ):
         page.draw(run.rng)

@@ -344,13 +344,13 @@ def test_only_what_is_in_memory_is_decided_at_once(
 
 def test_only_pages_that_were_seen_count_as_shown_with_what_was_on_them(service: Service) -> None:
     proposals = [service.propose("home", T0 + k) for k in range(20)]
-    assert service._decider.take_shown("home") == {}
+    assert service._decider.take_shown("home").links == {}
     for _ in range(2):  # a browser may tell twice
         service.record_view(proposals[3], T0 + 60)
-    assert service._decider.take_shown("home") == Counter(links_of(proposals[3]))
+    assert service._decider.take_shown("home").links == Counter(links_of(proposals[3]))
     service.put_pool(pool(holdout=1.0), "test", T0 + 1).result()
     pages = [service.decide("home", T0, pin=[Pin(link_id="l5", position=1)]) for _ in range(10)]
     assert all(page.holdout for page in pages)
     shown = Counter(link_id for page in pages for link_id in links_of(page))
-    assert service._decider.take_shown("home") == shown
+    assert service._decider.take_shown("home").links == shown
     assert shown["l5"] == 10

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from slotwise.errors import InvalidInput
 from slotwise.service.api.context import Operation, Request, ServiceContext
-from slotwise.service.api.fields import Id, Pins, Slots, Strict
+from slotwise.service.api.fields import Id, Pins, Slots, Strict, Visitor
 from slotwise.service.errors import UnknownLink
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.operations import OperationLink
@@ -30,6 +30,7 @@ class DecideBody(Strict, frozen=True, kw_only=True):
     ] = ()
     pin: Pins = ()
     slots: Slots | None = None
+    visitor: Visitor = msgspec.field(default_factory=dict)
     decision_id: (
         Annotated[Id, Meta(description="An id of your own, so that asking again is safe")] | None
     ) = None
@@ -80,7 +81,8 @@ async def decide(context: ServiceContext, request: Request) -> Answer:
     service = context.service
     pool_id = request.path_values["pool_id"]
     pin = [Pin(link_id=one.link_id, position=one.position) for one in body.pin]
-    asked = (pool_id, context.clock_us(), body.exclude, pin, body.slots, body.decision_id)
+    now_us = context.clock_us()
+    asked = (pool_id, now_us, body.exclude, pin, body.slots, body.decision_id, body.visitor)
     try:
         decision = service.decide_at_once(*asked)
         if decision is None:
@@ -112,7 +114,11 @@ OPERATIONS = (
         body_optional=True,
         answer=DecideAnswer,
         problems=("unknown-pool", "conflict"),
-        example={"exclude": ["l4"], "pin": [{"link_id": "l9", "position": 1}]},
+        example={
+            "visitor": {"device": "phone", "country": "DE", "returning": True},
+            "exclude": ["l4"],
+            "pin": [{"link_id": "l9", "position": 1}],
+        },
         answer_example={
             "decision_id": "4rV0tQ9dR2m1",
             "pool_id": "home",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -10,16 +10,56 @@ from msgspec import Meta
 from slotwise.service.limits import (
     CURRENCY_PATTERN,
     ID_PATTERN,
+    MAX_FEATURE_VALUES,
+    MAX_FEATURES,
     MAX_ID_CHARS,
     MAX_SLOTS,
+    MAX_VALUE_CHARS,
 )
 
-__all__ = ["Currency", "DecisionId", "Id", "LinkId", "PinBody", "Pins", "Slots", "Strict"]
+__all__ = [
+    "Currency",
+    "DecisionId",
+    "Features",
+    "Id",
+    "LinkId",
+    "PinBody",
+    "Pins",
+    "SlotWeights",
+    "Slots",
+    "Strict",
+    "Visitor",
+]
 
 Id = Annotated[str, Meta(pattern=ID_PATTERN, min_length=1, max_length=MAX_ID_CHARS)]
 DecisionId = Annotated[Id, Meta(description="The page, as `decide` named it")]
 LinkId = Annotated[Id, Meta(description="The link, by its id in the pool")]
 Currency = Annotated[str, Meta(pattern=CURRENCY_PATTERN, description="ISO 4217")]
+FeatureValues = Annotated[
+    tuple[str | float, ...], Meta(min_length=1, max_length=MAX_FEATURE_VALUES)
+]
+Features = Annotated[
+    dict[str, Literal["text", "bool"] | FeatureValues],
+    Meta(
+        max_length=MAX_FEATURES,
+        description="What may be said of a visitor: by name a list of words, a list of rising "
+        'numbers (bin edges), "text" (an open list of words) or "bool"',
+    ),
+]
+Visitor = Annotated[
+    dict[str, Annotated[str, Meta(max_length=MAX_VALUE_CHARS)] | bool | float | None],
+    Meta(
+        max_length=4 * MAX_FEATURES,
+        description="What is known of the visitor: values of the pool's features",
+    ),
+]
+SlotWeights = Annotated[
+    Literal["learn"] | Annotated[tuple[float, ...], Meta(max_length=MAX_SLOTS)] | None,
+    Meta(
+        description="How often a link is clicked in each slot, relative to the average slot; "
+        '"learn" to find out while serving, null where slots are alike',
+    ),
+]
 Slots = Annotated[int, Meta(ge=1, le=MAX_SLOTS, description="How many links a page has")]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Annotated, Any
 
@@ -14,7 +15,15 @@ from slotwise.policies import default_policy
 from slotwise.service.api.answers import Time, to_time
 from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.destinations import check_destination
-from slotwise.service.api.fields import Currency, Id, PinBody, Pins, Slots, Strict
+from slotwise.service.api.fields import (
+    Currency,
+    Features,
+    Id,
+    PinBody,
+    Pins,
+    Slots,
+    Strict,
+)
 from slotwise.service.errors import UnknownPool
 from slotwise.service.http.operations import OperationLink
 from slotwise.service.http.problems import broken_rule
@@ -101,6 +110,7 @@ class PoolBody(Strict, frozen=True, kw_only=True):
     explore: Explore = 0.0
     fallback_order: Order = ()
     pins: Pins = ()
+    features: Features = msgspec.field(default_factory=dict)
 
 
 class PoolPatch(Strict, frozen=True, kw_only=True):
@@ -117,6 +127,7 @@ class PoolPatch(Strict, frozen=True, kw_only=True):
     explore: Explore | UnsetType = UNSET
     fallback_order: Order | UnsetType = UNSET
     pins: Pins | UnsetType = UNSET
+    features: Features | UnsetType = UNSET
 
 
 class PoolAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +145,7 @@ class PoolAnswer(msgspec.Struct, frozen=True, kw_only=True):
     fallback_order: tuple[str, ...]
     pins: tuple[PinBody, ...]
     allowed_hosts: tuple[str, ...]
+    features: Features
     archived: bool
     n_links: int
     created_at: Time
@@ -208,6 +220,7 @@ async def _store(context: ServiceContext, request: Request, body: PoolBody) -> P
         fallback_order=body.fallback_order,
         pins=tuple(Pin(link_id=pin.link_id, position=pin.position) for pin in body.pins),
         allowed_hosts=body.allowed_hosts,
+        features=_plain(body.features),
     )
 
     def check_and_store() -> Future[PoolSettings]:
@@ -252,7 +265,14 @@ def _body_of(pool: PoolSettings) -> PoolBody:
         explore=pool.explore,
         fallback_order=pool.fallback_order,
         pins=tuple(PinBody(link_id=pin.link_id, position=pin.position) for pin in pool.pins),
+        features=pool.features,
     )
+
+
+def _plain(features: Mapping[str, Any]) -> dict[str, Any]:
+    """Return features as they are read back from the store, with lists for tuples."""
+    kinds = features.items()
+    return {name: kind if isinstance(kind, str) else list(kind) for name, kind in kinds}
 
 
 def _answer(context: ServiceContext, pool: PoolSettings) -> PoolAnswer:
@@ -280,6 +300,7 @@ EXAMPLE = {
     "fallback_order": ["l1", "l2"],
     "pins": [],
     "allowed_hosts": ["shop.example"],
+    "features": {"device": ["phone", "desktop"], "country": "text", "returning": "bool"},
 }
 ANSWER_EXAMPLE = {
     "pool_id": "home",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from slotwise.service.counting.attribution import attribute
 from slotwise.service.counting.views import (
@@ -29,6 +30,8 @@ __all__ = [
     "subtract_counters",
 ]
 
+Key = TypeVar("Key")
+
 SHARE_UNIT = 10_000
 """Page revenue enters its square as a whole number of 1/10,000 of `max_revenue_micros`."""
 
@@ -49,7 +52,9 @@ def count_settled(
     shown: dict[Group, list[str]] = {"policy": [], "holdout": []}
     sums: Counter[tuple[Group, str]] = Counter()
     pages: dict[Group, PageCounters] = {}
+    visitors: dict[tuple[Group, str, str], PageCounters] = {}
     n_empty: Counter[Group] = Counter()
+    n_empty_visitors: Counter[tuple[Group, str, str]] = Counter()
     for view in views:
         decision, group = view.decision, group_of(view)
         link_ids = [link.link_id for link in decision.shown]
@@ -60,22 +65,26 @@ def count_settled(
         # Most pages: nothing can have counted.
         if not view.clicks or (level == REVENUE and not view.conversions):
             n_empty[group] += 1
+            n_empty_visitors.update((group, *value) for value in decision.segment.items())
             continue
         counted = _outcomes(view, level)
         for link_id in link_ids:
             if link_id in counted:
                 sums[group, link_id] += counted[link_id]
         page = _page_increment(1, sum(counted.values()), level, decision.max_revenue_micros)
-        pages[group] = _sum_pages(pages.get(group, PageCounters()), page)
+        _add_page(pages, group, page)
+        for feature, label in decision.segment.items():
+            _add_page(visitors, (group, feature, label), page)
     for group, n_pages in n_empty.items():
-        page = _page_increment(n_pages, 0, level, 1)
-        pages[group] = _sum_pages(pages.get(group, PageCounters()), page)
+        _add_page(pages, group, _page_increment(n_pages, 0, level, 1))
+    for value, n_pages in n_empty_visitors.items():
+        _add_page(visitors, value, _page_increment(n_pages, 0, level, 1))
     links = {
         (group, link_id): _link_increment(n_shown, sums[group, link_id], level)
         for group, all_shown in shown.items()
         for link_id, n_shown in Counter(all_shown).items()
     }
-    return Counters(links=links, pages=pages)
+    return Counters(links=links, pages=pages, visitors=visitors)
 
 
 def count_late(views: Iterable[View], counted_from_us: Mapping[str, int]) -> Counters:
@@ -158,10 +167,16 @@ def _combine(first: Counters, second: Counters, sign: int) -> Counters:
     links = dict(first.links)
     for key, increment in second.links.items():
         links[key] = _sum_links(links.get(key, LinkCounters()), increment, sign)
-    pages = dict(first.pages)
+    pages, visitors = dict(first.pages), dict(first.visitors)
     for group, page in second.pages.items():
-        pages[group] = _sum_pages(pages.get(group, PageCounters()), page, sign)
-    return Counters(links=links, pages=pages)
+        _add_page(pages, group, page, sign)
+    for value, page in second.visitors.items():
+        _add_page(visitors, value, page, sign)
+    return Counters(links=links, pages=pages, visitors=visitors)
+
+
+def _add_page(pages: dict[Key, PageCounters], key: Key, page: PageCounters, sign: int = 1) -> None:
+    pages[key] = _sum_pages(pages.get(key, PageCounters()), page, sign)
 
 
 def _sum_links(first: LinkCounters, second: LinkCounters, sign: int = 1) -> LinkCounters:

@@ -95,3 +95,5 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
 
     links: dict[tuple[Group, str], LinkCounters] = msgspec.field(default_factory=dict)
     pages: dict[Group, PageCounters] = msgspec.field(default_factory=dict)
+    visitors: dict[tuple[Group, str, str], PageCounters] = msgspec.field(default_factory=dict)
+    """Pages of visitors by group, feature and value, as the segment of the decision has them."""

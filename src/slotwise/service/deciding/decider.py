@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from threading import RLock
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -19,14 +19,17 @@ from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.deciding.wishes import NO_WISH, Wish, canonical_wish, checked_wish
 from slotwise.service.errors import Conflict, StoreUnavailable, UnknownPool
 from slotwise.service.limits import ID_RULE, is_id
-from slotwise.service.published import Published, Version
+from slotwise.service.published import Published, Shown, Version
 from slotwise.service.records import SECOND_US, DecisionRecord, Pin
 from slotwise.service.storage.commands import AppendDecision
 from slotwise.service.storage.contract import Store
 from slotwise.service.storage.group_commit import GroupCommitter
+from slotwise.service.visitors import NOBODY, NOTHING_SAID, KnownVisitor
 
 __all__ = ["Decider"]
 
+MAX_VIEWS = 5_000
+"""Views of visitors that differ which are kept between two versions of a pool."""
 MAX_RECENT = 50_000
 """Decisions with an id of the caller's that are kept in memory for a second request."""
 
@@ -38,11 +41,12 @@ Result = TypeVar("Result")
 
 
 class _Asked(NamedTuple):
-    """What is asked of a page: the version to draw from, the wish, and the wish as a text."""
+    """What is asked of a page: a version, the wish, the wish as a text, and for whom."""
 
     snapshot: Snapshot
     wish: Wish
     text: str
+    known: KnownVisitor = NOBODY
 
 
 class Decider:
@@ -57,6 +61,8 @@ class Decider:
         self._averages: dict[str, VersionAverages] = {}
         self._shown: dict[str, Counter[str]] = {}
         """How often each link was shown since learning last asked, by pool."""
+        self._views: dict[str, deque[DecisionRecord]] = {}
+        """The latest views of visitors that differ since then, by pool."""
         self._ids = DecisionIds()
         self._recent: dict[str, DecisionRecord] = {}
         self._deciding: dict[str, Future[DecisionRecord]] = {}
@@ -65,7 +71,8 @@ class Decider:
 
     def install(self, version: Version) -> None:
         """Draw the pool's next pages from this version."""
-        pool_id, snapshot = version.pool.settings.pool_id, Snapshot(version)
+        pool_id = version.pool.settings.pool_id
+        snapshot = Snapshot(version, self._snapshots.get(pool_id))
         self._snapshots[pool_id] = snapshot
         averages = self._averages.get(pool_id)
         if averages is None:
@@ -73,10 +80,10 @@ class Decider:
         else:
             averages.add(snapshot)
 
-    def take_shown(self, pool_id: str) -> Mapping[str, int]:
-        """Return how often each link of a pool was shown since the last call."""
+    def take_shown(self, pool_id: str) -> Shown:
+        """Return what a pool has shown since the last call."""
         with self._lock:
-            return self._shown.pop(pool_id, {})
+            return Shown(self._shown.pop(pool_id, {}), self._views.pop(pool_id, ()))
 
     def snapshot(self, pool_id: str) -> Snapshot:
         """Return the version that a pool draws from, or raise `UnknownPool`. Quick."""
@@ -103,6 +110,7 @@ class Decider:
         pin: Sequence[Pin] = (),
         slots: int | None = None,
         decision_id: str | None = None,
+        visitor: Mapping[str, Any] = NOTHING_SAID,
     ) -> DecisionRecord:
         """Choose a page from the present version and queue it for the next commit. Reading.
 
@@ -110,9 +118,9 @@ class Decider:
         ask at once; asked for something else it raises `Conflict`.
         Unknown ids in `exclude` are ignored: a page may know links that are gone.
         Raises `UnknownPool` (also for an archived pool), `UnknownLink` for a pin,
-        `InvalidInput` for positions and slots.
+        `InvalidInput` for positions, slots and what is said of the visitor.
         """
-        asked = self._asked(pool_id, exclude, pin, slots)
+        asked = self._asked(pool_id, exclude, pin, slots, visitor)
         if decision_id is None:
             return self._decide(asked, now_us, None)
         if not is_id(decision_id):
@@ -136,12 +144,13 @@ class Decider:
         pin: Sequence[Pin] = (),
         slots: int | None = None,
         decision_id: str | None = None,
+        visitor: Mapping[str, Any] = NOTHING_SAID,
     ) -> DecisionRecord | None:
         """Decide as `decide` does, or return None where that takes more than memory. Quick.
 
         It takes more to look an id up in the store and to solve the page of a new wish.
         """
-        asked = self._asked(pool_id, exclude, pin, slots)
+        asked = self._asked(pool_id, exclude, pin, slots, visitor)
         if decision_id is not None:
             known = self._recent.get(decision_id)
             return None if known is None else self._same(known, asked)
@@ -159,12 +168,25 @@ class Decider:
         """Finish what is decided beside."""
         self._threads.shutdown()
 
-    def propose(self, pool_id: str, now_us: int, slots: int | None = None) -> DecisionRecord:
+    def propose(
+        self,
+        pool_id: str,
+        now_us: int,
+        slots: int | None = None,
+        visitor: Mapping[str, Any] = NOTHING_SAID,
+    ) -> DecisionRecord:
         """Choose a page that becomes a view only when `record_view` is called.
 
-        Quick without `slots`, else reading.
+        Reading, unless `proposes_at_once`.
         """
-        return self._choose(self._asked(pool_id, (), (), slots), now_us, None)
+        return self._choose(self._asked(pool_id, (), (), slots, visitor), now_us, None)
+
+    def proposes_at_once(
+        self, pool_id: str, slots: int | None, visitor: Mapping[str, Any] = NOTHING_SAID
+    ) -> bool:
+        """Say whether `propose` takes no more than memory. Quick."""
+        asked = self._asked(pool_id, (), (), slots, visitor)
+        return slots is None and asked.snapshot.has_pages_for(asked.wish)
 
     def record_view(self, proposed: DecisionRecord, now_us: int) -> None:
         """Queue a proposed page that was seen; its windows start now. Quick.
@@ -186,16 +208,26 @@ class Decider:
         self._committer.append(AppendDecision(decision=seen))
 
     def _asked(
-        self, pool_id: str, exclude: Sequence[str], pin: Sequence[Pin], slots: int | None
+        self,
+        pool_id: str,
+        exclude: Sequence[str],
+        pin: Sequence[Pin],
+        slots: int | None,
+        visitor: Mapping[str, Any],
     ) -> _Asked:
         """Check what is asked of a page."""
         snapshot = self.snapshot(pool_id)
         if snapshot.pool.settings.archived:
             raise UnknownPool(f"the pool {pool_id!r} is archived")
-        if not exclude and not pin and slots is None:
-            return _Asked(snapshot, NO_WISH, "")
-        wish = checked_wish(snapshot.pool, exclude, pin, slots)
-        return _Asked(snapshot, wish, canonical_wish(exclude, pin, slots))
+        has_features = bool(snapshot.pool.settings.features)
+        known = snapshot.guests.know(visitor) if visitor or has_features else NOBODY
+        wish, text = NO_WISH, ""
+        if exclude or pin or slots is not None:
+            wish = checked_wish(snapshot.pool, exclude, pin, slots)
+            text = canonical_wish(exclude, pin, slots)
+        if snapshot.depends_on_visitors:
+            wish = wish._replace(visitor=known.places)
+        return _Asked(snapshot, wish, text, known)
 
     def _decide(self, asked: _Asked, now_us: int, decision_id: str | None) -> DecisionRecord:
         decision = self._choose(asked, now_us, decision_id)
@@ -240,12 +272,13 @@ class Decider:
     def _same(known: DecisionRecord, asked: _Asked) -> DecisionRecord:
         """Return the decision of an id, unless it was made for something else."""
         pool_id = asked.snapshot.pool.settings.pool_id
-        if (known.pool_id, known.asked) != (pool_id, asked.text):
+        this_request = (pool_id, asked.text, asked.known.values)
+        if (known.pool_id, known.asked, known.visitor) != this_request:
             raise Conflict(f"the decision {known.decision_id!r} was made for another request")
         return known
 
     def _choose(self, asked: _Asked, now_us: int, decision_id: str | None) -> DecisionRecord:
-        snapshot, wish, text = asked
+        snapshot, wish, text, known = asked
         if wish is not NO_WISH:
             snapshot.prepare(wish)
         pool = snapshot.pool.settings
@@ -271,6 +304,8 @@ class Decider:
             shown=shown,
             min_propensity=page.min_propensity,
             pool_key=snapshot.pool_key,
+            visitor=known.values,
+            segment=known.segment,
             holdout=holdout,
             fallback=page.fallback,
             asked=text,
@@ -281,6 +316,10 @@ class Decider:
         if views is None:
             views = self._shown[decision.pool_id] = Counter()
         views.update([shown.link_id for shown in decision.shown])
+        if decision.segment:
+            if decision.pool_id not in self._views:
+                self._views[decision.pool_id] = deque(maxlen=MAX_VIEWS)
+            self._views[decision.pool_id].append(decision)
 
     def _remember(self, decision: DecisionRecord) -> None:
         while len(self._recent) >= MAX_RECENT:

@@ -14,7 +14,9 @@ from slotwise.policies import Estimates
 from slotwise.policies.rest_of_page import solve_rest
 from slotwise.selection.exploring import explored
 from slotwise.service.counting.rates import floor_report
+from slotwise.service.deciding.guests import Guests
 from slotwise.service.deciding.page_mix import PageMix, uniform_probabilities
+from slotwise.service.deciding.visitor_mixes import HoldoutMix, VisitorMix, VisitorMixes
 from slotwise.service.deciding.wishes import NO_WISH, Wish
 from slotwise.service.published import EMPTY_POOL, POLICY_COMPILING, POLICY_FAILED, Version
 from slotwise.service.records import FloorReport
@@ -28,6 +30,7 @@ Links = NDArray[np.int64]
 
 MAX_KEPT_WISHES = 256
 MIN_KEPT_WISHES = 16
+MAX_KEPT_VISITORS = 2_048
 KEPT_LINKS = 500_000
 """The pages with wishes that a version keeps have at most this many links together."""
 
@@ -38,8 +41,8 @@ class Snapshot:
     Any thread may ask for a page; drawing from one is for one thread at a time.
     """
 
-    def __init__(self, version: Version) -> None:
-        self.pool, self.published, self._solver = version
+    def __init__(self, version: Version, before: Snapshot | None = None) -> None:
+        self.pool, self.published, self._solver, visitors = version
         published = self.published
         self.version = published.version
         self.policy = published.policy
@@ -53,6 +56,12 @@ class Snapshot:
         self._scores = self.rates.revenue + (published.shadow_price or 0.0) * self.rates.clicks
         pins = [(pin.position, pin.link_id) for pin in self._pool.pins]
         self._standing = sorted(pin for pin in pins if pin[1] in self._places)
+        self._visitors = None
+        if visitors is not None and not published.fallback:
+            self._visitors = VisitorMixes(visitors, self.link_ids, self._pool, published.floor)
+        self.guests: Guests = Guests.of(
+            self._pool, published.words, before.guests if before else None
+        )
         self._pages: dict[Wish, PageMix] = {}
         self._holdout_pages: dict[Wish, PageMix] = {}
         if published.fallback:
@@ -72,7 +81,15 @@ class Snapshot:
         if wish == NO_WISH:
             return True
         wish = self._with_standing_pins(wish)
+        if wish.visitor:
+            is_quick = self._visitors is not None and self._visitors.is_quick
+            return is_quick or wish in self._pages
         return wish in self._pages and (not self._pool.holdout or wish in self._holdout_pages)
+
+    @property
+    def depends_on_visitors(self) -> bool:
+        """Whether its pages differ from visitor to visitor."""
+        return self._visitors is not None
 
     def prepare(self, wish: Wish) -> None:
         """Solve the pages of a wish, unless that was done before."""
@@ -86,8 +103,13 @@ class Snapshot:
             return self._usual_page
         return self._kept(self._pages, self._with_standing_pins(wish), self._solve)
 
-    def holdout_page(self, wish: Wish) -> PageMix:
+    def holdout_page(self, wish: Wish) -> PageMix | HoldoutMix:
         """Return the page of a wish for a visitor of the holdout: uniform play."""
+        if wish.visitor:
+            of_visitor = self.page(wish)
+            if isinstance(of_visitor, VisitorMix):
+                return HoldoutMix(self.holdout_page(wish._replace(visitor=())), of_visitor)
+            return of_visitor
         return self._kept(self._holdout_pages, self._with_standing_pins(wish), self._uniform_page)
 
     def chances(self) -> Floats:
@@ -125,12 +147,18 @@ class Snapshot:
         if page is None:
             page = solve(wish)
             with self._solving:
-                by_size = KEPT_LINKS // max(len(self.link_ids), 1)
-                if len(pages) > min(MAX_KEPT_WISHES, max(MIN_KEPT_WISHES, by_size)):
+                most = self._most_kept(page)
+                if len(pages) > most:
                     del pages[next(key for key in pages if key != NO_WISH)]
                 # Two threads may have solved it at once: both go on with the first page.
                 page = pages.setdefault(wish, page)
         return page
+
+    def _most_kept(self, page: PageMix) -> int:
+        if isinstance(page, VisitorMix):
+            return max(MIN_KEPT_WISHES, min(MAX_KEPT_VISITORS, KEPT_LINKS // (page.n_links + 1)))
+        by_size = KEPT_LINKS // max(len(self.link_ids), 1)
+        return min(MAX_KEPT_WISHES, max(MIN_KEPT_WISHES, by_size))
 
     def _rest(self, wish: Wish) -> tuple[list[str], int]:
         """Return the links that may fill the free slots, and how many slots are free."""
@@ -185,9 +213,14 @@ class Snapshot:
 
     def _solve(self, wish: Wish) -> PageMix:
         """Solve the program again for the rest of the page."""
+        if self._visitors is not None and wish.is_of_visitor_only:
+            n_slots = min(self._pool.slots, len(self.link_ids))
+            return self._visitors.page(wish.visitor, self._visitors.all_links, n_slots, {})
         rest, n_slots = self._rest(wish)
         places = np.array([self._places[link_id] for link_id in rest], dtype=np.int64)
         pinned = dict(wish.pinned)
+        if n_slots and wish.visitor and self._visitors is not None:
+            return self._visitors.page(wish.visitor, places, n_slots, pinned)
         if n_slots == 0:
             chances = np.zeros(len(rest))
             fallback = "" if pinned else EMPTY_POOL

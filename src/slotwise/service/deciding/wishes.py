@@ -23,6 +23,13 @@ class Wish(NamedTuple):
     pinned: tuple[tuple[int, str], ...] = ()
     """Positions and links, by position."""
     slots: int | None = None
+    visitor: tuple[int, ...] = ()
+    """Places of the visitor's feature values, where pages depend on them."""
+
+    @property
+    def is_of_visitor_only(self) -> bool:
+        """Whether nothing but the visitor makes the page another one."""
+        return bool(self.visitor) and not self.exclude and not self.pinned and self.slots is None
 
 
 NO_WISH = Wish()

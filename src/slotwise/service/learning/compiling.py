@@ -14,12 +14,17 @@ from threading import Lock, Thread
 
 from slotwise.service.records import PoolSettings
 
-__all__ = ["PolicyCompiler", "WarmUp"]
+__all__ = ["PolicyCompiler", "WarmUp", "compiled_name"]
 
 WarmUp = Callable[[PoolSettings], None]
 """Calls everything that a pool's policy and pages compile."""
 
 _log = logging.getLogger(__name__)
+
+
+def compiled_name(pool: PoolSettings) -> str:
+    """Return the name of what a pool's policy compiles: with visitors it is other code."""
+    return f"{pool.policy} for visitors" if pool.features else pool.policy
 
 
 class PolicyCompiler:
@@ -50,9 +55,10 @@ class PolicyCompiler:
     def compile(self, pool: PoolSettings) -> Future[None]:
         """Compile the policy of a pool, unless it is compiled or queued already."""
         with self._lock:
-            done = self._asked.get(pool.policy)
+            name = compiled_name(pool)
+            done = self._asked.get(name)
             if done is None:
-                done = self._asked[pool.policy] = Future()
+                done = self._asked[name] = Future()
                 done.set_running_or_notify_cancel()  # callers wait for it and cannot cancel it
                 self._queue.append(pool)
                 if self._thread is None:
@@ -72,6 +78,7 @@ class PolicyCompiler:
                 self._warm_up(pool)
             except Exception:  # the pool is served all the same, or its version says what fails
                 _log.exception("compiling policy %s failed", pool.policy)
-            self._ready.add(pool.policy)
-            self._compiled(pool.policy)
-            self._asked[pool.policy].set_result(None)
+            name = compiled_name(pool)
+            self._ready.add(name)
+            self._compiled(name)
+            self._asked[name].set_result(None)

@@ -14,7 +14,7 @@ import numpy as np
 
 from slotwise.service.clock import SteadyClock
 from slotwise.service.errors import StoreUnavailable, Superseded
-from slotwise.service.learning.compiling import PolicyCompiler, WarmUp
+from slotwise.service.learning.compiling import PolicyCompiler, WarmUp, compiled_name
 from slotwise.service.learning.fold import feed_missing, fold_pool
 from slotwise.service.learning.pool_run import PoolRun
 from slotwise.service.learning.publishing import publish, stand_in
@@ -255,8 +255,8 @@ class Learner:
     def compile_policies(self, default: PoolSettings) -> None:
         """Compile a default policy and those of all pools, beside everything else. Quick."""
         running = [run.pool.settings for run in self._runs.values()]
-        policies = {pool.policy: pool for pool in running if not pool.archived}
-        policies.setdefault(default.policy, default)
+        policies = {compiled_name(pool): pool for pool in running if not pool.archived}
+        policies.setdefault(compiled_name(default), default)
         self.first_compiled = [self._compiler.compile(pool) for pool in policies.values()]
 
     @property
@@ -266,7 +266,7 @@ class Learner:
 
     def _is_compiling(self, run: PoolRun) -> bool:
         beside = self._options.compile_beside
-        return beside and not self._compiler.is_ready(run.pool.settings.policy)
+        return beside and not self._compiler.is_ready(compiled_name(run.pool.settings))
 
     def _learn_pool(self, run: PoolRun, progress: Progress, now_us: int) -> None:
         n_folded = fold_pool(self._store, self._committer, run, progress)
@@ -307,7 +307,7 @@ class Learner:
         """Let the pools of a policy that is compiled now draw from it."""
         if self._options.compile_beside:
             for run in list(self._runs.values()):
-                if run.pool.settings.policy == policy:
+                if compiled_name(run.pool.settings) == policy:
                     now_us = max(self.closed_until_us, run.pool.settings.changed_us)
                     with self._guarding(run, now_us):
                         self._install(run, now_us)
@@ -317,10 +317,12 @@ class Learner:
         if self._is_compiling(run):
             pool, version = run.pool, run.version
             self._decider.install(stand_in(pool, run.counters, version, now_us, POLICY_COMPILING))
-        elif run.published is not None and not run.is_stale:
-            self._decider.install(run.published)
         else:
-            self._publish(run, now_us)
+            last = None if run.is_stale else run.last_version()
+            if last is not None:
+                self._decider.install(last)
+            else:
+                self._publish(run, now_us)
 
     def _publish(self, run: PoolRun, now_us: int) -> None:
         """Make the next version beside the decisions, switch to it and store it."""

@@ -54,6 +54,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """The last outcome taken in: its time of closing, level and decision."""
     arrays: dict[str, tuple[tuple[int, ...], bytes]]
     format: int = STATE_FORMAT
+    features: dict[str, Any] = msgspec.field(default_factory=dict)
+    words: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    """Words of open lists and their counts, by feature."""
 
 
 def decode_state(stored: bytes) -> RunState | None:
@@ -69,7 +72,7 @@ def decode_state(stored: bytes) -> RunState | None:
 def feed_rounds(
     learn: Any,
     state: Any,
-    visitor: Links,
+    visitors: Links,
     levels: Links,
     starts: Links,
     links: Links,
@@ -80,13 +83,15 @@ def feed_rounds(
 ) -> None:
     """Let a state learn one round after the other; round k has the links from `starts[k]` on.
 
+    `visitors` has a row for each round.
+
     Called from Python round by round, unpacking the state would take longer than learning.
     """
     for k in range(len(levels)):
         first, last = starts[k], starts[k + 1]
         learn(
             state,
-            visitor,
+            visitors[k],
             levels[k],
             links[first:last],
             slots,
@@ -153,11 +158,14 @@ class PolicyRun:
         """Take in the outcomes of settled views, each at one level, in this order."""
         levels: list[int] = []
         starts, links, probabilities, outcomes = [0], [], [], []
+        visitors: list[Sequence[int]] = []
         for view, level in rounds:
+            visitor = self._visitor(view, level)
             shown = [link for link in view.decision.shown if link.link_id in self._places]
             if not shown:
                 continue
             levels.append(level)
+            visitors.append(visitor)
             links += [self._places[link.link_id] for link in shown]
             probabilities += [link.propensity for link in shown]
             counted = _outcomes(view, level)
@@ -172,7 +180,7 @@ class PolicyRun:
         feed(
             learn,
             self._state,
-            NOBODY,
+            np.array(visitors, np.int64).reshape(len(levels), -1),
             np.array(levels),
             np.array(starts),
             np.array(links, dtype=np.int64),
@@ -181,6 +189,10 @@ class PolicyRun:
             np.ones(len(links)),
             np.array(outcomes),
         )
+
+    def _visitor(self, view: View, level: Level) -> Sequence[int]:  # noqa: ARG002 - overridden
+        """Return the visitor of a round as the policy takes them."""
+        return ()
 
     def page_probabilities(
         self, free: Links, n_slots: int, pinned: Links, rates: LinkRates

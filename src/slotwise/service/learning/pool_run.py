@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import UnsupportedState
+from slotwise.policies import Policy
 from slotwise.service.counting.counters import add_counters, count_settled
+from slotwise.service.counting.rates import LinkRates, estimate_rates, link_counts
 from slotwise.service.counting.views import CLICKS, Counters, PageCounters, View
 from slotwise.service.learning.open_views import OpenViews
 from slotwise.service.learning.policy_run import (
@@ -22,10 +24,12 @@ from slotwise.service.learning.policy_run import (
     needs_only_counts,
 )
 from slotwise.service.learning.replay import Round, RoundPosition
-from slotwise.service.pool import Pool, policy_of, problem_of
-from slotwise.service.published import Published, Version
+from slotwise.service.learning.visitor_run import ForVisitors, VisitorRun, learns_for_whom
+from slotwise.service.pool import Pool, pool_problem
+from slotwise.service.published import Published, Shown, Version
 from slotwise.service.storage.commands import Learned
 from slotwise.service.storage.contract import StoreReader
+from slotwise.service.visitors import VisitorCode
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +58,8 @@ class Draft(NamedTuple):
     """By level and link, for a policy whose pages depend on them."""
     version: int
     delivered: Delivered
+    visitors: ForVisitors | None = None
+    """Where pages depend on the visitor; `run` is then None."""
 
 
 class PoolRun:
@@ -146,23 +152,48 @@ class PoolRun:
             both = add_counters(before, Counters(pages=counted.pages))
             self._delivered = Delivered(both.pages["policy"], since_us)
 
-    def draft(self, shown: Mapping[str, int], now_us: int) -> Draft:
+    def draft(self, shown: Shown, now_us: int) -> Draft:
         """Return all that the next version is made of, to be worked on without the lock."""
         with self.lock:
             run, pool = self._round_run(), self.pool
             open_views = None
             if run is not None and run.policy.moves_each_round:
-                self._open_views.add(shown, now_us)
+                self._open_views.add(shown.links, now_us)
                 open_views = self._open_views.views(pool.active, pool.settings, now_us)
+            visitors = None
+            if isinstance(run, VisitorRun) and open_views is not None:
+                run.note_shown(shown.views, pool.settings, now_us)
+                visitors = run.for_visitors(open_views, self._rates(pool))
             return Draft(
                 pool=pool,
                 counters=self.counters,
-                run=None if run is None else run.copy(),
+                run=None if run is None or visitors is not None else run.copy(),
                 state=b"" if run is None else self._encode_state(run),
                 open_views=open_views,
                 version=self.version + 1,
                 delivered=self._delivered_under(pool),
+                visitors=visitors,
             )
+
+    def last_version(self) -> Version | None:
+        """Return the last version with its pages for visitors; None where those are not known.
+
+        What is stored of a version has their prices; the rest is in the state of the policy.
+        """
+        with self.lock:
+            last = self.published
+            if last is None or last.visitors is not None or not last.published.prices:
+                return last
+            run = self._round_run()
+            if not isinstance(run, VisitorRun) or self.fed_to == RoundPosition():
+                return None
+            pages = run.pages_at(np.frombuffer(last.published.prices))
+            self.published = last._replace(visitors=pages)
+            return self.published
+
+    def _rates(self, pool: Pool) -> LinkRates:
+        counts = link_counts(self.counters, pool.active, pool.settings.max_revenue_micros)
+        return estimate_rates(counts)
 
     def take(self, draft: Draft, version: Version) -> Learned:
         """Take over a version that was made from a draft; return what to store."""
@@ -190,12 +221,14 @@ class PoolRun:
         if known is not None and _policy(known) != _policy(pool):
             self._fed_run, self.fed_to, self._stored_state = None, RoundPosition(), b""
         self._known = pool
-        policy = policy_of(pool.settings)
-        if needs_only_counts(policy) or not pool.active:
+        if not pool.active:
+            return None
+        policy = pool.policy()
+        if needs_only_counts(policy):
             return None
         if self._fed_run is None:
-            started = PolicyRun.started(policy, pool.problem(), pool.active)
-            self._fed_run = self._restore_state(pool) or started
+            self._fed_run = self._restore_state(pool) or _started(policy, pool)
+            self._stored_state = b""  # it may be large, and is not needed again
         elif known is not pool:
             assert known is not None
             starts = {link_id: link.counted_from_us for link_id, link in known.links.items()}
@@ -214,6 +247,8 @@ class PoolRun:
                 level=self.fed_to.level,
                 decision_id=self.fed_to.decision_id,
                 arrays=run.knowledge(),
+                features=pool.settings.features,
+                words=run.code.plain() if isinstance(run, VisitorRun) else [],
             )
         )
 
@@ -226,19 +261,33 @@ class PoolRun:
         if not self._stored_state:
             return None
         stored = decode_state(self._stored_state)
-        if stored is None or (stored.policy, stored.policy_settings) != _policy(pool):
+        if stored is None:
             return None
-        policy, settings = policy_of(pool.settings), pool.settings
-        problem = problem_of(len(stored.link_ids), settings.slots, settings.click_floor)
+        if (stored.policy, stored.policy_settings, stored.features) != _policy(pool):
+            return None
+        policy, problem = pool.policy(), pool_problem(pool.settings, len(stored.link_ids))
         if not PolicyRun.started(policy, problem, stored.link_ids).has_shape_of(stored.arrays):
             return None
         run = PolicyRun.restored(policy, problem, stored.link_ids, stored.arrays)
+        if learns_for_whom(policy):
+            code = VisitorCode(pool.settings.features)
+            code.take_words(stored.words)
+            run = VisitorRun.of(run, code)
         self.fed_to = RoundPosition(stored.closes_us, stored.level, stored.decision_id)
         return _moved(run, pool, dict(zip(stored.link_ids, stored.counted_from_us, strict=True)))
 
 
-def _policy(pool: Pool) -> tuple[str, dict[str, object]]:
-    return pool.settings.policy, pool.settings.policy_settings
+def _policy(pool: Pool) -> tuple[str, dict[str, object], dict[str, object]]:
+    """Return what a policy's state is about: with other features it learns all rounds again."""
+    return pool.settings.policy, pool.settings.policy_settings, pool.settings.features
+
+
+def _started(policy: Policy, pool: Pool) -> PolicyRun:
+    """Return a run that has seen nothing."""
+    run = PolicyRun.started(policy, pool.problem(), pool.active)
+    if learns_for_whom(policy):
+        return VisitorRun.of(run, VisitorCode(pool.settings.features))
+    return run
 
 
 def _moved(run: PolicyRun, pool: Pool, counted_from_us: Mapping[str, int]) -> PolicyRun:

@@ -6,6 +6,7 @@ import logging
 import math
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from slotwise.service.counting.rates import (
@@ -18,6 +19,7 @@ from slotwise.service.counting.rates import (
 from slotwise.service.counting.views import Counters
 from slotwise.service.learning.policy_run import PolicyRun
 from slotwise.service.learning.pool_run import NOTHING_DELIVERED, Delivered, Draft
+from slotwise.service.learning.visitor_run import ForVisitors
 from slotwise.service.pool import Pool, policy_of
 from slotwise.service.published import EMPTY_POOL, POLICY_FAILED, Published, Version
 
@@ -49,29 +51,43 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     run, fallback = draft.run, ""
     probabilities = np.zeros(n_links)
     try:
-        if run is None:
+        if run is None and draft.visitors is None:
             run = PolicyRun.from_counts(policy_of(pool), draft.pool.problem(), link_ids, counts)
         n_draws = min(MAX_DRAWS, max(MIN_DRAWS, DRAWN_LINKS // n_links))
-        if draft.open_views is not None:
-            run.expect_views(draft.open_views, rates)
-        probabilities = run.probabilities(rng, n_draws, rates)
+        if draft.visitors is not None:
+            probabilities = draft.visitors.probabilities
+        elif run is not None:
+            if draft.open_views is not None:
+                run.expect_views(draft.open_views, rates)
+            probabilities = run.probabilities(rng, n_draws, rates)
     except Exception:
         _log.exception("policy %s of pool %s failed", pool.policy, pool.pool_id)
         fallback = POLICY_FAILED
     price = solve_page(rates, n_slots, pool.click_floor).shadow_price
-    return Version(
+    published = _published(
         draft.pool,
-        _published(
-            draft.pool,
-            version,
-            now_us,
-            rates=rates,
-            probabilities=probabilities,
-            shadow_price=price if math.isfinite(price) else None,
-            fallback=fallback,
-            delivered=draft.delivered,
-        ),
-        run,
+        version,
+        now_us,
+        rates=rates,
+        probabilities=probabilities,
+        shadow_price=price if math.isfinite(price) else None,
+        fallback=fallback,
+        delivered=draft.delivered,
+    )
+    if draft.visitors is None:
+        return Version(draft.pool, published, run)
+    return Version(draft.pool, _for_visitors(published, draft.visitors), None, draft.visitors.pages)
+
+
+def _for_visitors(published: Published, visitors: ForVisitors) -> Published:
+    """Return a version with what its pages for visitors are made of, and their price."""
+    prices = visitors.pages.prices
+    return replace(
+        published,
+        prices=prices.tobytes(),
+        words=visitors.words,
+        shadow_price=None if published.shadow_price is None else float(prices.mean()),
+        floor=replace(published.floor, expected=visitors.expected_clicks),
     )
 
 

@@ -48,10 +48,13 @@ __all__ = [
 Row = Sequence[Any]
 Record = TypeVar("Record", bound=msgspec.Struct)
 
-PAGE_FORMAT = 2
+PAGE_FORMAT = 3
 """How `decisions.page` is written now; each row says in which format it is."""
+PLAIN_FORMAT = 2
+"""The same without the last fields, for a page of which they say nothing."""
 
-N_PAGE_FIELDS = 4
+N_PAGE_FIELDS = 7
+N_PLAIN_FIELDS = 4
 """Fields of a decision that are in `page`, from `floor` on; older rows may lack the last ones."""
 
 _encode_json = msgspec.json.Encoder().encode
@@ -131,6 +134,9 @@ class _Page(msgspec.Struct, array_like=True, frozen=True):
     shown: tuple[ShownLink, ...]
     min_propensity: float = 0.0
     pool_key: int = 0
+    visitor: dict[str, str] = {}
+    segment: dict[str, str] = {}
+    random_order: bool = False
 
 
 class _FirstPage(msgspec.Struct, array_like=True):
@@ -149,8 +155,11 @@ class _DecisionRows(Rows[DecisionRecord]):
         """Return the columns of a decision."""
         fields = astuple(record)
         n = self._N_BEFORE
-        page = _json((astuple(record.floor), *fields[n + 1 : n + N_PAGE_FIELDS]))
-        return (*fields[:n], page, *fields[n + N_PAGE_FIELDS :], PAGE_FORMAT)
+        is_plain = not (record.segment or record.random_order)
+        n_fields = N_PLAIN_FIELDS if is_plain else N_PAGE_FIELDS
+        page = _json((astuple(record.floor), *fields[n + 1 : n + n_fields]))
+        page_format = PLAIN_FORMAT if is_plain else PAGE_FORMAT
+        return (*fields[:n], page, *fields[n + N_PAGE_FIELDS :], page_format)
 
     def record(self, row: Row) -> DecisionRecord:
         """Return the decision of a row; what follows the row's own columns is ignored."""
@@ -167,7 +176,7 @@ class _DecisionRows(Rows[DecisionRecord]):
         return DecisionRecord(*fields)
 
     def _page(self, text: str, page_format: int) -> _Page:
-        if page_format == PAGE_FORMAT:
+        if page_format in (PLAIN_FORMAT, PAGE_FORMAT):
             return self._decode_page(text)
         if page_format != 1:
             raise UnsupportedState(

@@ -23,6 +23,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    false,
     text,
 )
 
@@ -44,13 +45,15 @@ __all__ = [
     "pools",
     "purged_link_counters",
     "purged_page_counters",
+    "purged_visitor_counters",
     "refusals",
     "store_clock",
+    "visitor_counters",
 ]
 
-SCHEMA_VERSION = "v0007"
+SCHEMA_VERSION = "v0008"
 """The migration that this code needs: the newest one in `slotwise.service.storage.migrations`."""
-OLDEST_SCHEMA = "v0007"
+OLDEST_SCHEMA = "v0008"
 """The oldest code that may use this schema, by the migration it knows.
 
 Columns with a default and new tables leave it as it is: replicas of the release before go on
@@ -86,6 +89,9 @@ pools = Table(
     Column("changed_us", BigInteger, nullable=False),
     Column("pins", Text, nullable=False, server_default="[]"),
     Column("explore", Float, nullable=False, server_default="0"),
+    Column("features", Text, nullable=False, server_default="{}"),
+    Column("slot_weights", Text, nullable=False, server_default="[]"),
+    Column("learn_slot_weights", Boolean, nullable=False, server_default=false()),
 )
 
 links = Table(
@@ -256,10 +262,24 @@ def _page_counters(name: str) -> Table:
     )
 
 
+def _visitor_counters(name: str) -> Table:
+    return Table(
+        name,
+        metadata,
+        Column("pool_id", Id, primary_key=True),
+        Column("feature", Id, primary_key=True),
+        Column("value", Text, primary_key=True),
+        Column("page_group", String(16), primary_key=True),
+        *(Column(sums, BigInteger, nullable=False) for sums in _PAGE_SUMS),
+    )
+
+
 link_counters = _link_counters("link_counters")
 page_counters = _page_counters("page_counters")
 purged_link_counters = _link_counters("purged_link_counters")
 purged_page_counters = _page_counters("purged_page_counters")
+visitor_counters = _visitor_counters("visitor_counters")
+purged_visitor_counters = _visitor_counters("purged_visitor_counters")
 
 fold_positions = Table(
     "fold_positions",

@@ -13,6 +13,7 @@ from slotwise.service.counting.views import (
     CLICKS,
     LEVELS,
     Counters,
+    Group,
     Level,
     LinkCounters,
     PageCounters,
@@ -40,7 +41,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     pool_id: str
     group: str
     link_id: str
-    """Empty for a counter of pages."""
+    """Empty for a counter of pages; feature and value for one of visitors."""
     counter: str
     stored: int
     recomputed: int
@@ -179,14 +180,26 @@ def _compare(pool_id: str, stored: Counters, recomputed: Counters) -> Iterator[M
                 stored=getattr(first, name),
                 recomputed=getattr(second, name),
             )
-    for group in sorted(stored.pages.keys() | recomputed.pages.keys()):
-        page, recounted = stored.pages.get(group), recomputed.pages.get(group)
+    for group, place, page, recounted in _pages(stored, recomputed):
         for name in PageCounters.__struct_fields__:
             yield Mismatch(
                 pool_id=pool_id,
                 group=group,
-                link_id="",
+                link_id=place,
                 counter=name,
-                stored=getattr(page or PageCounters(), name),
-                recomputed=getattr(recounted or PageCounters(), name),
+                stored=getattr(page, name),
+                recomputed=getattr(recounted, name),
             )
+
+
+def _pages(
+    stored: Counters, recomputed: Counters
+) -> Iterator[tuple[Group, str, PageCounters, PageCounters]]:
+    """Go through the counters of pages: of all visitors, then of those with each value."""
+    nothing = PageCounters()
+    for group in sorted(stored.pages.keys() | recomputed.pages.keys()):
+        yield group, "", stored.pages.get(group, nothing), recomputed.pages.get(group, nothing)
+    for key in sorted(stored.visitors.keys() | recomputed.visitors.keys()):
+        group, feature, value = key
+        first = stored.visitors.get(key, nothing)
+        yield group, f"{feature}={value}", first, recomputed.visitors.get(key, nothing)

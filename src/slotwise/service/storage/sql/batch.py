@@ -171,6 +171,7 @@ class SqlBatch:
         increment: Counters,
         link_counters: Table = schema.link_counters,
         page_counters: Table = schema.page_counters,
+        visitor_counters: Table = schema.visitor_counters,
     ) -> None:
         # Sorted: transactions that lock the same rows must do so in the same order.
         self._session.add(
@@ -183,6 +184,13 @@ class SqlBatch:
         self._session.add(
             page_counters,
             [(pool_id, group, *_sums(page)) for group, page in sorted(increment.pages.items())],
+        )
+        self._session.add(
+            visitor_counters,
+            [
+                (pool_id, feature, value, group, *_sums(page))
+                for (group, feature, value), page in sorted(increment.visitors.items())
+            ],
         )
 
     def _save_learned(self, learned: Learned) -> None:
@@ -247,8 +255,13 @@ class SqlBatch:
         pool_id, before_us, limit = operation.pool_id, operation.before_us, operation.limit
         views = self._reader.purgeable_views(pool_id, before_us, limit)
         share = count_purged(views, self._reader.reset_times(pool_id))
-        purged = (schema.purged_link_counters, schema.purged_page_counters)
-        self._add_counters(pool_id, share, *purged)
+        self._add_counters(
+            pool_id,
+            share,
+            schema.purged_link_counters,
+            schema.purged_page_counters,
+            schema.purged_visitor_counters,
+        )
         ids = self._session.listed([view.decision.decision_id for view in views])
         for statement in self._session.statements.purge:
             self._session.execute(statement, ids=ids)

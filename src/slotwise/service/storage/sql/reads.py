@@ -126,11 +126,18 @@ class SqlReader:
         return self._counters("purged_", pool_id)
 
     def _counters(self, prefix: str, pool_id: str) -> Counters:
-        links = self._fetch(self._statements.counters[f"{prefix}link_counters"], pool_id=pool_id)
-        pages = self._fetch(self._statements.counters[f"{prefix}page_counters"], pool_id=pool_id)
+        def stored(of: str) -> list[tuple[Any, ...]]:
+            return self._fetch(self._statements.counters[f"{prefix}{of}_counters"], pool_id=pool_id)
+
         return Counters(
-            links={(group, link_id): LinkCounters(*sums) for _, link_id, group, *sums in links},
-            pages={group: PageCounters(*sums) for _, group, *sums in pages},
+            links={
+                (group, link_id): LinkCounters(*sums) for _, link_id, group, *sums in stored("link")
+            },
+            pages={group: PageCounters(*sums) for _, group, *sums in stored("page")},
+            visitors={
+                (group, feature, value): PageCounters(*sums)
+                for _, feature, value, group, *sums in stored("visitor")
+            },
         )
 
     def purgeable_views(self, pool_id: str, before_us: int, limit: int) -> list[View]:

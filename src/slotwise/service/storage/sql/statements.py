@@ -32,6 +32,8 @@ COUNTER_TABLES = (
     schema.page_counters,
     schema.purged_link_counters,
     schema.purged_page_counters,
+    schema.visitor_counters,
+    schema.purged_visitor_counters,
 )
 
 _LATE_DECISION_IDS = """

@@ -1,0 +1,237 @@
+"""The pages of `PacedKLVisitors` for every visitor, as they stand at one moment.
+
+A service draws many pages from one version of what it knows. The queue would move the price of
+clicks with every page, so a version has the prices of its next rounds, played ahead with the
+visitors of the last minutes, and a visitor's page is the average over them:
+
+    probability of link i for visitor x = mean over prices of [i among the L largest
+                                          U_revenue(x) + price U_clicks(x)]
+
+One dependent rounding of these probabilities draws the page, so they are exact given the visitor.
+What a version holds by value and link is in single precision: it is read, never added to.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.policies.contract import Floats, Links, Visitor
+from slotwise.policies.paced_kl_visitors import PacedKLVisitorsState, upper_bound
+from slotwise.policies.queue import Queues, price_levels, queue_outcomes
+from slotwise.policies.visitor_effects import (
+    VisitorEffects,
+    link_bonus,
+    score_level,
+    value_bonus,
+)
+from slotwise.selection.compiled import compiled, hot
+from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
+from slotwise.selection.top_links import take_top_links
+from slotwise.selection.top_page import Search, new_search
+
+__all__ = ["Open", "VisitorPages", "learning_only", "prices_ahead", "visitor_pages"]
+
+N_PRICES = 16
+"""Prices of a version: the means of as many parts of the rounds ahead, in order of price."""
+
+_NOTHING = np.zeros((0, 0))
+_NO_VALUES = np.zeros((0, 0, 0))
+
+
+class Open(NamedTuple):
+    """Views whose feedback is open, by level and link, and by level, feature value and link."""
+
+    links: Floats
+    values: NDArray[np.float32]
+
+
+class Room(NamedTuple):
+    """Scratch for one page."""
+
+    value: Floats
+    clicks: Floats
+    probabilities: Floats
+    search: Search
+    mix: Mix
+
+
+def learning_only(state: PacedKLVisitorsState) -> PacedKLVisitorsState:
+    """Return the state without room for exploration bonuses: it can learn, but not choose."""
+    return state._replace(effects=state.effects._replace(value_bonus=_NO_VALUES))
+
+
+@hot
+def _freeze(state: PacedKLVisitorsState, open_views: Open, frozen: VisitorEffects) -> None:
+    """Write effects in single precision, and bonuses as if open views had settled."""
+    effects, evidence = state.effects, state.evidence
+    for level in range(len(effects.tau)):
+        for link in range(evidence.views.shape[1]):
+            settled = max(evidence.views[level, link], evidence.views[0, link])
+            n_shown = settled + open_views.links[0, link]
+            frozen.link_bonus[level, link] = link_bonus(effects, level, n_shown)
+        for value in range(len(effects.feature_of)):
+            for link in range(evidence.views.shape[1]):
+                settled = effects.value_exposure[level, value, link]
+                exposure = settled + open_views.values[level, value, link]
+                used = effects.used_level[level, link]
+                bonus = value_bonus(effects, level, value, exposure, used)
+                frozen.value_bonus[level, value, link] = bonus
+                frozen.effect[level, value, link] = effects.effect[level, value, link]
+
+
+@hot
+def _choose_at(
+    effects: VisitorEffects,
+    rewards: Floats,
+    prices: Floats,
+    visitor: Visitor,
+    links: Links,
+    n_slots: int,
+    room: Room,
+) -> float:
+    """Write the average page over the prices; return the clicks it is expected to bring."""
+    n_links = len(links)
+    value, clicks = room.value[:n_links], room.clicks[:n_links]
+    probabilities = room.probabilities[:n_links]
+    for level in range(len(rewards)):
+        score_level(effects, visitor, level)
+    for k in range(n_links):
+        link = links[k]
+        clicks[k] = upper_bound(effects.rate[0, link], effects.bonus[0, link])
+        value[k] = rewards[0] * clicks[k]
+        probabilities[k] = 0.0
+        for level in range(1, len(rewards)):
+            upper = upper_bound(effects.rate[level, link], effects.bonus[level, link])
+            value[k] += rewards[level] * upper
+    share = 1.0 / len(prices)
+    mix = room.mix
+    for price in prices:
+        take_top_links(value, clicks, price, n_slots, room.search, mix)
+        for k in range(mix.sizes[N_SURE]):
+            probabilities[mix.sure[k]] += share
+        for k in range(mix.sizes[N_OPEN]):
+            probabilities[mix.open[k]] += share * mix.chances[k]
+        for k in range(mix.sizes[N_TIED]):
+            tied = mix.sizes[TIED_SLOTS] / mix.sizes[N_TIED]
+            probabilities[mix.tied[k]] += share * tied
+    expected = 0.0
+    for k in range(n_links):
+        expected += probabilities[k] * effects.rate[0, links[k]]
+    return expected
+
+
+@compiled
+def _play_ahead(
+    effects: VisitorEffects,
+    queues: Queues,
+    rounds: Floats,
+    visitors: NDArray[np.int64],
+    links: Links,
+    room: Room,
+    prices: Floats,
+) -> None:
+    """Let the queue go on as if every page brought the clicks that are expected of it."""
+    one_view = np.ones(queues.n_slots)
+    outcomes = np.zeros(queues.n_slots)
+    price = np.zeros(1)
+    for k in range(len(prices)):
+        price_levels(queues, rounds)
+        price[0] = queues.worth[0] - queues.rewards[0]
+        prices[k] = price[0]
+        visitor = visitors[k % len(visitors)]
+        clicks = _choose_at(effects, queues.rewards, price, visitor, links, queues.n_slots, room)
+        outcomes[0] = clicks
+        rounds[0] += 1.0
+        queue_outcomes(queues, 0, one_view, outcomes, rounds)
+
+
+def prices_ahead(
+    state: PacedKLVisitorsState,
+    pages: VisitorPages,
+    visitors: NDArray[np.int64],
+    open_views: Open,
+    click_rates: Floats,
+    n_rounds: int,
+) -> Floats:
+    """Return the prices of the next rounds with these visitors, a row each, grouped to a few.
+
+    Views that are still open are first expected to bring their links' `click_rates`.
+    """
+    queues = state.queues._replace(
+        lengths=state.queues.lengths.copy(),
+        owed=state.queues.owed.copy(),
+        worth=state.queues.worth.copy(),
+    )
+    rounds = state.evidence.rounds.copy()
+    shown = open_views.links[0]
+    if shown.any():
+        rounds[0] += shown.sum() / queues.n_slots
+        brought = np.array([shown @ click_rates])
+        queue_outcomes(queues, 0, np.array([shown.sum()]), brought, rounds)
+    prices = np.zeros(max(n_rounds, N_PRICES) // N_PRICES * N_PRICES)
+    _play_ahead(pages.effects, queues, rounds, visitors, pages.links, pages.room, prices)
+    means: Floats = np.sort(prices).reshape(N_PRICES, -1).mean(axis=1)
+    return means[:1] if means[0] == means[-1] else means
+
+
+class VisitorPages:
+    """What a version shows to each visitor. Not safe for threads: it has room for one page."""
+
+    def __init__(self, effects: VisitorEffects, rewards: Floats, prices: Floats) -> None:
+        n_links = effects.rate.shape[1]
+        self.effects = effects
+        self.rewards = rewards
+        self.prices = prices
+        self.links = np.arange(n_links)
+        self.room = Room(
+            value=np.zeros(n_links),
+            clicks=np.zeros(n_links),
+            probabilities=np.zeros(n_links),
+            search=new_search(n_links),
+            mix=new_mix(n_links),
+        )
+
+    def with_prices(self, prices: Floats) -> VisitorPages:
+        """Return the pages at other prices."""
+        return VisitorPages(self.effects, self.rewards, prices)
+
+    def page(self, visitor: Visitor, links: Links, n_slots: int) -> tuple[Floats, float]:
+        """Return the inclusion probabilities of some links for a visitor, and expected clicks."""
+        arguments = (self.effects, self.rewards, self.prices, visitor, links, n_slots, self.room)
+        expected = _choose_at(*arguments)
+        return self.room.probabilities[: len(links)].copy(), float(expected)
+
+    def scores(self, links: Links) -> Floats:
+        """Return what the links are worth to the visitor of the last page, at the mean price."""
+        rates: Any = self.effects.rate[:, links]
+        worth: Floats = self.rewards @ rates + float(self.prices.mean()) * rates[0]
+        return worth
+
+
+def visitor_pages(state: PacedKLVisitorsState, open_views: Open, prices: Floats) -> VisitorPages:
+    """Return the pages of a state as it stands, for views whose feedback is still open, too."""
+    effects = state.effects
+    shape = effects.effect.shape
+    frozen = effects._replace(
+        value_sums=_NO_VALUES,
+        value_exposure=_NO_VALUES,
+        link_exposure=_NOTHING,
+        common_sums=effects.common_sums.copy(),
+        common_expected=effects.common_expected.copy(),
+        seen=_NOTHING,
+        tau=_NOTHING,
+        pool=_NOTHING,
+        link_level=effects.link_level.copy(),
+        used_level=_NOTHING,
+        link_bonus=np.empty_like(effects.link_bonus),
+        effect=np.empty(shape, np.float32),
+        value_bonus=np.empty(shape, np.float32),
+        seen_at=_NOTHING,
+        rate=np.zeros_like(effects.rate),
+        bonus=np.zeros_like(effects.bonus),
+    )
+    _freeze(state, open_views, frozen)
+    return VisitorPages(frozen, state.queues.rewards.copy(), prices)

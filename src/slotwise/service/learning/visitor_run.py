@@ -1,0 +1,142 @@
+"""A policy for visitors that differ, on the links of a pool: it learns for whom, and for now."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.policies import Policy
+from slotwise.policies.paced_kl_visitors import PacedKLVisitors
+from slotwise.policies.visitor_pages import (
+    Open,
+    VisitorPages,
+    learning_only,
+    prices_ahead,
+    visitor_pages,
+)
+from slotwise.problem import Problem
+from slotwise.service.counting.rates import LinkRates
+from slotwise.service.counting.views import CLICKS, Level, View
+from slotwise.service.learning.policy_run import PolicyRun
+from slotwise.service.records import SECOND_US, DecisionRecord, PoolSettings
+from slotwise.service.visitors import VisitorCode
+
+__all__ = ["ForVisitors", "VisitorRun", "learns_for_whom"]
+
+Floats = NDArray[np.float64]
+
+RECENT_VISITORS = 256
+"""Latest visitors with whom the next rounds are played ahead."""
+MAX_ROUNDS_AHEAD = 256
+MIN_ROUNDS_AHEAD = 64
+LINKS_AHEAD = 1_000_000
+"""Links that are scored for one version, where that leaves `MIN_ROUNDS_AHEAD` rounds."""
+
+
+class ForVisitors(NamedTuple):
+    """What a version shows to whom, and what it shows on average over the latest visitors."""
+
+    pages: VisitorPages
+    words: dict[str, tuple[str, ...]]
+    probabilities: Floats
+    expected_clicks: float
+
+
+def learns_for_whom(policy: Policy) -> bool:
+    """Say whether the pages of a policy depend on the visitor."""
+    return isinstance(policy, PacedKLVisitors)
+
+
+class VisitorRun(PolicyRun):
+    """A policy whose pages depend on the visitor, with the words of open lists that it knows."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        problem: Problem,
+        link_ids: Sequence[str],
+        state: Any,
+        code: VisitorCode,
+    ) -> None:
+        super().__init__(policy, problem, link_ids, learning_only(state))
+        self.code = code
+        shape = (problem.n_levels, sum(problem.feature_sizes), len(link_ids))
+        self._open_values = np.zeros(shape, np.float32)
+        self._opened_us = 0
+        self._recent: deque[tuple[int, ...]] = deque(maxlen=RECENT_VISITORS)
+
+    @classmethod
+    def of(cls, run: PolicyRun, code: VisitorCode) -> VisitorRun:
+        """Return a run of visitors that takes over what `run` knows."""
+        return cls(run.policy, run.problem, run.link_ids, run._state, code)
+
+    def moved(
+        self, problem: Problem, link_ids: Sequence[str], forgotten: frozenset[str] = frozenset()
+    ) -> VisitorRun:
+        """Return the same knowledge for other links or another page; `forgotten` start afresh."""
+        run = VisitorRun.of(super().moved(problem, link_ids, forgotten), self.code)
+        for place, link_id in enumerate(link_ids):
+            before = self._places.get(link_id)
+            if before is not None and link_id not in forgotten:
+                run._open_values[..., place] = self._open_values[..., before]
+        run._opened_us, run._recent = self._opened_us, self._recent
+        return run
+
+    def _visitor(self, view: View, level: Level) -> Sequence[int]:
+        """Return the visitor; a word is counted once a view, when its clicks settle."""
+        return self.code.places(view.decision.visitor, is_counted=level == CLICKS)
+
+    def note_shown(self, views: Sequence[DecisionRecord], pool: PoolSettings, now_us: int) -> None:
+        """Take in the latest views, which fade as if windows closed at a constant rate."""
+        passed_s = max(now_us - self._opened_us, 0) / SECOND_US
+        windows_s = (pool.click_window_s, max(pool.click_window_s, pool.revenue_window_s))
+        for open_values, window_s in zip(self._open_values, windows_s, strict=True):
+            open_values *= np.float32(math.exp(-min(passed_s / window_s, 700.0)))
+        self._opened_us = now_us
+        values, links = [], []
+        known: dict[tuple[tuple[str, str], ...], list[int]] = {}
+        for view in views:
+            said = tuple(view.visitor.items())
+            places = known.get(said)
+            if places is None:
+                places = known[said] = self.code.places(view.visitor, is_counted=False)
+            self._recent.append(tuple(places))
+            for shown in view.shown:
+                link = self._places.get(shown.link_id)
+                if link is not None:
+                    values += places
+                    links += [link] * len(places)
+        for open_values in self._open_values:
+            np.add.at(open_values, (values, links), np.float32(1.0))
+
+    def for_visitors(self, open_views: Floats, rates: LinkRates) -> ForVisitors:
+        """Return what the next version shows to whom."""
+        opened = Open(np.ascontiguousarray(open_views), self._open_values)
+        pages = visitor_pages(self._state, opened, np.zeros(1))
+        n_links = len(self.link_ids)
+        n_rounds = min(MAX_ROUNDS_AHEAD, max(MIN_ROUNDS_AHEAD, LINKS_AHEAD // n_links))
+        visitors = self._latest_visitors()
+        prices = prices_ahead(self._state, pages, visitors, opened, rates.clicks, n_rounds)
+        pages = pages.with_prices(prices)
+        probabilities, clicks = np.zeros(n_links), 0.0
+        different, counts = np.unique(visitors, axis=0, return_counts=True)
+        for visitor, count in zip(different, counts.tolist(), strict=True):
+            chances, expected = pages.page(visitor, pages.links, self.problem.n_slots)
+            probabilities += chances * (count / len(visitors))
+            clicks += expected * count / len(visitors)
+        return ForVisitors(pages, self.code.words, probabilities, clicks)
+
+    def pages_at(self, prices: Floats) -> VisitorPages:
+        """Return the pages of what was learned, at prices of a version that was stored."""
+        opened = Open(np.zeros((2, len(self.link_ids))), self._open_values)
+        return visitor_pages(self._state, opened, prices)
+
+    def _latest_visitors(self) -> NDArray[np.int64]:
+        """Return the latest visitors, a row each; one of whom nothing is known before the first."""
+        latest = self._recent or [tuple(self.code.places({}, is_counted=False))]
+        return np.array(latest, np.int64)

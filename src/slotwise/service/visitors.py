@@ -1,0 +1,175 @@
+"""Visitors of a pool: what may be said of them, how it is stored and how policies are told.
+
+A pool declares features as JSON. What a caller says of a visitor becomes three things: the values
+to store (a label of each feature that is known), the segment (a label of every feature, rare
+words being one of them) and the places that a policy takes.
+
+Words of an open list are counted where views are folded, never where pages are decided: learning
+depends on the stored rows alone, and a flood of requests that nobody sees moves nothing. A
+published version carries the words that were frequent, and its pages know those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from slotwise.errors import InvalidInput
+from slotwise.features import NOT_KNOWN, RARE, Feature, Features, OpenWords
+from slotwise.frequent_words import MAX_LENGTH, FrequentWords
+from slotwise.service.limits import MAX_ID_CHARS
+
+__all__ = [
+    "BOOL",
+    "NOBODY",
+    "NOTHING_SAID",
+    "TEXT",
+    "KnownVisitor",
+    "VisitorCode",
+    "declared_features",
+]
+
+TEXT, BOOL = "text", "bool"
+_TYPES: dict[str, Any] = {TEXT: str, BOOL: bool}
+
+
+class KnownVisitor(NamedTuple):
+    """A visitor as a version knows them."""
+
+    places: tuple[int, ...]
+    values: dict[str, str]
+    """What is stored of them: known features only."""
+    segment: dict[str, str]
+
+
+NOBODY = KnownVisitor((), {}, {})
+"""Every visitor of a pool without features."""
+NOTHING_SAID: Mapping[str, Any] = MappingProxyType({})
+
+
+def declared_features(declared: Mapping[str, Any]) -> Features:
+    """Return the features of a pool, or raise `InvalidInput` for the first that breaks a rule."""
+    features = {}
+    for name, kind in declared.items():
+        if len(name) > MAX_ID_CHARS:
+            rule = f"named by at most {MAX_ID_CHARS} characters"
+            raise InvalidInput.of("features", rule, f"{name[:MAX_ID_CHARS]}...")
+        if isinstance(kind, str):
+            if kind not in _TYPES:
+                rule = f'a list of words, a list of rising numbers, "{TEXT}" or "{BOOL}"'
+                raise _refused(InvalidInput.of(f"features[{name!r}]", rule, kind))
+            kind = _TYPES[kind]
+        elif isinstance(kind, list | tuple) and any(isinstance(one, bool) for one in kind):
+            raise _refused(InvalidInput.of(f"features[{name!r}]", "words or numbers", kind))
+        features[name] = kind
+    try:
+        return Features(features)
+    except InvalidInput as error:
+        raise _refused(error) from None
+
+
+def _refused(error: InvalidInput) -> InvalidInput:
+    """Return an error about one feature as one about the setting that has it."""
+    return InvalidInput(str(error), "features")
+
+
+class VisitorCode:
+    """Writes visitors in the declared features of a pool and the frequent words of open lists."""
+
+    def __init__(
+        self, declared: Mapping[str, Any], words: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        self.features = declared_features(declared)
+        for name, known in (words or {}).items():
+            for feature in self.features.features:
+                if feature.name == name and isinstance(feature, OpenWords):
+                    feature.frequent = FrequentWords(known)
+        self._labels = {
+            feature.name: {label: place for place, label in enumerate(feature.labels()) if label}
+            for feature in self.features.features
+            if not isinstance(feature, OpenWords)
+        }
+
+    @property
+    def words(self) -> dict[str, tuple[str, ...]]:
+        """The frequent words of each open list."""
+        return {
+            feature.name: tuple(feature.frequent.words)
+            for feature in self.features.features
+            if isinstance(feature, OpenWords)
+        }
+
+    def know(self, said: Mapping[str, Any]) -> KnownVisitor:
+        """Return what a caller says of a visitor; nothing is counted.
+
+        An undeclared feature and a value of the wrong type raise `InvalidInput`.
+        """
+        names = {feature.name for feature in self.features.features}
+        for name in said:
+            if name not in names:
+                known = ", ".join(sorted(names)) or "none is declared"
+                raise InvalidInput.of("visitor", f"declared features only ({known})", name[:100])
+        places, values, segment = [], {}, {}
+        for feature, start in zip(self.features.features, self.features.offsets, strict=True):
+            place, stored = self._place(feature, said.get(feature.name))
+            if stored is not None:
+                values[feature.name] = stored
+            places.append(start + place)
+            segment[feature.name] = self._label(feature, place)
+        return KnownVisitor(tuple(places), values, segment)
+
+    def _place(self, feature: Feature, value: Any) -> tuple[int, str | None]:
+        """Return the place of a value and what is stored of it."""
+        if value is None or value in ("", NOT_KNOWN):
+            return 0, None
+        if not isinstance(feature, OpenWords):
+            try:
+                place = feature.place(value)
+            except InvalidInput as error:
+                raise InvalidInput(str(error), "visitor") from None
+            return place, self._label(feature, place) if place else None
+        if not isinstance(value, str):
+            raise InvalidInput(str(feature.refuse("a word", value)), "visitor")
+        if len(value) > MAX_LENGTH or value == RARE or not value.isprintable():
+            return 1, RARE
+        return self._known_word(feature, value), value
+
+    @staticmethod
+    def _known_word(feature: OpenWords, word: str) -> int:
+        words = feature.frequent.words
+        return 2 + words.index(word) if word in words else 1
+
+    @staticmethod
+    def _label(feature: Feature, place: int) -> str:
+        if isinstance(feature, OpenWords):
+            return (NOT_KNOWN, RARE, *feature.frequent.words)[place]
+        return feature.labels()[place]
+
+    def places(self, stored: Mapping[str, str], *, is_counted: bool) -> list[int]:
+        """Return the places of stored values; a value that is not declared any more is not known.
+
+        Words of open lists are counted where `is_counted`, so that frequent ones get a place.
+        """
+        places = []
+        for feature, start in zip(self.features.features, self.features.offsets, strict=True):
+            label = stored.get(feature.name)
+            place = 0
+            if label is not None and not isinstance(feature, OpenWords):
+                place = self._labels[feature.name].get(label, 0)
+            elif label is not None and isinstance(feature, OpenWords):
+                place = 1
+                if label != RARE:
+                    place = feature.place(label) if is_counted else self._known_word(feature, label)
+            places.append(start + place)
+        return places
+
+    def plain(self) -> list[dict[str, Any]]:
+        """Return everything there is to save."""
+        return self.features.plain()
+
+    def take_words(self, plain: Sequence[Mapping[str, Any]]) -> None:
+        """Take over the words and counts that `plain` returned."""
+        for feature, one in zip(self.features.features, plain, strict=True):
+            if isinstance(feature, OpenWords):
+                feature.frequent = FrequentWords(one["words"], one["counts"])

@@ -1,0 +1,111 @@
+"""Features and visitors over HTTP: what is taken, what is refused, and what is answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.service.conftest import POOL, problem_of
+
+FEATURES = {"device": ["phone", "desktop"], "country": "text", "returning": "bool", "days": [1, 7]}
+CHANGED = POOL | {"policy": {"name": "paced-kl"}, "features": FEATURES}
+
+
+@pytest.fixture
+def whom(admin: httpx.Client) -> tuple[httpx.Client, str]:
+    client = admin
+    client.put("/v1/pools/whom", json=CHANGED).raise_for_status()
+    for link_id in ("l1", "l2", "l3"):
+        body = {"url": f"https://shop.example/{link_id}"}
+        client.put(f"/v1/pools/whom/links/{link_id}", json=body).raise_for_status()
+    return client, "/v1/pools/whom/decide"
+
+
+def test_features_are_answered_as_they_were_declared(whom: tuple[httpx.Client, str]) -> None:
+    client, _ = whom
+    assert client.get("/v1/pools/whom").json()["features"] == FEATURES
+    patched = client.patch("/v1/pools/whom", json={"click_floor": 0.1}).json()
+    assert patched["features"] == FEATURES
+    fewer = client.patch("/v1/pools/whom", json={"features": {"device": ["phone"]}}).json()
+    assert fewer["features"] == {"device": ["phone"]}
+
+
+def test_a_decision_keeps_the_visitor(whom: tuple[httpx.Client, str]) -> None:
+    client, decide = whom
+    said = {"device": "phone", "country": "DE", "returning": False, "days": 3}
+    answer = client.post(decide, json={"visitor": said}).json()
+    stored = client.get(f"/v1/decisions/{answer['decision_id']}").json()["decision"]
+    assert stored["visitor"] == {
+        "device": "phone",
+        "country": "DE",
+        "returning": "False",
+        "days": "1 to 7",
+    }
+    assert stored["segment"] == stored["visitor"] | {"country": "(rare)"}
+    unknown = {"device": "watch", "country": None, "days": 1e300}
+    answer = client.post(decide, json={"visitor": unknown}).json()
+    stored = client.get(f"/v1/decisions/{answer['decision_id']}").json()["decision"]
+    assert stored["visitor"] == {"days": "from 7"}
+
+
+@pytest.mark.parametrize(
+    ("visitor", "pointer"),
+    [
+        ({"browser": "lynx"}, "/visitor"),
+        ({"returning": "yes"}, "/visitor"),
+        ({"days": "soon"}, "/visitor"),
+        ({"device": True}, "/visitor"),
+        ({"country": {"code": "DE"}}, "/visitor"),
+        ({"country": ["DE"]}, "/visitor"),
+        ({"country": "x" * 1_001}, "/visitor"),
+        ({f"f{k}": 1 for k in range(65)}, "/visitor"),
+        ({"": 1}, "/visitor"),
+        ({"n" * 100_000: 1}, "/visitor"),
+        ("phone", "/visitor"),
+        ([], "/visitor"),
+    ],
+)
+def test_a_visitor_that_cannot_be_is_refused(
+    whom: tuple[httpx.Client, str], visitor: Any, pointer: str
+) -> None:
+    client, decide = whom
+    refused = client.post(decide, json={"visitor": visitor})
+    assert refused.status_code == 422, refused.text
+    assert problem_of(refused)["errors"][0]["pointer"].startswith(pointer)
+    assert len(refused.content) < 2_000
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "9" * 400])
+def test_a_number_that_is_none_is_refused(whom: tuple[httpx.Client, str], number: str) -> None:
+    client, decide = whom
+    body = f'{{"visitor": {{"days": {number}}}}}'
+    refused = client.post(decide, content=body, headers={"content-type": "application/json"})
+    assert refused.status_code in (400, 422)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        {"link": "text"},
+        {"x": "number"},
+        {"x": [1, "a"]},
+        {"x": [True]},
+        {"x": []},
+        {"x": [2, 1]},
+        {"x": ["w" * 101]},
+        {"x": [str(k) for k in range(65)]},
+        {f"f{k}": "bool" for k in range(17)},
+        {"not a name": "bool"},
+        ["device"],
+        {"x": None},
+        {"": "bool"},
+        {"n" * 100_000: "bool"},
+    ],
+)
+def test_features_that_cannot_be_are_refused(admin: httpx.Client, features: Any) -> None:
+    refused = admin.put("/v1/pools/never", json=CHANGED | {"features": features})
+    assert refused.status_code == 422, refused.text
+    assert problem_of(refused)["errors"][0]["pointer"].startswith("/features")
+    assert len(refused.content) < 2_000

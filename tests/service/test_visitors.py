@@ -1,0 +1,354 @@
+"""Visitors of a service: what they may say, for whom pages are, and what is learned of them."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slotwise.errors import InvalidInput
+from slotwise.service.deciding.guests import MAX_KEPT
+from slotwise.service.errors import Conflict
+from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord, Pin
+from slotwise.service.service import Service, ServiceOptions
+from slotwise.service.storage import SqliteStore
+from slotwise.service.storage.verify import verify
+from slotwise.service.visitors import VisitorCode
+from slotwise.testing.store_rows import reads
+from tests.service.conftest import OpenService
+from tests.service.rows import T0, link, pool
+
+FEATURES: dict[str, Any] = {
+    "device": ["phone", "desktop"],
+    "country": "text",
+    "returning": "bool",
+    "days": [1, 7, 30],
+}
+LINKS = [f"l{k}" for k in range(8)]
+SHORT = {"click_window_s": 60, "revenue_window_s": 60, "policy_settings": {}}
+
+
+def visitors_pool(**changes: Any) -> Any:
+    return pool(**{"policy": "paced-kl", "features": FEATURES, **SHORT, **changes})
+
+
+def opened(service: Service, **changes: Any) -> Service:
+    service.put_pool(visitors_pool(**changes), "test", T0).result()
+    service.put_links("home", [link(one) for one in LINKS], "test", T0).result()
+    return service
+
+
+def click_rate(device: str, link_id: str) -> float:
+    best = ("l0", "l1") if device == "phone" else ("l6", "l7")
+    return 0.5 if link_id in best else 0.08
+
+
+def visit(service: Service, n_views: int, now_us: int, seed: int = 1) -> int:
+    """Send visitors whose device decides what they click on; return when all has settled."""
+    chance = random.Random(seed)
+    for k in range(n_views):
+        now_us += SECOND_US // 20
+        said = {"device": chance.choice(["phone", "desktop"]), "country": chance.choice("AB")}
+        page = service.decide("home", now_us, visitor=said)
+        events: list[Any] = []
+        for shown in page.shown:
+            if chance.random() < click_rate(said["device"], shown.link_id):
+                one = (page.decision_id, shown.link_id)
+                events.append(ClickEvent(*one))
+                sale = f"{page.decision_id}-{shown.link_id}"
+                events.append(ConversionEvent(sale, *one, 20_000_000, "EUR"))
+        if events:
+            service.submit_events(events, now_us + 1).result()
+        if k % 100 == 99:
+            now_us += 61 * SECOND_US
+            service.learn(now_us)
+    return now_us
+
+
+def links_for(service: Service, said: dict[str, Any], now_us: int, n_pages: int = 30) -> set[str]:
+    pages = [service.decide("home", now_us, visitor=said) for _ in range(n_pages)]
+    return {shown.link_id for page in pages for shown in page.shown if shown.propensity > 0.5}
+
+
+def test_a_visitor_is_stored_as_the_values_they_fall_into(service: Service) -> None:
+    opened(service)
+    page = service.decide(
+        "home", T0, visitor={"device": "phone", "country": "DE", "returning": True, "days": 9}
+    )
+    assert page.visitor == {
+        "device": "phone",
+        "country": "DE",
+        "returning": "True",
+        "days": "7 to 30",
+    }
+    assert page.segment == {**page.visitor, "country": "(rare)"}
+    nobody = service.decide("home", T0, visitor={"device": "toaster", "days": None, "country": ""})
+    assert nobody.visitor == {}
+    assert nobody.segment == dict.fromkeys(FEATURES, "(not known)")
+    assert service.decide("home", T0).segment == nobody.segment
+    service.flush().result()
+    assert service.decision(page.decision_id).decision.visitor == page.visitor
+    assert service.decision(page.decision_id).decision.segment == page.segment
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"browser": "lynx"}, r"declared features only \(country, days, device, returning\)"),
+        ({"device": 1}, "a word or None, got 1"),
+        ({"country": True}, "a word or None"),
+        ({"returning": 1}, "True, False or None"),
+        ({"days": "many"}, "a number or None"),
+        ({"days": ["x"]}, "a number or None"),
+    ],
+)
+def test_what_was_not_declared_is_refused(
+    service: Service, said: dict[str, Any], message: str
+) -> None:
+    opened(service)
+    service.decide("home", T0, visitor={"returning": True, "days": 1.0})
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match=message) as refused:
+            service.decide("home", T0, visitor=said)
+        assert refused.value.argument == "visitor"
+
+
+def test_a_pool_without_features_takes_no_visitor(service: Service) -> None:
+    service.put_pool(pool(), "test", T0).result()
+    service.put_links("home", [link("l1")], "test", T0).result()
+    with pytest.raises(InvalidInput, match=r"declared features only \(none is declared\)"):
+        service.decide("home", T0, visitor={"device": "phone"})
+    assert service.decide("home", T0, visitor={}).segment == {}
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ({"link": "text"}, "and not all, clicks, link"),
+        ({"a b": "text"}, "named by a letter"),
+        ({"x": "number"}, '"text" or "bool", got \'number\''),
+        ({"x": []}, "1 to 64 words"),
+        ({"x": [3, 1]}, "rising numbers"),
+        ({"x": ["a", "a"]}, "different words"),
+        ({"x": [True]}, "words or numbers"),
+        ({"x": [float("nan")]}, "rising numbers"),
+        ({f"f{k}": "bool" for k in range(17)}, "at most 16"),
+    ],
+)
+def test_features_that_cannot_be_are_refused(
+    service: Service, features: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message) as refused:
+        service.put_pool(visitors_pool(features=features), "test", T0)
+    assert refused.value.argument == "features"
+
+
+def test_the_same_id_for_another_visitor_is_another_request(service: Service) -> None:
+    opened(service)
+    first = service.decide("home", T0, decision_id="mine", visitor={"device": "phone"})
+    again = service.decide("home", T0 + 1, decision_id="mine", visitor={"device": "phone"})
+    assert again == first
+    with pytest.raises(Conflict, match="made for another request"):
+        service.decide("home", T0, decision_id="mine", visitor={"device": "desktop"})
+
+
+def frequencies_are_exact(pages: list[DecisionRecord]) -> None:
+    """Compare how often links are shown with their propensities.
+
+    A binomial count is further from its mean than 6.5 standard deviations (and 6.5 views) with a
+    probability below 1e-9; fewer than a hundred are compared.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    n_pages: Counter[str] = Counter()
+    logged: dict[tuple[str, str], float] = {}
+    for page in pages:
+        device = page.segment["device"]
+        n_pages[device] += 1
+        for shown in page.shown:
+            counts[device, shown.link_id] += 1
+            assert logged.setdefault((device, shown.link_id), shown.propensity) == shown.propensity
+    for (device, link_id), count in counts.items():
+        n, p = n_pages[device], logged[device, link_id]
+        assert abs(count - n * p) <= 6.5 * math.sqrt(n * p * (1 - p)) + 6.5, (device, link_id)
+    for device in n_pages:
+        total = sum(p for (one, _), p in logged.items() if one == device)
+        n_shown = len(pages[0].shown)
+        if pages[0].min_propensity > 0:
+            assert total == pytest.approx(n_shown)
+            assert min(p for (one, _), p in logged.items() if one == device) == pytest.approx(
+                next(page.min_propensity for page in pages if page.segment["device"] == device)
+            )
+
+
+@pytest.mark.parametrize(
+    ("changes", "wish"),
+    [
+        ({"click_floor": 0.75}, {}),
+        ({"holdout": 0.3, "click_floor": 0.75}, {}),
+        ({"explore": 0.2, "holdout": 0.2}, {}),
+        ({"holdout": 0.3}, {"exclude": ["l0", "l3"], "pin": [Pin(link_id="l5", position=2)]}),
+        ({"holdout": 0.3, "pins": (Pin(link_id="l5", position=1),)}, {"slots": 3}),
+    ],
+)
+def test_propensities_are_exact_given_the_visitor(
+    service: Service, changes: dict[str, Any], wish: dict[str, Any]
+) -> None:
+    now_us = visit(opened(service, **changes), 600, T0)
+    devices = ["phone", "desktop", None]
+    pages = [
+        service.decide("home", now_us, visitor={"device": devices[k % 3]}, **wish)
+        for k in range(3_000)
+    ]
+    frequencies_are_exact(pages)
+    chances = {page.segment["device"]: {one.propensity for one in page.shown} for page in pages}
+    assert len(chances) == 3
+
+
+def test_it_learns_for_whom(service: Service) -> None:
+    now_us = visit(opened(service, click_floor=0.3), 1_500, T0)
+    assert links_for(service, {"device": "phone"}, now_us) == {"l0", "l1"}
+    assert links_for(service, {"device": "desktop"}, now_us) == {"l6", "l7"}
+    phone = service.decide("home", now_us, visitor={"device": "phone"})
+    assert phone.floor.expected == pytest.approx(1.0, abs=0.2)
+    assert phone.floor.status == "met"
+
+
+def test_a_policy_that_ignores_visitors_shows_everybody_the_same(service: Service) -> None:
+    now_us = visit(opened(service, policy="con-ucb", policy_settings={"horizon": 1000}), 400, T0)
+    pages = [
+        service.decide("home", now_us, visitor={"device": device})
+        for device in ("phone", "desktop")
+    ]
+    assert pages[0].segment["device"] == "phone"
+    chances = set(service._decider.snapshot("home").probabilities.tolist())
+    assert {shown.propensity for page in pages for shown in page.shown} <= chances
+    assert reads(service._store).counters("home").visitors["policy", "device", "phone"].click_views
+
+
+def test_words_that_are_seen_often_get_a_place_where_views_settle(service: Service) -> None:
+    opened(service)
+    for k in range(300):
+        service.decide("home", T0 + k, visitor={"country": "DE" if k % 3 else f"x{k}"})
+    assert service.decide("home", T0 + 400, visitor={"country": "DE"}).segment["country"] == (
+        "(rare)"
+    )
+    service.learn(T0 + 100 * SECOND_US)
+    later = service.decide("home", T0 + 101 * SECOND_US, visitor={"country": "DE"})
+    assert later.segment["country"] == "DE"
+    rare = service.decide("home", T0 + 101 * SECOND_US, visitor={"country": "x0"})
+    assert (rare.visitor["country"], rare.segment["country"]) == ("x0", "(rare)")
+
+
+def test_no_flood_of_values_makes_anything_grow(service: Service) -> None:
+    opened(service)
+    guests = service._decider.snapshot("home").guests
+    for k in range(20_000):
+        guests.know({"country": f"c{k}", "days": k / 7})
+    assert len(guests._kept) <= MAX_KEPT
+    known = guests.know({"country": "y" * 1_000})
+    assert (known.values, known.segment["country"]) == ({"country": "(rare)"}, "(rare)")
+    assert all("y" * 1_000 not in str(key) for key in guests._kept)
+    code = VisitorCode({"country": "text"})
+    for k in range(60_000):
+        code.places({"country": f"c{k % 20_000}"}, is_counted=True)
+    [plain] = code.plain()
+    assert len(plain["words"]) <= 30
+    assert len(plain["counts"]) <= 256
+
+
+@pytest.mark.parametrize("word", ["(rare)", "(not known)", "\x00\x1b[2J", "​"])
+def test_words_that_mean_something_else_are_no_words(service: Service, word: str) -> None:
+    opened(service)
+    for k in range(100):
+        service.decide("home", T0 + k, visitor={"country": word})
+    service.learn(T0 + 100 * SECOND_US)
+    page = service.decide("home", T0 + 101 * SECOND_US, visitor={"country": word})
+    assert page.segment["country"] == ("(not known)" if word == "(not known)" else "(rare)")
+    assert service._decider.snapshot("home").published.words == {"country": ()}
+
+
+def test_counters_of_visitors_add_up_and_equal_the_rows(open_service: OpenService) -> None:
+    service = open_service()
+    visit(opened(service, holdout=0.2), 400, T0)
+    counters = reads(service._store).counters("home")
+    for group, page in counters.pages.items():
+        for name in FEATURES:
+            of_values = [one for key, one in counters.visitors.items() if key[:2] == (group, name)]
+            for field in page.__struct_fields__:
+                assert sum(getattr(one, field) for one in of_values) == getattr(page, field)
+    found = verify(service._store)
+    assert found.mismatches == ()
+    assert found.n_counters > 6 * len(counters.visitors)
+
+
+def state_of(service: Service) -> dict[str, Any]:
+    run = service._learner._runs["home"]
+    with run.lock:
+        fed = run._round_run()
+    assert fed is not None
+    return dict(fed.knowledge())
+
+
+def test_a_restart_shows_everybody_what_was_shown_before(tmp_path: Path) -> None:
+    options = ServiceOptions(seed=3, commit_every_ms=0.0)
+    service = Service(SqliteStore(tmp_path / "store.db"), options)
+    now_us = visit(opened(service, click_floor=0.75), 600, T0)
+    said = [{"device": "phone"}, {"device": "desktop", "country": "A"}, {}]
+
+    def pages_of(service: Service) -> list[Any]:
+        snapshot = service._decider.snapshot("home")
+        assert snapshot.depends_on_visitors
+        assert snapshot._visitors is not None
+        known = [snapshot.guests.know(one) for one in said]
+        return [
+            (one.segment, snapshot._visitors.probabilities(one.places).tolist()) for one in known
+        ]
+
+    service.learn(now_us + 61 * SECOND_US)
+    service.flush().result()
+    before, knowledge = pages_of(service), state_of(service)
+    service.close()
+    again = Service(SqliteStore(tmp_path / "store.db"), options)
+    for (segment, first), (later, second) in zip(before, pages_of(again), strict=True):
+        assert later == segment
+        np.testing.assert_allclose(second, first, atol=1e-6)
+    assert state_of(again) == knowledge
+    again.close()
+
+
+def test_other_features_are_learned_from_the_rows_again(tmp_path: Path) -> None:
+    options = ServiceOptions(seed=3, commit_every_ms=0.0)
+    service = Service(SqliteStore(tmp_path / "store.db"), options)
+    now_us = visit(opened(service), 1_500, T0)
+    all_features = state_of(service)
+    fewer = {"device": ["desktop", "phone", "tablet"]}
+    service.put_pool(visitors_pool(features=fewer), "test", now_us).result()
+    service.learn(now_us + 1)
+    assert service.decide("home", now_us + 2).segment == {"device": "(not known)"}
+    assert links_for(service, {"device": "phone"}, now_us) == {"l0", "l1"}
+    with pytest.raises(InvalidInput, match="declared features only"):
+        service.decide("home", now_us + 2, visitor={"country": "A"})
+    service.put_pool(visitors_pool(), "test", now_us + 3).result()
+    service.learn(now_us + 4)
+    assert state_of(service) == all_features
+    service.put_pool(visitors_pool(features={}), "test", now_us + 5).result()
+    service.learn(now_us + 6)
+    assert service.decide("home", now_us + 7).segment == {}
+    assert verify(service._store).mismatches == ()
+    service.close()
+
+
+def test_links_may_join_and_leave(service: Service) -> None:
+    now_us = visit(opened(service), 1_500, T0)
+    service.put_links("home", [link("l1", retired=True), link("new")], "test", now_us).result()
+    assert "l0" in links_for(service, {"device": "phone"}, now_us)
+    pages = [service.decide("home", now_us, visitor={"device": "phone"}) for _ in range(50)]
+    assert "l1" not in {shown.link_id for page in pages for shown in page.shown}
+    service.learn(now_us + 61 * SECOND_US)
+    assert service.health().pools[0].failure == ""
+    assert verify(service._store).mismatches == ()
