@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slotwise.policies.contract import Floats
-from slotwise.selection.compiled import inner
+from slotwise.selection.compiled import hot
 
 __all__ = ["Width", "fixed_width", "growing_width", "widen"]
 
@@ -44,7 +44,7 @@ def growing_width(memory: int | None) -> Width:
     return width
 
 
-@inner
+@hot
 def widen(width: Width, n_rounds: float) -> bool:
     """Let the width grow with the rounds settled; say whether it did."""
     if n_rounds < width.next_wider[0] or width.longest_time == 0.0:
