@@ -16,7 +16,6 @@ that brought no click (`revenue <= click` at every level is what the policies bu
 
 from __future__ import annotations
 
-import re
 from typing import get_args
 
 import msgspec
@@ -53,7 +52,6 @@ __all__ = [
     "judge_adjustment",
     "judge_click",
     "judge_conversion",
-    "parse_event",
 ]
 
 ACCEPTED = Outcome(outcome="accepted")
@@ -108,28 +106,6 @@ def rejected(field: str, reason: str, rule: str, value: object) -> Outcome:
     """Build the outcome of an event that breaks a rule."""
     detail = f"`{field}` must be {rule}, got {value!r}"
     return Outcome(outcome="rejected", reason=reason, detail=detail[:500], field=field)
-
-
-def parse_event(item: object) -> Event | Outcome:
-    """Turn one decoded JSON item into an event, or into the outcome that rejects it.
-
-    Unknown fields are ignored; `invalid` can only be set by the server itself.
-
-    >>> parse_event({"type": "click", "decision_id": "d1", "link_id": "l1"}).link_id
-    'l1'
-    >>> parse_event({"type": "click", "decision_id": "d1"}).detail
-    'Object missing required field `link_id`'
-    """
-    try:
-        event: Event = msgspec.convert(item, Event)
-    except msgspec.ValidationError as error:
-        detail = str(error)
-        field = re.search(r"`\$\.?([A-Za-z_]*)`$", detail) or re.search(r"field `(\w+)`", detail)
-        name = field.group(1) if field else ""
-        return Outcome(outcome="rejected", reason="invalid-event", detail=detail[:500], field=name)
-    if isinstance(event, ClickEvent) and event.invalid:
-        return rejected("invalid", "invalid-event", "left to the server", event.invalid)
-    return check_event(event) or event
 
 
 def check_event(event: Event) -> Outcome | None:

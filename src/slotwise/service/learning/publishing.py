@@ -63,7 +63,8 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     except Exception:
         _log.exception("policy %s of pool %s failed", pool.policy, pool.pool_id)
         fallback = POLICY_FAILED
-    price = solve_page(rates, n_slots, pool.click_floor).shadow_price
+    # Without the compiler it is a number of numpy's, which cannot be stored.
+    price = float(solve_page(rates, n_slots, pool.click_floor).shadow_price)
     published = _published(
         draft.pool,
         version,
