@@ -36,6 +36,7 @@ __all__ = [
     "MAX_POOL_LINKS",
     "MAX_SEALED_CHARS",
     "MAX_SLOTS",
+    "MAX_SUM_MICROS",
     "MAX_TITLE_CHARS",
     "MAX_TOKEN_CHARS",
     "MAX_URL_CHARS",
@@ -56,7 +57,9 @@ MAX_VALUE_CHARS = 1_000
 MAX_HOSTS = 100
 MAX_WINDOW_S = 90 * 86_400
 MAX_AMOUNT_MICROS = 10_000_000_000_000
-"""Ten million units of a currency. The sum over 900,000 such views still fits in 64 bits."""
+"""Ten million units of a currency."""
+MAX_SUM_MICROS = 2**62
+"""Half of what 64 bits hold: 460,000 of the largest amounts may still come while windows close."""
 
 MAX_ID_CHARS = 64
 MAX_HOST_CHARS = 255
@@ -89,6 +92,7 @@ LIMITS: dict[str, int] = {
     "characters of a feature's value (of a word that is kept: 100)": MAX_VALUE_CHARS,
     "seconds of a click or revenue window": MAX_WINDOW_S,
     "amount of money, in millionths of the currency": MAX_AMOUNT_MICROS,
+    "sum of the revenue of a link or a pool, in millionths": MAX_SUM_MICROS,
     "characters of an id": MAX_ID_CHARS,
     "characters of a link's address": MAX_URL_CHARS,
     "characters of a link's title": MAX_TITLE_CHARS,

@@ -30,6 +30,7 @@ from slotwise.service.limits import (
     ID_RULE,
     MAX_AMOUNT_MICROS,
     MAX_CLIENT_TIME_CHARS,
+    MAX_SUM_MICROS,
     is_currency,
     is_id,
 )
@@ -71,6 +72,11 @@ QUARANTINED_ADJUSTMENT = Outcome(
     outcome="quarantined",
     reason="unknown-conversion",
     detail="no such conversion yet; counted if it turns up within a day",
+)
+SUM_TOO_LARGE = Outcome(
+    outcome="rejected",
+    reason="sum-too-large",
+    detail=f"a sum of revenue of the link or its pool is above {MAX_SUM_MICROS} already",
 )
 EXPIRED = Outcome(
     outcome="quarantined",

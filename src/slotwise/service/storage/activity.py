@@ -25,6 +25,7 @@ __all__ = [
     "spans_of",
 ]
 
+MICROS = 1_000_000
 MAX_DELAYS = 2_000
 """How many of the latest clicks and sales are read for the delay of feedback."""
 MAX_PAGES = 5_000

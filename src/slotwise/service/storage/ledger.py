@@ -16,6 +16,7 @@ from slotwise.service.counting.attribution import (
     DUPLICATE,
     QUARANTINED,
     QUARANTINED_ADJUSTMENT,
+    SUM_TOO_LARGE,
     check_event,
     conflict_between,
     judge_adjustment,
@@ -30,6 +31,7 @@ from slotwise.service.counting.views import (
     StoredConversion,
     View,
 )
+from slotwise.service.limits import MAX_SUM_MICROS
 from slotwise.service.records import (
     ClickEvent,
     ConversionEvent,
@@ -84,6 +86,10 @@ class RareReads(Protocol):
         """Return `counted_from_us` of the links of a pool."""
         ...
 
+    def largest_sum(self, pool_id: str, link_id: str) -> int:
+        """Return the largest sum, or square, of revenue among the counters of a link or a pool."""
+        ...
+
 
 class Ledger:
     """The rows a batch refers to, and what it adds to them.
@@ -106,6 +112,8 @@ class Ledger:
         self.adjustments: dict[str, StoredAdjustment] = {}
         self.new = NewRows()
         self._rare_reads = rare_reads
+        self._largest_sums: dict[tuple[str, str], int] = {}
+        """By pool and link, before this batch."""
 
     def close_windows(self, until_us: int) -> None:
         """Judge everything that comes later by a time after `until_us`."""
@@ -170,8 +178,11 @@ class Ledger:
         first = self.conversions.get(event.conversion_id)
         if first is not None:
             verdict = conflict_between(first.event, event) or DUPLICATE
+        elif decision is None:
+            verdict = QUARANTINED
         else:
-            verdict = QUARANTINED if decision is None else judge_conversion(decision, conversion)
+            verdict = judge_conversion(decision, conversion)
+            verdict = self._sum_too_large(verdict, decision, event.link_id) or verdict
         if verdict.outcome == "rejected":
             event_id, link_id = event.conversion_id, event.link_id
             self._refuse(event.decision_id, event_id, link_id, event, verdict, conversion)
@@ -200,6 +211,8 @@ class Ledger:
             verdict = QUARANTINED
         else:
             verdict = judge_adjustment(decision, conversion, adjustment)
+            link_id = conversion.event.link_id
+            verdict = self._sum_too_large(verdict, decision, link_id) or verdict
         if verdict.outcome == "rejected" and conversion is not None:
             decision_id, link_id = conversion.event.decision_id, conversion.event.link_id
             self._refuse(decision_id, event.adjustment_id, link_id, event, verdict, adjustment)
@@ -211,6 +224,23 @@ class Ledger:
             refund = View(decision=decision, conversions=(conversion,), adjustments=(adjustment,))
             self._count_late(refund, already=replace(refund, adjustments=()))
         return verdict
+
+    def _sum_too_large(
+        self, verdict: Outcome, decision: DecisionRecord, link_id: str
+    ) -> Outcome | None:
+        """Return the outcome that rejects an amount whose sum might exceed 64 bits, or None.
+
+        Sums up to half of what fits are let through: one batch, and the windows that are open,
+        add less than the other half.
+        """
+        if verdict.outcome not in ("accepted", "late"):
+            return None
+        key = (decision.pool_id, link_id)
+        if key not in self._largest_sums:
+            self._largest_sums[key] = self._rare_reads.largest_sum(*key)
+        if self._largest_sums[key] <= MAX_SUM_MICROS:
+            return None
+        return SUM_TOO_LARGE
 
     def _refuse(
         self,

@@ -126,6 +126,14 @@ class _Batch:
     def reset_times(self, pool_id: str) -> Mapping[str, int]:
         return self._reader.reset_times(pool_id)
 
+    def largest_sum(self, pool_id: str, link_id: str) -> int:
+        counters = self._reader.counters(pool_id)
+        of_links = [one for (_, name), one in counters.links.items() if name == link_id]
+        sums = [abs(one.late_revenue_micros) for one in of_links]
+        sums += [one.revenue_micros for one in of_links]
+        sums += [max(one.revenue_micros, one.revenue_squared) for one in counters.pages.values()]
+        return max(sums, default=0)
+
     def _save_links(self, operation: SaveLinks) -> list[LinkRecord]:
         tables = self._tables
         saved = []

@@ -7,6 +7,7 @@ from collections import defaultdict
 from slotwise.service.storage.activity import (
     MAX_DELAYS,
     MAX_PAGES,
+    MICROS,
     Activity,
     link_spans_of,
     spans_of,
@@ -38,11 +39,15 @@ def read_activity(
     for query, names in (
         ("views", ("views",)),
         ("clicks", ("clicks", "clicks_squared")),
-        ("sales", ("sales", "revenue_micros")),
-        ("refunds", ("refunds",)),
+        ("sales", ("sales", "revenue_units", "revenue_rest")),
+        ("refunds", ("refund_units", "refund_rest")),
     ):
         for span, holdout, *sums in rows(query):
             spans[span, holdout].update(zip(names, sums, strict=True))
+    for sums_of_span in spans.values():
+        for name, part in (("revenue_micros", "revenue"), ("refunds", "refund")):
+            units = sums_of_span.pop(f"{part}_units", 0)
+            sums_of_span[name] = units * MICROS + sums_of_span.pop(f"{part}_rest", 0)
     n_pages = sum(sums.get("views", 0) for sums in spans.values())
     asked["every"] = _step(n_pages)
     asked["every_open"] = _step(rows("n_open")[0][0])

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from slotwise.service.storage.activity import MICROS
+
 __all__ = ["ACTIVITY_QUERIES"]
 
 _SHOWN = """
@@ -46,17 +48,25 @@ _CLICK_DELAYS = f"""
     SELECT c.received_us - d.issued_us {_CLICKED} AND c.invalid = ''
     ORDER BY c.received_us DESC LIMIT :n_rows
 """
+
+
+def _exact_sum(amount: str) -> str:
+    """Sum millionths in two columns, units and the rest: one sum might exceed 64 bits."""
+    units = f"({amount} / {MICROS})"
+    return f"CAST(SUM({units}) AS BIGINT), CAST(SUM({amount} - {units} * {MICROS}) AS BIGINT)"
+
+
 _SOLD = """
     FROM decisions AS d JOIN conversions AS s ON s.decision_id = d.decision_id
     WHERE d.pool_id = :pool_id AND d.click_closes_us >= :since_us AND d.issued_us >= :since_us
       AND s.currency = d.currency
 """
 _SALES = f"""
-    SELECT d.issued_us / :span_us, d.holdout, COUNT(*), CAST(SUM(s.revenue_micros) AS BIGINT)
+    SELECT d.issued_us / :span_us, d.holdout, COUNT(*), {_exact_sum("s.revenue_micros")}
     {_SOLD} AND s.received_us <= d.revenue_until_us GROUP BY 1, 2
 """
-_REFUNDS = """
-    SELECT d.issued_us / :span_us, d.holdout, CAST(SUM(a.refund_micros) AS BIGINT)
+_REFUNDS = f"""
+    SELECT d.issued_us / :span_us, d.holdout, {_exact_sum("a.refund_micros")}
     FROM decisions AS d
     JOIN conversions AS s ON s.decision_id = d.decision_id
     JOIN adjustments AS a ON a.conversion_id = s.conversion_id

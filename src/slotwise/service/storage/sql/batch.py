@@ -130,6 +130,10 @@ class SqlBatch:
         """Return `counted_from_us` of the links of a pool."""
         return self._reader.reset_times(pool_id)
 
+    def largest_sum(self, pool_id: str, link_id: str) -> int:
+        """Return the largest sum of revenue among the counters of a link and of its pool."""
+        return self._reader.largest_sum(pool_id, link_id)
+
     def _load(self, operations: Sequence[Operation]) -> None:
         """Load every stored row that an event of the batch names."""
         events = [item.event for item in operations if isinstance(item, RecordEvent)]

@@ -121,6 +121,12 @@ class SqlReader:
         """Return the counters of a pool."""
         return self._counters("", pool_id)
 
+    def largest_sum(self, pool_id: str, link_id: str) -> int:
+        """Return the largest sum, or square, of revenue among the counters of a link or a pool."""
+        of_link = self._fetch(self._statements.sums_of_link, pool_id=pool_id, link_id=link_id)
+        of_pages = self._fetch(self._statements.sums_of_pages, pool_id=pool_id)
+        return max((abs(value) for row in (*of_link, *of_pages) for value in row), default=0)
+
     def purged(self, pool_id: str) -> Counters:
         """Return what dropped views had added to the counters of a pool."""
         return self._counters("purged_", pool_id)

@@ -128,6 +128,17 @@ class Statements:
             table.name: self._sql(_rows(table).where(table.c.pool_id == bindparam("pool_id")))
             for table in COUNTER_TABLES
         }
+        of_link, of_pages = schema.link_counters.c, schema.page_counters.c
+        self.sums_of_link = self._sql(
+            select(of_link.revenue_micros, of_link.late_revenue_micros).where(
+                of_link.pool_id == bindparam("pool_id"), of_link.link_id == bindparam("link_id")
+            )
+        )
+        self.sums_of_pages = self._sql(
+            select(of_pages.revenue_micros, of_pages.revenue_squared).where(
+                of_pages.pool_id == bindparam("pool_id")
+            )
+        )
         self.learned = self._sql(_rows(learned).where(learned.c.pool_id == bindparam("pool_id")))
         self.learned_versions = self._sql(select(learned.c.pool_id, learned.c.version))
         self.late_decision_ids = self._sql(text(_LATE_DECISION_IDS))
