@@ -17,6 +17,7 @@ import uvicorn
 from slotwise.errors import InvalidConfig, SlotwiseError, UnsupportedState
 from slotwise.service.access.keys import click_secret, click_secrets, new_key
 from slotwise.service.access.tokens import TokenSigner
+from slotwise.service.api.alerts import make_watch
 from slotwise.service.api.app import App
 from slotwise.service.api.context import Operation, ServiceContext
 from slotwise.service.api.refusals import Refusals
@@ -211,6 +212,7 @@ class _Run:
             clock_us or self.service.clock(),
             public_base=settings.public_url.rstrip("/") or url,
         )
+        self.context.alerts = self._alerts = make_watch(self.context)
         self.service.on_changed_keys(self.context.renew_secrets)
         limits = ConnectionLimits(
             max_connections=_allowed_connections(settings.max_connections),
@@ -259,6 +261,8 @@ class _Run:
     async def main(self, announce: Callable[[ServerStart], None]) -> None:
         """Serve until stopped, then commit and close."""
         self.service.start(self.context.clock_us)
+        if self.context.settings.alert_url:
+            self._alerts.start()
         gc.collect()
         gc.freeze()
         self.start.compiling = self.service.compiling
@@ -268,6 +272,7 @@ class _Run:
             await self.server.serve([self._socket])
         finally:
             said_ready.cancel()
+            self._alerts.stop()
             self.context.refusals.log()
             with contextlib.suppress(TimeoutError, StoreUnavailable):
                 # First: closing waits for the learner, which may take long or be stuck.

@@ -114,6 +114,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             ge=0,
         ),
     ] = 0
+    alert_url: Annotated[
+        str,
+        Meta(
+            description="Address that is told when a floor is missed, feedback stops or learning "
+            "fails: https, or http on this machine; empty: nobody is told"
+        ),
+    ] = ""
     log_level: Annotated[LogLevel, Meta(description="Least severe log lines written")] = "info"
     log_requests: Annotated[
         Literal["all", "notable", "none"],
@@ -192,6 +199,7 @@ def load_settings(
         merged.update(values)
     settings = msgspec.convert(merged, Settings, strict=False)
     _check_public_url(settings.public_url)
+    _check_alert_url(settings.alert_url)
     try:
         TrustedProxies(settings.proxy_networks)
     except InvalidInput as error:
@@ -227,3 +235,14 @@ def _check_public_url(url: str) -> None:
     parts = urlsplit(url)
     if url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query):
         raise InvalidConfig(f"public_url: must be an http or https address, got {url!r}")
+
+
+def _check_alert_url(url: str) -> None:
+    """Refuse an address to which alerts could go in the clear, or with a password in it."""
+    parts = urlsplit(url)
+    is_safe = parts.scheme == "https" or (
+        parts.scheme == "http" and is_loopback(parts.hostname or "")
+    )
+    if url and not (is_safe and parts.hostname and "@" not in parts.netloc):
+        rule = "an https address without a user name, or an http address of this machine"
+        raise InvalidConfig(f"alert_url: must be {rule}, got {url!r}")

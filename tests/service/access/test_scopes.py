@@ -54,6 +54,8 @@ EXPECTED_SCOPES: dict[str, Scope | None] = {
     "dashboard_pools": "read",
     "dashboard_figures": "read",
     "dashboard_links": "read",
+    "show_alerts": "admin",
+    "send_test_alert": "admin",
     "add_note": "admin",
     "list_notes": "read",
     "remove_note": "admin",

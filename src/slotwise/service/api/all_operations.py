@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slotwise.service.api import (
+    alerts,
     clicks,
     comparisons,
     dashboard,
@@ -39,6 +40,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *keys.OPERATIONS,
     *health.OPERATIONS,
     *notes.OPERATIONS,
+    *alerts.OPERATIONS,
     *dashboard.OPERATIONS,
     *comparisons.OPERATIONS,
     *pasted_links.OPERATIONS,

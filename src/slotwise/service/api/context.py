@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 from slotwise.service.access.keys import click_secrets
 from slotwise.service.access.sessions import SessionSigner
 from slotwise.service.access.tokens import TokenSigner
+from slotwise.service.alerting.watch import AlertWatch
 from slotwise.service.api.page_json import PageWriter
 from slotwise.service.api.refusals import Refusals
 from slotwise.service.clock import SteadyClock
@@ -53,6 +54,7 @@ class ServiceContext:
     public_base: str = ""
     """What click URLs start with; the settings' by default."""
     stopping: bool = False
+    alerts: AlertWatch | None = None
 
     def __post_init__(self) -> None:
         settings = self.settings

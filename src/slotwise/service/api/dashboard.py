@@ -23,7 +23,7 @@ from slotwise.service.http.static_files import (
 from slotwise.service.reporting.link_table import LinkRows, LinkTableQuery
 from slotwise.service.reporting.overview import Overview, PoolPicture, draw_pool
 
-__all__ = ["OPERATIONS"]
+__all__ = ["OPERATIONS", "pool_picture"]
 
 PACKAGE = "slotwise.service.api"
 FOLDER = "dashboard/"
@@ -31,6 +31,7 @@ FILES = (
     "dashboard.css",
     "dashboard.js",
     "acting.js",
+    "alert_form.js",
     "changes.js",
     "charts.js",
     "confirm.js",
@@ -150,7 +151,7 @@ async def figures(context: ServiceContext, request: Request) -> PoolFigures:
     """Return how a pool is doing."""
 
     def make() -> PoolFigures:
-        picture = context.pictures.get(*_wanted(context, request.path_values["pool_id"]))
+        picture = pool_picture(context, request.path_values["pool_id"])
         return PoolFigures(overview=picture.overview, links=picture.table.select(request.query))
 
     return await asyncio.to_thread(make)
@@ -164,6 +165,11 @@ async def links(context: ServiceContext, request: Request) -> LinkRows:
         return context.pictures.latest(*_wanted(context, pool_id)).table.select(request.query)
 
     return await asyncio.to_thread(make)
+
+
+def pool_picture(context: ServiceContext, pool_id: str) -> PoolPicture:
+    """Return the picture of a pool, made again only where it is too old. Reading."""
+    return context.pictures.get(*_wanted(context, pool_id))
 
 
 def _wanted(

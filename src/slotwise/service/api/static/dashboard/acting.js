@@ -1,5 +1,6 @@
 // What people can do from the page: the buttons above the figures, and the one beside the slider.
 
+import * as alertForm from "./alert_form.js";
 import * as confirm from "./confirm.js";
 import * as keyForm from "./key_form.js";
 import * as linkForm from "./link_form.js";
@@ -25,6 +26,8 @@ async function afterSigningIn(open) {
 export function listen(choose, refresh) {
   confirm.listen(refresh);
   keyForm.listen();
+  alertForm.listen();
+  at("#edit-alerts").addEventListener("click", alertForm.open);
   linkForm.listen(refresh);
   poolForm.listen((pool_id, isNew) => {
     choose(pool_id);

@@ -1,0 +1,111 @@
+"""Watches the pools and tells the webhook when something begins to be wrong, and when it ends."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from queue import Empty, Full, Queue
+from threading import Event, Thread
+
+from slotwise.service.alerting.conditions import Alert, AlertKind
+from slotwise.service.alerting.webhook import AlertMessage, Delivery, Webhook
+
+__all__ = ["AlertWatch"]
+
+_log = logging.getLogger(__name__)
+
+EVERY_S = 60.0
+RETRY_AFTER_S = (1.0, 5.0, 25.0)
+"""How long to wait before each further attempt; then a message is given up."""
+MAX_WAITING = 100
+MAX_KEPT = 20
+_Key = tuple[AlertKind, str]
+
+
+class AlertWatch:
+    """Looks once a minute, in a thread; sends in another one, so that no look waits for a call.
+
+    An alert starts when it is seen twice in a row and ends when it is missing twice in a row: what
+    lasts less than a minute is not told.
+    """
+
+    def __init__(
+        self,
+        webhook: Webhook,
+        look: Callable[[], Iterable[Alert]],
+        clock: Callable[[], datetime],
+        every_s: float = EVERY_S,
+        retry_after_s: tuple[float, ...] = RETRY_AFTER_S,
+    ) -> None:
+        self.webhook = webhook
+        self._look = look
+        self._clock = clock
+        self._every_s = every_s
+        self._retry_after_s = retry_after_s
+        self._last: set[_Key] = set()
+        self._waiting: Queue[AlertMessage] = Queue(MAX_WAITING)
+        self._stopping = Event()
+        self._threads = [
+            Thread(target=target, name=f"slotwise-{name}", daemon=True)
+            for name, target in (("alerts", self._watch), ("webhook", self._deliver))
+        ]
+        self.active: dict[_Key, tuple[Alert, datetime]] = {}
+        """What is wrong now, with the time since when."""
+        self.deliveries: deque[Delivery] = deque(maxlen=MAX_KEPT)
+
+    def start(self) -> None:
+        """Start both threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop both threads; messages that wait are given up. Returns at once."""
+        self._stopping.set()
+
+    def check(self) -> None:
+        """Look once and queue what began and what ended."""
+        found = {(alert.kind, alert.pool_id): alert for alert in self._look()}
+        now = self._clock()
+        for key, alert in found.items():
+            if key in self._last and key not in self.active:
+                self.active[key] = (alert, now)
+                self._queue(self.webhook.message(alert, "started", now, now))
+        for key in [key for key in self.active if key not in found and key not in self._last]:
+            alert, since = self.active.pop(key)
+            self._queue(self.webhook.message(alert, "ended", since, now))
+        self._last = set(found)
+
+    def deliver(self, message: AlertMessage) -> Delivery:
+        """Send a message, again where it fails; a bounded number of times."""
+        delivery = self.webhook.send(message)
+        for attempt, wait_s in enumerate(self._retry_after_s, start=2):
+            if delivery.delivered or self._stopping.wait(wait_s):
+                break
+            delivery = self.webhook.send(message, attempt)
+        if not delivery.delivered:
+            _log.warning("alert %s is not delivered: %s", message.alert, delivery.detail)
+        self.deliveries.appendleft(delivery)
+        return delivery
+
+    def _queue(self, message: AlertMessage) -> None:
+        try:
+            self._waiting.put_nowait(message)
+        except Full:
+            _log.warning("alert %s is dropped: %d others wait", message.alert, MAX_WAITING)
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(self._every_s):
+            try:
+                self.check()
+            except Exception:
+                _log.exception("alerts cannot be looked for; it is tried again")
+
+    def _deliver(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                message = self._waiting.get(timeout=1.0)
+            except Empty:
+                continue
+            self.deliver(message)

@@ -1,0 +1,196 @@
+"""The webhook against a receiver on loopback: what it gets, how often, and that nothing waits."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from slotwise.errors import InvalidConfig
+from slotwise.service.alerting.conditions import Alert
+from slotwise.service.alerting.watch import MAX_WAITING, AlertWatch
+from slotwise.service.alerting.webhook import SIGNATURE_HEADER, Webhook
+from slotwise.service.server import BackgroundServer
+from slotwise.service.settings import Settings, load_settings
+from tests.service.alerting.receiver import Receiver
+from tests.service.conftest import POOL, http, problem_of
+
+NOW = datetime(2026, 1, 5, 10, tzinfo=UTC)
+MISSED = Alert(kind="floor-missed", pool_id="home", detail="Too few clicks.")
+FAILED = Alert(kind="learning-failed", pool_id="home", detail="It fails.")
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+def watch_of(url: str, *looks: list[Alert]) -> AlertWatch:
+    """Return a watch that sees one list of alerts after the other, and retries at once."""
+    seen = iter(looks)
+    webhook = Webhook(url, "secret", "https://links.example")
+    return AlertWatch(webhook, lambda: next(seen), lambda: NOW, 3600, (0.0, 0.0, 0.0))
+
+
+def waiting(watch: AlertWatch) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    while not watch._waiting.empty():
+        message = watch._waiting.get()
+        found.append((message.alert, message.state))
+    return found
+
+
+def test_a_message_is_signed_and_says_what_and_where(receiver: Receiver) -> None:
+    watch = watch_of(receiver.url + "/hook?team=1")
+    delivery = watch.deliver(watch.webhook.message(MISSED, "started", NOW, NOW))
+    assert (delivery.delivered, delivery.attempts) == (True, 1)
+    [(headers, body)] = receiver.got
+    assert json.loads(body) == {
+        "alert": "floor-missed",
+        "state": "started",
+        "pool_id": "home",
+        "detail": "Too few clicks.",
+        "since": "2026-01-05T10:00:00Z",
+        "sent_at": "2026-01-05T10:00:00Z",
+        "dashboard": "https://links.example/?pool=home",
+    }
+    assert headers["content-type"] == "application/json"
+    sent, _, signed = headers[SIGNATURE_HEADER].partition(",v1=")
+    expected = hmac.new(b"secret", sent.removeprefix("t=").encode() + b"." + body, hashlib.sha256)
+    assert signed == expected.hexdigest()
+    assert sent == f"t={int(NOW.timestamp())}"
+
+
+def test_what_lasts_is_told_once_and_its_end_once() -> None:
+    watch = watch_of(
+        "http://127.0.0.1:1/",
+        [MISSED],
+        [MISSED, FAILED],
+        [MISSED],
+        [],
+        [MISSED],
+        [],
+        [],
+        [],
+    )
+    told = []
+    for _ in range(8):
+        watch.check()
+        told.append(waiting(watch))
+    assert told == [
+        [],
+        [("floor-missed", "started")],
+        [],
+        [],
+        [],
+        [],
+        [("floor-missed", "ended")],
+        [],
+    ]
+    assert watch.active == {}
+
+
+@pytest.mark.parametrize(
+    ("answers", "delivered", "attempts"),
+    [
+        ([500, 503, 200], True, 3),
+        ([500], False, 4),
+        ([302], False, 4),
+        ([404, 404, 404, 200], True, 4),
+    ],
+)
+def test_attempts_are_bounded_and_redirects_not_followed(
+    receiver: Receiver, answers: list[int], delivered: bool, attempts: int
+) -> None:
+    receiver.answers = answers
+    watch = watch_of(receiver.url)
+    delivery = watch.deliver(watch.webhook.message(MISSED, "started", NOW, NOW))
+    assert (delivery.delivered, delivery.attempts) == (delivered, attempts)
+    assert len(receiver.got) == attempts
+    assert watch.deliveries[0] == delivery
+
+
+def test_a_receiver_that_is_not_there_is_said_in_a_sentence() -> None:
+    watch = watch_of("http://127.0.0.1:1/")
+    delivery = watch.deliver(watch.webhook.message(MISSED, "started", NOW, NOW))
+    assert not delivery.delivered
+    assert delivery.detail.startswith("the receiver cannot be reached: ")
+
+
+def test_a_queue_that_is_full_holds_nobody_up() -> None:
+    many = [Alert(kind="floor-missed", pool_id=f"p{n}", detail="") for n in range(MAX_WAITING + 5)]
+    watch = watch_of("http://127.0.0.1:1/", many, many)
+    watch.check()
+    watch.check()
+    assert len(waiting(watch)) == MAX_WAITING
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://alerts.example/",
+        "http://10.0.0.1/",
+        "ftp://alerts.example/",
+        "https://",
+        "https://me:secret@alerts.example/",
+        "file:///etc/passwd",
+        "http://127.0.0.1.evil.example/",
+        "http://169.254.169.254/latest",
+    ],
+)
+def test_addresses_that_are_not_safe_are_refused(url: str) -> None:
+    with pytest.raises(InvalidConfig, match="alert_url: must be an https address"):
+        load_settings(None, {}, {"alert_url": url})
+
+
+@pytest.mark.parametrize(
+    "url", ["https://alerts.example/x", "http://127.0.0.1:9/", "http://[::1]:9/", ""]
+)
+def test_addresses_that_are_safe_are_taken(url: str) -> None:
+    assert load_settings(None, {}, {"alert_url": url}).alert_url == url
+
+
+def test_a_service_tells_that_a_floor_is_missed(receiver: Receiver, tmp_path: Path) -> None:
+    settings = Settings(port=0, store=f"sqlite:///{tmp_path / 's.db'}", alert_url=receiver.url)
+    with BackgroundServer(settings) as server, http(server.url, server.admin_key) as admin:
+        pool = POOL | {"click_floor": 1.9, "click_window_s": 1, "revenue_window_s": 1}
+        admin.put("/v1/pools/home", json=pool).raise_for_status()
+        links = [{"link_id": f"l{n}", "url": "https://shop.example/"} for n in range(3)]
+        admin.post("/v1/pools/home/links:batch", json={"links": links}).raise_for_status()
+        service, context = server.context.service, server.context
+        for _ in range(600):
+            service.decide("home", context.clock_us())
+        service.flush().result()
+        service.learn(context.clock_us() + 10_000_000)
+        watch = context.alerts
+        assert watch is not None
+        watch.check()
+        watch.check()
+        receiver.came.wait(60)
+        [(headers, body)] = receiver.got
+        assert json.loads(body)["alert"] == "floor-missed"
+        shown = admin.get("/v1/alerts").json()
+        assert [one["alert"] for one in shown["active"]] == ["floor-missed"]
+        assert shown["url"] == receiver.url
+        sent, _, signed = headers[SIGNATURE_HEADER].partition(",v1=")
+        message = sent.removeprefix("t=").encode() + b"." + body
+        assert signed == hmac.new(shown["secret"].encode(), message, hashlib.sha256).hexdigest()
+        tested = admin.post("/v1/alerts:test").json()
+        assert tested["detail"] == "the receiver answered 204"
+        assert json.loads(receiver.got[-1][1])["alert"] == "test"
+        receiver.answers = [500]
+        assert not admin.post("/v1/alerts:test").json()["delivered"]
+
+
+def test_without_an_address_nobody_is_told(tmp_path: Path) -> None:
+    settings = Settings(port=0, store=f"sqlite:///{tmp_path / 's.db'}")
+    with BackgroundServer(settings) as server, http(server.url, server.admin_key) as admin:
+        assert admin.get("/v1/alerts").json()["url"] == ""
+        assert problem_of(admin.post("/v1/alerts:test"))["type"] == "conflict"
