@@ -1,17 +1,20 @@
-"""Measure the SQLite store by itself, in computing time.
+"""Measure a store by itself, in computing time.
 
     python -m benchmarks.service.storage sql        # SQLAlchemy as a builder of statements
     python -m benchmarks.service.storage verify     # `slotwise verify` on many views
     python -m benchmarks.service.storage export     # an export of the same views
     python -m benchmarks.service.storage size       # bytes on disk for a decision
+    python -m benchmarks.service.storage purge      # dropping half of the views again
 
-`verify`, `export` and `size` fill a store first: pages of 10 of 100 links, 0.4 clicks a page and a
+With `--store postgresql` it is a private PostgreSQL server instead of a SQLite file. All but `sql`
+fill a store first: pages of 10 of 100 links, 0.4 clicks a page and a
 sale for every fifth click, settled and folded. `--views` says how many pages.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import random
 import statistics
@@ -19,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -29,13 +32,14 @@ from sqlalchemy.dialects.sqlite import insert
 from slotwise.service.api.export import _parquet
 from slotwise.service.records import SECOND_US, DecisionRecord, ShownLink
 from slotwise.service.service import Service
-from slotwise.service.storage import SqliteStore, rows, schema
+from slotwise.service.storage import SqliteStore, Store, open_store, rows, schema
 from slotwise.service.storage.commands import (
     AppendDecision,
     Operation,
     SaveLinks,
     SavePool,
 )
+from slotwise.service.storage.purge import purge
 from slotwise.service.storage.sqlite import session
 from slotwise.service.storage.verify import verify
 from slotwise.testing.store_case import StoreCase
@@ -49,6 +53,7 @@ from slotwise.testing.store_rows import (
     link_row,
     pool_row,
 )
+from tests.service.private_postgresql import private_postgresql
 
 GROUP = 100
 ROUNDS = 30
@@ -98,9 +103,8 @@ def measure_sql() -> None:
         print(f"{name:<28} {1e6 * statistics.median(taken) / GROUP:8.1f} µs a decision")
 
 
-def filled(path: Path, n_views: int) -> None:
+def fill(store: Store, n_views: int) -> None:
     """Write a pool with this many settled and folded views, a second apart."""
-    store = SqliteStore(path)
     chance = random.Random(1)
     pool = pool_row(slots=10)
     links = tuple(link_row(f"link-{n}") for n in range(100))
@@ -117,8 +121,8 @@ def filled(path: Path, n_views: int) -> None:
             batch += _view(number, chance)
         store.commit(batch)
     until_us = START_US + n_views * SECOND_US + 2 * REVENUE_WINDOW_US
-    StoreCase().fold(store, until_us, limit=20_000)
-    store.close()
+    folded_s = _cpu_s(lambda: StoreCase().fold(store, until_us, limit=20_000))
+    print(f"folding: {1e6 * folded_s / n_views:.0f} µs of computing a view")
 
 
 def _view(number: int, chance: random.Random) -> list[Operation]:
@@ -136,45 +140,81 @@ def _view(number: int, chance: random.Random) -> list[Operation]:
     return page
 
 
-def measure_views(part: str, n_views: int) -> None:
+@contextlib.contextmanager
+def new_store(kind: str) -> Iterator[tuple[Store, Callable[[], int]]]:
+    """Return an empty store and what tells its bytes."""
+    with contextlib.ExitStack() as stack:
+        if kind == "postgresql":
+            server = stack.enter_context(private_postgresql(fsync="on", full_page_writes="on"))
+            store: Store = open_store(server.new_database())
+            sql = "SELECT pg_database_size('store1') - pg_database_size('postgres')"
+            yield store, lambda: int(server.execute("store1", sql)[0][0])
+        else:
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "store.db"
+            store = open_store(str(path))
+            yield store, lambda: path.stat().st_size
+        store.close()
+
+
+def measure_views(part: str, kind: str, n_views: int) -> None:
     """Time one pass over a filled store."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "store.db"
-        filled(path, n_views)
-        if part == "size":
-            size = path.stat().st_size / n_views
-            print(f"{size:.0f} bytes a decision; a month at 100 a second: {size * 0.2592:.0f} GB")
-            return
+    with new_store(kind) as (store, n_bytes):
+        fill(store, n_views)
         began = time.perf_counter()
-        taken_s = _cpu_s(lambda: _verify(path) if part == "verify" else _export(path))
+        taken_s = _cpu_s(partial(_PARTS[part], store, n_bytes, n_views))
         print(
             f"{part} of {n_views} views: {taken_s:.1f} s of computing, "
             f"{time.perf_counter() - began:.1f} s on the clock"
         )
 
 
-def _verify(path: Path) -> None:
-    store = SqliteStore(path)
+def _size(_: Store, n_bytes: Callable[[], int], n_views: int) -> None:
+    size = n_bytes() / n_views
+    print(f"{size:.0f} bytes a decision; a month at 100 a second: {size * 0.2592:.0f} GB")
+
+
+def _verify(store: Store, *_: object) -> None:
     assert verify(store).mismatches == ()
-    store.close()
 
 
-def _export(path: Path) -> None:
-    service = Service(SqliteStore(path))
+def _export(store: Store, *_: object) -> None:
+    service = Service(store)
     for n_bytes in map(len, _parquet(service.export("home"))):
         assert n_bytes
     service.close()
 
 
+def _purge(store: Store, n_bytes: Callable[[], int], n_views: int) -> None:
+    before_us = START_US + n_views // 2 * SECOND_US + REVENUE_WINDOW_US
+    steps: list[float] = []
+
+    def commit(operation: Operation) -> object:
+        began = time.perf_counter()
+        [answer] = store.commit([operation])
+        steps.append(time.perf_counter() - began)
+        return answer
+
+    n_purged = purge(store.reading, commit, before_us, max_steps=sys.maxsize)
+    assert verify(store).mismatches == ()
+    print(
+        f"{n_purged} views dropped in steps of {1e3 * statistics.median(steps):.1f} ms, "
+        f"the longest {1e3 * max(steps):.0f} ms; {n_bytes() / n_views:.0f} bytes a decision left"
+    )
+
+
+_PARTS = {"size": _size, "verify": _verify, "export": _export, "purge": _purge}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["sql", "verify", "export", "size"])
+    parser.add_argument("part", choices=["sql", *_PARTS])
+    parser.add_argument("--store", choices=["sqlite", "postgresql"], default="sqlite")
     parser.add_argument("--views", type=int, default=1_000_000)
     arguments = parser.parse_args()
     if arguments.part == "sql":
         measure_sql()
     else:
-        measure_views(arguments.part, arguments.views)
+        measure_views(arguments.part, arguments.store, arguments.views)
     return 0
 
 

@@ -66,7 +66,10 @@ class PrivatePostgresql:
         if self._account:
             shutil.chown(folder, self._account)
         os.chmod(folder, 0o755)  # noqa: PTH101 - others connect to the socket
-        self._run("initdb", "-D", "data", "-U", "slotwise", "-A", "trust", "-E", "UTF8", "-N")
+        # Texts sort by the rules of a language, as they do in most databases: not by their bytes.
+        locale = ["--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US"]
+        as_user = ["-U", "slotwise", "-A", "trust"]
+        self._run("initdb", "-D", "data", *as_user, "-E", "UTF8", "-N", *locale)
         hba = f"local all {GUARDED[0]} scram-sha-256\nlocal all all trust\n"
         (folder / "data" / "pg_hba.conf").write_text(hba)
         self.start()

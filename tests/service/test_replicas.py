@@ -11,6 +11,7 @@ import httpx
 import psycopg
 import pytest
 
+from slotwise.service.learning.pool_run import PoolRun
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from slotwise.service.storage.postgresql.store import PostgresqlStore
@@ -75,6 +76,11 @@ def knows_pool(server: BackgroundServer, n_links: int = 5) -> bool:
     return "home" in published and len(published["home"].link_ids) == n_links
 
 
+def views_at(server: BackgroundServer) -> int:
+    """Return how many views went into the version that a replica draws from."""
+    return dict(server.context.service._decider.published())["home"].delivered.click_views
+
+
 def test_replicas_are_alike(start_replica: StartReplica) -> None:
     """A page of one, its click link followed at the other, its sale at the first again."""
     first, second = start_replica(), start_replica()
@@ -132,18 +138,14 @@ def test_changes_and_versions_reach_the_others(start_replica: StartReplica) -> N
         until(lambda: knows_pool(first))
         until(lambda: is_learner(first) or is_learner(second))
         leader, follower = (first, second) if is_learner(first) else (second, first)
-        before = dict(follower.context.service._decider.published())["home"].version
-        pages = [client.post("/v1/pools/home/decide").json() for client in (one, other)]
-        for page in pages:
-            click = {"decision_id": page["decision_id"], "link_id": page["links"][0]["link_id"]}
-            one.post("/v1/events", json={"type": "click", **click}).raise_for_status()
 
-        def clicks_at(server: BackgroundServer) -> int:
-            published = dict(server.context.service._decider.published())["home"]
-            return published.delivered.clicks if published.version > before else -1
+        def both_learned(n_views: int = 4) -> bool:
+            """Show pages at both, until their windows have closed at the one that learns."""
+            for client in (one, other):
+                client.post("/v1/pools/home/decide").raise_for_status()
+            return min(views_at(leader), views_at(follower)) >= n_views
 
-        until(lambda: clicks_at(leader) == 2)
-        until(lambda: clicks_at(follower) == 2)
+        until(both_learned)
         other.delete("/v1/pools/home/links/l0").raise_for_status()
         until(lambda: knows_pool(first, 4))
         shown = [one.post("/v1/pools/home/decide").json()["links"] for _ in range(20)]
@@ -205,6 +207,47 @@ def test_a_clock_that_is_off_is_set_by_the_database(
         assert other.post("/v1/events", json=click).json() == {"outcome": "accepted"}
     apart_us = abs(second.context.clock_us() - first.context.clock_us())
     assert apart_us < 10_000_000
+
+
+def test_the_learner_counts_open_views_of_all_replicas(
+    start_replica: StartReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PoolRun, "counts_open_views", True)
+    first, second = start_replica(), start_replica()
+    with http(first.url, first.admin_key) as one, http(second.url, first.admin_key) as other:
+        fill(one)
+        until(lambda: knows_pool(first) and knows_pool(second))
+        until(lambda: is_learner(first) or is_learner(second))
+        learner = (first if is_learner(first) else second).context.service._learner
+        run = learner._runs["home"]
+        learner._take_shown(run)
+        pages = [client.post("/v1/pools/home/decide").json() for client in (one, other) * 5]
+        for page in pages:
+            until(lambda: one.get(f"/v1/decisions/{page['decision_id']}").status_code == 200)  # noqa: B023
+        assert sum(learner._take_shown(run).links.values()) == 2 * len(pages)
+
+
+def test_text_that_postgresql_cannot_store_is_no_error(start_replica: StartReplica) -> None:
+    server = start_replica()
+    with http(server.url, server.admin_key) as client:
+        fill(client)
+        link = {"url": "https://shop.example/9", "title": "nul \0, line\nbreak, back\\slash"}
+        put = client.put("/v1/pools/home/links/l9", json=link)
+        assert put.status_code < 500
+        page = client.post("/v1/pools/home/decide").json()
+        one = {"decision_id": page["decision_id"], "link_id": page["links"][0]["link_id"]}
+        for client_time in ("\0", "{}", '",NULL,"', "\\", "\x1f\x7f", "2026-01-01T00:00:00Z"):
+            event = {"type": "click", "client_time": client_time, **one}
+            answer = client.post("/v1/events", json=event)
+            assert answer.status_code < 500
+        sale = {
+            "type": "conversion",
+            "conversion_id": "huge",
+            "revenue_micros": 2**63,
+            "currency": "EUR",
+            **one,
+        }
+        assert client.post("/v1/events", json=sale).status_code < 500
 
 
 def test_first_starts_at_once_make_one_secret(address: str) -> None:

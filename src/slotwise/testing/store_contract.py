@@ -241,6 +241,17 @@ class StoreContract(StoreUpkeep):
         times = {click.event.link_id: click.received_us for click in view.clicks}
         assert times == {"l1": START_US + 50, "l2": START_US + 50}
 
+    def test_links_are_counted_since_a_place(self, store: Store) -> None:
+        store.commit([AppendDecision(decision=decision_row("d1"))])
+        place, shown = reads(store).shown_since("home", 0)
+        assert shown == dict.fromkeys((link.link_id for link in decision_row("d1").shown), 1)
+        assert reads(store).shown_since("home", place) == (place, {})
+        store.commit([AppendDecision(decision=decision_row(name)) for name in ("d2", "d3")])
+        later, shown = reads(store).shown_since("home", place)
+        assert later > place
+        assert set(shown.values()) == {2}
+        assert reads(store).shown_since("elsewhere", 0) == (later, {})
+
     def test_closed_windows_stay_closed(self, store: Store, tmp_path: Path) -> None:
         in_window = START_US + CLICK_WINDOW_US
         store.commit([AppendDecision(decision=decision_row("d1"))])

@@ -12,8 +12,10 @@ from slotwise.service.storage.activity import Activity, Span
 from slotwise.service.storage.commands import AppendDecision, Operation, RecordEvent, SavePool
 from slotwise.service.storage.contract import Store
 from slotwise.service.storage.memory import MemoryStore
+from slotwise.service.storage.postgresql.store import PostgresqlStore
 from slotwise.service.storage.sqlite.store import SqliteStore
 from slotwise.testing.store_rows import reads
+from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.rows import CLICK_WINDOW_S, REVENUE_WINDOW_S, T0, decision, pool, seconds
 from tests.service.storage.test_stores import CREATED
 
@@ -80,15 +82,21 @@ def fill(store: Store, operations: list[Operation]) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("since_s", [0, 90_000])
-def test_sql_sums_as_one_would_by_hand(tmp_path: Path, seed: int, since_s: int) -> None:
-    sqlite, memory = SqliteStore(tmp_path / "store.db"), MemoryStore()
+def test_sql_sums_as_one_would_by_hand(
+    tmp_path: Path, seed: int, since_s: int, postgresql: PrivatePostgresql
+) -> None:
+    stores: list[Store] = [
+        SqliteStore(tmp_path / "store.db"),
+        PostgresqlStore(postgresql.new_database()),
+        MemoryStore(),
+    ]
     operations = random_rows(seed)
     found = []
-    for store in (sqlite, memory):
+    for store in stores:
         fill(store, operations)
         found.append(reads(store).activity("home", seconds(since_s), HOUR_US, seconds(100_000)))
-    sqlite.close()
-    assert found[0] == found[1]
+        store.close()
+    assert found[0] == found[1] == found[2]
     assert sum(span.clicks for span in found[0].spans) > 10
     assert found[0].late_clicks
     assert found[0].invalid_clicks
@@ -102,7 +110,7 @@ def test_of_many_pages_only_some_are_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The estimate of a link's views is right within the length of the step."""
-    monkeypatch.setattr("slotwise.service.storage.activity.MAX_PAGES", 100)
+    monkeypatch.setattr("slotwise.service.storage.sql.activity.MAX_PAGES", 100)
     store = SqliteStore(tmp_path / "store.db")
     pages = [decision(f"d{n}", issued_us=seconds(n)) for n in range(950)]
     fill(store, [AppendDecision(decision=made) for made in pages])

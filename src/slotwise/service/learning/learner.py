@@ -20,7 +20,13 @@ from slotwise.service.learning.pool_run import PoolRun
 from slotwise.service.learning.publishing import publish, stand_in
 from slotwise.service.options import ServiceOptions
 from slotwise.service.pool import Pool
-from slotwise.service.published import LEARNING_FAILED, POLICY_COMPILING, POLICY_FAILED, VersionUser
+from slotwise.service.published import (
+    LEARNING_FAILED,
+    POLICY_COMPILING,
+    POLICY_FAILED,
+    Shown,
+    VersionUser,
+)
 from slotwise.service.records import DAY_US, SECOND_US, PoolSettings
 from slotwise.service.storage.commands import CloseWindows, Progress, SaveLearned
 from slotwise.service.storage.contract import Store
@@ -327,7 +333,7 @@ class Learner:
     def _publish(self, run: PoolRun, now_us: int) -> None:
         """Make the next version beside the decisions, switch to it and store it."""
         with run.publishing:
-            draft = run.draft(self._decider.take_shown(run.pool_id), now_us)
+            draft = run.draft(self._take_shown(run), now_us)
             version = publish(draft, now_us, run.rng)
             learned = run.take(draft, version)
             has_failed = version.published.fallback == POLICY_FAILED
@@ -339,6 +345,19 @@ class Learner:
                 except StoreUnavailable:
                     _log.info("version %d of pool %s is not stored", learned.version, run.pool_id)
             self._decider.install(version)
+
+    def _take_shown(self, run: PoolRun) -> Shown:
+        """Return what was shown since the last version; its links count by all processes."""
+        shown = self._decider.take_shown(run.pool_id)
+        if not self._may_store() or self._sharing is None or not run.counts_open_views:
+            return shown
+        try:
+            with self._store.reading() as reader:
+                after, run.shown_to = run.shown_to, reader.shown_since(run.pool_id, 2**62)[0]
+                links = {} if after is None else reader.shown_since(run.pool_id, after)[1]
+                return shown._replace(links=links)
+        except StoreUnavailable:
+            return shown
 
     def _may_store(self) -> bool:
         """Say whether versions are stored: by the process that learns, once it has read all."""

@@ -86,6 +86,8 @@ class PoolRun:
         self.n_failures = 0
         self.failure = ""
         """What failed when the pool was last learned or published; empty when nothing did."""
+        self.shown_to: int | None = None
+        """The place in the store up to which shown links are counted."""
         self.learned_us = 0
         """When learning last came to its end without a failure."""
         self._known: Pool | None = None
@@ -122,6 +124,11 @@ class PoolRun:
     def is_stale(self) -> bool:
         """Whether the pool changed since the last version was published."""
         return self.published is None or self.published.pool is not self.pool
+
+    @property
+    def counts_open_views(self) -> bool:
+        """Whether the policy's pages depend on views whose windows are open."""
+        return self.pool.policy().moves_each_round
 
     def needs_rounds(self) -> bool:
         """Say whether the policy is fed round by round."""

@@ -113,6 +113,13 @@ class StoreReader(Protocol):
         """
         ...
 
+    def shown_since(self, pool_id: str, after: int) -> tuple[int, dict[str, int]]:
+        """Return the place of the newest view of all, and how often each link is on those after.
+
+        Views that another process is just storing may be left out.
+        """
+        ...
+
     def late_views(self, pool_id: str) -> Iterator[list[View]]:
         """Go through the views with an event that came after its window, some at a time."""
         ...

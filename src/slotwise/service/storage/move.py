@@ -49,6 +49,10 @@ class _Place(NamedTuple):
     store: _SqlStore
     transaction: Callable[[], AbstractContextManager[SqlSession]]
 
+    def order_of(self, table: Table) -> list[str]:
+        with self.transaction() as session:
+            return session.statements.order_of(table)
+
     def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
         with self.transaction() as session:
             return session.fetch(session.statements.of_text(sql), **parameters)
@@ -133,8 +137,8 @@ def _n_rows(place: _Place, table: Table) -> int:
 def _rows(place: _Place, table: Table, start: int) -> Iterator[list[Row]]:
     """Go through a table in the order of its key, after the first `start` rows."""
     names = ", ".join(row_columns(table))
-    keys = [column.name for column in table.primary_key.columns]
-    order, marks = ", ".join(keys), ", ".join(f":k{place}" for place in range(len(keys)))
+    keys = place.order_of(table)
+    order, marks = ", ".join(keys), ", ".join(f":k{number}" for number in range(len(keys)))
     last: tuple[Any, ...] | None = None
     if start:
         sql = f"SELECT {order} FROM {table.name} ORDER BY {order} LIMIT 1 OFFSET :n_skipped"

@@ -189,6 +189,13 @@ class MemoryReader:
                     break
         return ViewBatch(views=views, last=after)
 
+    def shown_since(self, pool_id: str, after: int) -> tuple[int, dict[str, int]]:
+        """Return the place of the newest view of all, and how often each link is on those after."""
+        stored = self._tables.stored
+        new = [self._tables.decisions.get(one) for one in stored[after:]]
+        views = [one for one in new if one is not None and one.pool_id == pool_id]
+        return len(stored), Counter(link.link_id for one in views for link in one.shown)
+
     def late_views(self, pool_id: str) -> Iterator[list[View]]:
         """Go through the views with an event that came after its window."""
         views = [self._view_of(one) for one in self._tables.decisions.values()]

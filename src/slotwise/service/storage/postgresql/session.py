@@ -22,6 +22,7 @@ STATEMENTS = Statements(
         dialect=PGDialect_psycopg(paramstyle="pyformat"),  # type: ignore[no-untyped-call]
         listed="= ANY(CAST(:ids AS text[]))",
         row_id="ctid",
+        bytewise='COLLATE "C"',
         has_waited="e.waited",
         shown="json_array_elements(CAST(d.page AS json) -> 1) AS shown(value)",
         link_id="COALESCE(shown.value ->> 'link_id', shown.value ->> 0)",

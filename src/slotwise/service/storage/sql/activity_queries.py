@@ -91,7 +91,14 @@ _PENDING = """
     GROUP BY 1
 """
 
+_SHOWN_SINCE = """
+    SELECT {link_id}, COUNT(*) FROM decisions AS d, {shown}
+    WHERE d.pool_id = :pool_id AND d.seq > :after AND d.seq <= :until
+    GROUP BY 1
+"""
+
 ACTIVITY_QUERIES = {
+    "shown_since": _SHOWN_SINCE,
     "views": _VIEWS,
     "clicks": _CLICKS,
     "link_clicks": _LINK_CLICKS,

@@ -248,6 +248,13 @@ class SqlReader:
         views = self._views(rows.DECISIONS.record(row) for row in found)
         return ViewBatch(views=views, last=found[-1][-1] if found else after)
 
+    def shown_since(self, pool_id: str, after: int) -> tuple[int, dict[str, int]]:
+        """Return the place of the newest view of all, and how often each link is on those after."""
+        [(until,)] = self._fetch("SELECT COALESCE(MAX(seq), 0) FROM decisions")
+        sql = self._statements.activity["shown_since"]
+        found = self._fetch(sql, pool_id=pool_id, after=after, until=until) if until > after else []
+        return until, {str(link_id): n for link_id, n in found}
+
     def late_views(self, pool_id: str) -> Iterator[list[View]]:
         """Go through the views with an event that came after its window, some at a time."""
         found = [row[0] for row in self._fetch(self._statements.late_decision_ids, pool_id=pool_id)]

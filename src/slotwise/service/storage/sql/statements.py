@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     Dialect,
     Select,
+    String,
     Table,
     TextClause,
     bindparam,
@@ -58,6 +59,8 @@ class Engine(NamedTuple):
     """What follows a column to say that it is among the parameter `ids`."""
     row_id: str
     """The name of a row's own address."""
+    bytewise: str
+    """What follows a text to sort it by its bytes."""
     has_waited: str
     """The condition of the partial indexes on events that waited, of the table `e`."""
     shown: str
@@ -83,6 +86,14 @@ class Statements:
             )
             for name, query in ACTIVITY_QUERIES.items()
         }
+
+    def order_of(self, table: Table) -> list[str]:
+        """Return the columns of a table's key, as both engines sort them alike."""
+        bytewise = f" {self._engine.bytewise}"
+        return [
+            column.name + (bytewise if isinstance(column.type, String) else "")
+            for column in table.primary_key.columns
+        ]
 
     def of_text(self, sql: str) -> str:
         """Return a statement with named parameters (`:name`) as the driver wants it."""

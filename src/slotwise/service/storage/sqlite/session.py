@@ -23,6 +23,7 @@ STATEMENTS = Statements(
         dialect=sqlite.dialect(paramstyle="named"),
         listed="IN (SELECT value FROM json_each(:ids))",
         row_id="rowid",
+        bytewise="COLLATE BINARY",
         has_waited="e.waited = 1",
         shown="json_each(d.page, '$[1]') AS shown",
         link_id="COALESCE(json_extract(shown.value, '$.link_id'), "
