@@ -123,6 +123,12 @@ def _choose_at(
     return expected
 
 
+@hot
+def _settle_open(queues: Queues, views: Floats, clicks: Floats, rounds: Floats) -> None:
+    """Let the queues settle open views that are expected to bring these clicks."""
+    queue_outcomes(queues, 0, views, clicks, rounds)
+
+
 @compiled
 def _play_ahead(
     effects: VisitorEffects,
@@ -170,7 +176,7 @@ def prices_ahead(
     if shown.any():
         rounds[0] += shown.sum() / queues.n_slots
         brought = np.array([shown @ click_rates])
-        queue_outcomes(queues, 0, np.array([shown.sum()]), brought, rounds)
+        _settle_open(queues, np.array([shown.sum()]), brought, rounds)
     prices = np.zeros(max(n_rounds, N_PRICES) // N_PRICES * N_PRICES)
     _play_ahead(pages.effects, queues, rounds, visitors, pages.links, pages.room, prices)
     means: Floats = np.sort(prices).reshape(N_PRICES, -1).mean(axis=1)
