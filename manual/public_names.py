@@ -32,6 +32,7 @@ NOT_PUBLIC = {
     "slotwise.__main__": "run by `python -m slotwise`; the commands have their own page",
     "slotwise.cli": "used in a shell; the commands have their own page",
     "slotwise.compiling_notice": "internal; it says that functions are being compiled",
+    "slotwise.outside": "internal; it finds policies and data sets of other packages",
     "slotwise.extras": "internal; it names the extra of a missing package in errors",
     "slotwise.frequent_words": "internal; it bounds the open lists of `slotwise.features`",
     "slotwise.service": "used over HTTP; the routes have their own page",

@@ -139,11 +139,17 @@ class Impostor(Uniform):
 
 
 @pytest.mark.parametrize("policy", [HomeMade(), Impostor()])
-def test_a_policy_nobody_registered_is_refused(policy: Uniform, tmp_path: Path) -> None:
-    with pytest.raises(
-        InvalidInput, match=r"`policy` must be a registered policy to be saved, got"
-    ):
-        new_selector(policy).save(tmp_path / "pages.sel")
+def test_a_policy_nobody_registered_is_found_in_its_module(policy: Uniform, tmp_path: Path) -> None:
+    new_selector(policy).save(tmp_path / "pages.sel")
+    assert type(Selector.load(tmp_path / "pages.sel").policy) is type(policy)
+
+
+def test_a_policy_that_no_module_has_is_refused(tmp_path: Path) -> None:
+    class Hidden(Uniform):
+        name: ClassVar[str] = "hidden"
+
+    with pytest.raises(InvalidInput, match="`policy` must be a policy that can be found by name"):
+        new_selector(Hidden()).save(tmp_path / "pages.sel")
 
 
 def test_a_policy_that_is_not_registered_where_it_is_loaded_is_named(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 from slotwise.errors import SlotwiseError
-from slotwise.policies import POLICIES, Policy, make_policy
+from slotwise.policies import Policy, make_policy, policy_class, setting_names
 from slotwise.selection import draw_page
 from slotwise.selector import Selector
 
@@ -39,7 +38,7 @@ def compile_policy(name: str) -> None:
 
 
 def _small(name: str) -> Policy:
-    known = {field.name for field in dataclasses.fields(POLICIES[name])}  # type: ignore[arg-type]
+    known = setting_names(policy_class(name))
     wanted = {"probabilities": [N_SLOTS / len(LINKS)] * len(LINKS)}
     return make_policy(name, {key: value for key, value in wanted.items() if key in known})
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slotwise.cli.datasets import parse_option
-from slotwise.environments.datasets import DATASETS, Dataset, load_dataset
+from slotwise.environments.datasets import DATASETS, Dataset, find_dataset, load_dataset
 from slotwise.errors import InvalidInput
 from slotwise.figures.canvas import save_figure
 from slotwise.figures.frontier import FrontierPicture, draw_frontier
@@ -112,7 +112,7 @@ def _load(
         options["n_slots"] = slots
     if floor is not None:
         options["click_floor"] = floor
-    if table in DATASETS:
+    if table in DATASETS or find_dataset(table) is not None:
         return load_dataset(table, data, **options)
     path = Path(table)
     if not path.is_file():

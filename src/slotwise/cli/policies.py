@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from slotwise.errors import InvalidInput
-from slotwise.policies import POLICIES, Policy, make_policy
+from slotwise.policies import POLICIES, Policy, policy_class
 from slotwise.problem import Problem
 
 __all__ = ["register"]
@@ -50,9 +50,7 @@ def register(app: typer.Typer) -> None:
 
 def find(name: str) -> type[Policy]:
     """Return the policy of that name; the error for an unknown one suggests the closest name."""
-    if name not in POLICIES:
-        make_policy(name)
-    return POLICIES[name]
+    return policy_class(name)
 
 
 def overview() -> Table:

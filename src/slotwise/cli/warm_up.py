@@ -9,7 +9,7 @@ import typer
 
 from slotwise.cli._compile_ahead import compile_policy, compiled_folder
 from slotwise.cli._progress import progress_bar
-from slotwise.policies import POLICIES, make_policy
+from slotwise.policies import POLICIES, policy_class
 
 __all__ = ["register"]
 
@@ -38,8 +38,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         names = list(dict.fromkeys(policies or POLICIES))
         for name in names:
-            if name not in POLICIES:
-                make_policy(name)  # says what is known
+            policy_class(name)  # refuses an unknown one before any is compiled
         started = time.perf_counter()
         with progress_bar("compiling") as tell:
             for number, name in enumerate(names):

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slotwise.errors import InvalidInput, UnknownName
+from slotwise.outside import entry_point_names, find_outside
 from slotwise.policies.anytime_con_ucb import AnytimeConUCB
 from slotwise.policies.con_ts import ConTS
 from slotwise.policies.con_ucb import ConUCB
@@ -29,6 +30,7 @@ from slotwise.selection.compiled import compiled
 
 __all__ = [
     "CUCB",
+    "ENTRY_POINTS",
     "NOBODY",
     "NO_SLOTS",
     "POLICIES",
@@ -55,7 +57,10 @@ __all__ = [
     "default_policy",
     "expect_views",
     "make_policy",
+    "policy_class",
+    "policy_reference",
     "policy_settings",
+    "setting_names",
 ]
 
 POLICIES: dict[str, type[Policy]] = {
@@ -80,6 +85,10 @@ POLICIES: dict[str, type[Policy]] = {
 """Every policy by its name, in the order in which commands list them."""
 
 
+ENTRY_POINTS = "slotwise.policies"
+"""The group under which other packages offer policies."""
+
+
 def default_policy() -> Policy:
     """Return the policy to use when none is named: no horizon, no tuning, keeps the floor.
 
@@ -100,8 +109,47 @@ def policy_settings(policy: Policy) -> dict[str, Any]:
     return dataclasses.asdict(policy) if dataclasses.is_dataclass(policy) else {}
 
 
+def policy_class(name: str) -> type[Policy]:
+    """Return the class of the policy called `name`: registered, of an entry point or a module."""
+    if name in POLICIES:
+        return POLICIES[name]
+    found = find_outside(ENTRY_POINTS, name)
+    if found is None:
+        known = [*POLICIES, *entry_point_names(ENTRY_POINTS)]
+        close = difflib.get_close_matches(name, known, n=1)
+        advice = f"did you mean {close[0]!r}?" if close else "known are " + ", ".join(known)
+        raise UnknownName(f"no policy is called {name!r}; {advice}")
+    if not (isinstance(found, type) and issubclass(found, Policy)):
+        raise UnknownName(f"{name!r} must be a class of policies, got {found!r}")
+    return found
+
+
+def policy_reference(policy: Policy) -> str:
+    """Return the name under which `make_policy` finds the class of a policy."""
+    kind = type(policy)
+    names = [policy.name, f"{kind.__module__}:{kind.__qualname__}"]
+    for name in names:
+        try:
+            if policy_class(name) is kind:
+                return name
+        except UnknownName:
+            continue
+    advice = "define it in a module that can be imported"
+    raise InvalidInput.of("policy", "a policy that can be found by name", policy.name, advice)
+
+
+def setting_names(policy: type[Policy]) -> list[str]:
+    """Return the names of a policy's settings."""
+    if not dataclasses.is_dataclass(policy):
+        return []
+    return [field.name for field in dataclasses.fields(policy) if field.init]
+
+
 def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Policy:
-    """Return the policy registered under `name` with these settings.
+    """Return the policy called `name` with these settings.
+
+    A name is that of a registered policy, that of an entry point `slotwise.policies` of an
+    installed package, or "module:Class".
 
     >>> make_policy("con-ucb", {"horizon": 1000}).gamma_scale
     1.0
@@ -109,12 +157,8 @@ def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Policy:
     Traceback (most recent call last):
     slotwise.errors.UnknownName: no policy is called 'con-ubc'; did you mean 'con-ucb'?
     """
-    if name not in POLICIES:
-        close = difflib.get_close_matches(name, POLICIES, n=1)
-        advice = f"did you mean {close[0]!r}?" if close else "known are " + ", ".join(POLICIES)
-        raise UnknownName(f"no policy is called {name!r}; {advice}")
-    policy = POLICIES[name]
-    known = [field.name for field in dataclasses.fields(policy) if field.init]  # type: ignore[arg-type]
+    policy = policy_class(name)
+    known = setting_names(policy)
     for setting in settings or {}:
         if setting not in known:
             rule = f"one of {', '.join(known)}" if known else f"absent: {name} has no settings"

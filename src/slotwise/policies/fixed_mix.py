@@ -12,8 +12,7 @@ from slotwise.errors import InvalidInput
 from slotwise.policies.counts import CountingPolicy, new_counts
 from slotwise.policies.uniform import UniformState, choose, learn
 from slotwise.problem import Problem
-from slotwise.selection.mix import N_OPEN, N_SURE, new_mix
-from slotwise.selection.rounding import INTEGRAL
+from slotwise.selection.mix import INTEGRAL, new_mix, set_probabilities
 
 __all__ = ["FixedMix"]
 
@@ -53,11 +52,5 @@ class FixedMix(CountingPolicy):
             rule = f"numbers that sum to n_slots ({problem.n_slots})"
             raise InvalidInput.of("probabilities", rule, float(probabilities.sum()))
         mix = new_mix(problem.n_links)
-        sure = np.flatnonzero(probabilities >= 1 - INTEGRAL)
-        open_links = np.flatnonzero((probabilities > INTEGRAL) & (probabilities < 1 - INTEGRAL))
-        mix.sure[: len(sure)] = sure
-        mix.open[: len(open_links)] = open_links
-        mix.chances[: len(open_links)] = probabilities[open_links]
-        mix.sizes[N_SURE] = len(sure)
-        mix.sizes[N_OPEN] = len(open_links)
+        set_probabilities(mix, probabilities)
         return UniformState(new_counts(problem), mix)

@@ -2,7 +2,7 @@
 
 from slotwise.selection.compiled import compiled
 from slotwise.selection.frontier import Frontier, frontier
-from slotwise.selection.mix import Mix, dense_probabilities, new_mix
+from slotwise.selection.mix import Mix, dense_probabilities, new_mix, set_probabilities
 from slotwise.selection.rounding import dependent_rounding, draw_page
 from slotwise.selection.solve import FloorProgram, Solution, solve
 from slotwise.selection.solve_floors import FloorsSolution, solve_floors
@@ -20,6 +20,7 @@ __all__ = [
     "draw_page",
     "frontier",
     "new_mix",
+    "set_probabilities",
     "solve",
     "solve_floors",
     "solve_slots",

@@ -16,12 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from slotwise.errors import InvalidInput
 from slotwise.selection.compiled import hot, inner, int64
-from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix
+from slotwise.selection.mix import INTEGRAL, N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix
 
 __all__ = ["INTEGRAL", "dependent_rounding", "draw_page"]
-
-INTEGRAL = 1e-9
-"""Probabilities this close to 0 or 1 are 0 or 1."""
 
 
 @inner

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import InvalidInput, UnsupportedState
+from slotwise.errors import UnsupportedState
 from slotwise.features import Features, declarations
-from slotwise.policies import POLICIES, make_policy, policy_settings
+from slotwise.policies import make_policy, policy_reference, policy_settings
 from slotwise.policies.contract import Knowledge
 from slotwise.policies.counts import Counts, new_counts
 from slotwise.problem import whole_number
@@ -130,9 +130,6 @@ def _upgraded(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
 def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
     """Write `selector`, whose policy knows `knowledge`, to `path`."""
     policy, problem, pages = selector._policy, selector._problem, selector._pages
-    if POLICIES.get(policy.name) is not type(policy):
-        advice = "register it, or keep its knowledge yourself"
-        raise InvalidInput.of("policy", "a registered policy to be saved", policy.name, advice)
     places = {link: place for place, link in enumerate(selector.links)}
     page_arrays = _pages_to_arrays(pages, places)
     header = {
@@ -151,7 +148,7 @@ def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
         "n_clipped": selector._money.n_clipped,
         "features": selector._visits.features.plain(),
         "slot_weights": problem.slot_weights,
-        "policy": {"name": policy.name, "settings": policy_settings(policy)},
+        "policy": {"name": policy_reference(policy), "settings": policy_settings(policy)},
         "pages": {
             "max_pages": pages.max_pages,
             "n_issued": pages.n_issued,

@@ -83,6 +83,9 @@ def _check_numbers(settings: object) -> None:
 
 def _check_policy(pool: PoolSettings, n_active_links: int) -> None:
     """Start the policy once, so that missing or wrong settings are refused now."""
+    if ":" in pool.policy:  # a caller over HTTP must not choose what the server imports
+        advice = "let its package offer it as an entry point `slotwise.policies`"
+        raise InvalidInput.of("policy", "the name of an installed policy", pool.policy, advice)
     _check_numbers(pool.policy_settings)
     # A mix that is given link by link says itself how many links there will be.
     given = pool.policy_settings.get("probabilities", ())

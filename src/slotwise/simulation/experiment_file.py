@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import pydantic
 
 from slotwise.environments import Environment
-from slotwise.environments.datasets import DATASETS, Dataset, LookAlike, load_dataset
+from slotwise.environments.datasets import Dataset, LookAlike, find_dataset, load_dataset
 from slotwise.errors import InvalidConfig, MissingData, SlotwiseError
-from slotwise.policies import POLICIES, Policy, make_policy
+from slotwise.policies import Policy, make_policy, policy_class, setting_names
 from slotwise.problem import Problem
 from slotwise.simulation.environment_section import Bernoulli, EnvironmentSection, Section
 from slotwise.simulation.experiment import Experiment
@@ -105,7 +105,7 @@ class ExperimentFile(Section):
             except MissingData as missing:
                 note = f"look-alike used instead of {self.original}: {missing}"
                 return self._with_page(load_dataset(self.dataset, **self.options), note)
-        is_built_in = isinstance(DATASETS.get(self.dataset), LookAlike)
+        is_built_in = isinstance(find_dataset(self.dataset), LookAlike)
         return self._with_page(
             load_dataset(self.dataset, None if is_built_in else directory, **self.options)
         )
@@ -148,7 +148,7 @@ class ExperimentFile(Section):
                     policy: Policy = best_fixed_mix(environment, problem)
                 else:
                     settings = dict(entry.settings)
-                    if "failure_probability" in _setting_names(entry.name):
+                    if "failure_probability" in setting_names(policy_class(entry.name)):
                         settings.setdefault("failure_probability", failure_probability)
                     policy = make_policy(entry.name, settings)
                 policy.for_problem(problem).start(problem)  # fail now instead of after an hour
@@ -165,11 +165,6 @@ class ExperimentFile(Section):
         except (SlotwiseError, TypeError, ValueError) as error:
             where = f"{self._path}: `{key}`" if key else f"{self._path}"
             raise _Blamed(f"{where}: {error}") from error
-
-
-def _setting_names(policy_name: str) -> set[str]:
-    policy: Any = POLICIES.get(policy_name)
-    return set() if policy is None else {field.name for field in dataclasses.fields(policy)}
 
 
 class _Blamed(InvalidConfig):

@@ -8,7 +8,13 @@ from slotwise.environments.datasets.coupon_like import coupon_recipe
 from slotwise.environments.datasets.dataset import Dataset
 from slotwise.environments.datasets.edx_like import edx_recipe
 from slotwise.environments.datasets.outlook import Outlook, look_ahead
-from slotwise.environments.datasets.registry import DATASETS, Loader, LookAlike, load_dataset
+from slotwise.environments.datasets.registry import (
+    DATASETS,
+    Loader,
+    LookAlike,
+    find_dataset,
+    load_dataset,
+)
 from slotwise.environments.datasets.shop_like import shop_recipe
 from slotwise.environments.datasets.tiny_rates import tiny_rates_recipe
 
@@ -21,6 +27,7 @@ __all__ = [
     "ads_recipe",
     "coupon_recipe",
     "edx_recipe",
+    "find_dataset",
     "load_dataset",
     "look_ahead",
     "shop_recipe",

@@ -19,8 +19,12 @@ from slotwise.environments.datasets.shop_like import shop_like
 from slotwise.environments.datasets.tiny_rates import tiny_rates
 from slotwise.errors import InvalidInput, MissingData, UnknownName
 from slotwise.extras import missing_package
+from slotwise.outside import entry_point_names, find_outside
 
-__all__ = ["DATASETS", "Loader", "LookAlike", "load_dataset"]
+__all__ = ["DATASETS", "Loader", "LookAlike", "find_dataset", "load_dataset"]
+
+ENTRY_POINTS = "slotwise.datasets"
+"""The group under which other packages offer data sets."""
 
 PAGE_OPTIONS = MappingProxyType(
     {"n_slots": int, "click_floor": float, "failure_probability": float}
@@ -40,8 +44,9 @@ class LookAlike:
 class Loader:
     """A data set that is read from files in a directory the user names.
 
-    `settings` is the class of its options, as "module:class", so that polars is imported only
-    when files are read. `n_links` and `page` are the paper's; None if the user decides.
+    `settings` is the class of its options, as "module:class" (of this folder, or of a package with
+    a dot in its name), so that polars is imported only when files are read. `n_links` and `page`
+    are the paper's; None if the user decides.
     """
 
     name: str
@@ -104,6 +109,9 @@ DATASETS: Mapping[str, LookAlike | Loader] = MappingProxyType({one.name: one for
 def load_dataset(name: str, directory: str | Path | None = None, **options: object) -> Dataset:
     """Return the data set `name`; loaders read it from files in `directory`.
 
+    A data set of another package is named by its entry point `slotwise.datasets`, or as
+    "module:function" where the function returns a `Dataset`.
+
     `n_slots`, `click_floor` and `failure_probability` may be given for every data set (for
     `table` the first two must be); further options are the fields of the loader's settings
     (`CouponPurchase`, `AdClicks`, `Table`).
@@ -136,13 +144,27 @@ def load_dataset(name: str, directory: str | Path | None = None, **options: obje
     return own.load(Path(directory), page)
 
 
-def _entry(name: str) -> LookAlike | Loader:
+def find_dataset(name: str) -> LookAlike | Loader | None:
+    """Return the entry of a data set, of slotwise or of another package; None if there is none."""
     if name in DATASETS:
         return DATASETS[name]
-    closest = difflib.get_close_matches(name, DATASETS, n=1)
+    found = find_outside(ENTRY_POINTS, name)
+    if found is None or isinstance(found, LookAlike | Loader):
+        return found
+    if not callable(found):
+        raise UnknownName(f"{name!r} must be a function that returns a Dataset, got {found!r}")
+    return LookAlike(name, found)
+
+
+def _entry(name: str) -> LookAlike | Loader:
+    entry = find_dataset(name)
+    if entry is not None:
+        return entry
+    known = [*DATASETS, *entry_point_names(ENTRY_POINTS)]
+    closest = difflib.get_close_matches(name, known, n=1)
     advice = f"; did you mean {closest[0]!r}?" if closest else ""
     raise UnknownName(
-        f"`name` must be one of the data sets {', '.join(DATASETS)}, got {name!r}{advice}"
+        f"`name` must be one of the data sets {', '.join(known)}, got {name!r}{advice}"
     )
 
 
@@ -150,7 +172,8 @@ def _settings_class(entry: Loader) -> Callable[..., _Settings]:
     """Import the class of a loader's settings."""
     module, _, class_name = entry.settings.partition(":")
     try:
-        loaded = importlib.import_module(f"slotwise.environments.datasets.{module}")
+        inside = f"slotwise.environments.datasets.{module}"
+        loaded = importlib.import_module(module if "." in module else inside)
     except ModuleNotFoundError as error:
         raise missing_package(f"the data set `{entry.name}`", error) from error
     settings: Callable[..., _Settings] = getattr(loaded, class_name)

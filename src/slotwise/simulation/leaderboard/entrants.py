@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from slotwise.errors import SlotwiseError, UnknownName
-from slotwise.policies import POLICIES, FixedMix, Policy, default_policy, make_policy
+from slotwise.outside import entry_point_names
+from slotwise.policies import (
+    ENTRY_POINTS,
+    POLICIES,
+    FixedMix,
+    Policy,
+    default_policy,
+    make_policy,
+    setting_names,
+)
 from slotwise.problem import Problem
 
 __all__ = ["all_entrants", "knows_horizon", "pick_entrants", "refusal"]
@@ -49,11 +57,15 @@ def all_entrants() -> dict[str, Policy]:
 def pick_entrants(labels: Sequence[str]) -> dict[str, Policy]:
     """Return the entrants of these labels, and the default, with which all are compared.
 
+    A policy of another package is named by its entry point or as "module:Class".
+
     >>> list(pick_entrants(["uniform"]))[-1]
     'uniform'
     """
     entrants = all_entrants()
     for label in labels:
+        if ":" in label or label in entry_point_names(ENTRY_POINTS):
+            entrants.setdefault(label, make_policy(label))
         if label not in entrants:
             known = ", ".join(entrants)
             raise UnknownName(f"no entrant is called {label!r}; known: {known}")
@@ -76,4 +88,4 @@ def knows_horizon(policy: Policy) -> bool:
 
 
 def _setting_names(policy: type[Policy]) -> set[str]:
-    return {field.name for field in dataclasses.fields(policy)}  # type: ignore[arg-type]
+    return set(setting_names(policy))

@@ -1,0 +1,38 @@
+"""Policies and data sets of other packages: by entry point, or as "module:name"."""
+
+from __future__ import annotations
+
+import importlib
+from importlib import metadata
+from typing import Any
+
+from slotwise.errors import UnknownName
+
+__all__ = ["entry_point_names", "find_outside"]
+
+
+def entry_point_names(group: str) -> list[str]:
+    """Return the names that installed packages offer under a group, such as "slotwise.policies"."""
+    return sorted({point.name for point in metadata.entry_points(group=group)})
+
+
+def find_outside(group: str, name: str) -> Any:
+    """Return the object of "module:name", or of the entry point `name`; None if there is neither.
+
+    >>> find_outside("slotwise.policies", "slotwise.policies.uniform:Uniform").name
+    'uniform'
+    >>> find_outside("slotwise.policies", "nobody.has:It")
+    Traceback (most recent call last):
+    slotwise.errors.UnknownName: 'nobody.has:It' cannot be imported: No module named 'nobody'
+    """
+    module, colon, attribute = name.partition(":")
+    try:
+        if colon:
+            found: Any = importlib.import_module(module)
+            for part in attribute.split("."):
+                found = getattr(found, part)
+            return found
+        points = metadata.entry_points(group=group, name=name)
+        return next(iter(points)).load() if points else None
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UnknownName(f"{name!r} cannot be imported: {error}") from error
