@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,7 +14,9 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, text
 
+from slotwise.errors import SlotwiseError
 from slotwise.service.errors import StoreUnavailable, Superseded
+from slotwise.service.storage import open_store as open_any_store
 from slotwise.service.storage.commands import (
     AppendDecision,
     CloseWindows,
@@ -368,6 +371,15 @@ def test_replicas_that_start_at_once_migrate_once(address: str) -> None:
     for store in stores:
         store.check()
         store.close()
+
+
+def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(sys.modules):
+        if name.startswith("slotwise.service.storage.postgresql"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(SlotwiseError, match="a store in PostgreSQL needs the package psycopg"):
+        open_any_store("postgresql://shop@db/shop")
 
 
 def test_a_closed_store_is_unavailable(address: str) -> None:
