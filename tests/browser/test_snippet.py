@@ -66,7 +66,11 @@ def shop() -> Iterator[Shop]:
 
 
 class Gate:
-    """A way to the service that can be shut: `dead` refuses connections, `frozen` is silent."""
+    """A way to the service that can be shut, or made slow.
+
+    Closed it refuses connections, frozen it is silent for ever, held it passes on what it got when
+    it is released.
+    """
 
     def __init__(self, service: str) -> None:
         address = httpx.URL(service)
@@ -74,6 +78,8 @@ class Gate:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self._is_frozen = Event()
+        self._released = Event()
+        self._released.set()
         self._open: list[socket.socket] = []
         Thread(target=self._accept, daemon=True).start()
 
@@ -93,10 +99,17 @@ class Gate:
             while data := source.recv(65536):
                 if self._is_frozen.is_set():
                     return
+                self._released.wait()
                 target.sendall(data)
 
     def freeze(self) -> None:
         self._is_frozen.set()
+
+    def hold(self) -> None:
+        self._released.clear()
+
+    def release(self) -> None:
+        self._released.set()
 
     def close(self) -> None:
         self._listening.shutdown(socket.SHUT_RDWR)
@@ -288,8 +301,8 @@ def test_a_page_of_another_host_gets_nothing(
     expect(visit.anchors).to_have_text("Our own link")
 
 
-@pytest.mark.parametrize("fate", ["dead", "frozen"])
-def test_a_click_reaches_the_shop_whatever_happens_to_the_service(
+@pytest.mark.parametrize("fate", ["dead", "frozen", "slow"])
+def test_every_click_reaches_the_shop_whatever_happens_to_the_service(
     browser: Browser, shop: Shop, tmp_path: Path, fate: str
 ) -> None:
     settings = Settings(port=0, store=f"sqlite:///{tmp_path / 'gate.db'}", seed=1)
@@ -302,25 +315,41 @@ def test_a_click_reaches_the_shop_whatever_happens_to_the_service(
         headers = {"authorization": f"Bearer {server.admin_key}"}
         with httpx.Client(base_url=server.url, headers=headers, timeout=120) as admin:
             key = make_pool(admin, "gate", shop)
-        shop.html = PAGE.format(service=gate.url, pool="gate", key=key, above="")
-        context = browser.new_context(user_agent=USER_AGENT)
-        page = context.new_page()
-        page.set_default_timeout(30_000)
-        for _ in range(20):  # a busy machine may not answer within the script's 150 ms
-            page.goto(f"http://{shop.host}/", wait_until="networkidle")
-            if page.locator("ul[data-slotwise-decision]").count():
-                break
-        expect(page.locator("ul a")).to_have_count(3)
-        if fate == "dead":
-            gate.close()
-        else:
-            gate.freeze()
-        page.locator("ul a").first.click()
-        page.wait_for_url(f"http://{shop.host}/product/*")
-        assert page.title() == "Product"
-        context.close()
-        if fate == "frozen":
-            gate.close()
+            shop.html = PAGE.format(service=gate.url, pool="gate", key=key, above="")
+            context = browser.new_context(user_agent=USER_AGENT)
+            page = context.new_page()
+            page.set_default_timeout(30_000)
+            for _ in range(20):  # a busy machine may not answer within the script's 150 ms
+                page.goto(f"http://{shop.host}/", wait_until="networkidle")
+                if page.locator("ul[data-slotwise-decision]").count():
+                    break
+            anchors = page.locator("ul a")
+            expect(anchors).to_have_count(3)
+            decision_id = page.locator("ul").get_attribute("data-slotwise-decision")
+            {"dead": gate.close, "frozen": gate.freeze, "slow": gate.hold}[fate]()
+
+            addresses = [anchor.get_attribute("href") for anchor in anchors.all()]
+            with context.expect_page() as beside:
+                anchors.nth(0).click(modifiers=["ControlOrMeta"])
+            with context.expect_page() as middle:
+                anchors.nth(1).click(button="middle")
+            anchors.nth(2).focus()
+            page.keyboard.press("Enter")
+            tabs = [beside.value, middle.value, page]
+            for tab, address in zip(tabs, addresses, strict=True):
+                tab.wait_for_url(str(address))
+                assert tab.title() == "Product"
+
+            if fate == "slow":  # late, but not lost
+                gate.release()
+                for _ in range(1000):
+                    found = admin.get(f"/v1/decisions/{decision_id}")
+                    if found.status_code == 200 and len(found.json()["clicked"]) == 3:
+                        break
+                assert len(admin.get(f"/v1/decisions/{decision_id}").json()["clicked"]) == 3
+            context.close()
+            if fate != "dead":
+                gate.close()
 
 
 CARDS = """<ul data-slotwise-pool="{pool}" data-slotwise-slots="3" data-slotwise-key="{key}">
