@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from slotwise import BernoulliLinks, PacedBayes, Problem, simulate
 from slotwise.errors import InvalidInput
 from slotwise.policies.contract import NO_SLOTS, NOBODY
-from slotwise.selection import dense_probabilities, draw_page
+from slotwise.selection import dense_probabilities, draw_page, solve
 
 
 class Twin:
@@ -20,7 +21,8 @@ class Twin:
         self.problem, self.exploration, self.patience = problem, exploration, patience
         self.views = np.zeros((2, problem.n_links))
         self.sums = np.zeros((2, problem.n_links))
-        self.queue = self.owed = 0.0
+        self.owed = self.reserve = 0.0
+        self.expected = 20.0
         self.n_rounds = self.n_told = 0
         self.clock, self.unit, self.pool = [1.0, 1.0], 1.0, [0.5, 0.25]
         self.sales: list[float] = []
@@ -49,6 +51,7 @@ class Twin:
                 rates.append(total / n_views)
                 weights.append(n_views / (n_views + 100))
         self.pool[level] = float(np.average(rates, weights=weights))
+        self.expected = self.expect_price()
 
     def prior(self, level: int) -> float:
         if level == 0:
@@ -58,7 +61,7 @@ class Twin:
     def posterior(self, level: int, link: int) -> tuple[float, float]:
         """Return mean and variance of one conditional rate."""
         prior = self.prior(level)
-        strength = 0.5 / min(prior, 1 - prior)
+        strength = 1 / min(prior, 1 - prior)
         trials = self.trials(level, link)
         all_trials = self.views[0, link] if level == 0 else self.sums[0, link]
         mean = (min(self.hits(level, link), trials) + strength * prior) / (trials + strength)
@@ -67,7 +70,8 @@ class Twin:
     def score(self, link: int) -> float:
         (a, a_variance), (b, b_variance) = self.posterior(0, link), self.posterior(1, link)
         promised = self.problem.click_floor * (self.n_rounds + 1)
-        price = self.prior(1) * self.queue / (self.patience * math.sqrt(promised))
+        correction = (self.owed + self.reserve) / (self.patience * math.sqrt(promised))
+        price = self.prior(1) * max(0.0, self.expected + correction)
         mean = a * (b + price)
         variance = a_variance * ((b + price) ** 2 + b_variance) + a**2 * b_variance
         share = self.clock[0] * self.problem.n_slots / self.problem.n_links
@@ -77,15 +81,24 @@ class Twin:
     def learn_clicks(self, shown: np.ndarray, clicks: np.ndarray) -> None:
         self.views[0, shown] += 1
         self.sums[0, shown] += clicks
-        missing = self.problem.click_floor - clicks.sum()
+        floor = self.problem.click_floor
         self.n_rounds += 1
-        self.owed += missing
-        reserve = max(0.0, self.queue - max(0.0, self.owed))
-        growth = min(0.5, 0.5 / self.n_rounds) * reserve
-        if self.owed > 0:
-            growth += 0.25 * math.sqrt(self.problem.click_floor / self.n_rounds)
-        self.queue = max(0.0, self.queue + missing + growth)
+        self.owed += floor - clicks.sum()
+        self.owed = max(self.owed, -4 * math.sqrt(floor * self.n_rounds))
+        step = 0.25 * math.sqrt(floor / self.n_rounds)
+        self.reserve = max(0.0, self.reserve + (step if self.owed > 0 else -step))
         self.refit(0, self.n_rounds)
+
+    def expect_price(self) -> float:
+        """Solve the floor program on the posterior means; return its price, in mean revenue."""
+        means = np.array(
+            [[self.posterior(level, link)[0] for link in range(10)] for level in (0, 1)]
+        )
+        clicks, floor = means[0], self.problem.click_floor
+        solution = solve(means[0] * means[1], clicks, self.problem.n_slots, floor)
+        if solution.status == "infeasible":
+            return 20.0
+        return min(solution.shadow_price / self.prior(1), 20.0)
 
     def learn_revenue(self, shown: np.ndarray, revenue: np.ndarray) -> None:
         self.views[1, shown] += 1
@@ -159,6 +172,50 @@ def test_an_expensive_floor_is_kept() -> None:
     results = simulate(links, [PacedBayes()], 4, click_floor=1.5, n_rounds=20_000, n_runs=8)
     # By chance alone a fixed mix that just keeps the floor falls short by 0.4 sqrt(h T) = 69.
     assert results.final("paced-bayes", "shortfall").mean() < 20
+
+
+def test_a_surplus_is_spent_and_only_part_of_it_remembered() -> None:
+    problem = Problem(n_links=4, n_slots=2, click_floor=0.5)
+    state, links = PacedBayes().start(problem), np.arange(2)
+    ones = np.ones(2)
+    for _ in range(100):
+        PacedBayes.learn(state, NOBODY, 0, links, NO_SLOTS, ones, ones, ones)
+    assert state.queues.owed[0] == pytest.approx(-4 * math.sqrt(0.5 * 100))
+    PacedBayes.choose(state, NOBODY, np.random.default_rng(1))
+    assert state.queues.worth[0] == 0.0  # clicks cost nothing while the surplus lasts
+
+
+def test_imagined_sales_do_not_change_the_unit_of_batches() -> None:
+    problem = Problem(n_links=4, n_slots=2, click_floor=0.5)
+    state, ones = PacedBayes().start(problem), np.ones(2)
+    views, links = np.full(4, 1_000.0), np.arange(4)
+    PacedBayes.learn(state, NOBODY, 0, links, NO_SLOTS, np.ones(4), views, 0.3 * views)
+    PacedBayes.learn(state, NOBODY, 1, links, NO_SLOTS, np.ones(4), views, 0.1 * views)
+    for _ in range(100):
+        PacedBayes.learn(state, NOBODY, 1, links[:2], NO_SLOTS, ones, ones, 0.1 * ones)
+    assert state.posterior.sales[0] == 1.0
+
+
+def test_states_saved_without_expected_prices_are_read() -> None:
+    problem, policy = Problem(n_links=10, n_slots=3, click_floor=1.2), PacedBayes()
+    state = policy.start(problem)
+    play(state, 500)
+    old = policy.knowledge(state)
+    del old["price"]
+    restored: Any = policy.restore(problem, old)
+    np.testing.assert_array_equal(restored.queues.lengths, restored.queues.owed)
+    # The price was last computed at most 2 % of the rounds ago.
+    np.testing.assert_allclose(restored.expected, state.expected, rtol=0.2)
+
+
+def test_a_floor_that_moves_is_priced_at_once() -> None:
+    problem, policy = Problem(n_links=10, n_slots=3, click_floor=0.5), PacedBayes()
+    state = policy.start(problem)
+    play(state, 2_000)
+    assert state.expected[0] == 0.0
+    higher = Problem(n_links=10, n_slots=3, click_floor=1.6)
+    moved: Any = policy.move(state, higher, np.arange(10))
+    assert moved.expected[0] > 0.0
 
 
 def test_several_floors_are_kept() -> None:

@@ -13,12 +13,13 @@ The bound is Bernstein's, at the posterior's variance: a sum of one bound a leve
 uncertainty of the click twice. N views of a link bring w down to c ln 2 at its share t L / K.
 Late outcomes: the mean is that of the settled views, the variance already that of all views.
 
-The prior of a level is one Beta for the whole pool. Its smaller parameter is 1/2, as Jeffreys'
-prior has it, so that it never shuts out links that are better than the rest; its mean is what
-the pool brings at this level over what it brings at the one before, both averaged over links,
-each with the weight n / (n + 100) of its n views. Each level is fitted from its own feedback, so
-levels may settle one after the other. Revenue is counted in units of the pool's typical sale,
-sum r^2 / sum r, so that another currency gives the same pages.
+The prior of a level is one Beta for the whole pool. Its smaller parameter is 1, which makes the
+rarer outcome's rate about exponential: links several times better than the rest remain likely.
+Its mean is what the pool brings at this level over what it brings at the one before, both
+averaged over links, each with the weight n / (n + 100) of its n views. Each level is fitted from
+its own feedback, so levels may settle one after the other. Revenue is counted in units of the
+pool's typical sale, sum r^2 / sum r, so that another currency gives the same pages. Where most
+feedback comes in batches, the size of a sale is not known and the largest possible one is taken.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from slotwise.selection.compiled import hot
 
 __all__ = [
     "JointPosterior",
+    "mean_worth",
     "new_joint_posterior",
     "note_outcomes",
     "outcome_worth",
@@ -45,7 +47,7 @@ __all__ = [
     "score_jointly",
 ]
 
-SHAPE = 0.5
+SHAPE = 1.0
 """The smaller parameter of a prior."""
 
 HALF_WEIGHT = 100.0
@@ -98,31 +100,39 @@ def new_joint_posterior(problem: Problem, exploration: float) -> JointPosterior:
 
 @hot
 def note_outcomes(
-    posterior: JointPosterior, level: int, links: Links, views: Floats, outcomes: Floats
+    posterior: JointPosterior,
+    evidence: Evidence,
+    level: int,
+    links: Links,
+    views: Floats,
+    outcomes: Floats,
 ) -> None:
-    """Take in that links were counted; a batch of views says nothing of a single sale's size."""
+    """Take in that links are about to be counted; a batch says nothing of a sale's size."""
     sales = posterior.sales
     is_last = level == len(posterior.pool) - 1
     for k in range(len(links)):
         posterior.is_stale[links[k]] = True
         if is_last and views[k] == 1.0 and outcomes[k] > 0.0:
-            if sales[SALES] == 0.0:
+            if sales[SALES] == 0.0 and np.sum(evidence.sums[level]) == 0.0:
                 sales[UNIT] = outcomes[k]  # the first sale is the typical one until the refit
             sales[SALES] += outcomes[k]
             sales[SQUARES] += outcomes[k] * outcomes[k]
 
 
 @hot
-def refit_level(posterior: JointPosterior, evidence: Evidence, level: int) -> None:
-    """Refit the pool's mean at a level, and the typical sale, when enough rounds have passed."""
+def refit_level(posterior: JointPosterior, evidence: Evidence, level: int) -> bool:
+    """Refit the pool's mean at a level, and the typical sale, when enough rounds have passed.
+
+    Return whether it was time.
+    """
     rounds = evidence.rounds[level] + 1.0
     if rounds < REFIT_GROWTH * posterior.clock[level]:
-        return
+        return False
     posterior.clock[level] = rounds
     posterior.is_stale[:] = True
     unit = 1.0
-    if level == len(posterior.pool) - 1 and posterior.sales[SALES] > 0.0:
-        unit = posterior.sales[UNIT] = posterior.sales[SQUARES] / posterior.sales[SALES]
+    if level == len(posterior.pool) - 1:
+        unit = posterior.sales[UNIT] = _typical_sale(posterior.sales, evidence, level)
     total = PSEUDO_LINK
     weighted = PSEUDO_LINK * unit * 0.5 ** (level + 1.0)
     for link in range(len(posterior.width)):
@@ -131,6 +141,15 @@ def refit_level(posterior: JointPosterior, evidence: Evidence, level: int) -> No
         total += weight * n_views
         weighted += weight * evidence.sums[level, link]
     posterior.pool[level] = weighted / total
+    return True
+
+
+@hot
+def _typical_sale(sales: Floats, evidence: Evidence, level: int) -> float:
+    """Return the size of a sale: 1 where most of them came in batches, whose sizes are unknown."""
+    if sales[SALES] == 0.0 or sales[SALES] < 0.5 * np.sum(evidence.sums[level]):
+        return 1.0
+    return sales[SQUARES] / sales[SALES]
 
 
 @hot
@@ -202,16 +221,41 @@ def outcome_worth(posterior: JointPosterior, rewards: Floats, level: int) -> flo
 
 
 @hot
-def score_jointly(posterior: JointPosterior, worth: Floats, score: Floats) -> None:
-    """Write each link's bound on what showing it is worth, `worth` being that of each level."""
+def mean_worth(
+    posterior: JointPosterior, worth: Floats, level: int, value: Floats, brought: Floats
+) -> None:
+    """Write what showing each link is worth on average, and what it brings of a level."""
     n_levels = len(worth)
-    for link in range(len(score)):
+    for link in range(len(value)):
         mean = 0.0
-        variance = 0.0
-        for level in range(n_levels - 1, -1, -1):
-            rate, uncertainty = posterior.mean[level, link], posterior.variance[level, link]
-            beyond = worth[level] + mean
-            variance = uncertainty * (variance + beyond * beyond) + rate * rate * variance
-            mean = rate * beyond
-        spread = posterior.width[link] * variance
+        for later in range(n_levels - 1, -1, -1):
+            mean = posterior.mean[later, link] * (worth[later] + mean)
+        value[link] = mean
+        brought[link] = 1.0
+        for earlier in range(level + 1):
+            brought[link] *= posterior.mean[earlier, link]
+
+
+@hot
+def score_jointly(
+    posterior: JointPosterior, worth: Floats, score: Floats, variance: Floats
+) -> None:
+    """Write each link's bound on what showing it is worth, `worth` being that of each level.
+
+    `variance` is scratch. The loops over links have no branches, so that they run in vectors.
+    """
+    n_links = len(score)
+    for link in range(n_links):
+        score[link] = 0.0
+        variance[link] = 0.0
+    for level in range(len(worth) - 1, -1, -1):
+        rates, uncertainties, own = posterior.mean[level], posterior.variance[level], worth[level]
+        for link in range(n_links):
+            rate, later = rates[link], variance[link]
+            beyond = own + score[link]
+            variance[link] = uncertainties[link] * (later + beyond * beyond) + rate * rate * later
+            score[link] = rate * beyond
+    width = posterior.width
+    for link in range(n_links):
+        mean, spread = score[link], width[link] * variance[link]
         score[link] = mean + math.sqrt(2.0 * spread) + spread / (1.5 * mean + 1e-300)

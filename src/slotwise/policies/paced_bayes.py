@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -10,10 +9,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies.checks import check_positive, require_no_rate_floors
-from slotwise.policies.contract import Floats, Knowledge, Links, Policy, Visitor
+from slotwise.policies.contract import Floats, Knowledge, Links, Policy, State, Visitor
 from slotwise.policies.evidence import Evidence, add_views, count_rounds, new_evidence
+from slotwise.policies.expected_price import (
+    MAX_EXPECTED,
+    correct_queues,
+    expect_price,
+    priced,
+)
 from slotwise.policies.joint_posterior import (
     JointPosterior,
+    mean_worth,
     new_joint_posterior,
     note_outcomes,
     outcome_worth,
@@ -23,7 +29,7 @@ from slotwise.policies.joint_posterior import (
     score_jointly,
 )
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
-from slotwise.policies.queue import QueuePolicy, Queues, new_queues, queue_outcomes
+from slotwise.policies.queue import QueuePolicy, Queues, new_queues
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix, new_mix
@@ -37,37 +43,63 @@ FITTED = ("pool", "clock", "sales")
 
 
 class PacedBayesState(NamedTuple):
-    """Evidence, the posterior made from it, and the queues that set the price of each level."""
+    """Evidence, the posterior made from it, and what sets the price of each level.
+
+    `expected` is the price of each floor by the posterior means, in units of what an outcome of
+    its level earns.
+    """
 
     evidence: Evidence
     queues: Queues
+    expected: Floats
     posterior: JointPosterior
     score: Floats
+    value: Floats
+    scratch: Floats
     search: Search
+    price_search: Search
     mix: Mix
 
 
 @hot
-def _price_levels(state: PacedBayesState) -> None:
-    """Compute what a unit of each level is worth, in sales: its reward and its floor's price."""
+def _price_levels(state: PacedBayesState, without: int) -> None:
+    """Compute what a unit of each level is worth, in sales: its reward and its floors' prices.
+
+    Leaves out the price of floor `without`.
+    """
     queues = state.queues
     for level in range(len(queues.worth)):
         queues.worth[level] = reward_in_sales(state.posterior, queues.rewards, level)
     for floor in range(len(queues.lengths)):
+        if floor != without:
+            level = queues.levels[floor]
+            unit = outcome_worth(state.posterior, queues.rewards, level)
+            price = priced(queues, floor, state.expected[floor], state.evidence.rounds)
+            queues.worth[level] += unit * price
+
+
+@hot
+def _expect_prices(state: PacedBayesState) -> None:
+    """Compute the expected price of each floor at the prices of the others."""
+    queues = state.queues
+    refresh_posteriors(state.posterior, state.evidence)
+    for floor in range(len(queues.lengths)):
+        _price_levels(state, floor)
         level = queues.levels[floor]
-        promised = queues.least[floor] * (state.evidence.rounds[level] + 1.0)
-        unit = outcome_worth(state.posterior, queues.rewards, level)
-        queues.worth[level] += (
-            unit * queues.lengths[floor] / (queues.patience * math.sqrt(promised))
+        mean_worth(state.posterior, queues.worth, level, state.value, state.scratch)
+        price = expect_price(
+            state.value, state.scratch, queues.n_slots, queues.least[floor], state.price_search
         )
+        unit = outcome_worth(state.posterior, queues.rewards, level)
+        state.expected[floor] = min(price / unit, MAX_EXPECTED)
 
 
 @hot
 def choose(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Take the links with the largest bound on what showing them is worth."""
     refresh_posteriors(state.posterior, state.evidence)
-    _price_levels(state)
-    score_jointly(state.posterior, state.queues.worth, state.score)
+    _price_levels(state, -1)
+    score_jointly(state.posterior, state.queues.worth, state.score, state.scratch)
     clicks = state.posterior.mean[0]
     take_top_links(state.score, clicks, 0.0, state.queues.n_slots, state.search, state.mix)
 
@@ -96,29 +128,31 @@ def learn(
     views: Floats,
     outcomes: Floats,
 ) -> None:
-    """Count, let the queues of the level grow or shrink, and refit the pool as it grows."""
+    """Count, correct the queues of the level, and refit pool and prices as the rounds grow."""
     count_rounds(state.evidence, level, views)
-    queue_outcomes(state.queues, level, views, outcomes, state.evidence.rounds)
-    note_outcomes(state.posterior, level, links, views, outcomes)
+    correct_queues(state.queues, level, views, outcomes, state.evidence.rounds)
+    note_outcomes(state.posterior, state.evidence, level, links, views, outcomes)
     for k in range(len(links)):
         add_views(state.evidence, level, links[k], views[k], outcomes[k])
-    refit_level(state.posterior, state.evidence, level)
+    if refit_level(state.posterior, state.evidence, level):
+        _expect_prices(state)
 
 
 @dataclass(frozen=True)
 class PacedBayes(QueuePolicy):
-    """Paced Bayes: show the links whose worth may be largest, at a price that follows the floor.
+    """Paced Bayes: show the links whose worth may be largest, at the price the floor should have.
 
         shown = the L largest  E + sqrt(2 w Var) + (2/3) w Var / E  of  a (b + price)
         w     = c ln(1 + t L / (K N))
-        price = b0 Q / (v sqrt(floor t)),   b0 the pool's mean revenue per click
-        Q    <- the paced queue of `slotwise.policies.queue`
+        price = b0 [expected + Q / (v sqrt(floor t))]+,   b0 the pool's mean revenue per click
 
     a and b are the posterior click rate and revenue per click of a link, under priors fitted to
     the pool (`slotwise.policies.joint_posterior`). One bound on the whole score explores less
-    than the sum of two, which counts the doubt about the click twice. The price is in units of
-    what a click earns, so that revenue in another currency gives the same pages. c =
-    `exploration`, v = `patience`: larger is smoother and slower to react.
+    than the sum of two, which counts the doubt about the click twice. The expected price is that
+    of the floor program on the posterior means, and Q what the page owes and a reserve
+    (`slotwise.policies.expected_price`). The price is in units of what a click earns, so that
+    revenue in another currency gives the same pages. c = `exploration`, v = `patience`: larger is
+    smoother and slower to react.
 
     Needs no horizon and no tuning. Several floors have a queue each. No bound on regret is proven
     for the parts together; the leaderboard shows what it does.
@@ -131,15 +165,15 @@ class PacedBayes(QueuePolicy):
     [0.5, 0.5, 0.5, 0.5]
     """
 
-    exploration: float = 2 / 3
-    patience: float = 0.25
+    exploration: float = 0.75
+    patience: float = 0.5
 
     name: ClassVar[str] = "paced-bayes"
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
     look_again: ClassVar[Any] = staticmethod(look_again)
-    ordered_knowledge: ClassVar[Any] = frozenset({"queue", *FITTED})
+    ordered_knowledge: ClassVar[Any] = frozenset({"queue", "owed", "price", *FITTED})
 
     def __post_init__(self) -> None:
         check_positive("exploration", self.exploration)
@@ -155,16 +189,26 @@ class PacedBayes(QueuePolicy):
         return PacedBayesState(
             evidence=new_evidence(problem),
             queues=new_queues(problem, patience=self.patience),
+            expected=np.full(len(problem.active_floors), MAX_EXPECTED),
             posterior=new_joint_posterior(problem, self.exploration),
             score=np.zeros(problem.n_links),
+            value=np.zeros(problem.n_links),
+            scratch=np.zeros(problem.n_links),
             search=new_search(problem.n_links),
+            price_search=new_search(problem.n_links),
             mix=new_mix(problem.n_links),
         )
 
     def knowledge(self, state: PacedBayesState) -> Knowledge:
         """Return the evidence, the queues and what was fitted to the pool."""
         fitted = {name: getattr(state.posterior, name).copy() for name in FITTED}
-        return {**super().knowledge(state), **fitted}
+        return {**super().knowledge(state), **fitted, "price": state.expected.copy()}
+
+    def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:  # noqa: ARG002 - the contract's signature
+        """Return the knowledge of a version without expected prices, its reserve left out."""
+        if "price" in knowledge:
+            return dict(knowledge)
+        return {**knowledge, "queue": knowledge["owed"], "price": np.zeros(0)}
 
     def restore_beyond_counts(
         self, state: PacedBayesState, knowledge: Mapping[str, Floats]
@@ -173,3 +217,13 @@ class PacedBayes(QueuePolicy):
         super().restore_beyond_counts(state, knowledge)
         for name in FITTED:
             getattr(state.posterior, name)[:] = knowledge[name]
+        if len(knowledge["price"]) == len(state.expected):
+            state.expected[:] = knowledge["price"]
+        else:
+            _expect_prices(state)
+
+    def move(self, state: PacedBayesState, problem: Problem, kept: Links) -> State:
+        """Return a state for a changed pool, at the prices that its floors have there."""
+        moved: Any = super().move(state, problem, kept)
+        _expect_prices(moved)
+        return moved
