@@ -26,6 +26,7 @@ from slotwise.simulation.leaderboard import (
     PlannedCase,
     all_entrants,
     build_suite,
+    fresh_suite,
     pick_cases,
     pick_entrants,
     plan_leaderboard,
@@ -51,6 +52,8 @@ Examples:
   slotwise leaderboard --data downloads --full
 
   slotwise leaderboard --cases few-links,drifting --policies queue-ts,con-ts --runs 10
+
+  slotwise leaderboard --fresh-pools 20 --seed 7 --policies paced-kl
 
   slotwise leaderboard --full --scheduler tcp://head:8786
 
@@ -84,6 +87,15 @@ def register(app: typer.Typer) -> None:
         data: Annotated[
             Path | None, typer.Option("--data", help="The directory with the original files.")
         ] = None,
+        fresh_pools: Annotated[
+            int | None,
+            typer.Option(
+                "--fresh-pools",
+                min=1,
+                max=1_000,
+                help="So many pools drawn from --seed, instead of the suite.",
+            ),
+        ] = None,
         threads: ThreadsOption = None,
         scheduler: SchedulerOption = None,
         shard: ShardOption = None,
@@ -103,7 +115,7 @@ def register(app: typer.Typer) -> None:
         if finished is not None:
             board = Leaderboard.load(finished)
         else:
-            suite = build_suite(data)
+            suite = build_suite(data) if fresh_pools is None else fresh_suite(fresh_pools, seed)
             names = _listed(cases) or (QUICK_CASES if quick else ())
             if names:
                 suite = pick_cases(suite, names)

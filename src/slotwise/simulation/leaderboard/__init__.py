@@ -28,6 +28,7 @@ from slotwise.simulation.leaderboard.suite import (
     Effort,
     Suite,
     build_suite,
+    fresh_suite,
     pick_cases,
 )
 from slotwise.simulation.leaderboard.table_file import write_table
@@ -54,6 +55,7 @@ __all__ = [
     "best_without_horizon",
     "build_suite",
     "check_aims",
+    "fresh_suite",
     "pick_cases",
     "pick_entrants",
     "plan_leaderboard",

@@ -14,7 +14,14 @@ from slotwise.environments import (
 )
 from slotwise.environments.datasets import Dataset, coupon_recipe
 from slotwise.environments.datasets.stable_draws import beta_from_uniforms, stable_uniforms
-from slotwise.simulation.leaderboard.case import LONG_RUNS, Case, plain_case, plain_links
+from slotwise.simulation.leaderboard.case import (
+    AIM_RUNS,
+    LONG_RUNS,
+    OTHER_RUNS,
+    Case,
+    plain_case,
+    plain_links,
+)
 
 __all__ = ["hard_cases"]
 
@@ -89,6 +96,7 @@ def _expensive_floors() -> list[Case]:
             f"expensive-{pool.price}",
             f"{pool.n_slots} of {pool.n_links} links; one more click costs {pool.price} of revenue",
             pool.dataset(),
+            AIM_RUNS if pool.price == "0.6" else OTHER_RUNS,
         )
         for pool in EXPENSIVE
     ]

@@ -32,10 +32,11 @@ from slotwise.simulation.leaderboard.case import (
     plain_case,
     plain_links,
 )
+from slotwise.simulation.leaderboard.fresh_pools import fresh_cases
 from slotwise.simulation.leaderboard.hard_cases import hard_cases
 from slotwise.simulation.leaderboard.visitor_cases import visitor_cases
 
-__all__ = ["QUICK_CASES", "Case", "Effort", "Suite", "build_suite", "pick_cases"]
+__all__ = ["QUICK_CASES", "Case", "Effort", "Suite", "build_suite", "fresh_suite", "pick_cases"]
 
 QUICK_CASES = ("coupon-like", "coupon-infeasible", "few-links")
 """Few cases with the same kind of links, so that each policy is compiled once."""
@@ -67,6 +68,11 @@ def build_suite(data: Path | None = None) -> Suite:
         ),
         notes,
     )
+
+
+def fresh_suite(n_pools: int, seed: int) -> Suite:
+    """Return cases of pools drawn from a seed, which no policy was tuned on."""
+    return Suite(tuple(fresh_cases(n_pools, seed)), ())
 
 
 def pick_cases(suite: Suite, names: Sequence[str]) -> Suite:
@@ -184,7 +190,7 @@ def _changing() -> list[Case]:
 def _sizes() -> list[Case]:
     tiny = tiny_rates_recipe(0)
     return [
-        plain_case("few-links", "two of five links", _few_links()),
+        plain_case("few-links", "two of five links", _few_links(), AIM_RUNS),
         plain_case("many-links", "20 of 2,500 links", _many_links(), LONG_RUNS),
         Case(
             "tiny-rates",
