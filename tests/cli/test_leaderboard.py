@@ -47,7 +47,7 @@ def test_from_a_file_nothing_is_played_and_a_page_is_updated(
     copy, original = tmp_path / "leaderboard.md", out / "leaderboard.md"
     assert copy.read_text() == original.read_text()
     printed = capsys.readouterr().out
-    assert "The default, paced-kl, case by case" in printed
+    assert "The default, paced-bayes, case by case" in printed
     assert "note: original files were not given" in printed
 
 

@@ -39,7 +39,7 @@ def play(selector: Selector, n_pages: int, seed: int = 1) -> list[tuple[Any, ...
     return pages
 
 
-POLICIES = ["paced-kl", "queue-kl", "queue-ts", "lexp", ConUCB(gamma_scale=1e-3)]
+POLICIES = ["paced-bayes", "paced-kl", "queue-kl", "queue-ts", "lexp", ConUCB(gamma_scale=1e-3)]
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)

@@ -149,7 +149,7 @@ def test_times_of_the_leaderboard_are_put_together(tmp_path: Path) -> None:
     (whole,) = merge_shards(sorted((tmp_path / "results").glob("*.parquet")))
     seconds = json.loads(whole.with_suffix(".seconds.json").read_text())
     assert {label: len(of_runs) for label, of_runs in seconds.items()} == {
-        "paced-kl": 2,
+        "paced-bayes": 2,
         "uniform": 2,
         "oracle": 2,
     }

@@ -95,9 +95,9 @@ def default_policy() -> Policy:
     Chosen by `slotwise leaderboard`; docs/choosing-a-policy.md says how it fares.
 
     >>> default_policy().name
-    'paced-kl'
+    'paced-bayes'
     """
-    return PacedKL()
+    return PacedBayes()
 
 
 def policy_settings(policy: Policy) -> dict[str, Any]:

@@ -130,7 +130,7 @@ def show(service: Service, key_id: str, now_us: int, n_views: int, *, clicked: b
             service.submit_events([click], now_us + number).result()
 
 
-@pytest.mark.parametrize("policy", ["uniform", "paced-kl", "queue-ts"])
+@pytest.mark.parametrize("policy", ["uniform", "paced-bayes", "paced-kl", "queue-ts"])
 def test_views_of_a_stolen_key_are_forgotten(
     open_service: OpenService,
     tmp_path: Path,

@@ -42,9 +42,12 @@ def test_many_versions_are_kept_in_few_groups_and_open_views_stay_steady() -> No
     assert len(open_views._groups) <= MAX_GROUPS
 
 
-def test_before_any_feedback_all_links_have_the_same_chance(open_service: OpenService) -> None:
+@pytest.mark.parametrize("policy", ["paced-bayes", "paced-kl"])
+def test_before_any_feedback_all_links_have_the_same_chance(
+    open_service: OpenService, policy: str
+) -> None:
     service = open_service()
-    service.put_pool(pool(slots=2, policy="paced-kl", policy_settings={}), "test", T0).result()
+    service.put_pool(pool(slots=2, policy=policy, policy_settings={}), "test", T0).result()
     service.put_links("home", [link(f"l{k}") for k in range(7)], "test", T0).result()
     for number in range(5):
         decision = service.decide("home", after(number))
@@ -52,14 +55,14 @@ def test_before_any_feedback_all_links_have_the_same_chance(open_service: OpenSe
         service.learn(after(number))
 
 
-@pytest.mark.parametrize("policy", ["paced-kl", "queue-ts", "queue-kl"])
+@pytest.mark.parametrize("policy", ["paced-bayes", "paced-kl", "queue-ts", "queue-kl"])
 def test_a_queue_keeps_the_floor_though_clicks_come_late(
     open_service: OpenService, policy: str
 ) -> None:
     """Clicks are known 300 views late. A queue that ignores open pages swings with them."""
     clicks = np.array([0.05, 0.1, 0.3, 0.35, 0.15, 0.1])
     sales = np.array([0.9, 0.4, 0.1, 0.05, 0.1, 0.05])
-    settings: dict[str, Any] = {} if policy == "paced-kl" else {"horizon": 3_000}
+    settings: dict[str, Any] = {} if policy.startswith("paced") else {"horizon": 3_000}
     service = open_service()
     service.put_pool(
         pool(

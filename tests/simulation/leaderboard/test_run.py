@@ -40,11 +40,11 @@ def test_a_case_is_played_measured_and_filed(tmp_path: Path) -> None:
         plan, tmp_path / "parts", n_threads=1, progress=lambda share, _: shares.append(share)
     )
     (case,) = board.cases
-    assert {one.label for one in case.standings} == {"paced-kl", "uniform"}
+    assert {one.label for one in case.standings} == {"paced-bayes", "uniform"}
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1.0)
     results = Results.load(tmp_path / "results" / "few-links.parquet")
-    assert results.labels == ("paced-kl", "uniform", "oracle")
+    assert results.labels == ("paced-bayes", "uniform", "oracle")
     uniform = case.find("uniform")
     assert uniform is not None
     assert uniform.measures["regret"].mean == pytest.approx(

@@ -123,7 +123,7 @@ OPERATIONS = (
             "decision_id": "4rV0tQ9dR2m1",
             "pool_id": "home",
             "issued_at": "2026-01-05T10:00:00.000000Z",
-            "policy": "paced-kl",
+            "policy": "paced-bayes",
             "policy_version": 12,
             "holdout": False,
             "fallback": False,

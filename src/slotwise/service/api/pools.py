@@ -294,7 +294,7 @@ EXAMPLE = {
     "max_revenue": {"amount_micros": 50_000_000, "currency": "EUR"},
     "click_window_s": 1800,
     "revenue_window_s": 86400,
-    "policy": {"name": "paced-kl", "settings": {}},
+    "policy": {"name": "paced-bayes", "settings": {}},
     "holdout": 0.05,
     "explore": 0.02,
     "fallback_order": ["l1", "l2"],
