@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import hot_loop
 from slotwise.selection.mix import Mix
 
 __all__ = [
@@ -68,7 +68,7 @@ PARAMETERS = {
 """What `choose`, `learn` and `rank` of a policy are called with."""
 
 
-@hot
+@hot_loop  # kept on disk it would name the module of a user's state, which others cannot import
 def rank_alike(state: Any, links: Links, worth: Floats) -> None:
     """Take all links of the page to be worth the same: their order is random."""
     for k in range(len(links)):
