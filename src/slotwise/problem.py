@@ -91,7 +91,8 @@ class Problem:
     `feature_sizes` says how many values each feature of a visitor has; no features, no sizes.
     `slot_weights` says how often a link is clicked in each slot, relative to the average slot:
     numbers, which are scaled to mean 1, "learn" where they are to be learned, or nothing where all
-    slots are alike.
+    slots are alike. `value_floors` asks for clicks of the visitors with one value of a feature:
+    pairs of the value's place in the list of all values and the fewest expected clicks a page view.
     """
 
     n_links: int
@@ -104,6 +105,7 @@ class Problem:
     rewards: Mapping[str, float] = field(default_factory=dict, hash=False)
     feature_sizes: tuple[int, ...] = ()
     slot_weights: tuple[float, ...] | str = ()
+    value_floors: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
         n_links = whole_number("n_links", self.n_links, at_least=1)
@@ -121,6 +123,7 @@ class Problem:
         object.__setattr__(self, "feature_sizes", sizes)
         slot_weights = asked_slot_weights(self.slot_weights, n_slots)
         object.__setattr__(self, "slot_weights", slot_weights)
+        object.__setattr__(self, "value_floors", self._checked_value_floors(sizes, n_slots))
         floors = self._checked_floors(levels, n_slots)
         object.__setattr__(self, "n_links", n_links)
         object.__setattr__(self, "n_slots", n_slots)
@@ -141,6 +144,19 @@ class Problem:
             raise InvalidInput.of("click_floor", rule, self.click_floor)
         floors = {levels[0]: first, **given}
         return {level: float(floors[level]) for level in levels if level in floors}
+
+    def _checked_value_floors(
+        self, sizes: tuple[int, ...], n_slots: int
+    ) -> tuple[tuple[int, float], ...]:
+        floors: list[tuple[int, float]] = []
+        for place, least in self.value_floors:
+            at = whole_number("value_floors", place, at_least=0)
+            if at >= sum(sizes) or at in dict(floors):
+                rule = f"one floor a value, of the {sum(sizes)} values of the features"
+                raise InvalidInput.of("value_floors", rule, place)
+            _check_floor("value_floors", least, n_slots)
+            floors.append((at, float(least)))
+        return tuple(floors)
 
     def _checked_rates(self, levels: tuple[str, ...]) -> dict[str, float]:
         given = _by_level("rate_floors", self.rate_floors, levels)
@@ -182,13 +198,16 @@ class Problem:
             parts.append(f"feature_sizes={self.feature_sizes}")
         if self.slot_weights:
             parts.append(f"slot_weights={self.slot_weights!r}")
+        if self.value_floors:
+            parts.append(f"value_floors={self.value_floors}")
         return f"Problem({', '.join(parts)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy by what was asked for; mappings that cannot change have no copies."""
         mappings = (dict(self.floors), dict(self.rate_floors), dict(self.rewards))
         plain = (self.n_links, self.n_slots, self.click_floor, self.levels, self.horizon)
-        return (type(self), (*plain, *mappings, self.feature_sizes, self.slot_weights))
+        pages = (self.feature_sizes, self.slot_weights, self.value_floors)
+        return (type(self), (*plain, *mappings, *pages))
 
     @property
     def n_levels(self) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.errors import InvalidInput
 from slotwise.selection.compiled import hot
 
 __all__ = ["Environment", "VisitorRates"]
@@ -75,6 +76,22 @@ class Environment:
     def arriving(self) -> Callable[..., None]:
         """The function that writes a visitor: `arrive`, unless links are wrapped."""
         return type(self).arrive
+
+    def value_floors(
+        self, floors_by: Mapping[str, Mapping[Any, float]]
+    ) -> tuple[tuple[int, float], ...]:
+        """Return floors by feature and value as `Problem` takes them."""
+        places: dict[str, int] = {}
+        for labels in self.value_labels:
+            places |= {label: len(places) + k for k, label in enumerate(labels)}
+        floors = []
+        for name, of_values in floors_by.items():
+            for value, least in of_values.items():
+                if f"{name} {value}" not in places:
+                    rule = f"by the values of features ({', '.join(places) or 'none'})"
+                    raise InvalidInput.of("floors_by", rule, f"{name} {value}")
+                floors.append((places[f"{name} {value}"], float(least)))
+        return tuple(floors)
 
     @property
     def n_links(self) -> int:

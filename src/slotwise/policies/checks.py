@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slotwise.errors import InvalidInput
+from slotwise.policies.contract import Policy
 from slotwise.problem import Problem, whole_number
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "check_horizon",
     "check_positive",
     "check_prior",
+    "policy_for",
     "require_click_floor_only",
     "require_horizon",
     "require_last_level_reward",
@@ -21,6 +23,15 @@ KEEP_FLOORS = (
 )
 KEEP_RATES = "con-ucb and queue-ts keep floors on conditional rates"
 WEIGH_LEVELS = "con-ucb, lexp, paced-bayes, paced-kl, queue-kl and queue-ts weigh levels"
+
+
+def policy_for(policy: Policy, problem: Problem) -> Policy:
+    """Return the policy to start on a problem; refuse one that cannot keep its floors."""
+    player = policy.for_problem(problem)
+    if problem.value_floors and not player.keeps_value_floors:
+        rule = "the default, paced-kl, where segments have floors"
+        raise InvalidInput.of("policy", rule, policy.name)
+    return player
 
 
 def check_failure_probability(value: float) -> None:

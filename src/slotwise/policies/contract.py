@@ -170,6 +170,8 @@ class Policy:
     a queue, which does not carry a surplus over. All other knowledge is the same in any order."""
     keeps_floor: ClassVar[bool] = True
     """Whether the policy tries to keep the click floor at all."""
+    keeps_value_floors: ClassVar[bool] = False
+    """Whether it keeps floors for visitors with one value of a feature (`value_floors`)."""
     moves_each_round: ClassVar[bool] = False
     """Whether its pages are meant to follow each other, as with a queue that moves the price of
     clicks every round: then one page is no plan for many views, but `average_ahead` is."""

@@ -19,6 +19,12 @@ from slotwise.policies.evidence import (
     new_evidence,
 )
 from slotwise.policies.queue import QueuePolicy, Queues, new_queues, price_levels, queue_outcomes
+from slotwise.policies.segment_floors import (
+    SegmentFloors,
+    new_segment_floors,
+    price_clicks,
+    queue_clicks,
+)
 from slotwise.policies.visitor_effects import (
     KNOWN,
     VisitorEffects,
@@ -37,12 +43,16 @@ __all__ = ["PacedKLVisitors", "PacedKLVisitorsState", "upper_bound"]
 
 OF_LINKS = frozenset({"value_sums", "value_exposure", "link_exposure", "used_level"})
 
+OF_SEGMENTS = ("segment_queue", "segment_owed", "segment_rounds")
+"""What is known of the floors of segments, as it is saved."""
+
 
 class PacedKLVisitorsState(NamedTuple):
     """Evidence, the effects of visitors made from it, and the queues that set the price."""
 
     evidence: Evidence
     queues: Queues
+    segment_floors: SegmentFloors
     effects: VisitorEffects
     score: Floats
     search: Search
@@ -69,6 +79,7 @@ def choose(state: PacedKLVisitorsState, visitor: Visitor, rng: np.random.Generat
     """Take the links with the largest bounds for this visitor, each level at its worth."""
     queues, effects, score = state.queues, state.effects, state.score
     price_levels(queues, state.evidence.rounds)
+    queues.worth[0] += price_clicks(state.segment_floors, visitor)
     for link in range(len(score)):
         score[link] = 0.0
     for level in range(len(queues.worth)):
@@ -106,6 +117,8 @@ def learn(
     """Count, let the queues of the level grow or shrink, and learn of the visitor."""
     count_rounds(state.evidence, level, views)
     queue_outcomes(state.queues, level, views, outcomes, state.evidence.rounds)
+    if level == 0:
+        queue_clicks(state.segment_floors, visitor, views, outcomes)
     for k in range(len(links)):
         add_views(state.evidence, level, links[k], views[k], outcomes[k])
     learn_effects(state.effects, state.evidence, visitor, level, links, views, outcomes)
@@ -125,7 +138,8 @@ class PacedKLVisitors(QueuePolicy):
     of the bound, since d changes with every visitor. d adds up the doubts about the link and about
     what each feature does to it. Each has its own log, of the fair share of views over the views:
     of all views for the link, of those of visitors with the same value for a feature. So nothing is
-    explored for a feature whose effects are known or do not matter.
+    explored for a feature whose effects are known or do not matter. Floors of segments have a queue
+    each (`slotwise.policies.segment_floors`), whose prices add to that of the floor for all.
     """
 
     exploration: float = 0.5
@@ -138,7 +152,11 @@ class PacedKLVisitors(QueuePolicy):
     look_again: ClassVar[Any] = staticmethod(look_again)
     needs: ClassVar[Any] = Feedback.PAGES_IN_ORDER
     per_link: ClassVar[frozenset[str]] = EvidencePolicy.per_link | OF_LINKS
-    ordered_knowledge: ClassVar[Any] = frozenset({"queue", *KNOWN}) - {"value_sums", "seen"}
+    ordered_knowledge: ClassVar[Any] = frozenset({"queue", "segment_queue", *KNOWN}) - {
+        "value_sums",
+        "seen",
+    }
+    keeps_value_floors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive("exploration", self.exploration)
@@ -150,6 +168,7 @@ class PacedKLVisitors(QueuePolicy):
         state = PacedKLVisitorsState(
             evidence=new_evidence(problem),
             queues=new_queues(problem, patience=self.patience),
+            segment_floors=new_segment_floors(problem, self.patience),
             effects=new_visitor_effects(problem, self.exploration),
             score=np.zeros(problem.n_links),
             search=new_search(problem.n_links),
@@ -161,7 +180,12 @@ class PacedKLVisitors(QueuePolicy):
     def knowledge(self, state: PacedKLVisitorsState) -> Knowledge:
         """Return the evidence, the queues and the effects."""
         effects = {name: getattr(state.effects, name).copy() for name in KNOWN}
-        return {**super().knowledge(state), **effects}
+        floors = state.segment_floors
+        of_segments = (floors.queues.lengths, floors.queues.owed, floors.rounds)
+        segments = {
+            name: array.copy() for name, array in zip(OF_SEGMENTS, of_segments, strict=True)
+        }
+        return {**super().knowledge(state), **effects, **segments}
 
     def restore_beyond_counts(
         self, state: PacedKLVisitorsState, knowledge: Mapping[str, Floats]
@@ -170,3 +194,12 @@ class PacedKLVisitors(QueuePolicy):
         super().restore_beyond_counts(state, knowledge)
         for name in KNOWN:
             getattr(state.effects, name)[:] = knowledge[name]
+        floors = state.segment_floors
+        of_segments = (floors.queues.lengths, floors.queues.owed, floors.rounds)
+        for name, array in zip(OF_SEGMENTS, of_segments, strict=True):
+            array[:] = knowledge[name]
+
+    def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:
+        """Return the knowledge of a version without floors of segments as it is now."""
+        nothing = np.zeros(len(problem.value_floors))
+        return {**dict.fromkeys(OF_SEGMENTS, nothing), **super().upgraded(problem, knowledge)}

@@ -42,6 +42,7 @@ __all__ = [
     "QueuePolicy",
     "Queues",
     "new_queues",
+    "paced_length",
     "price_levels",
     "queue_outcomes",
     "score_links",
@@ -89,7 +90,9 @@ def new_queues(problem: Problem, horizon: int | None = None, patience: float = 0
 
 
 @inner
-def _paced(queues: Queues, floor: int, missing: float, n_pages: float, rounds: float) -> float:
+def paced_length(
+    queues: Queues, floor: int, missing: float, n_pages: float, rounds: float
+) -> float:
     """Return the length of a paced queue after `n_pages` of `rounds` pages lacked `missing`."""
     length = queues.lengths[floor]
     queues.owed[floor] += missing
@@ -123,7 +126,7 @@ def queue_outcomes(
                 queues.lengths[floor] = max(0.0, owed)
             elif pages > 0.0 or brought > 0.0:
                 missing = queues.least[floor] * pages - brought
-                queues.lengths[floor] = _paced(queues, floor, missing, pages, rounds[level])
+                queues.lengths[floor] = paced_length(queues, floor, missing, pages, rounds[level])
         elif queues.levels[floor] == level + 1:
             queues.lengths[floor] += queues.rates[floor] * brought
 

@@ -6,10 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slotwise.errors import InvalidFeedback, InvalidInput
+from slotwise.features import Features
 from slotwise.policies import Policy, default_policy, make_policy
 from slotwise.problem import TWO_LEVELS, is_finite_number
 
-__all__ = ["by_level", "checked_levels", "checked_money", "checked_policy", "checked_share"]
+__all__ = [
+    "by_level",
+    "checked_floors_by",
+    "checked_levels",
+    "checked_money",
+    "checked_policy",
+    "checked_share",
+]
 
 NOT_LEVELS = ("self", "page", "views", "click_floor")
 """Arguments of `update`, `update_batch` and `set_floor`, so no level can have their names."""
@@ -59,3 +67,27 @@ def by_level(
         if outcome is not None and name not in names:
             raise InvalidFeedback(f"feedback must be on {', '.join(names)}, got `{name}`")
     return {j: given[name] for j, name in enumerate(names) if given.get(name) is not None}
+
+
+def checked_floors_by(floors_by: Any, features: Features) -> tuple[tuple[int, float], ...]:
+    """Return the floors of feature values, each as the value's place and the fewest clicks."""
+    rule = "a mapping of features to mappings of values to clicks a page view"
+    if floors_by is None:
+        return ()
+    if not isinstance(floors_by, Mapping):
+        raise InvalidInput.of("floors_by", rule, floors_by)
+    floors = []
+    for name, of_values in floors_by.items():
+        if not isinstance(of_values, Mapping):
+            raise InvalidInput.of("floors_by", rule, floors_by)
+        for value, least in of_values.items():
+            where = f"floors_by[{name!r}][{value!r}]"
+            if not (is_finite_number(least) and least >= 0):
+                raise InvalidInput.of(where, "a finite number that is at least 0", least)
+            try:
+                place = features.place(name, value)
+            except InvalidInput as error:
+                raise InvalidInput(f"`floors_by`: {error}") from error
+            if least > 0:
+                floors.append((place, float(least)))
+    return tuple(floors)

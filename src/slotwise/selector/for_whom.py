@@ -17,7 +17,7 @@ class VisitorReport:
 
     `clicks` and `revenue` are means over page views whose feedback is settled, with a 95 %
     interval; `top_links` are the likeliest links on the next page of a visitor of whom only this
-    is known.
+    is known. `click_floor` is the floor of these visitors, where they have one of their own.
     """
 
     feature: str
@@ -26,6 +26,7 @@ class VisitorReport:
     clicks: Rate
     revenue: Rate
     top_links: tuple[Link, ...]
+    click_floor: float | None = None
 
 
 def visitor_columns(rows: Sequence[VisitorReport]) -> dict[str, list[object]]:
@@ -46,7 +47,8 @@ def visitor_lines(rows: Sequence[VisitorReport]) -> list[str]:
     """Return a sentence for every value that was seen."""
     return [
         f"{row.feature} {row.value}: {row.page_views} page views, "
-        f"{_with_interval(row.clicks)} clicks and {_with_interval(row.revenue)} revenue a page; "
+        f"{_with_interval(row.clicks)} clicks{_floor(row)} and "
+        f"{_with_interval(row.revenue)} revenue a page; "
         f"most likely {', '.join(map(str, row.top_links))}"
         for row in rows
     ]
@@ -54,3 +56,7 @@ def visitor_lines(rows: Sequence[VisitorReport]) -> list[str]:
 
 def _with_interval(rate: Rate) -> str:
     return f"{rate.estimate:.4g} ({rate.low:.4g} to {rate.high:.4g})"
+
+
+def _floor(row: VisitorReport) -> str:
+    return "" if row.click_floor is None else f" (floor {row.click_floor:g})"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput
 from slotwise.features import Features, Visitor
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
+from slotwise.policies.checks import policy_for
 from slotwise.policies.counts import Counts, moved_counts, new_counts
 from slotwise.problem import Problem, whole_number
 from slotwise.rounds import AnyLink, Decision, Link
@@ -24,6 +25,7 @@ from slotwise.selection.compiled import direct
 from slotwise.selection.exploring import explored
 from slotwise.selector.arguments import (
     by_level,
+    checked_floors_by,
     checked_levels,
     checked_policy,
     checked_share,
@@ -70,10 +72,10 @@ class Selector(Generic[AnyLink]):
     page brings above a random one. 0 turns it off.
 
     `features` declares what may be said of a visitor (`slotwise.features.Features`), for
-    `select(visitor=...)`; the floor is kept on average over all page views.
-    `slot_weights` says how often a link is clicked in each slot, relative to the average slot: a
-    list, "learn" where that is to be learned while serving, or None where all slots are alike. The
-    links worth most then go to the best slots, and a view counts as its slot's weight.
+    `select(visitor=...)`; the floor is kept on average over all page views. `floors_by` asks for
+    clicks a page view of some visitors: `{"country": {"DE": 0.3}}`. `slot_weights` says how often a
+    link is clicked in each slot relative to the average slot: a list, "learn", or None where all
+    slots are alike. The links worth most then go to the best slots.
 
     Safe to use from several threads: every method is one step, so the outcome is that of the
     same calls in some order, and no page, click or sale is lost or counted twice. Which order
@@ -105,6 +107,7 @@ class Selector(Generic[AnyLink]):
         explore: float = 0.0,
         features: Mapping[str, Any] | None = None,
         slot_weights: Sequence[float] | str | None = None,
+        floors_by: Mapping[str, Mapping[Any, float]] | None = None,
         seed: int | None = None,
     ) -> None:
         asked = checked_policy(policy)
@@ -126,13 +129,14 @@ class Selector(Generic[AnyLink]):
             rewards=rewards or {},
             feature_sizes=declared.sizes,
             slot_weights=slot_weights,  # type: ignore[arg-type]
+            value_floors=checked_floors_by(floors_by, declared),
         )
         self._slots = PageSlots(self._problem)
         self._visits = Visits(declared, self._problem.n_levels)
         self._levels = None if levels is None else self._problem.levels
         self._level_names = self._levels or CLICKS_AND_REVENUE
         self._policy = asked
-        self._player = asked.for_problem(self._problem)
+        self._player = policy_for(asked, self._problem)
         self._state: Any = self._player.start(self._problem)
         self._rng = np.random.default_rng(seed)
         self._delivered = Delivered()
@@ -146,13 +150,11 @@ class Selector(Generic[AnyLink]):
 
     def _make_room(self) -> None:
         """Set up what every page view uses again."""
-        n_slots = self._problem.n_slots
-        self._shown = np.zeros(n_slots, np.int64)
-        self._drawn = np.zeros(n_slots)
-        policy, state, drawn = type(self._player), self._state, self._drawn
+        page, drawn = np.zeros(self._problem.n_slots, np.int64), np.zeros(self._problem.n_slots)
+        self._shown, self._drawn = page, drawn
+        policy, state = type(self._player), self._state
         self._choose = direct(policy.choose, state, NOBODY, self._rng)
-        self._draw = direct(draw_page, state.mix, self._rng, self._shown, drawn)
-        page = self._shown
+        self._draw = direct(draw_page, state.mix, self._rng, page, drawn)
         self._teach = direct(policy.learn, state, NOBODY, 0, page, NO_SLOTS, drawn, drawn, drawn)
         self._slots.make_room(policy, state, self._rng)
 
@@ -207,15 +209,15 @@ class Selector(Generic[AnyLink]):
                     return self._select_restricted(known, asked)
             self._choose(self._state, known, self._rng)
             if self._explore or self._journal is not None:
-                mixed = explored(dense_probabilities(self._state.mix), self._explore)
-                return self._draw_from(known, mixed)
+                chosen = dense_probabilities(self._state.mix)
+                return self._draw_from(known, explored(chosen, self._explore))
             self._draw(self._state.mix, self._rng, self._shown, self._drawn)
             is_random = not self._slots.are_alike and self._slots.arrange(
                 self._state, self._rng, self._shown, self._drawn
             )
             shown = self._pool.links_at(self._shown.tolist())
-            drawn, visit = tuple(self._drawn.tolist()), tuple(known.tolist())
-            page_id = self._pages.issue(shown, drawn, visit, is_random)
+            drawn = (tuple(self._drawn.tolist()), tuple(known.tolist()))
+            page_id = self._pages.issue(shown, *drawn, is_random)
             mix = Probabilities.of_mix(self._pool.links, self._state.mix)
             return Decision(page_id, shown, mix)  # type: ignore[arg-type]
 
@@ -228,9 +230,8 @@ class Selector(Generic[AnyLink]):
         page_id = self._pages.issue(shown, drawn, tuple(visitor.tolist()), is_random)
         page = Decision(page_id, shown, Probabilities.of_array(self._pool.links, probabilities))
         if self._journal is not None:
-            least = float(probabilities.min())
+            least, issued = float(probabilities.min()), self._pages.n_issued
             known = (self._visits.logged(visitor), is_random)
-            issued = self._pages.n_issued
             self._journal.issued(issued, page, drawn, least, self._n_pool_changes, *known)
         return page
 
@@ -396,7 +397,7 @@ class Selector(Generic[AnyLink]):
     def _move_to(self, pool: Pool, **changes: Any) -> None:
         problem = dataclasses.replace(self._problem, n_links=len(pool), **changes)
         kept = pool.places_in(self._pool)
-        player = self._policy.for_problem(problem)
+        player = policy_for(self._policy, problem)
         state = player.move(self._state, problem, kept)
         self._pool, self._problem, self._state = pool, problem, state
         self._own_counts = moved_counts(self._own_counts, problem, kept)
@@ -422,18 +423,17 @@ class Selector(Generic[AnyLink]):
             probabilities = page_for(self._visits.encode(None))
             money, problem = self._money.max_revenue, self._problem
             page = page_report(self._counts, probabilities, problem, money)
-            is_lost = page.status == "infeasible"
-            n_slots, floor = problem.n_slots, problem.click_floor
+            promised = (problem.n_slots, money, problem.click_floor, page.status == "infeasible")
             return Report(
                 policy=self._policy.name,
                 links=link_reports(self.links, self._counts, probabilities, problem, money),
                 page=page,
-                delivered=self._delivered.report(n_slots, money, floor, is_lost),
+                delivered=self._delivered.report(*promised),
                 n_pages=self._pages.n_issued,
                 n_open_pages=len(self._pages),
                 n_forgotten_pages=self._pages.n_forgotten,
                 n_clipped=self._money.n_clipped,
-                for_whom=self._visits.report(n_slots, money, self.links, page_for),
+                for_whom=self._visits.report(problem, money, self.links, page_for),
                 slots=self._slots.report(),
             )
 

@@ -148,6 +148,7 @@ def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
         "n_clipped": selector._money.n_clipped,
         "features": selector._visits.features.plain(),
         "slot_weights": problem.slot_weights,
+        "value_floors": problem.value_floors,
         "policy": {"name": policy_reference(policy), "settings": policy_settings(policy)},
         "pages": {
             "max_pages": pages.max_pages,
@@ -167,6 +168,15 @@ def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
         **{f"knows_{name}": array for name, array in knowledge.items()},
     }
     write_file(path, header, arrays)
+
+
+def _floors_by(value_floors: list[list[float]], features: Features) -> dict[str, dict[str, float]]:
+    """Return the floors of feature values as they were asked for."""
+    asked: dict[str, dict[str, float]] = {}
+    for place, least in value_floors:
+        name, label = features.label(int(place))
+        asked.setdefault(name, {})[label] = least
+    return asked
 
 
 def load_selector(kind: type[Selector], path: Path) -> Selector:
@@ -191,6 +201,7 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
             explore=header.get("explore", 0.0),
             features=declarations(features),
             slot_weights=header.get("slot_weights") or None,
+            floors_by=_floors_by(header.get("value_floors", []), features),
         )
         selector._money.n_clipped = whole_number("n_clipped", header["n_clipped"], at_least=0)
         selector._retired = {link_from_json(link): None for link in header["retired"]}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from slotwise.features import NOT_KNOWN, Features, Visitor
 from slotwise.policies import NOBODY
+from slotwise.problem import Problem
 from slotwise.rounds import Link
 from slotwise.selector.for_whom import VisitorReport
 from slotwise.selector.rate import rate_of
@@ -65,13 +66,14 @@ class Visits:
 
     def report(
         self,
-        n_slots: int,
+        problem: Problem,
         max_revenue: float,
         links: Sequence[Link],
         page_for: Callable[[Visitor], Floats],
     ) -> tuple[VisitorReport, ...]:
         """Return a row for every value seen; `page_for` gives the probabilities for a visitor."""
         rows = []
+        n_slots, floors = problem.n_slots, dict(problem.value_floors)
         for place in np.flatnonzero(self.counts[0, PAGES] > 0.0).tolist():
             name, label = self.features.label(place)
             visitor = self.features.encode()
@@ -88,6 +90,7 @@ class Visits:
                     clicks=rate_of(clicks / n_slots, n_pages, n_slots),
                     revenue=rate_of(revenue / n_slots, n_settled, n_slots * max_revenue),
                     top_links=tuple(links[k] for k in likeliest.tolist()),
+                    click_floor=floors.get(place),
                 )
             )
         return tuple(rows)

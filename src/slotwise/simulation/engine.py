@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from slotwise.environments import Environment
 from slotwise.policies import Policy, State
+from slotwise.policies.checks import policy_for
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
 from slotwise.selection.compiled import hot_loop, is_compiled
@@ -203,7 +204,7 @@ def play_run(
     run: int,
 ) -> Floats:
     """Play one run; return totals, violations and deficits at the checkpoints, levels first."""
-    policy = policy.for_problem(problem)
+    policy = policy_for(policy, problem)
     state = policy.start(problem)
     return play_on(policy, state, environment, problem, checkpoints, seed, run)
 

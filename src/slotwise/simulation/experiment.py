@@ -106,6 +106,7 @@ class Experiment:
             "rewards": dict(problem.rewards),
             "feature_sizes": list(problem.feature_sizes),
             "slot_weights": _plain({"": problem.slot_weights})[""],
+            "value_floors": [list(floor) for floor in problem.value_floors],
             "failure_probability": self.failure_probability,
             "n_rounds": self.n_rounds,
             "n_runs": len(self.runs),

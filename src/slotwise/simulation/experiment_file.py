@@ -16,6 +16,7 @@ from slotwise.environments import Environment
 from slotwise.environments.datasets import Dataset, LookAlike, find_dataset, load_dataset
 from slotwise.errors import InvalidConfig, MissingData, SlotwiseError
 from slotwise.policies import Policy, make_policy, policy_class, setting_names
+from slotwise.policies.checks import policy_for
 from slotwise.problem import Problem
 from slotwise.simulation.environment_section import Bernoulli, EnvironmentSection, Section
 from slotwise.simulation.experiment import Experiment
@@ -50,7 +51,7 @@ class ExperimentFile(Section):
     data set unless they are given here. `floors`, `rate_floors` and `rewards` are those of
     `Problem`, by the levels of the data set; a floor on the first level replaces its click floor.
     `knows_visitors` says whether policies are told of visitors, `slot_weights` what they know of
-    slots: "learn", the weights, or nothing.
+    slots: "learn", the weights, or nothing. `floors_by` has click floors by feature and value.
     """
 
     title: str
@@ -65,6 +66,7 @@ class ExperimentFile(Section):
     rewards: dict[str, float] = pydantic.Field({})
     knows_visitors: bool = True
     slot_weights: str | list[float] | None = None
+    floors_by: dict[str, dict[str, float]] = pydantic.Field({})
     n_rounds: int = pydantic.Field(50_000, ge=1)
     n_runs: int = pydantic.Field(200, ge=1)
     seed: int = pydantic.Field(1, ge=0)
@@ -133,6 +135,7 @@ class ExperimentFile(Section):
             rewards=self.rewards,
             feature_sizes=environment.feature_sizes if self.knows_visitors else (),
             slot_weights=self.slot_weights,  # type: ignore[arg-type]
+            value_floors=environment.value_floors(self.floors_by),
         )
 
     def _policies(
@@ -151,7 +154,7 @@ class ExperimentFile(Section):
                     if "failure_probability" in setting_names(policy_class(entry.name)):
                         settings.setdefault("failure_probability", failure_probability)
                     policy = make_policy(entry.name, settings)
-                policy.for_problem(problem).start(problem)  # fail now instead of after an hour
+                policy_for(policy, problem).start(problem)  # fail now instead of after an hour
             policies[label] = policy
         return policies
 

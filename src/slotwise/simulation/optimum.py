@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.environments import Environment
+from slotwise.environments import Environment, VisitorRates
 from slotwise.errors import InvalidInput
 from slotwise.policies import FixedMix
 from slotwise.problem import Problem
 from slotwise.selection import solve, solve_floors, solve_slots
+from slotwise.selection.solve_segments import solve_segments
 
 __all__ = ["Optimum", "best_fixed_mix", "find_optimum", "oracle"]
 
@@ -29,6 +30,7 @@ class Optimum(NamedTuple):
     If visitors differ, `value` is that of the best mix that knows them, `value_without_visitors`
     that of the best mix for all, and `probabilities` are those of the latter. If slots differ, both
     put the best links into the best slots; `value_without_order` is `value` with links shuffled.
+    `value_prices` are those of the floors of feature values; those take slots to be alike.
     """
 
     probabilities: Floats
@@ -41,6 +43,7 @@ class Optimum(NamedTuple):
     largest_shortfall: float
     value_without_visitors: float | None = None
     value_without_order: float | None = None
+    value_prices: tuple[float, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """Return the fields that results files keep, with None for infinite numbers."""
@@ -56,6 +59,8 @@ class Optimum(NamedTuple):
                 name: _finite(price) for name, price in self.shadow_prices.items()
             }
             kept["largest_shortfall"] = self.largest_shortfall
+        if self.value_prices:
+            kept["value_prices"] = [_finite(price) for price in self.value_prices]
         for name in ("value_without_visitors", "value_without_order"):
             if getattr(self, name) is not None:
                 kept[name] = getattr(self, name)
@@ -88,6 +93,8 @@ def _where_pages_differ(
     n_slots, floor = problem.n_slots, problem.click_floor
     known = environment.visitor_rates(n_rounds)
     value, clicks = known.rates[:, -1], known.rates[:, 0]
+    if problem.value_floors:
+        return _with_segment_floors(shuffled, known, problem)
     best = solve(value, clicks, n_slots, floor, known.shares)
     blind, without_order = shuffled.value, None
     if environment.slot_weights:
@@ -105,6 +112,29 @@ def _where_pages_differ(
         clicks=best.clicks,
         value_without_visitors=blind if environment.feature_sizes else None,
         value_without_order=without_order,
+    )
+
+
+def _with_segment_floors(shuffled: Optimum, known: VisitorRates, problem: Problem) -> Optimum:
+    """Return the best mix under a floor for all and floors for some visitors, slots alike."""
+    segments = [
+        ((known.places == place).any(axis=1), least) for place, least in problem.value_floors
+    ]
+    best = solve_segments(
+        known.rates[:, -1],
+        known.rates[:, 0],
+        problem.n_slots,
+        known.shares,
+        problem.click_floor,
+        segments,
+    )
+    return shuffled._replace(
+        shadow_price=float(best.shadow_prices[0]),
+        status=best.status,
+        value=best.value,
+        clicks=float(best.clicks[0]),
+        value_without_visitors=shuffled.value,
+        value_prices=tuple(best.shadow_prices[1:].tolist()),
     )
 
 

@@ -26,6 +26,7 @@ DECIDING = (
     "rewards",
     "feature_sizes",
     "slot_weights",
+    "value_floors",
     "levels",
     "n_rounds",
     "seed",

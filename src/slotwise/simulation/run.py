@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,7 @@ def simulate(
     rate_floors: Mapping[str, float] = NO_FLOORS,
     rewards: Mapping[str, float] = NO_FLOORS,
     slot_weights: Sequence[float] | str | None = None,
+    floors_by: Mapping[str, Mapping[Any, float]] | None = None,
     n_threads: int | None = None,
     scheduler: str | Client | None = None,
     parts: str | Path | None = None,
@@ -71,7 +72,8 @@ def simulate(
     finished runs: after Ctrl-C the same call continues from there. `floors`, `rate_floors` and
     `rewards` are those of `Problem`, for links with more than two levels. `slot_weights` says what
     policies know of slots that differ: "learn", the weights themselves, or None for slots that
-    are taken to be alike. `scheduler` is a client
+    are taken to be alike. `floors_by` asks for clicks of the visitors with a feature value, as in
+    `Selector`. `scheduler` is a client
     of a Dask cluster, or the address of its scheduler; the runs are then made by its workers.
 
     >>> import slotwise
@@ -93,6 +95,7 @@ def simulate(
         rewards=rewards,
         feature_sizes=links.feature_sizes,
         slot_weights=slot_weights,  # type: ignore[arg-type]
+        value_floors=links.value_floors(floors_by or {}),
     )
     experiment = Experiment(links, problem, label_policies(policies), n_runs, seed)
     folder = None if parts is None else Path(parts)

@@ -14,6 +14,7 @@ from slotwise.environments import Environment
 from slotwise.errors import InvalidInput
 from slotwise.page_log import LoggedPage, LogWriter
 from slotwise.policies import Policy
+from slotwise.policies.checks import policy_for
 from slotwise.problem import Problem, is_finite_number, whole_number
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.exploring import explored
@@ -101,7 +102,7 @@ def log_run(
         levels=problem.levels[1:-1],
         slots_differ=bool(problem.slot_weights),
     )
-    policy = experiment.policies[label].for_problem(problem)
+    policy = policy_for(experiment.policies[label], problem)
     for number, (page, least) in enumerate(_pages(experiment, policy, explore, run), start=1):
         clicked, *between, revenue = page.outcomes.tolist()
         writer.append(

@@ -16,6 +16,7 @@ from slotwise.policies import (
     make_policy,
     setting_names,
 )
+from slotwise.policies.checks import policy_for
 from slotwise.problem import Problem
 
 __all__ = ["all_entrants", "knows_horizon", "pick_entrants", "refusal"]
@@ -76,7 +77,7 @@ def pick_entrants(labels: Sequence[str]) -> dict[str, Policy]:
 def refusal(policy: Policy, problem: Problem) -> str | None:
     """Return why a policy rejects a problem, or None if it accepts it."""
     try:
-        policy.for_problem(problem).start(problem)
+        policy_for(policy, problem).start(problem)
     except SlotwiseError as error:
         return str(error)
     return None

@@ -1,0 +1,86 @@
+"""Floors for segments: a paced queue for each, which only pages of its visitors move.
+
+    Q_s <- the paced queue of `slotwise.policies.queue`, over page views of visitors of segment s
+    price of a click for visitor x = price of the floor for all + sum of prices of x's segments
+
+A floor on the average page view may starve a small segment; a floor of its own cannot be bought
+off with clicks of other visitors.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from slotwise.policies.contract import Floats, Links, Visitor
+from slotwise.policies.queue import Queues, new_queues, paced_length
+from slotwise.problem import Problem
+from slotwise.selection.compiled import hot
+
+__all__ = ["SegmentFloors", "new_segment_floors", "price_clicks", "queue_clicks"]
+
+
+class SegmentFloors(NamedTuple):
+    """A queue for each floor, the feature value it belongs to, and that value's settled pages."""
+
+    queues: Queues
+    places: Links
+    rounds: Floats
+
+
+def new_segment_floors(problem: Problem, patience: float) -> SegmentFloors:
+    """Return empty queues, one for each floor of a segment."""
+    floors = problem.value_floors
+    queues = new_queues(problem, patience=patience)._replace(
+        lengths=np.zeros(len(floors)),
+        owed=np.zeros(len(floors)),
+        levels=np.zeros(len(floors), np.int64),
+        least=np.array([least for _, least in floors], np.float64),
+        rates=np.zeros(len(floors)),
+    )
+    places = np.array([place for place, _ in floors], np.int64)
+    return SegmentFloors(queues, places, np.zeros(len(floors)))
+
+
+@hot
+def _belongs(visitor: Visitor, place: int) -> bool:
+    found = False
+    for k in range(len(visitor)):
+        found |= visitor[k] == place
+    return found
+
+
+@hot
+def queue_clicks(floors: SegmentFloors, visitor: Visitor, views: Floats, outcomes: Floats) -> None:
+    """Let the queues of a visitor's segments grow by what is owed and shrink by the clicks."""
+    if len(floors.places) == 0:
+        return
+    n_views = 0.0
+    clicks = 0.0
+    for k in range(len(views)):
+        n_views += views[k]
+        clicks += outcomes[k]
+    pages = n_views / floors.queues.n_slots
+    if pages <= 0.0:
+        return
+    for floor in range(len(floors.places)):
+        if _belongs(visitor, floors.places[floor]):
+            floors.rounds[floor] += pages
+            missing = floors.queues.least[floor] * pages - clicks
+            floors.queues.lengths[floor] = paced_length(
+                floors.queues, floor, missing, pages, floors.rounds[floor]
+            )
+
+
+@hot
+def price_clicks(floors: SegmentFloors, visitor: Visitor) -> float:
+    """Return what a click is worth for the floors of a visitor's segments."""
+    price = 0.0
+    for floor in range(len(floors.places)):
+        if _belongs(visitor, floors.places[floor]):
+            promised = floors.queues.least[floor] * (floors.rounds[floor] + 1.0)
+            root = floors.queues.patience * math.sqrt(promised)
+            price += floors.queues.lengths[floor] / root
+    return price

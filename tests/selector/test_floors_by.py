@@ -1,0 +1,132 @@
+"""Floors of segments in a selector and in simulations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slotwise
+from slotwise.errors import InvalidInput
+from slotwise.policies import PacedKL
+from slotwise.policies.paced_kl_visitors import OF_SEGMENTS
+from slotwise.problem import Problem
+from tests.reference.paced_kl import Queue
+
+LINKS = [f"link {k}" for k in range(8)]
+FEATURES = {"country": str, "new": bool, "days": (1, 7)}
+
+
+def selector(floors_by: Any, **changes: Any) -> slotwise.Selector:
+    wanted: dict[str, Any] = {"click_floor": 0.2, "features": FEATURES, "seed": 1, **changes}
+    return slotwise.Selector(LINKS, 2, floors_by=floors_by, **wanted)
+
+
+def play(chooser: slotwise.Selector, n_pages: int) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(n_pages):
+        visitor = {"country": "DE" if rng.random() < 0.2 else "FR", "new": bool(rng.random() < 0.5)}
+        page = chooser.select(visitor=visitor)
+        clicked = [
+            link for link in page.shown if rng.random() < 0.05 + 0.04 * LINKS.index(str(link))
+        ]
+        chooser.update(
+            page, clicked, {link: 0.4 - 0.05 * LINKS.index(str(link)) for link in clicked}
+        )
+
+
+def test_a_segment_keeps_its_own_floor() -> None:
+    # the most clicked page has 0.62 clicks, the page that earns most about 0.35
+    chooser = selector({"country": {"DE": 0.55}})
+    play(chooser, 6000)
+    rows = {(row.feature, row.value): row for row in chooser.report().for_whom}
+    assert rows["country", "DE"].click_floor == 0.55
+    assert rows["country", "FR"].click_floor is None
+    assert rows["country", "DE"].clicks.estimate > 0.5
+    assert rows["country", "FR"].clicks.estimate < 0.48
+    assert "(floor 0.55)" in str(chooser.report())
+
+
+def test_the_queue_of_a_segment_is_the_twins() -> None:
+    chooser = selector({"country": {"DE": 0.4}, "new": {True: 0.3}})
+    german, new = (Queue(least, 1.0) for least in (0.4, 0.3))
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        is_german, is_new = bool(rng.random() < 0.3), bool(rng.random() < 0.5)
+        visitor = {"country": "DE" if is_german else "FR", "new": is_new}
+        page = chooser.select(visitor=visitor)
+        clicked = [link for link in page.shown if rng.random() < 0.2]
+        chooser.update(page, clicked, {})
+        if is_german:
+            german.learn(len(clicked))
+        if is_new:
+            new.learn(len(clicked))
+    known = chooser._player.knowledge(chooser._state)
+    np.testing.assert_allclose(known["segment_queue"], [german.Q, new.Q], rtol=1e-9)
+    np.testing.assert_allclose(known["segment_owed"], [german.owed, new.owed], rtol=1e-9)
+    assert known["segment_rounds"].tolist() == [german.t, new.t]
+
+
+def test_floors_of_segments_are_saved(tmp_path: Path) -> None:
+    chooser = selector({"days": {"1 to 7": 0.1}, "country": {"DE": 0.4, "AT": 0.3}})
+    play(chooser, 150)
+    chooser.save(tmp_path / "selector")
+    loaded = slotwise.Selector.load(tmp_path / "selector")
+    assert loaded.problem == chooser.problem
+    known = [one._player.knowledge(one._state) for one in (chooser, loaded)]
+    for name in OF_SEGMENTS:
+        assert known[0][name].tolist() == known[1][name].tolist()
+    for _ in range(20):
+        asked = {"country": "AT"}
+        assert loaded.select(visitor=asked).shown == chooser.select(visitor=asked).shown
+
+
+@pytest.mark.parametrize(
+    ("floors_by", "message"),
+    [
+        (0.3, "`floors_by` must be a mapping of features"),
+        ({"country": 0.3}, "`floors_by` must be a mapping of features"),
+        ({"browser": {"lynx": 0.3}}, r"`floors_by`: `feature` must be a declared one \(country"),
+        ({"days": {"often": 0.3}}, "`floors_by`: `days` must be one of its values"),
+        ({"country": {"DE": float("nan")}}, r"`floors_by\['country'\]\['DE'\]` must be a finite"),
+        ({"country": {"DE": -1}}, "must be a finite number that is at least 0, got -1"),
+        ({"country": {"DE": "0.3"}}, "must be a finite number that is at least 0"),
+        ({"country": {"DE": 2.0}}, "`value_floors` must be at least 0 and below n_slots"),
+    ],
+)
+def test_mistakes_are_named(floors_by: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        selector(floors_by)
+
+
+def test_floors_need_features_and_a_policy_that_keeps_them() -> None:
+    with pytest.raises(InvalidInput, match="must be a declared one"):
+        selector({"country": {"DE": 0.3}}, features=None)
+    with pytest.raises(
+        InvalidInput, match="`policy` must be the default, paced-kl, where segments"
+    ):
+        selector({"country": {"DE": 0.3}}, policy="queue-ts")
+    with pytest.raises(InvalidInput, match="`value_floors` must be one floor a value"):
+        Problem(4, 2, feature_sizes=(2,), value_floors=((2, 0.1),))
+
+
+def test_simulations_keep_floors_of_segments() -> None:
+    links = slotwise.SegmentLinks(
+        click_rate=[[0.3, 0.05, 0.1, 0.1], [0.3, 0.05, 0.1, 0.1]],
+        revenue_per_click=[[0.05, 0.9, 0.5, 0.4]] * 2,
+        shares=[0.7, 0.3],
+        visitors=[{"device": "phone"}, {"device": "desktop"}],
+    )
+    results = slotwise.simulate(
+        links, [PacedKL()], 1, 0.05, 4_000, 2, floors_by={"device": {"desktop": 0.2}}, n_threads=1
+    )
+    totals = results.totals["paced-kl"]
+    clicks = totals["clicks:device desktop"][:, -1] / totals["rounds:device desktop"][:, -1]
+    # 240 clicks of 1,200 page views are promised: 0.16 is 40 clicks or 2.6 standard deviations
+    # below what a policy without a queue would bring on average
+    assert clicks.min() > 0.16
+    assert results.config["optimum"]["value_prices"][0] > 0.0
+    with pytest.raises(InvalidInput, match="`floors_by` must be by the values of features"):
+        slotwise.simulate(links, [PacedKL()], 1, floors_by={"device": {"fridge": 0.2}})
