@@ -26,9 +26,12 @@ WEIGH_LEVELS = "con-ucb, lexp, paced-bayes, paced-kl, queue-kl and queue-ts weig
 
 
 def policy_for(policy: Policy, problem: Problem) -> Policy:
-    """Return the policy to start on a problem; refuse one that cannot keep its floors."""
+    """Return the policy to start on a problem; refuse one that keeps only some of its floors.
+
+    Policies that keep no floor at all play any problem, for comparison.
+    """
     player = policy.for_problem(problem)
-    if problem.value_floors and not player.keeps_value_floors:
+    if problem.value_floors and player.keeps_floor and not player.keeps_value_floors:
         rule = "the default, paced-kl, where segments have floors"
         raise InvalidInput.of("policy", rule, policy.name)
     return player
