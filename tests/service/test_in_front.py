@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -19,7 +18,7 @@ from slotwise.service.storage.verify import verify
 from tests.service import replica_crashes
 from tests.service.conftest import http
 from tests.service.crash_harness import Server, client_of
-from tests.service.private_postgresql import PrivatePostgresql
+from tests.service.private_postgresql import PrivatePostgresql, account
 from tests.service.test_replicas import fill, knows_pool, until, views_at
 
 
@@ -30,16 +29,17 @@ def pooler(postgresql: PrivatePostgresql) -> Iterator[str]:
     users = folder / "users.txt"
     users.write_text('"slotwise" ""\n')
     settings = folder / "pgbouncer.ini"
+    owner = account()
     settings.write_text(
         f"[databases]\n* = host={postgresql.folder}\n"
         f"[pgbouncer]\nlisten_addr =\nunix_socket_dir = {folder}\nlisten_port = 6432\n"
         f"auth_type = trust\nauth_file = {users}\npool_mode = transaction\n"
-        "default_pool_size = 3\nmax_client_conn = 100\n"
-        f"logfile = {folder}/log\npidfile =\nuser = postgres\n"
-        "server_reset_query =\n"
+        f"default_pool_size = 3\nmax_client_conn = 100\nlogfile = {folder}/log\n"
     )
+    if owner:
+        settings.write_text(f"{settings.read_text()}user = {owner}\n")
+        shutil.chown(folder, owner)
     program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
-    shutil.chown(folder, "postgres") if os.getuid() == 0 else None
     folder.chmod(0o755)
     process = subprocess.Popen([program, "-q", str(settings)], stderr=subprocess.DEVNULL)
     try:

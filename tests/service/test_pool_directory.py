@@ -123,3 +123,18 @@ def test_keys_are_made_once_revoked_for_good_and_their_hash_is_never_logged(
         service.revoke_key("k2", "test", T0)
     assert service.key("k2") is None
     assert all("f00d" not in item.before + item.after for item in service.changes())
+
+
+def test_what_was_read_too_early_replaces_nothing(service: Service) -> None:
+    """Another process's changes are read beside this one's: the reading may be the older one."""
+    directory = service._directory
+    [early] = directory.all_pools()
+    service.put_links("home", [link("l1", title="newer")], "test", T0 + 1).result()
+    service.put_pool(pool(click_floor=0.01), "test", T0 + 1).result()
+    later = link("l2", title="of another process", changed_us=T0 + 2)
+    directory._take_changed(
+        early.with_links([msgspec.structs.replace(later, place=1, pool_id="home")])
+    )
+    assert service.link("home", "l1").title == "newer"
+    assert service.link("home", "l2").title == "of another process"
+    assert service.pool("home").click_floor == 0.01

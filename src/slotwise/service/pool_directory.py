@@ -69,6 +69,10 @@ class PoolDirectory:
             self._last_change = last_change
             for pool in found:
                 self._take_changed(pool)
+            # Keys are never removed, and a revoked one never works again.
+            made_since = {one: key for one, key in self._keys.items() if one not in keys}
+            revoked = {one: key for one, key in self._keys.items() if key.revoked_us}
+            keys |= made_since | revoked
             have_changed, self._keys = keys != self._keys, keys
         if have_changed:
             self.keys_changed()
@@ -78,9 +82,12 @@ class PoolDirectory:
         pool_id = found.settings.pool_id
         known = self._pools.get(pool_id)
         if known is not None:
+            # What was read may be older than what this process has committed since.
+            newest = [link for link in found.links.values() if not _is_newer(known, link)]
+            settings = max(found.settings, known.settings, key=lambda one: one.changed_us)
+            found = known.with_links(newest)._replace(settings=settings)
             if (known.settings, known.links) == (found.settings, found.links):
                 return  # changed by this process
-            found = found._replace(revision=known.revision + 1)
         self._pools[pool_id] = found
         changed_us = max(link.changed_us for link in found.links.values()) if found.links else 0
         self._changed(found, max(changed_us, found.settings.changed_us), True)
@@ -246,9 +253,17 @@ class PoolDirectory:
     ) -> Future[list[LinkRecord]]:
         assert isinstance(saved, list)
         with self._lock:
-            pool = self._pools[pool_id] = self._pool(pool_id).with_links(saved)
+            known = self._pool(pool_id)
+            newest = [link for link in saved if not _is_newer(known, link)]
+            pool = self._pools[pool_id] = known.with_links(newest)
             changed = self._changed(pool, now_us, were_reset)
         return then(changed, lambda _: saved)
+
+
+def _is_newer(known: Pool, link: LinkRecord) -> bool:
+    """Say whether a pool knows a later state of a link."""
+    same = known.links.get(link.link_id)
+    return same is not None and same.changed_us > link.changed_us
 
 
 def _done() -> Future[None]:
