@@ -180,8 +180,12 @@ class Client:
         pin: Mapping[int, str] | None = None,
         slots: int | None = None,
         decision_id: str | None = None,
+        visitor: Mapping[str, str | bool | float | None] | None = None,
     ) -> Page:
-        """Ask for the links of one page view; `pin` maps positions (from 1) to links."""
+        """Ask for the links of one page view; `pin` maps positions (from 1) to links.
+
+        `visitor` says what is known of who looks: values of the pool's features.
+        """
         body: dict[str, Any] = {"decision_id": decision_id or secrets.token_hex(12)}
         if exclude:
             body["exclude"] = list(exclude)
@@ -189,6 +193,8 @@ class Client:
             body["pin"] = [{"position": at, "link_id": link} for at, link in pin.items()]
         if slots is not None:
             body["slots"] = slots
+        if visitor:
+            body["visitor"] = dict(visitor)
         answer = self._call("POST", f"/v1/pools/{pool_id}/decide", body)
         return Page(
             decision_id=answer["decision_id"],

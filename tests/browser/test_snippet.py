@@ -185,6 +185,42 @@ def visit(
     context.close()
 
 
+def test_the_script_says_what_the_page_declares_and_the_device(
+    visit: Visit, server: BackgroundServer, admin: httpx.Client
+) -> None:
+    """Nothing is stored that the pool did not declare, not even the device."""
+    pool = f"/v1/pools/{visit.pool_id}"
+    said = "data-slotwise-visitor='{\"returning\": true}'"
+    visit.shop.html = visit.shop.html.replace("<ul ", f"<ul {said} ")
+    admin.patch(pool, json={"features": {"returning": "bool"}}).raise_for_status()
+    for features, stored in (
+        ({"returning": "bool"}, {"returning": "True"}),
+        ({"returning": "bool", "device": ["phone", "desktop"]}, {"device": "desktop"}),
+        ({"returning": "bool", "device": "bool"}, {}),
+    ):
+        admin.patch(pool, json={"features": features}).raise_for_status()
+        visit.views.clear()
+        visit.load()
+        expect(visit.anchors).to_have_count(3)
+        with visit.page.expect_response("**/v/s1.*"):
+            visit.stay_until_seen()
+        server.context.service.flush().result()
+        assert rounds(admin, visit.pool_id)[-1]["visitor"] == {"returning": "True", **stored}
+
+
+def test_a_page_that_says_what_was_not_declared_keeps_its_links(
+    visit: Visit, admin: httpx.Client
+) -> None:
+    said = 'data-slotwise-visitor=\'{"mood": "good"}\''
+    visit.shop.html = visit.shop.html.replace("<ul ", f"<ul {said} ")
+    with visit.page.expect_event("requestfailed"):  # the page may not read why
+        visit.load()
+    expect(visit.anchors).to_have_text(["Our own link"])
+    figures = admin.get(f"/dashboard/pools/{visit.pool_id}").json()["overview"]
+    [problem] = [one for one in figures["page_problems"] if one["kind"] == "refused-visitor"]
+    assert "declared features only" in problem["name"]
+
+
 def rounds(admin: httpx.Client, pool_id: str) -> list[dict[str, Any]]:
     lines = admin.get(f"/v1/pools/{pool_id}/export").text.splitlines()
     return [httpx.Response(200, text=line).json() for line in lines]

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.service.deciding.guests import MAX_KEPT
 from slotwise.service.errors import Conflict
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord, Pin
+from slotwise.service.reporting.round_log import log_file
 from slotwise.service.service import Service, ServiceOptions
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
@@ -352,3 +354,48 @@ def test_links_may_join_and_leave(service: Service) -> None:
     service.learn(now_us + 61 * SECOND_US)
     assert service.health().pools[0].failure == ""
     assert verify(service._store).mismatches == ()
+
+
+def test_explain_says_for_whom(service: Service) -> None:
+    now_us = visit(opened(service, holdout=0.1), 1_500, T0)
+    explained = {one.link_id: one.for_whom for one in service.explain("home")}
+    assert explained["l0"].startswith("most likely for device phone (")
+    assert "least for device desktop (" in explained["l0"]
+    assert explained["l7"].startswith("most likely for device desktop (")
+    told = service.for_whom("home")
+    assert told.depends_on_visitors
+    pages = reads(service._store).counters("home").pages["policy"]
+    assert told.page_views == pages.click_views
+    assert [one.feature for one in told.values] == sorted(
+        (one.feature for one in told.values), key=list(FEATURES).index
+    )
+    values = {(one.feature, one.value): one for one in told.values}
+    assert set(values) >= {("device", "phone"), ("device", "desktop"), ("returning", "(not known)")}
+    phone = values["device", "phone"]
+    counted = reads(service._store).counters("home").visitors["policy", "device", "phone"]
+    assert phone.page_views == counted.click_views
+    assert phone.clicks_per_view.mean == counted.clicks / counted.click_views
+    assert phone.clicks_per_view.low < phone.clicks_per_view.mean < phone.clicks_per_view.high
+    assert {one.link_id for one in phone.top_links[:2]} == {"l0", "l1"}
+    service.put_pool(visitors_pool(features={}), "test", now_us).result()
+    assert service.for_whom("home").values == ()
+    assert all(one.for_whom == "" for one in service.explain("home"))
+
+
+def test_the_log_has_the_visitor_and_the_slot(service: Service) -> None:
+    visit(opened(service, slot_weights=(1.5, 0.5)), 100, T0)
+    settings = service.pool("home")
+    table = pq.read_table(log_file(settings, service.export("home")))
+    names = [f"visitor.{name}" for name in FEATURES]
+    assert [name for name in table.column_names if name.startswith("visitor.")] == names
+    rows = table.to_pylist()
+    assert {row["slot"] for row in rows} == {1, 2}
+    assert {row["visitor.device"] for row in rows} == {"phone", "desktop"}
+    assert {row["visitor.returning"] for row in rows} == {None}
+    assert {row["random_order"] for row in rows} == {False}
+    [first] = list(service.export("home"))[:1]
+    by_page = {one.decision_id: one for one in first}
+    for row in rows:
+        page = by_page[row["page_id"]]
+        assert page.visitor["device"] == row["visitor.device"]
+        assert page.links[row["slot"] - 1] == row["link"]

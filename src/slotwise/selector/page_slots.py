@@ -15,13 +15,14 @@ from slotwise.policies import NO_SLOTS
 from slotwise.problem import Problem
 from slotwise.selection.compiled import direct
 from slotwise.selection.page_order import (
+    PageOrder,
     expose,
     learn_slot_weights,
     new_page_order,
     order_page,
 )
 
-__all__ = ["PageSlots", "SlotReport", "slot_columns", "slot_lines"]
+__all__ = ["PageSlots", "SlotReport", "slot_columns", "slot_lines", "slot_reports"]
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
@@ -103,17 +104,22 @@ class PageSlots:
 
     def report(self) -> tuple[SlotReport, ...]:
         """Return a row for every slot; none where slots are alike."""
-        n_slots = len(self.order.weights)
-        total = float(self.order.clicks.sum()) + n_slots
-        rows = []
-        pairs = zip(self.order.weights.tolist(), self.order.clicks.tolist(), strict=True)
-        for place, (weight, clicks) in enumerate(pairs):
-            error = 0.0
-            if self.order.is_learned:
-                error = SIGMAS * math.sqrt(weight * (n_slots - weight) / total)
-            low, high = max(0.0, weight - error), weight + error
-            rows.append(SlotReport(place + 1, weight, low, high, round(clicks)))
-        return tuple(rows)
+        return slot_reports(self.order)
+
+
+def slot_reports(order: PageOrder) -> tuple[SlotReport, ...]:
+    """Return a row for every slot of an order; none where slots are alike."""
+    n_slots = len(order.weights)
+    total = float(order.clicks.sum()) + n_slots
+    rows = []
+    pairs = zip(order.weights.tolist(), order.clicks.tolist(), strict=True)
+    for place, (weight, clicks) in enumerate(pairs):
+        error = 0.0
+        if order.is_learned:
+            error = SIGMAS * math.sqrt(weight * (n_slots - weight) / total)
+        low, high = max(0.0, weight - error), weight + error
+        rows.append(SlotReport(place + 1, weight, low, high, round(clicks)))
+    return tuple(rows)
 
 
 def slot_columns(rows: Sequence[SlotReport]) -> dict[str, list[object]]:

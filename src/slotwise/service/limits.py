@@ -78,8 +78,9 @@ MAX_DEPTH = 16
 MAX_HEAD_BYTES = 65_536
 MAX_HEADERS = 100
 MAX_TOKEN_CHARS = 512
-MAX_SEALED_CHARS = 30_000
-"""A sealed page: 100 links whose ids have 64 characters, encoded in base64, fit in it."""
+MAX_SEALED_CHARS = 56_000
+"""A sealed page: 100 links whose ids have 64 characters and a visitor with 16 features whose values
+have 100 characters of any script, encoded in base64, fit in it."""
 
 LIMITS: dict[str, int] = {
     "pools (setting `max_pools`)": MAX_POOLS,

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from slotwise.policies import Policy, make_policy
 from slotwise.problem import Problem
+from slotwise.selection.page_order import PageOrder, learn_slot_weights, new_page_order
 from slotwise.service.records import LinkRecord, PoolSettings
 from slotwise.service.visitors import declared_features
+from slotwise.slot_weights import LEARN, asked_slot_weights
 
-__all__ = ["Pool", "policy_of", "pool_problem", "problem_of"]
+__all__ = [
+    "Pool",
+    "has_slot_weights",
+    "page_order_of",
+    "policy_of",
+    "pool_problem",
+    "problem_of",
+]
 
 
 class Pool(NamedTuple):
@@ -68,6 +77,21 @@ def problem_of(
         click_floor=min(click_floor, float(np.nextafter(slots, 0))),
         feature_sizes=feature_sizes,
     )
+
+
+def has_slot_weights(pool: PoolSettings) -> bool:
+    """Say whether slots differ, or may."""
+    asked = LEARN if pool.learn_slot_weights else pool.slot_weights
+    return bool(asked_slot_weights(asked, pool.slots))
+
+
+def page_order_of(pool: PoolSettings, clicks: Sequence[float] = ()) -> PageOrder:
+    """Return the order of a pool's pages that has seen these clicks on pages in random order."""
+    asked = LEARN if pool.learn_slot_weights else pool.slot_weights
+    order = new_page_order(Problem(n_links=pool.slots, n_slots=pool.slots, slot_weights=asked))
+    if clicks and len(clicks) == len(order.clicks):
+        learn_slot_weights(order, np.array(clicks, np.float64))
+    return order
 
 
 def pool_problem(pool: PoolSettings, n_links: int) -> Problem:

@@ -16,6 +16,7 @@ from slotwise.service.limits import (
 from slotwise.service.pool import policy_of, problem_of
 from slotwise.service.records import LinkRecord, PoolSettings
 from slotwise.service.visitors import declared_features
+from slotwise.slot_weights import asked_slot_weights
 
 __all__ = ["check_link", "check_pool"]
 
@@ -43,6 +44,7 @@ def check_pool(pool: PoolSettings, n_active_links: int) -> None:
         _check_id("fallback_order", link_id)
     _check_pins(pool)
     declared_features(pool.features)
+    asked_slot_weights(pool.slot_weights, pool.slots)
     _check_policy(pool, n_active_links)
 
 

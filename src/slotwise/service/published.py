@@ -66,6 +66,8 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     """Prices of a click that the pages of visitors are averaged over; the rest is in the state."""
     words: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """The frequent words of features that are open lists."""
+    slot_clicks: tuple[float, ...] = ()
+    """Clicks by slot on pages in random order, from which slot weights are learned."""
     format: int = PUBLISHED_FORMAT
 
     @classmethod

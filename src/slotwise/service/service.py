@@ -102,6 +102,7 @@ class Service:
             reporter.explain,
         )
         self.activity, self.export = reporter.activity, reporter.export
+        self.for_whom = reporter.for_whom
         self.decision, self.pool_of_decision = reporter.decision, reporter.pool_of_decision
         self.commit_waiting = committer.commit_waiting
 

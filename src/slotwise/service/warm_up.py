@@ -41,7 +41,12 @@ _COUNTERS = Counters(
 def warm_up(pool: PoolSettings) -> None:
     """Teach the pool's policy a view, publish a small version and draw every kind of page."""
     settings = replace(
-        pool, slots=2, click_floor=min(pool.click_floor, 0.5), fallback_order=(), pins=()
+        pool,
+        slots=2,
+        click_floor=min(pool.click_floor, 0.5),
+        fallback_order=(),
+        pins=(),
+        slot_weights=pool.slot_weights[:2] if pool.slots > 1 else (),
     )
     if "probabilities" in pool.policy_settings:
         settings = replace(settings, policy_settings={"probabilities": [0.5] * len(_LINKS)})
@@ -78,5 +83,6 @@ def _settled_round(pool: PoolSettings, shown: tuple[ShownLink, ...]) -> Round:
         policy_version=1,
         floor=FloorReport(clicks=0.0, expected=0.0, attainable=0.0, status="met"),
         shown=shown,
+        random_order=pool.learn_slot_weights,
     )
     return Round(RoundPosition(1, CLICKS, "toy"), View(decision=decision))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import json
 from typing import Any
 
 import httpx
+import pyarrow.parquet as pq
 import pytest
 
+from slotwise.service.server import BackgroundServer
 from tests.service.conftest import POOL, problem_of
 
 FEATURES = {"device": ["phone", "desktop"], "country": "text", "returning": "bool", "days": [1, 7]}
@@ -109,3 +113,61 @@ def test_features_that_cannot_be_are_refused(admin: httpx.Client, features: Any)
     assert refused.status_code == 422, refused.text
     assert problem_of(refused)["errors"][0]["pointer"].startswith("/features")
     assert len(refused.content) < 2_000
+
+
+@pytest.mark.parametrize("weights", ["learn", [1.5, 0.5], None])
+def test_slot_weights_are_answered_as_they_were_set(admin: httpx.Client, weights: Any) -> None:
+    put = admin.put("/v1/pools/slots", json=CHANGED | {"slot_weights": weights})
+    assert put.json()["slot_weights"] == weights
+    patched = admin.patch("/v1/pools/slots", json={"click_floor": 0.1})
+    assert patched.json()["slot_weights"] == weights
+    assert (
+        admin.patch("/v1/pools/slots", json={"slot_weights": None}).json()["slot_weights"] is None
+    )
+
+
+@pytest.mark.parametrize("weights", ["guess", [1], [1, -1], [0, 1], [1, 2, 3], {"a": 1}, 3, [True]])
+def test_slot_weights_that_cannot_be_are_refused(admin: httpx.Client, weights: Any) -> None:
+    refused = admin.put("/v1/pools/never", json=CHANGED | {"slot_weights": weights})
+    assert refused.status_code == 422, refused.text
+    assert problem_of(refused)["errors"][0]["pointer"].startswith("/slot_weights")
+
+
+def test_explain_and_the_dashboard_say_for_whom(whom: tuple[httpx.Client, str]) -> None:
+    client, _ = whom
+    explained = client.get("/v1/pools/whom/explain").json()
+    assert explained["for_whom"]["depends_on_visitors"] is True
+    assert client.get("/dashboard/pools/whom/for-whom").json() == explained["for_whom"]
+
+
+def test_every_export_has_the_visitor(whom: tuple[httpx.Client, str]) -> None:
+    client, decide = whom
+    client.post(decide, json={"visitor": {"device": "phone"}, "decision_id": "with-visitor"})
+    client.get("/v1/decisions/with-visitor").raise_for_status()
+    lines = client.get("/v1/pools/whom/export").text.splitlines()
+    [row] = [one for one in map(json.loads, lines) if one["decision_id"] == "with-visitor"]
+    assert row["visitor"] == {"device": "phone"}
+    assert row["segment"]["country"] == "(not known)"
+    for name in ("parquet", "log"):
+        table = pq.read_table(
+            io.BytesIO(client.get(f"/v1/pools/whom/export?format={name}").content)
+        )
+        assert table.num_rows
+
+
+def test_a_page_takes_a_visitor_and_drops_what_was_not_declared(
+    whom: tuple[httpx.Client, str], server: BackgroundServer
+) -> None:
+    client, _ = whom
+    page = client.post(
+        "/v1/pools/whom/page", json={"visitor": {"returning": True}, "hints": {"device": "tablet"}}
+    ).json()
+    assert client.post(page["view_url"]).status_code == 204
+    stored = client.get(f"/v1/decisions/{page['decision_id']}").json()["decision"]
+    assert stored["visitor"] == {"returning": "True"}  # a tablet is not in the list of devices
+    longest = {"country": "\U0001f600" * 100, "device": "phone", "days": 0}
+    page = client.post("/v1/pools/whom/page", json={"visitor": longest}).json()
+    assert client.post(page["view_url"]).status_code == 204
+    refused = client.post("/v1/pools/whom/page", json={"visitor": {"mood": "good"}})
+    assert refused.status_code == 422
+    assert client.post("/v1/pools/whom/page").status_code == 200

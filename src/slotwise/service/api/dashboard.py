@@ -20,6 +20,7 @@ from slotwise.service.http.static_files import (
     answer_asset,
     load_asset,
 )
+from slotwise.service.reporting.for_whom import ForWhom
 from slotwise.service.reporting.link_table import LinkRows, LinkTableQuery
 from slotwise.service.reporting.overview import Overview, PoolPicture, draw_pool
 
@@ -37,6 +38,7 @@ FILES = (
     "confirm.js",
     "download.js",
     "drawing.js",
+    "for_whom.js",
     "form.js",
     "key_form.js",
     "link_form.js",
@@ -172,6 +174,11 @@ def pool_picture(context: ServiceContext, pool_id: str) -> PoolPicture:
     return context.pictures.get(*_wanted(context, pool_id))
 
 
+async def for_whom(context: ServiceContext, request: Request) -> ForWhom:
+    """Return what was learned for whom, and of the slots."""
+    return await asyncio.to_thread(context.service.for_whom, request.path_values["pool_id"])
+
+
 def _wanted(
     context: ServiceContext, pool_id: str
 ) -> tuple[str, Hashable, Callable[[], PoolPicture]]:
@@ -228,6 +235,17 @@ OPERATIONS = (
         open_on_loopback=True,
         query=LinkTableQuery,
         answer=PoolFigures,
+        problems=("unknown-pool",),
+    ),
+    Operation(
+        method="GET",
+        path="/dashboard/pools/{pool_id}/for-whom",
+        name="dashboard_for_whom",
+        summary="Read what was learned for whom, and of the slots",
+        handler=for_whom,
+        scope="read",
+        open_on_loopback=True,
+        answer=ForWhom,
         problems=("unknown-pool",),
     ),
     Operation(

@@ -61,6 +61,9 @@ _SCHEMA = pa.schema(
         ("currency", pa.string()),
         ("min_propensity", pa.float64()),
         ("pool_key", pa.int64()),
+        ("visitor", pa.map_(pa.string(), pa.string())),
+        ("segment", pa.map_(pa.string(), pa.string())),
+        ("random_order", pa.bool_()),
     ]
 )
 
@@ -118,6 +121,8 @@ def _round_table(rows: list[RoundRow]) -> pa.Table:
 
 def _array(kind: pa.DataType, column: Sequence[Any]) -> pa.Array:
     """Return a column; lists as one flat array and offsets, which costs half of nested lists."""
+    if pa.types.is_map(kind):
+        return pa.array([list(item.items()) for item in column], kind)
     if not pa.types.is_list(kind):
         return pa.array(column, kind)
     offsets = np.concatenate(([0], np.cumsum([len(item) for item in column])))

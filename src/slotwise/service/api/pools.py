@@ -22,6 +22,7 @@ from slotwise.service.api.fields import (
     PinBody,
     Pins,
     Slots,
+    SlotWeights,
     Strict,
 )
 from slotwise.service.errors import UnknownPool
@@ -111,6 +112,7 @@ class PoolBody(Strict, frozen=True, kw_only=True):
     fallback_order: Order = ()
     pins: Pins = ()
     features: Features = msgspec.field(default_factory=dict)
+    slot_weights: SlotWeights = None
 
 
 class PoolPatch(Strict, frozen=True, kw_only=True):
@@ -128,6 +130,7 @@ class PoolPatch(Strict, frozen=True, kw_only=True):
     fallback_order: Order | UnsetType = UNSET
     pins: Pins | UnsetType = UNSET
     features: Features | UnsetType = UNSET
+    slot_weights: SlotWeights | UnsetType = UNSET
 
 
 class PoolAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +149,7 @@ class PoolAnswer(msgspec.Struct, frozen=True, kw_only=True):
     pins: tuple[PinBody, ...]
     allowed_hosts: tuple[str, ...]
     features: Features
+    slot_weights: SlotWeights
     archived: bool
     n_links: int
     created_at: Time
@@ -221,6 +225,8 @@ async def _store(context: ServiceContext, request: Request, body: PoolBody) -> P
         pins=tuple(Pin(link_id=pin.link_id, position=pin.position) for pin in body.pins),
         allowed_hosts=body.allowed_hosts,
         features=_plain(body.features),
+        slot_weights=body.slot_weights if isinstance(body.slot_weights, tuple) else (),
+        learn_slot_weights=body.slot_weights == "learn",
     )
 
     def check_and_store() -> Future[PoolSettings]:
@@ -266,6 +272,7 @@ def _body_of(pool: PoolSettings) -> PoolBody:
         fallback_order=pool.fallback_order,
         pins=tuple(PinBody(link_id=pin.link_id, position=pin.position) for pin in pool.pins),
         features=pool.features,
+        slot_weights="learn" if pool.learn_slot_weights else pool.slot_weights or None,
     )
 
 
@@ -301,6 +308,7 @@ EXAMPLE = {
     "pins": [],
     "allowed_hosts": ["shop.example"],
     "features": {"device": ["phone", "desktop"], "country": "text", "returning": "bool"},
+    "slot_weights": None,
 }
 ANSWER_EXAMPLE = {
     "pool_id": "home",

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
+from slotwise.errors import InvalidInput
 from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.decide import DecideAnswer
 from slotwise.service.api.destinations import destination_host
-from slotwise.service.api.fields import Slots
+from slotwise.service.api.fields import Slots, Strict, Visitor
 from slotwise.service.errors import UnknownPool
 from slotwise.service.http.crawlers import why_no_click
 from slotwise.service.http.exchange import Answer
-from slotwise.service.http.problems import RequestProblem
+from slotwise.service.http.problems import RequestProblem, broken_rule
 from slotwise.service.http.static_files import answer_asset, load_asset
 from slotwise.service.records import DAY_US, DecisionRecord, KeyRecord
+from slotwise.service.visitors import TEXT
 
 __all__ = ["OPERATIONS"]
 
@@ -34,10 +37,29 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     slots: Slots | None = None
 
 
+class PageHints(msgspec.Struct, frozen=True, kw_only=True):
+    """What the script finds out by itself; used only where the pool declares the feature."""
+
+    device: Annotated[
+        Literal["phone", "tablet", "desktop"] | None,
+        Meta(description="The kind of device, for a pool with a feature `device`"),
+    ] = None
+
+
+class PageBody(Strict, frozen=True, kw_only=True):
+    """For whom the page is; all optional."""
+
+    visitor: Visitor = msgspec.field(default_factory=dict)
+    hints: PageHints = PageHints()
+
+
 class PageAnswer(DecideAnswer, frozen=True):
     """A page that becomes a view when its `view_url` is called."""
 
     view_url: Annotated[str, Meta(description="POST it once the page was seen")]
+
+
+_NOTHING_SAID = PageBody()
 
 
 async def script(_context: ServiceContext, request: Request) -> Answer:
@@ -56,7 +78,7 @@ async def allow_page(context: ServiceContext, request: Request) -> Answer:
     headers = (
         *allowed,
         (b"access-control-allow-methods", b"POST"),
-        (b"access-control-allow-headers", b"authorization"),
+        (b"access-control-allow-headers", b"authorization, content-type"),
         (b"access-control-max-age", b"7200"),
     )
     return Answer(b"", 204, b"", headers)
@@ -66,18 +88,37 @@ async def propose_page(context: ServiceContext, request: Request) -> Answer:
     """Choose a page from memory; nothing is stored until it was seen."""
     assert request.key is not None
     _check_page_key(context, request, request.key)
-    service = context.service
-    asked = (request.path_values["pool_id"], context.clock_us(), request.query.slots)
-    if request.query.slots is None:
-        proposed = service.propose(*asked)
-    else:
-        proposed = await asyncio.wrap_future(service.beside(service.propose, *asked))
+    pool_id, service = request.path_values["pool_id"], context.service
+    slots, visitor = request.query.slots, _visitor(context, request)
+    asked = (pool_id, context.clock_us(), slots, visitor)
+    try:
+        if service.proposes_at_once(pool_id, slots, visitor):
+            proposed = service.propose(*asked)
+        else:
+            proposed = await asyncio.wrap_future(service.beside(service.propose, *asked))
+    except InvalidInput as error:
+        context.outcomes.pages.note("refused-visitor", pool_id, str(error))
+        raise broken_rule(str(error), f"/{error.argument}") from None
     proposed = replace(proposed, key_id=request.key.key_id)
     token = context.signer.seal(msgspec.msgpack.encode(proposed))
     view_url = msgspec.json.encode(f"{context.public_base}/v/{token}")
     page = context.page_writer.write(proposed)
     body = page[:-1] + b',"view_url":' + view_url + b"}"
     return Answer(body, headers=_allowed_origin(context, request))
+
+
+def _visitor(context: ServiceContext, request: Request) -> Mapping[str, Any]:
+    """Return what the page says of its visitor, and what the script has found where declared.
+
+    What the pool did not declare is dropped here and stored nowhere.
+    """
+    body: PageBody = request.body or _NOTHING_SAID
+    device = body.hints.device
+    declared = context.service.pool(request.path_values["pool_id"]).features.get("device")
+    takes_words = declared == TEXT or (isinstance(declared, list) and device in declared)
+    if device is None or not takes_words or "device" in body.visitor:
+        return body.visitor
+    return {**body.visitor, "device": device}
 
 
 def _check_page_key(context: ServiceContext, request: Request, key: KeyRecord) -> None:
@@ -145,6 +186,9 @@ OPERATIONS = (
         scope="page",
         meter=None,
         query=PageQuery,
+        body=PageBody,
+        body_optional=True,
+        example={"visitor": {"returning": True}, "hints": {"device": "phone"}},
         answer=PageAnswer,
         problems=("unknown-pool", "wrong-host"),
     ),

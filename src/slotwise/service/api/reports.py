@@ -8,16 +8,18 @@ import msgspec
 
 from slotwise.service.api.answers import answer_type, as_answer
 from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.reporting.for_whom import ForWhom
 from slotwise.service.reporting.reports import Explanation, FrontierReport, PoolReport
 
 __all__ = ["OPERATIONS"]
 
 
 class ExplanationList(msgspec.Struct, frozen=True, kw_only=True):
-    """Why each active link is shown as often as it is."""
+    """Why each active link is shown as often as it is, and to whom."""
 
     pool_id: str
     links: tuple[Explanation, ...]
+    for_whom: ForWhom
 
 
 async def stats(context: ServiceContext, request: Request) -> msgspec.Struct:
@@ -34,8 +36,10 @@ async def frontier(context: ServiceContext, request: Request) -> msgspec.Struct:
 async def explain(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Say why each link is shown as often as it is."""
     pool_id = request.path_values["pool_id"]
-    found = await asyncio.to_thread(context.service.explain, pool_id)
-    return ExplanationList(pool_id=pool_id, links=tuple(found))
+    service = context.service
+    found = await asyncio.to_thread(service.explain, pool_id)
+    for_whom = await asyncio.to_thread(service.for_whom, pool_id)
+    return ExplanationList(pool_id=pool_id, links=tuple(found), for_whom=for_whom)
 
 
 OPERATIONS = (
@@ -73,7 +77,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/pools/{pool_id}/explain",
         name="explain",
-        summary="Read why each link is shown as often as it is",
+        summary="Read why each link is shown as often as it is, and to whom",
         handler=explain,
         scope="read",
         answer=ExplanationList,

@@ -285,7 +285,11 @@ class Decider:
         with self._lock:
             holdout = pool.holdout > 0 and self._rng.random() < pool.holdout
             page = snapshot.holdout_page(wish) if holdout else snapshot.page(wish)
-            shown = page.draw(self._rng)
+            shown, random_order = page.draw(self._rng), False
+            if snapshot.slots is not None and not page.fallback:
+                shown, random_order = snapshot.slots.arrange(
+                    shown, page.pinned, self._rng, at_random=holdout
+                )
             new_id = decision_id or self._ids.new(now_us)
         click_closes_us = now_us + pool.click_window_s * SECOND_US
         revenue_until_us = now_us + pool.revenue_window_s * SECOND_US
@@ -306,6 +310,7 @@ class Decider:
             pool_key=snapshot.pool_key,
             visitor=known.values,
             segment=known.segment,
+            random_order=random_order,
             holdout=holdout,
             fallback=page.fallback,
             asked=text,

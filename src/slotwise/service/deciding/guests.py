@@ -32,6 +32,10 @@ class Guests:
             return before
         return cls(pool.features, words)
 
+    def places(self, stored: Mapping[str, str]) -> list[int]:
+        """Return the places of values as they are stored."""
+        return self._code.places(stored, is_counted=False)
+
     def know(self, said: Mapping[str, Any]) -> KnownVisitor:
         """Return the visitor, or raise `InvalidInput` for what was not declared. Quick."""
         if not said:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import getitem
 
 import numpy as np
@@ -82,6 +82,11 @@ class PageMix:
         if n_open == 0 and (n_tied == 0 or self._n_free == 0):
             [places] = self._in_page_order(self._mix.sure[None, :n_sure])
             self._certain = self._arrange_page(places)
+
+    @property
+    def pinned(self) -> Iterable[int]:
+        """The positions of pinned links."""
+        return self._pinned
 
     @property
     def probabilities(self) -> Floats:

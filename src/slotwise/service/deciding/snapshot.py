@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
 import numpy as np
@@ -16,8 +16,10 @@ from slotwise.selection.exploring import explored
 from slotwise.service.counting.rates import floor_report
 from slotwise.service.deciding.guests import Guests
 from slotwise.service.deciding.page_mix import PageMix, uniform_probabilities
+from slotwise.service.deciding.slot_order import SlotOrder
 from slotwise.service.deciding.visitor_mixes import HoldoutMix, VisitorMix, VisitorMixes
 from slotwise.service.deciding.wishes import NO_WISH, Wish
+from slotwise.service.pool import has_slot_weights
 from slotwise.service.published import EMPTY_POOL, POLICY_COMPILING, POLICY_FAILED, Version
 from slotwise.service.records import FloorReport
 
@@ -59,6 +61,9 @@ class Snapshot:
         self._visitors = None
         if visitors is not None and not published.fallback:
             self._visitors = VisitorMixes(visitors, self.link_ids, self._pool, published.floor)
+        self.slots = None
+        if has_slot_weights(self._pool) and not published.fallback:
+            self.slots = SlotOrder(self._pool, published.slot_clicks)
         self.guests: Guests = Guests.of(
             self._pool, published.words, before.guests if before else None
         )
@@ -122,6 +127,12 @@ class Snapshot:
         chances[[self._places[link_id] for link_id in rest]] = self._usual_page.probabilities
         chances[[self._places[link_id] for _, link_id in wish.pinned]] = 1.0
         return chances
+
+    def chances_for(self, visitor: Mapping[str, str]) -> Floats:
+        """Return the chance of each link for a visitor with these stored values and no wishes."""
+        if self._visitors is None:
+            return self.chances()
+        return self._visitors.probabilities(self.guests.places(visitor))
 
     def shares(self) -> dict[str, float]:
         """Return the chances by link."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 
 import numpy as np
@@ -57,6 +57,7 @@ class HoldoutMix:
         self.floor: FloorReport = random.floor
         self.fallback: str = random.fallback
         self.min_propensity = of_visitor.min_propensity
+        self.pinned: Iterable[int] = random.pinned
         self._random = random
         self._of_visitor = of_visitor
 

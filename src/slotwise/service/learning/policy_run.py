@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,9 +20,13 @@ from slotwise.selection.compiled import hot_loop, is_compiled
 from slotwise.service.counting.attribution import attribute
 from slotwise.service.counting.rates import LinkCounts, LinkRates
 from slotwise.service.counting.views import CLICKS, Level, View
+from slotwise.service.learning.slots_seen import SlotsSeen
 
-__all__ = ["PolicyRun", "RunState", "decode_state", "needs_only_counts"]
+__all__ = ["PolicyRun", "RunState", "decode_state", "encode_state", "needs_only_counts"]
 
+MANY_BYTES = 1_000_000
+COMPRESSED = zlib.compress(b"", 1)[:2]
+"""How compressed bytes begin; a state that is not compressed begins otherwise."""
 STATE_FORMAT = 1
 """How the state of a policy is written; one in another format is learned again from the rounds."""
 
@@ -57,10 +62,22 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     features: dict[str, Any] = msgspec.field(default_factory=dict)
     words: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """Words of open lists and their counts, by feature."""
+    slots: tuple[Any, ...] = ()
+    """Which slots `slot_clicks` and `exposure` are about; empty where slots are alike."""
+    slot_clicks: tuple[float, ...] = ()
+    exposure: bytes = b""
+
+
+def encode_state(state: RunState) -> bytes:
+    """Write the state of a policy; a large one is compressed: most links see few of the values."""
+    written = msgspec.msgpack.encode(state)
+    return zlib.compress(written, 1) if len(written) > MANY_BYTES else written
 
 
 def decode_state(stored: bytes) -> RunState | None:
     """Read the state of a policy; None when it is in a format of another version of slotwise."""
+    if stored.startswith(COMPRESSED):
+        stored = zlib.decompress(stored)
     try:
         state = msgspec.msgpack.decode(stored, type=RunState)
     except msgspec.ValidationError:
@@ -83,7 +100,7 @@ def feed_rounds(
 ) -> None:
     """Let a state learn one round after the other; round k has the links from `starts[k]` on.
 
-    `visitors` has a row for each round.
+    `visitors` has a row for each round; `slots` are empty where slots are alike.
 
     Called from Python round by round, unpacking the state would take longer than learning.
     """
@@ -94,7 +111,7 @@ def feed_rounds(
             visitors[k],
             levels[k],
             links[first:last],
-            slots,
+            slots[first:last],
             probabilities[first:last],
             views[first:last],
             outcomes[first:last],
@@ -110,6 +127,8 @@ class PolicyRun:
         self.policy = policy
         self.problem = problem
         self.link_ids = tuple(link_ids)
+        self.slots: SlotsSeen | None = None
+        """Where slots differ."""
         self._places = {link_id: place for place, link_id in enumerate(link_ids)}
         self._state = state
 
@@ -147,7 +166,11 @@ class PolicyRun:
             [-1 if link_id in forgotten else self._places.get(link_id, -1) for link_id in link_ids],
             dtype=np.int64,
         )
-        state = self.policy.move(self._state, problem, kept)
+        run = self._of_state(problem, link_ids, self.policy.move(self._state, problem, kept))
+        run.slots = None if self.slots is None else self.slots.moved(kept)
+        return run
+
+    def _of_state(self, problem: Problem, link_ids: Sequence[str], state: Any) -> PolicyRun:
         return PolicyRun(self.policy, problem, link_ids, state)
 
     def copy(self) -> PolicyRun:
@@ -159,8 +182,13 @@ class PolicyRun:
         levels: list[int] = []
         starts, links, probabilities, outcomes = [0], [], [], []
         visitors: list[Sequence[int]] = []
+        positions: list[int] = []
+        views: list[float] = []
         for view, level in rounds:
             visitor = self._visitor(view, level)
+            counted = _outcomes(view, level)
+            if self.slots is not None:
+                self.slots.learn(view, level, counted)
             shown = [link for link in view.decision.shown if link.link_id in self._places]
             if not shown:
                 continue
@@ -168,7 +196,9 @@ class PolicyRun:
             visitors.append(visitor)
             links += [self._places[link.link_id] for link in shown]
             probabilities += [link.propensity for link in shown]
-            counted = _outcomes(view, level)
+            if self.slots is not None:
+                positions += [link.position for link in shown]
+                views += self.slots.weights([link.position for link in shown])
             outcomes += [counted.get(link.link_id, 0.0) for link in shown]
             starts.append(len(links))
         if not levels:
@@ -177,18 +207,23 @@ class PolicyRun:
         feed: Any = feed_rounds
         if not is_compiled(learn):
             feed = getattr(feed_rounds, "py_func", feed_rounds)
+        places, brought = np.array(links, dtype=np.int64), np.array(outcomes)
+        exposure = np.array(views) if self.slots is not None else np.ones(len(links))
         feed(
             learn,
             self._state,
             np.array(visitors, np.int64).reshape(len(levels), -1),
             np.array(levels),
             np.array(starts),
-            np.array(links, dtype=np.int64),
-            NO_SLOTS,
+            places,
+            np.array(positions, dtype=np.int64) - 1,
             np.array(probabilities),
-            np.ones(len(links)),
-            np.array(outcomes),
+            exposure,
+            brought,
         )
+        if self.slots is not None:
+            of_links = np.repeat(np.array(levels), np.diff(starts))
+            self.slots.add(of_links, places, exposure, brought)
 
     def _visitor(self, view: View, level: Level) -> Sequence[int]:  # noqa: ARG002 - overridden
         """Return the visitor of a round as the policy takes them."""

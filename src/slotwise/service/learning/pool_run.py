@@ -14,18 +14,25 @@ from numpy.typing import NDArray
 from slotwise.errors import UnsupportedState
 from slotwise.policies import Policy
 from slotwise.service.counting.counters import add_counters, count_settled
-from slotwise.service.counting.rates import LinkRates, estimate_rates, link_counts
+from slotwise.service.counting.rates import (
+    LinkCounts,
+    LinkRates,
+    estimate_rates,
+    link_counts,
+)
 from slotwise.service.counting.views import CLICKS, Counters, PageCounters, View
 from slotwise.service.learning.open_views import OpenViews
 from slotwise.service.learning.policy_run import (
     PolicyRun,
     RunState,
     decode_state,
+    encode_state,
     needs_only_counts,
 )
 from slotwise.service.learning.replay import Round, RoundPosition
+from slotwise.service.learning.slots_seen import SlotsSeen
 from slotwise.service.learning.visitor_run import ForVisitors, VisitorRun, learns_for_whom
-from slotwise.service.pool import Pool, pool_problem
+from slotwise.service.pool import Pool, has_slot_weights, pool_problem
 from slotwise.service.published import Published, Shown, Version
 from slotwise.service.storage.commands import Learned
 from slotwise.service.storage.contract import StoreReader
@@ -60,6 +67,9 @@ class Draft(NamedTuple):
     delivered: Delivered
     visitors: ForVisitors | None = None
     """Where pages depend on the visitor; `run` is then None."""
+    exposure: LinkCounts | None = None
+    """Counts of links weighted by slot, where slots differ."""
+    slot_clicks: tuple[float, ...] = ()
 
 
 class PoolRun:
@@ -170,7 +180,8 @@ class PoolRun:
             visitors = None
             if isinstance(run, VisitorRun) and open_views is not None:
                 run.note_shown(shown.views, pool.settings, now_us)
-                visitors = run.for_visitors(open_views, self._rates(pool))
+                visitors = run.for_visitors(open_views, self._rates(run, pool))
+            slots = None if run is None else run.slots
             return Draft(
                 pool=pool,
                 counters=self.counters,
@@ -180,6 +191,8 @@ class PoolRun:
                 version=self.version + 1,
                 delivered=self._delivered_under(pool),
                 visitors=visitors,
+                exposure=None if slots is None else slots.moved(np.arange(len(pool.active))).counts,
+                slot_clicks=() if slots is None else slots.clicks,
             )
 
     def last_version(self) -> Version | None:
@@ -198,7 +211,9 @@ class PoolRun:
             self.published = last._replace(visitors=pages)
             return self.published
 
-    def _rates(self, pool: Pool) -> LinkRates:
+    def _rates(self, run: PolicyRun, pool: Pool) -> LinkRates:
+        if run.slots is not None:
+            return estimate_rates(run.slots.counts)
         counts = link_counts(self.counters, pool.active, pool.settings.max_revenue_micros)
         return estimate_rates(counts)
 
@@ -231,10 +246,13 @@ class PoolRun:
         if not pool.active:
             return None
         policy = pool.policy()
-        if needs_only_counts(policy):
+        if needs_only_counts(policy) and not _slots(pool):
             return None
         if self._fed_run is None:
-            self._fed_run = self._restore_state(pool) or _started(policy, pool)
+            self._fed_run = self._restore_state(pool)
+            if self._fed_run is None:
+                self._fed_run = _started(policy, pool)
+                self._fed_run.slots = SlotsSeen.of(pool.settings, len(pool.active))
             self._stored_state = b""  # it may be large, and is not needed again
         elif known is not pool:
             assert known is not None
@@ -244,7 +262,7 @@ class PoolRun:
 
     def _encode_state(self, run: PolicyRun) -> bytes:
         pool = self.pool
-        return msgspec.msgpack.encode(
+        return encode_state(
             RunState(
                 policy=pool.settings.policy,
                 policy_settings=pool.settings.policy_settings,
@@ -256,6 +274,9 @@ class PoolRun:
                 arrays=run.knowledge(),
                 features=pool.settings.features,
                 words=run.code.plain() if isinstance(run, VisitorRun) else [],
+                slots=_slots(pool),
+                slot_clicks=() if run.slots is None else run.slots.clicks,
+                exposure=b"" if run.slots is None else run.slots.exposure(),
             )
         )
 
@@ -270,7 +291,8 @@ class PoolRun:
         stored = decode_state(self._stored_state)
         if stored is None:
             return None
-        if (stored.policy, stored.policy_settings, stored.features) != _policy(pool):
+        about = (stored.policy, stored.policy_settings, stored.features, stored.slots)
+        if about != _policy(pool):
             return None
         policy, problem = pool.policy(), pool_problem(pool.settings, len(stored.link_ids))
         if not PolicyRun.started(policy, problem, stored.link_ids).has_shape_of(stored.arrays):
@@ -280,13 +302,25 @@ class PoolRun:
             code = VisitorCode(pool.settings.features)
             code.take_words(stored.words)
             run = VisitorRun.of(run, code)
+        if stored.slots:
+            seen = (stored.slot_clicks, stored.exposure)
+            run.slots = SlotsSeen.of(pool.settings, len(run.link_ids), *seen)
         self.fed_to = RoundPosition(stored.closes_us, stored.level, stored.decision_id)
         return _moved(run, pool, dict(zip(stored.link_ids, stored.counted_from_us, strict=True)))
 
 
-def _policy(pool: Pool) -> tuple[str, dict[str, object], dict[str, object]]:
-    """Return what a policy's state is about: with other features it learns all rounds again."""
-    return pool.settings.policy, pool.settings.policy_settings, pool.settings.features
+def _policy(pool: Pool) -> tuple[object, ...]:
+    """Return what a state is about: with other features or slots all rounds are learned again."""
+    settings = pool.settings
+    return settings.policy, settings.policy_settings, settings.features, _slots(pool)
+
+
+def _slots(pool: Pool) -> tuple[object, ...]:
+    """Return what the settings say of slots; nothing where they are alike."""
+    settings = pool.settings
+    if not has_slot_weights(settings):
+        return ()
+    return (settings.slots, settings.learn_slot_weights, *settings.slot_weights)
 
 
 def _started(policy: Policy, pool: Pool) -> PolicyRun:

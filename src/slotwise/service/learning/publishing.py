@@ -45,7 +45,7 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     n_links = len(link_ids)
     if n_links == 0:
         return _empty(draft.pool, version, now_us)
-    counts = link_counts(draft.counters, link_ids, pool.max_revenue_micros)
+    counts = draft.exposure or link_counts(draft.counters, link_ids, pool.max_revenue_micros)
     rates = estimate_rates(counts)
     n_slots = min(pool.slots, n_links)
     run, fallback = draft.run, ""
@@ -75,6 +75,8 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
         fallback=fallback,
         delivered=draft.delivered,
     )
+    if draft.slot_clicks:
+        published = replace(published, slot_clicks=draft.slot_clicks)
     if draft.visitors is None:
         return Version(draft.pool, published, run)
     return Version(draft.pool, _for_visitors(published, draft.visitors), None, draft.visitors.pages)

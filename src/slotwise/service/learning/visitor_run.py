@@ -79,13 +79,17 @@ class VisitorRun(PolicyRun):
         self, problem: Problem, link_ids: Sequence[str], forgotten: frozenset[str] = frozenset()
     ) -> VisitorRun:
         """Return the same knowledge for other links or another page; `forgotten` start afresh."""
-        run = VisitorRun.of(super().moved(problem, link_ids, forgotten), self.code)
+        run = super().moved(problem, link_ids, forgotten)
+        assert isinstance(run, VisitorRun)
         for place, link_id in enumerate(link_ids):
             before = self._places.get(link_id)
             if before is not None and link_id not in forgotten:
                 run._open_values[..., place] = self._open_values[..., before]
         run._opened_us, run._recent = self._opened_us, self._recent
         return run
+
+    def _of_state(self, problem: Problem, link_ids: Sequence[str], state: Any) -> VisitorRun:
+        return VisitorRun(self.policy, problem, link_ids, state, self.code)
 
     def _visitor(self, view: View, level: Level) -> Sequence[int]:
         """Return the visitor; a word is counted once a view, when its clicks settle."""

@@ -75,6 +75,9 @@ def round_row(view: View, closed_until_us: int) -> RoundRow:
         currency=decision.currency,
         min_propensity=decision.min_propensity,
         pool_key=decision.pool_key,
+        visitor=decision.visitor,
+        segment=decision.segment,
+        random_order=decision.random_order,
     )
 
 

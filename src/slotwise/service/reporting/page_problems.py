@@ -13,7 +13,7 @@ import msgspec
 
 __all__ = ["PageProblem", "PageProblems"]
 
-Kind = Literal["refused-host", "unknown-pool", "ignored-visitor"]
+Kind = Literal["refused-host", "unknown-pool", "refused-visitor", "ignored-visitor"]
 _MAX_NAMES = 200
 _SHOWN = 5
 
@@ -23,7 +23,7 @@ class PageProblem(msgspec.Struct, frozen=True):
 
     kind: Kind
     name: str
-    """The host, the pool, or why a visitor was ignored."""
+    """The host, the pool, or why a visitor was refused or ignored."""
     n: int
 
 

@@ -37,6 +37,7 @@ from slotwise.service.storage.contract import StoreReader
 __all__ = [
     "explain_links",
     "report_frontier",
+    "report_group",
     "report_pool",
     "report_totals",
     "share_rate",
@@ -108,7 +109,7 @@ class PoolTotals(NamedTuple):
 def report_totals(counters: Counters, pool: PoolSettings, snapshot: Snapshot) -> PoolTotals:
     """Sum up a pool without its links."""
     groups = tuple(
-        _report_group(group, counters.pages[group], pool)
+        report_group(group, counters.pages[group], pool)
         for group in GROUPS
         if group in counters.pages
     )
@@ -236,7 +237,8 @@ def _both_groups(counters: Counters, link_id: str) -> LinkCounters:
     )
 
 
-def _report_group(group: Group, pages: PageCounters, pool: PoolSettings) -> GroupReport:
+def report_group(group: Group, pages: PageCounters, pool: PoolSettings) -> GroupReport:
+    """Return what these pages brought a view, with intervals."""
     revenue = _page_revenue(pages, pool)
     micros = pool.max_revenue_micros
     return GroupReport(

@@ -11,6 +11,7 @@ from slotwise.service.pool_directory import PoolDirectory
 from slotwise.service.reporting import pool_report
 from slotwise.service.reporting.all_pools import PoolRow, describe_pool
 from slotwise.service.reporting.decision_report import report_decision, round_row
+from slotwise.service.reporting.for_whom import ForWhom, report_for_whom, say_for_whom
 from slotwise.service.reporting.reports import (
     DecisionReport,
     Explanation,
@@ -79,10 +80,21 @@ class Reporter:
         pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
         return pool_report.report_frontier(pool, snapshot)
 
+    def for_whom(self, pool_id: str) -> ForWhom:
+        """Tell what was learned for whom, and of the slots."""
+        pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
+        with self._store.reading() as reader:
+            counters = reader.counters(pool_id)
+        return report_for_whom(counters, pool, snapshot)
+
     def explain(self, pool_id: str) -> list[Explanation]:
         """Tell for each active link why it is shown as often as it is."""
         pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
-        return pool_report.explain_links(pool, snapshot)
+        explained = pool_report.explain_links(pool, snapshot)
+        if not snapshot.depends_on_visitors:
+            return explained
+        with self._store.reading() as reader:
+            return say_for_whom(explained, reader.counters(pool_id), pool, snapshot)
 
     def explain_lately(self, pool_id: str) -> list[Explanation]:
         """Tell it by the average of the latest versions: the same for a minute."""

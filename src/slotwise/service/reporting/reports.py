@@ -136,6 +136,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The lowest score with which a link would be on the best page."""
     reason: str
     """One sentence."""
+    for_whom: str = ""
+    """One sentence: which visitors are most and least likely to see it, where that differs."""
 
 
 class ReceivedEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,6 +192,12 @@ class RoundRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The smallest propensity of any link of the pool; 0 if one could not be on the page."""
     pool_key: int
     """A number that stands for the links of the pool that the page was drawn from."""
+    visitor: dict[str, str]
+    """What was known of the visitor, by feature."""
+    segment: dict[str, str]
+    """The value of every feature for which the page was chosen."""
+    random_order: bool
+    """Whether the links stood in random order; `links` are in the order of the slots."""
 
 
 class PoolHealth(msgspec.Struct, frozen=True, kw_only=True):

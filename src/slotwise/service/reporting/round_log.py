@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slotwise.page_log import log_schema
+from slotwise.page_log import VISITOR_PREFIX, log_schema
+from slotwise.service.pool import has_slot_weights
 from slotwise.service.records import PoolSettings
 from slotwise.service.reporting.reports import RoundRow
 
@@ -28,7 +29,10 @@ class LogTables:
     """
 
     def __init__(self, pool: PoolSettings) -> None:
-        self.schema = log_schema(OPTIONAL, max_revenue=pool.max_revenue_micros / MICROS)
+        optional = (*OPTIONAL, "random_order") if has_slot_weights(pool) else OPTIONAL
+        self._features = tuple(pool.features)
+        max_revenue = pool.max_revenue_micros / MICROS
+        self.schema = log_schema(optional, self._features, max_revenue=max_revenue)
         self._last_us = 0
         self._pool_key = -1
         self._n_pool_changes = -1
@@ -60,7 +64,12 @@ class LogTables:
             "policy": of_page(row.policy for row in rows),
             "version": of_page(row.policy_version for row in rows),
             "settled": of_page(row.clicks_settled and row.revenue_settled for row in rows),
+            "random_order": of_page(row.random_order for row in rows),
         }
+        for name in self._features:
+            values = [row.visitor.get(name) for row in rows]
+            of_links = np.repeat(np.arange(len(rows)), lengths)
+            columns[f"{VISITOR_PREFIX}{name}"] = pa.array(values, pa.string()).take(of_links)
         arrays = [
             pa.array(columns[field.name], field.type)
             if not isinstance(columns[field.name], pa.Array)

@@ -86,6 +86,23 @@
     list.dispatchEvent(new CustomEvent("slotwise", { bubbles: true, detail: page }));
   }
 
+  // A phone and a tablet are touched; a phone is narrow however it is held.
+  function deviceOf() {
+    if (!matchMedia("(pointer: coarse)").matches) return "desktop";
+    return Math.min(screen.width, screen.height) < 600 ? "phone" : "tablet";
+  }
+
+  // What the page declares of its visitor. The service drops the device unless its pool asks for it.
+  function whoLooks(list) {
+    const hints = { device: deviceOf() };
+    try {
+      return { visitor: JSON.parse(list.dataset.slotwiseVisitor || "{}"), hints };
+    } catch {
+      console.warn("slotwise: data-slotwise-visitor is not JSON");
+      return { hints };
+    }
+  }
+
   async function fill(list) {
     const { slotwisePool: pool, slotwiseSlots: slots, slotwiseKey: key } = list.dataset;
     const stop = new AbortController();
@@ -94,7 +111,8 @@
     try {
       const answer = await fetch(`${base}/v1/pools/${encodeURIComponent(pool)}/page${slots ? `?slots=${+slots}` : ""}`, {
         method: "POST",
-        headers: { Authorization: `Bearer ${key}` },
+        headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+        body: JSON.stringify(whoLooks(list)),
         credentials: "omit",
         signal: stop.signal,
       });

@@ -159,6 +159,10 @@ export function pageProblems(pool) {
       return ["No such pool", `A page asked ${times} since ${start} for the pool “${name}”, which does not exist. ` +
         "Correct data-slotwise-pool on the page, or make the pool."];
     }
+    if (kind === "refused-visitor") {
+      return ["Visitor refused", `A page asked for links ${times} since ${start} and got none: ${name}. ` +
+        "Declare the feature in this pool, or correct data-slotwise-visitor on the page."];
+    }
     return ["Ignored visitors", `Views and clicks of ${IGNORED[name] ?? name} were ignored ${times} since ${start}. ` +
       "A test that drives a browser needs the user agent of an ordinary one."];
   });

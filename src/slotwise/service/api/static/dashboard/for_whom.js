@@ -1,0 +1,123 @@
+// The panel "For whom?": what visitors with each feature value bring against the average, and the slots.
+
+import { download } from "./download.js";
+import { call, poolAddress } from "./service.js";
+import * as words from "./words.js";
+
+const panel = document.querySelector("#for-whom");
+const at = (selector) => panel.querySelector(selector);
+let asking = new AbortController();
+let shown = null;
+
+export async function show(pool) {
+  asking.abort();
+  const mine = (asking = new AbortController());
+  if (shown?.pool_id !== pool.pool_id) panel.hidden = true;
+  try {
+    const figures = await call(`${poolAddress(pool.pool_id)}/for-whom`, { signal: mine.signal });
+    if (!mine.signal.aborted) put(figures);
+  } catch {
+    // The rest of the page says what is wrong; the last figures stay.
+  }
+}
+
+function put(figures) {
+  shown = figures;
+  panel.hidden = figures.values.length === 0 && figures.slots.length === 0;
+  at(".verdict").textContent = verdict(figures);
+  at(".scroller").hidden = at(".csv").parentElement.hidden = figures.values.length === 0;
+  at("tbody").replaceChildren(...rows(figures));
+  putSlots(figures);
+}
+
+function verdict(figures) {
+  if (figures.values.length === 0) return "This pool declares no features of visitors.";
+  const differs = figures.values.filter((one) => stands(one, figures));
+  const average = `The average page view brings ${words.perThousand(figures.revenue_per_view_micros.mean, figures.currency)} per 1,000 views`;
+  if (!figures.depends_on_visitors) return `${average}. The policy of this pool shows all visitors the same pages.`;
+  if (differs.length === 0) return `${average}. No group of visitors differs from it for sure yet.`;
+  return `${average}. ${differs.length === 1 ? "One group differs" : `${words.count(differs.length)} groups differ`} from it for sure.`;
+}
+
+// 1 above the average, -1 below, 0 where the interval contains it.
+function stands(one, figures) {
+  const mean = figures.revenue_per_view_micros.mean;
+  return one.revenue_per_view_micros.low > mean ? 1 : one.revenue_per_view_micros.high < mean ? -1 : 0;
+}
+
+function rows(figures) {
+  const found = [row({ ...figures, feature: "All visitors", value: "", top_links: [], page_views: figures.page_views }, figures)];
+  for (const one of figures.values) found.push(row(one, figures));
+  return found;
+}
+
+function row(one, figures) {
+  const made = document.createElement("tr");
+  const name = cell("th", one.value ? `${one.feature}: ${one.value}` : one.feature);
+  name.scope = "row";
+  const { revenue_per_view_micros: revenue, clicks_per_view: clicks } = one;
+  const money = (micros) => words.perThousand(micros, figures.currency);
+  const links = one.top_links.map((link) => `${link.title || link.link_id} (${words.share(link.probability)})`);
+  made.append(
+    name,
+    cell("td", words.count(one.page_views), "number"),
+    withInterval(money(revenue.mean) + against(one, figures), `${money(revenue.low)} to ${money(revenue.high)}`),
+    withInterval(words.rate(clicks.mean), `${words.rate(clicks.low)} to ${words.rate(clicks.high)}`),
+    cell("td", links.join(", ")),
+  );
+  return made;
+}
+
+function against(one, figures) {
+  const mean = figures.revenue_per_view_micros.mean;
+  if (!one.value || mean <= 0 || one.page_views === 0) return "";
+  return ` (${words.signedShare(one.revenue_per_view_micros.mean / mean - 1)})`;
+}
+
+function cell(tag, text, name = "") {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  made.className = name;
+  return made;
+}
+
+function withInterval(figure, interval) {
+  const made = cell("td", figure, "number");
+  const below = cell("small", interval);
+  made.append(document.createElement("br"), below);
+  return made;
+}
+
+function putSlots(figures) {
+  const box = at(".slot-weights");
+  box.hidden = figures.slots.length === 0;
+  if (box.hidden) return;
+  box.querySelector(".note").textContent = figures.learns_slots
+    ? "Learned from pages in random order: how often a link is clicked in a slot, against the average slot. The links worth most go to the best slots."
+    : "As set in the pool: how often a link is clicked in a slot, against the average slot. The links worth most go to the best slots.";
+  const most = Math.max(...figures.slots.map((slot) => slot.high));
+  box.querySelector("tbody").replaceChildren(...figures.slots.map((slot) => {
+    const made = document.createElement("tr");
+    const name = cell("th", String(slot.position));
+    name.scope = "row";
+    const weight = cell("td", `${words.rate(slot.weight)} `);
+    const bar = document.createElement("meter");
+    Object.assign(bar, { min: 0, max: most, value: slot.weight });
+    bar.setAttribute("aria-label", `Weight of slot ${slot.position}`);
+    weight.append(bar);
+    const interval = slot.low < slot.high ? `${words.rate(slot.low)} to ${words.rate(slot.high)}` : "known";
+    made.append(name, weight, cell("td", interval, "number"));
+    return made;
+  }));
+}
+
+at(".csv").addEventListener("click", () => {
+  const columns = ["feature", "value", "page_views", "revenue_per_view", "revenue_low", "revenue_high", "clicks_per_view", "clicks_low", "clicks_high", "top_links"];
+  const lines = shown.values.map((one) => {
+    const money = one.revenue_per_view_micros;
+    const clicks = one.clicks_per_view;
+    return [one.feature, one.value, one.page_views, ...[money.mean, money.low, money.high].map((micros) => micros / 1e6),
+      clicks.mean, clicks.low, clicks.high, one.top_links.map((link) => link.link_id).join(" ")];
+  });
+  download(`${shown.pool_id}-visitors`, [columns, ...lines]);
+});

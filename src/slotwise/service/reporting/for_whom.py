@@ -1,0 +1,176 @@
+"""For whom? What visitors with each feature value bring, what they are shown, and slot weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from slotwise.selector.page_slots import slot_reports
+from slotwise.service.counting.views import Counters, PageCounters
+from slotwise.service.deciding.snapshot import Snapshot
+from slotwise.service.pool import has_slot_weights, page_order_of
+from slotwise.service.records import PoolSettings
+from slotwise.service.reporting.pool_report import report_group
+from slotwise.service.reporting.reports import Explanation, Rate
+
+__all__ = [
+    "ForWhom",
+    "LinkForValue",
+    "SlotWeight",
+    "ValueReport",
+    "report_for_whom",
+    "say_for_whom",
+]
+
+Floats = NDArray[np.float64]
+
+N_TOP_LINKS = 3
+ALIKE = 0.01
+"""Probabilities that differ by no more are the same to a reader."""
+MAX_VALUES = 200
+"""Values of a report, those with most page views first."""
+
+
+class LinkForValue(msgspec.Struct, frozen=True, kw_only=True):
+    """A link, and how likely visitors with a value are to see it."""
+
+    link_id: str
+    title: str
+    probability: float
+
+
+class ValueReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What visitors with one value of one feature brought a page view, with 95 % intervals."""
+
+    feature: str
+    value: str
+    page_views: int
+    """Page views whose click window has closed, random pages not included."""
+    clicks_per_view: Rate
+    revenue_per_view_micros: Rate
+    top_links: tuple[LinkForValue, ...]
+    """The likeliest links of a visitor of whom only this is known."""
+
+
+class SlotWeight(msgspec.Struct, frozen=True, kw_only=True):
+    """How often links are clicked in a slot, relative to the average slot."""
+
+    position: int
+    weight: float
+    low: float
+    high: float
+    clicks: int
+    """Clicks on pages in random order, from which weights are learned."""
+
+
+class ForWhom(msgspec.Struct, frozen=True, kw_only=True):
+    """What was learned for whom, against the average of all visitors, and of the slots."""
+
+    pool_id: str
+    policy_version: int
+    currency: str
+    depends_on_visitors: bool
+    """Whether the policy shows different visitors different pages."""
+    page_views: int
+    clicks_per_view: Rate
+    revenue_per_view_micros: Rate
+    values: tuple[ValueReport, ...]
+    slots: tuple[SlotWeight, ...]
+    learns_slots: bool
+
+
+def report_for_whom(counters: Counters, pool: PoolSettings, snapshot: Snapshot) -> ForWhom:
+    """Return what is counted of visitors and what a version shows them."""
+    average = report_group("policy", counters.pages.get("policy", PageCounters()), pool)
+    values = []
+    for feature, value, pages in counted_values(counters, pool):
+        counted = report_group("policy", pages, pool)
+        values.append(
+            ValueReport(
+                feature=feature,
+                value=value,
+                page_views=pages.click_views,
+                clicks_per_view=counted.clicks_per_view,
+                revenue_per_view_micros=counted.revenue_per_view_micros,
+                top_links=_top_links(snapshot, for_value(snapshot, feature, value)),
+            )
+        )
+    return ForWhom(
+        pool_id=pool.pool_id,
+        policy_version=snapshot.version,
+        currency=pool.currency,
+        depends_on_visitors=snapshot.depends_on_visitors,
+        page_views=average.click_views,
+        clicks_per_view=average.clicks_per_view,
+        revenue_per_view_micros=average.revenue_per_view_micros,
+        values=tuple(values),
+        slots=_slots(pool, snapshot),
+        learns_slots=pool.learn_slot_weights,
+    )
+
+
+def counted_values(counters: Counters, pool: PoolSettings) -> list[tuple[str, str, PageCounters]]:
+    """Return the values of declared features that were seen, by feature, the most seen first."""
+    found = [
+        (feature, value, pages)
+        for (group, feature, value), pages in counters.visitors.items()
+        if group == "policy" and feature in pool.features
+    ]
+    found = sorted(found, key=lambda one: -one[2].click_views)[:MAX_VALUES]
+    order = {name: place for place, name in enumerate(pool.features)}
+    return sorted(found, key=lambda one: order[one[0]])
+
+
+def for_value(snapshot: Snapshot, feature: str, value: str) -> Floats:
+    """Return the probabilities of all links for a visitor of whom only one value is known."""
+    return snapshot.chances_for({feature: value})
+
+
+def say_for_whom(
+    explained: Sequence[Explanation], counters: Counters, pool: PoolSettings, snapshot: Snapshot
+) -> list[Explanation]:
+    """Add to each explanation which visitors are most and least likely to see the link."""
+    values = [(feature, value) for feature, value, _ in counted_values(counters, pool)]
+    if not snapshot.depends_on_visitors or not values:
+        return list(explained)
+    chances = np.stack([for_value(snapshot, *value) for value in values])
+    most, least = chances.argmax(axis=0).tolist(), chances.argmin(axis=0).tolist()
+    spoken = []
+    for place, one in enumerate(explained):
+        high, low = chances[most[place], place], chances[least[place], place]
+        words = f"all visitors are as likely to see it ({high:.2g})"
+        if high - low > ALIKE:
+            best, worst = (" ".join(values[at[place]]) for at in (most, least))
+            words = f"most likely for {best} ({high:.2g}), least for {worst} ({low:.2g})"
+        spoken.append(replace(one, for_whom=words))
+    return spoken
+
+
+def _top_links(snapshot: Snapshot, chances: Floats) -> tuple[LinkForValue, ...]:
+    likeliest = np.argsort(-chances, kind="stable")[:N_TOP_LINKS].tolist()
+    links = snapshot.pool.links
+    return tuple(
+        LinkForValue(
+            link_id=snapshot.link_ids[place],
+            title=links[snapshot.link_ids[place]].title,
+            probability=float(chances[place]),
+        )
+        for place in likeliest
+        if chances[place] > 0.0
+    )
+
+
+def _slots(pool: PoolSettings, snapshot: Snapshot) -> tuple[SlotWeight, ...]:
+    if not has_slot_weights(pool):
+        return ()
+    order = page_order_of(pool, snapshot.published.slot_clicks)
+    return tuple(
+        SlotWeight(
+            position=row.slot, weight=row.weight, low=row.low, high=row.high, clicks=row.clicks
+        )
+        for row in slot_reports(order)
+    )

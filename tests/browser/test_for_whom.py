@@ -1,0 +1,95 @@
+"""The panel "For whom?" in a real browser: visitors against the average, and slot weights."""
+
+from __future__ import annotations
+
+import random
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from slotwise.service.records import ClickEvent, ConversionEvent, Event
+from slotwise.service.server import BackgroundServer
+from tests.browser.conftest import Watched
+from tests.browser.looking import KeepPicture, assert_accessible, wait_for_charts
+from tests.browser.simulated_day import POOL, DayClock, links
+
+HOSTILE = "<img src=x onerror=\"document.title='hacked'\">"
+WEIGHTS = (1.6, 0.9, 0.5)
+
+
+@pytest.fixture(scope="module")
+def whom(server: BackgroundServer, admin: httpx.Client, clock: DayClock) -> str:
+    """Return a pool whose phones buy the first links and whose desktops buy the last."""
+    settings = POOL | {
+        "click_floor": 0.1,
+        "click_window_s": 600,
+        "revenue_window_s": 600,
+        "features": {"device": ["phone", "desktop"], "country": "text"},
+        "slot_weights": "learn",
+    }
+    admin.put("/v1/pools/whom", json=settings).raise_for_status()
+    admin.post("/v1/pools/whom/links:batch", json={"links": links(6)}).raise_for_status()
+    service, chance = server.context.service, random.Random(5)
+    for _ in range(8):
+        events: list[Event] = []
+        for _ in range(200):
+            clock.advance(2)
+            device = chance.choice(["phone", "desktop"])
+            said = {"device": device, "country": chance.choice(["DE", HOSTILE])}
+            page = service.decide("whom", clock(), visitor=said)
+            for shown in page.shown:
+                likes = (int(shown.link_id[1:]) < 3) == (device == "phone")
+                if chance.random() < (0.3 if likes else 0.05) * WEIGHTS[shown.position - 1]:
+                    one = (page.decision_id, shown.link_id)
+                    events.append(ClickEvent(*one))
+                    earned = 30_000_000 if device == "phone" else 8_000_000
+                    sale = f"w-{page.decision_id}-{shown.link_id}"
+                    events.append(ConversionEvent(sale, *one, earned, "EUR"))
+        service.submit_events(events, clock()).result()
+        clock.advance(700)
+        service.learn(clock())
+    return "whom"
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_it_tells_who_brings_what_and_sees_what(
+    watched: Watched, admin: httpx.Client, whom: str, keep_picture: KeepPicture, dark: bool
+) -> None:
+    page = watched.open(whom, dark=dark)
+    panel = page.locator("#for-whom")
+    expect(panel).to_be_visible()
+    figures = admin.get(f"/dashboard/pools/{whom}/for-whom").json()
+    rows = panel.locator(".scroller").first.locator("tbody tr")
+    expect(rows).to_have_count(1 + len(figures["values"]))
+    phone = rows.filter(has_text="device: phone")
+    [counted] = [one for one in figures["values"] if one["value"] == "phone"]
+    per_thousand = counted["revenue_per_view_micros"]["mean"] / 1000
+    expect(phone).to_contain_text(f"€{per_thousand:,.2f} (+")
+    expect(phone).to_contain_text(" to ")
+    likeliest = counted["top_links"][0]["title"]
+    expect(phone.locator("td").last).to_contain_text(likeliest)
+    expect(rows.filter(has_text="device: desktop")).to_contain_text("(-")
+    expect(panel.locator(".verdict")).to_contain_text("groups differ from it for sure")
+    expect(rows.filter(has_text=HOSTILE)).to_have_count(1)
+    slots = panel.locator(".slot-weights tbody tr")
+    expect(slots).to_have_count(3)
+    weights = [slot["weight"] for slot in figures["slots"]]
+    assert weights[0] > weights[2]
+    expect(slots.first).to_contain_text(" to ")
+    wait_for_charts(page)
+    keep_picture(page, f"for-whom-{'dark' if dark else 'light'}")
+    assert_accessible(page)
+    assert page.title() == f"{whom} · slotwise"
+
+
+def test_it_is_not_there_without_features_and_slots(watched: Watched, day: str) -> None:
+    page = watched.open(day)
+    wait_for_charts(page)
+    expect(page.locator("#for-whom")).to_be_hidden()
+
+
+def test_it_fits_a_phone(watched: Watched, whom: str) -> None:
+    page = watched.open(whom, width=360)
+    expect(page.locator("#for-whom")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
