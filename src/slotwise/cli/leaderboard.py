@@ -32,6 +32,7 @@ from slotwise.simulation.leaderboard import (
     plan_leaderboard,
     run_leaderboard,
     shard_cases,
+    with_bounds,
 )
 
 __all__ = ["register"]
@@ -54,6 +55,8 @@ Examples:
   slotwise leaderboard --cases few-links,drifting --policies queue-ts,con-ts --runs 10
 
   slotwise leaderboard --fresh-pools 20 --seed 7 --policies paced-kl
+
+  slotwise leaderboard --bounds --cases coupon-like
 
   slotwise leaderboard --full --scheduler tcp://head:8786
 
@@ -96,6 +99,10 @@ def register(app: typer.Typer) -> None:
                 help="So many pools drawn from --seed, instead of the suite.",
             ),
         ] = None,
+        bounds: Annotated[
+            bool,
+            typer.Option("--bounds", help="Also compute what every policy must lose at least."),
+        ] = False,
         threads: ThreadsOption = None,
         scheduler: SchedulerOption = None,
         shard: ShardOption = None,
@@ -133,6 +140,8 @@ def register(app: typer.Typer) -> None:
             if shard is not None:
                 typer.echo(f"shard {shard}: {len(plan)} results files in {out / 'results'}")
                 return
+            if bounds:
+                board = with_bounds(board, suite.cases)
         written = write_leaderboard(board, out)
         board = Leaderboard.load(written.json)  # with the digits that the file has
         if update is not None:
@@ -164,6 +173,8 @@ def _run(
 def _print(page: LeaderboardPage) -> None:
     console = Console()
     console.print(records_table(page), defaults_table(page), aims_table(page))
+    if page.bounds:
+        console.print(bounds_table(page))
     for paragraph in page.recommendation:
         console.print(paragraph, highlight=False, markup=False)
     for note in page.notes:
@@ -190,6 +201,17 @@ def defaults_table(page: LeaderboardPage) -> Table:
         table.add_column(heading, justify="right")
     table.add_column("at most 1.3")
     for row in page.defaults:
+        table.add_row(*row)
+    return table
+
+
+def bounds_table(page: LeaderboardPage) -> Table:
+    """Return the table of what every policy must lose, beside what the default loses."""
+    table = _table("The least that any policy must lose\n[not bold]regret plus priced shortfall[/]")
+    table.add_column("case")
+    for heading in ("at least", "the default's regret / shortfall"):
+        table.add_column(heading, justify="right")
+    for row in page.bounds:
         table.add_row(*row)
     return table
 

@@ -23,7 +23,15 @@ from slotwise.simulation.leaderboard import (
     records,
 )
 
-__all__ = ["CaseChapter", "DefaultRow", "LeaderboardPage", "MatrixRow", "RecordRow", "gather_board"]
+__all__ = [
+    "BoundRow",
+    "CaseChapter",
+    "DefaultRow",
+    "LeaderboardPage",
+    "MatrixRow",
+    "RecordRow",
+    "gather_board",
+]
 
 MEASURE_NAMES = {"deficit": "largest running deficit", "microseconds": "µs per round"}
 
@@ -49,6 +57,14 @@ class DefaultRow(NamedTuple):
     default_numbers: str
     ratio: str
     verdict: str
+
+
+class BoundRow(NamedTuple):
+    """What every policy must lose on a case, and what the default loses."""
+
+    case: str
+    bound: str
+    default_numbers: str
 
 
 class MatrixCell(NamedTuple):
@@ -95,6 +111,7 @@ class LeaderboardPage(NamedTuple):
     aims: list[AimCheck]
     records: list[RecordRow]
     defaults: list[DefaultRow]
+    bounds: list[BoundRow]
     case_names: list[str]
     matrix: list[MatrixRow]
     chapters: list[CaseChapter]
@@ -113,6 +130,12 @@ def gather_board(board: Leaderboard) -> LeaderboardPage:
         aims=check_aims(board),
         records=[_record_row(one) for one in in_order],
         defaults=[_default_row(case, board.default) for case in board.cases],
+        bounds=[
+            BoundRow(row.case, f"{case.bound[0]:,.0f} to {case.bound[1]:,.0f}", row.default_numbers)
+            for case in board.cases
+            if case.bound is not None
+            for row in [_default_row(case, board.default)]
+        ],
         case_names=[case.name for case in board.cases],
         matrix=[
             MatrixRow(_name(one.label), [_cell(case, one.label) for case in board.cases])

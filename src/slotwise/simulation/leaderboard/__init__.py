@@ -8,6 +8,7 @@ from slotwise.simulation.leaderboard.board import (
     Measure,
     Standing,
 )
+from slotwise.simulation.leaderboard.bounds import bound_case, with_bounds
 from slotwise.simulation.leaderboard.entrants import all_entrants, pick_entrants
 from slotwise.simulation.leaderboard.ranking import ALLOWED_FACTOR, RULE, rank_case
 from slotwise.simulation.leaderboard.records import (
@@ -53,6 +54,7 @@ __all__ = [
     "Suite",
     "all_entrants",
     "best_without_horizon",
+    "bound_case",
     "build_suite",
     "check_aims",
     "fresh_suite",
@@ -63,5 +65,6 @@ __all__ = [
     "records",
     "run_leaderboard",
     "shard_cases",
+    "with_bounds",
     "write_table",
 ]

@@ -53,7 +53,8 @@ class CaseBoard:
 
     `floor_status` is that of the floor program on the true rates; `most_clicks` are the clicks of
     the most clicked page. `judged_by` is "regret", or "shortfall" if no policy keeps the floor.
-    `refused` holds the policies that reject this case, with their reasons.
+    `refused` holds the policies that reject this case, with their reasons. `bound` is the interval
+    of the least that any policy must lose (`slotwise.simulation.leaderboard.bounds`), if computed.
     """
 
     name: str
@@ -72,6 +73,7 @@ class CaseBoard:
     oracle: dict[str, Measure]
     standings: tuple[Standing, ...]
     refused: dict[str, str]
+    bound: tuple[float, float] | None = None
 
     def find(self, label: str) -> Standing | None:
         """Return the standing of a policy, or None if it was not run."""
@@ -129,7 +131,15 @@ def _case(content: dict[str, Any]) -> CaseBoard:
     standings = tuple(
         Standing(**{**one, "measures": _measures(one["measures"])}) for one in content["standings"]
     )
-    return CaseBoard(**{**content, "oracle": _measures(content["oracle"]), "standings": standings})
+    bound = content.get("bound")
+    return CaseBoard(
+        **{
+            **content,
+            "oracle": _measures(content["oracle"]),
+            "standings": standings,
+            "bound": None if bound is None else tuple(bound),
+        }
+    )
 
 
 def _measures(content: dict[str, Any]) -> dict[str, Measure]:
