@@ -46,7 +46,8 @@ class Connections:
     """Opens connections and keeps those of readers for the next one.
 
     No connection has a state that outlives a transaction, so a pooler in transaction mode may
-    stand between.
+    stand between. A call that needs a new connection opens it itself: the pool of psycopg opens
+    them in a thread, so that a call would wait for its whole timeout while the server is down.
     """
 
     def __init__(self, address: str, shown: str = "") -> None:
