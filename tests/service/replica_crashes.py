@@ -133,13 +133,13 @@ def run_on(
             servers[gone] = Server(address)
         check(servers[cycle % 2].url, key, acknowledged)
         tell((cycle + 1) / cycles)
-    for server in servers:
-        assert server.stop() == 0
+    stopped = [server.stop() for server in servers]
     store = PostgresqlStore(address)
     found = verify(store)
     store.close()
     assert found.mismatches == (), found.mismatches[:3]
     assert longest_s <= MAX_FAILOVER_S, longest_s
+    assert stopped == [0, 0]
     return {
         "cycles": cycles,
         "acknowledged": n_acknowledged,
