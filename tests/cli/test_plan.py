@@ -1,0 +1,61 @@
+"""`slotwise plan`: more traffic where there is less to see."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from slotwise.cli.main import main
+from slotwise.errors import InvalidInput
+from slotwise.simulation.traffic import RoughPage, _waiting, plan_traffic
+
+PAGE = ["plan", "--links", "6", "--slots", "2", "--click-rate", "0.2", "--views-per-day", "500"]
+FEW = ["--cases", "12", "--views", "2000"]
+
+
+def test_days_are_printed_and_numbers_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [*PAGE, "--revenue-per-click", "0.4", "--floor", "0.3", *FEW]
+    assert main(asked) == 0
+    printed = capsys.readouterr().out
+    assert "floor kept:   " in printed
+    assert "in 95% of 12 simulated cases" in printed
+    assert main([*asked, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["n_cases"] == 12
+    again = plan_traffic(RoughPage(6, 2, 0.2, 0.4, 0.3), n_views=2000, n_cases=12)
+    assert found["floor"]["views"] == (again.floor.views if again.floor.views < math.inf else None)
+
+
+def test_a_floor_that_asks_for_nothing_is_kept_at_once() -> None:
+    plan = plan_traffic(RoughPage(6, 2, 0.2, 0.4), n_views=1000, n_cases=10)
+    assert plan.floor.views == 1.0
+    assert plan.share_of_floors_in_reach == 1.0
+
+
+def test_a_floor_out_of_reach_is_never_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PAGE, "--revenue-per-click", "0.4", "--floor", "1.9", *FEW]) == 0
+    printed = capsys.readouterr().out
+    assert "floor kept:   not within 4 days (2,000 page views)" in printed
+    assert "in reach of the links in 0% of cases" in printed
+
+
+def test_the_quantile_is_an_order_statistic() -> None:
+    found = _waiting(np.arange(1.0, 101.0), 0.9)
+    assert (found.views, found.low, found.high) == (90.0, 85.0, 96.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"click_rate": 0.0}, "`click_rate` must be between 0 and 1"),
+        ({"holdout": 1.0}, "`holdout` must be between 0 and 1"),
+        ({"revenue_per_click": float("nan")}, "`revenue_per_click` must be between 0 and 1"),
+    ],
+)
+def test_rates_are_rates(change: dict[str, float], rule: str) -> None:
+    rough = {"click_rate": 0.1, "revenue_per_click": 0.5, "holdout": 0.1} | change
+    with pytest.raises(InvalidInput, match=rule):
+        RoughPage(6, 2, **rough)
