@@ -64,20 +64,23 @@ def make_visitors(n_links: int = 40, n_slots: int = 5, seed: int = 7) -> Visitor
 
 
 def play(
-    visitors: Visitors, window_views: int, n_views: int, policy: str, seed: int
+    visitors: Visitors, window_views: int, n_views: int, policy: str, seed: int, n_unseen: int = 0
 ) -> list[Sixth]:
-    """Show pages to visitors whose feedback settles `window_views` views later."""
+    """Show pages to visitors whose feedback settles `window_views` views later.
+
+    For each page that is seen, `n_unseen` are proposed and never seen.
+    """
     revenue = visitors.clicks * visitors.revenue_per_click
     best = solve(revenue, visitors.clicks, visitors.n_slots, visitors.click_floor).value
     earned, clicked = np.zeros(n_views), np.zeros(n_views)
-    for number, shown in enumerate(_pages(visitors, window_views, n_views, policy, seed)):
+    for number, shown in enumerate(_pages(visitors, window_views, n_views, policy, seed, n_unseen)):
         earned[number], clicked[number] = revenue[shown].sum(), visitors.clicks[shown].sum()
     parts = zip(np.array_split(earned, 6), np.array_split(clicked, 6), strict=True)
     return [Sixth(float(part.mean() / best), float(clicks.mean())) for part, clicks in parts]
 
 
 def _pages(
-    visitors: Visitors, window_views: int, n_views: int, policy: str, seed: int
+    visitors: Visitors, window_views: int, n_views: int, policy: str, seed: int, n_unseen: int
 ) -> Iterator[list[int]]:
     rng = np.random.default_rng(seed)
     service = Service(MemoryStore(), ServiceOptions(seed=seed, commit_by_hand=True))
@@ -105,7 +108,10 @@ def _pages(
         now_us = START_US + number * SECOND_US // VIEWS_PER_S
         if number % VIEWS_PER_S == 0:
             service.learn(now_us)
-        page = service.decide(POOL, now_us)
+        for _ in range(n_unseen):
+            service.propose(POOL, now_us)
+        page = service.propose(POOL, now_us)
+        service.record_view(page, now_us)
         shown = [int(link.link_id[1:]) for link in page.shown]
         service.submit_events(_feedback(page.decision_id, shown, visitors, rng), now_us + 1)
         yield shown
@@ -140,13 +146,14 @@ def main() -> None:
     parser.add_argument("--views", type=int, default=60_000)
     parser.add_argument("--policy", default=default_policy().name)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--unseen", type=int, default=0, help="pages not seen, for each seen one")
     asked = parser.parse_args()
     visitors = make_visitors()
     print(
         f"{asked.policy}, {asked.views} views, floor {visitors.click_floor}: revenue/best (clicks)"
     )
     for window in asked.windows:
-        sixths = play(visitors, window, asked.views, asked.policy, asked.seed)
+        sixths = play(visitors, window, asked.views, asked.policy, asked.seed, asked.unseen)
         row = "  ".join(f"{sixth.revenue:.3f} ({sixth.clicks:.3f})" for sixth in sixths)
         print(f"{window:>7}  {row}", flush=True)
 

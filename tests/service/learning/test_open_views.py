@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slotwise.service.learning.open_views import MAX_GROUPS, OpenViews
+from slotwise.service.learning.open_views import MAX_GROUPS, Floats, OpenViews
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent
+from slotwise.service.service import Service
 from tests.service.conftest import OpenService
 from tests.service.rows import T0, link, pool
 
@@ -100,3 +101,36 @@ def test_a_queue_keeps_the_floor_though_clicks_come_late(
             service.submit_events(events, now_us)
     late = np.array(expected[1_200:])
     assert late.mean() == pytest.approx(0.35, abs=0.06)
+
+
+def test_open_views_are_known_again_after_a_restart(open_service: OpenService) -> None:
+    """Every second a page of two of seven links, windows of 10 and 30 s: 10 and 30 are open."""
+    settings = pool(
+        slots=2, click_window_s=10, revenue_window_s=30, policy="paced-kl", policy_settings={}
+    )
+    service = open_service()
+    service.put_pool(settings, "test", T0).result()
+    service.put_links("home", [link(f"l{k}") for k in range(7)], "test", T0).result()
+    for second in range(60):
+        service.learn(after(second))
+        service.decide("home", after(second) + 1)
+    service.flush().result()
+    service.learn(after(60))
+    before = open_views_of(service, 60)
+    service.close()
+    service = open_service()
+    service.decide("home", after(60) + 1)
+    service.learn(after(61))
+    np.testing.assert_allclose(before.sum(axis=1), [2 * 10, 2 * 30], atol=2)
+    again = open_views_of(service, 61)
+    np.testing.assert_allclose(again.sum(axis=1), [2 * 10, 2 * 30], atol=2)
+    np.testing.assert_allclose(again, before, atol=2)
+    service.decide("home", after(61) + 1)
+    service.learn(after(62))
+    np.testing.assert_allclose(open_views_of(service, 62).sum(axis=1), [20, 60], atol=2)
+
+
+def open_views_of(service: Service, second: int) -> Floats:
+    """Return the open views that the next version would reckon with."""
+    run = service._learner._runs["home"]
+    return run._open_views.views(run.pool.active, run.pool.settings, after(second))

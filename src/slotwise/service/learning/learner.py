@@ -275,6 +275,10 @@ class Learner:
         return beside and not self._compiler.is_ready(compiled_name(run.pool.settings))
 
     def _learn_pool(self, run: PoolRun, progress: Progress, now_us: int) -> None:
+        if not run.knows_open_views:
+            self._decider.take_shown(run.pool_id)  # they are stored already
+            with self._store.reading() as reader:
+                run.recall_open_views(reader, progress.closed_until_us)
         n_folded = fold_pool(self._store, self._committer, run, progress)
         if n_folded:
             self._read_counters(run)

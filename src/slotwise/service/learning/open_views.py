@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.service.records import SECOND_US, PoolSettings
+from slotwise.service.storage.contract import StoreReader
 
 __all__ = ["OpenViews"]
 
@@ -16,6 +18,8 @@ Floats = NDArray[np.float64]
 
 MAX_GROUPS = 128
 """Groups of views that are kept apart; of more, the two that are shortest together are joined."""
+STORED_GROUPS = 64
+"""Groups that the views of a window are read in after a start."""
 
 
 class _Group(NamedTuple):
@@ -39,22 +43,41 @@ class OpenViews:
 
     A long window holds more versions than there are groups, so groups are joined; the views of a
     group close evenly over its time, not all at its end: a step of many views at once would make
-    a queue policy swing. Starts at nothing when the service does.
+    a queue policy swing.
     """
 
     def __init__(self) -> None:
         self._groups: list[_Group] = []
         self._columns: dict[str, int] = {}
 
-    def add(self, shown: Mapping[str, int], until_us: int) -> None:
-        """Take in how often each link was shown since the last call, up to `until_us`."""
+    @classmethod
+    def stored(cls, reader: StoreReader, pool: PoolSettings, closed_until_us: int) -> OpenViews:
+        """Return the views that a store has of a pool; of very many, an even sample is counted."""
+        window_us = max(pool.click_window_s, pool.revenue_window_s) * SECOND_US
+        span_us = max(window_us // STORED_GROUPS, 1)
+        since_us = max(closed_until_us - window_us, 0)
+        activity = reader.activity(pool.pool_id, since_us, span_us, closed_until_us)
+        by_start: dict[int, dict[str, int]] = defaultdict(dict)
+        for span in activity.link_spans:
+            by_start[span.start_us][span.link_id] = span.views
+        open_views = cls()
+        for start_us, shown in sorted(by_start.items()):
+            open_views.add(shown, start_us + span_us, start_us)
+        return open_views
+
+    def add(self, shown: Mapping[str, int], until_us: int, after_us: int | None = None) -> None:
+        """Take in how often each link was shown since the last call, up to `until_us`.
+
+        `after_us` is the time of the last call, where that is not the end of the last group.
+        """
         if not shown:
             return
         for link_id in shown:
             self._columns.setdefault(link_id, len(self._columns))
         counts = np.zeros(len(self._columns))
         counts[[self._columns[link_id] for link_id in shown]] = list(shown.values())
-        after_us = self._groups[-1].until_us if self._groups else until_us
+        if after_us is None:
+            after_us = self._groups[-1].until_us if self._groups else until_us
         self._groups.append(_Group(min(after_us, until_us), until_us, counts))
         if len(self._groups) > MAX_GROUPS:
             self._join_shortest()

@@ -105,6 +105,8 @@ class PoolRun:
         self._fed_run: PolicyRun | None = None
         self._stored_state = b""
         self._open_views = OpenViews()
+        self.knows_open_views = True
+        """False after a start, until `recall_open_views` has read them."""
         self._delivered = NOTHING_DELIVERED
         self._floor = (pool.settings.click_floor, pool.settings.slots)
 
@@ -112,6 +114,7 @@ class PoolRun:
     def load(cls, reader: StoreReader, pool: Pool, seed: np.random.SeedSequence) -> PoolRun:
         """Return what the store knows of a pool."""
         run = cls(pool, seed)
+        run.knows_open_views = False
         run.counters = reader.counters(run.pool_id)
         learned = reader.learned(run.pool_id)
         if learned is not None:
@@ -168,6 +171,14 @@ class PoolRun:
             before = Counters(pages={"policy": pages})
             both = add_counters(before, Counters(pages=counted.pages))
             self._delivered = Delivered(both.pages["policy"], since_us)
+
+    def recall_open_views(self, reader: StoreReader, closed_until_us: int) -> None:
+        """Count the views that are open, by what the store has of them."""
+        with self.lock:
+            self.knows_open_views = True
+            run = self._round_run()
+            if run is not None and run.policy.moves_each_round:
+                self._open_views = OpenViews.stored(reader, self.pool.settings, closed_until_us)
 
     def draft(self, shown: Shown, now_us: int) -> Draft:
         """Return all that the next version is made of, to be worked on without the lock."""
