@@ -18,11 +18,11 @@ from slotwise.service.storage.existing import open_existing
 
 __all__ = ["register"]
 
-HELP = """Let the views that a key proposed since a time count no more.
+HELP = """Let the views that a key asked for since a time count no more.
 
 For a key on a page that somebody misused. Revoke the key first. The rows stay; counters lose
 what these views added, and policies that learn view by view learn again from the rest.
-No service may run on a store in a file; on PostgreSQL it may.
+While a service runs on a store in a file, ask it: `POST /v1/keys/{key_id}/forget`.
 
 Examples:
 

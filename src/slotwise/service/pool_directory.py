@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from threading import RLock
+from typing import cast
 
 import msgspec
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from slotwise.service.options import ServiceOptions
 from slotwise.service.pool import Pool
 from slotwise.service.pool_rules import check_link, check_pool
 from slotwise.service.records import ChangeRecord, KeyRecord, LinkRecord, PoolSettings
-from slotwise.service.storage.commands import SaveKey, SaveLinks, SavePool
+from slotwise.service.storage.commands import ForgetViews, SaveKey, SaveLinks, SavePool
 from slotwise.service.storage.contract import Store
 from slotwise.service.storage.futures import then
 from slotwise.service.storage.group_commit import GroupCommitter
@@ -215,6 +216,23 @@ class PoolDirectory:
             raise UnknownKey(f"there is no key {key_id!r}")
         key = replace(before, revoked_us=before.revoked_us or now_us)
         return self._save_key(key, _change(now_us, by, "key.revoke", key_id, before, key))
+
+    def forget_views(self, key_id: str, since_us: int, by: str, now_us: int) -> Future[int]:
+        """Let the views that a key asked for since a time count no more; their number.
+
+        Learning goes on without them. Raises `UnknownKey`.
+        """
+        if key_id not in self._keys:
+            raise UnknownKey(f"there is no key {key_id!r}")
+        change = ChangeRecord(
+            changed_us=now_us,
+            changed_by=by,
+            action="key.forget",
+            subject=key_id,
+            after=msgspec.json.encode({"since_us": since_us}).decode(),
+        )
+        operation = ForgetViews(key_id=key_id, since_us=since_us, change=change)
+        return then(self._committer.submit([operation]), lambda answers: cast("int", answers[0]))
 
     def changes(self, subject: str = "", limit: int = 100) -> list[ChangeRecord]:
         """Return who changed what, newest first, of one subject or of all. Reading."""

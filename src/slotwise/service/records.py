@@ -177,7 +177,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
     """False when it reached the store only after its click window had been folded, or when it
     was forgotten."""
     key_id: str = ""
-    """The key that a page proposed this view with; empty for a view made by `decide`."""
+    """The key that asked for this view; empty where none did."""
 
 
 class ClickEvent(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="click"):

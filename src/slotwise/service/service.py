@@ -90,6 +90,7 @@ class Service:
         self.link, self.links, self.put_links = directory.link, directory.links, directory.put_links
         self.key, self.keys = directory.key, directory.keys
         self.put_key, self.revoke_key = directory.put_key, directory.revoke_key
+        self.forget_views = directory.forget_views
         self.changes = directory.changes
         self.decide, self.decide_at_once = decider.decide, decider.decide_at_once
         self.propose, self.record_view = decider.propose, decider.record_view

@@ -169,6 +169,60 @@ def test_views_of_a_stolen_key_are_forgotten(
     assert service.decide("home", theft_us + 10 * day_us).fallback == ""
 
 
+@pytest.mark.parametrize("policy", ["uniform", "paced-kl"])
+def test_a_running_service_forgets_views(open_service: OpenService, policy: str) -> None:
+    service = open_service()
+    service.put_pool(rows.pool(policy=policy, policy_settings={}), "test", rows.T0).result()
+    service.put_links("home", [rows.link(f"l{k}") for k in range(1, 6)], "test", rows.T0).result()
+    key = KeyRecord(key_id="stolen", key_hash="f00d", scopes=("page",), pool_id="home")
+    service.put_key(key, "test", rows.T0).result()
+    day_us = 86_400 * SECOND_US
+    show(service, "own", rows.T0, 50, clicked=True)
+    service.flush().result()
+    service.learn(rows.T0 + 3 * day_us)
+    honest, known = _counters(service), _knowledge(service)
+    theft_us = rows.T0 + 4 * day_us
+    show(service, "stolen", theft_us, 200, clicked=False)
+    service.flush().result()
+    service.learn(theft_us + 3 * day_us)
+    assert _counters(service) != honest
+    version = service.health().pools[0].policy_version
+    forgotten = service.forget_views("stolen", theft_us, "test", theft_us + 3 * day_us)
+    assert forgotten.result() == 200
+    service.learn(theft_us + 4 * day_us)
+    assert _counters(service) == honest
+    assert _knowledge(service) == known
+    [health] = service.health().pools
+    assert (health.policy_version, health.n_failures) == (version + 1, 0)
+
+
+def test_views_are_forgotten_over_http(server: BackgroundServer) -> None:
+    with http(server.url, server.admin_key) as admin:
+        made = admin.post("/v1/keys", json={"scopes": ["decide"]}).json()
+        path = f"/v1/keys/{made['key_id']}/forget"
+        with http(server.url, made["key"]) as shop:
+            page = shop.post("/v1/pools/home/decide").json()
+            refused = shop.post(path, json={"since": "2020-01-05T10:00:00Z"})
+            assert problem_of(refused)["type"] == "wrong-scope"
+        later = admin.post(path, json={"since": "2999-01-05T10:00:00Z"})
+        assert later.json() == {"views": 0}
+        forgotten = admin.post(path, json={"since": "2020-01-05T10:00:00Z"})
+        assert forgotten.json() == {"views": 1}
+        report = admin.get(f"/v1/decisions/{page['decision_id']}").json()
+        assert report["decision"]["key_id"] == made["key_id"]
+        assert report["decision"]["learned"] is False
+        unknown = admin.post("/v1/keys/nobody/forget", json={"since": "2020-01-05T10:00:00Z"})
+        assert problem_of(unknown)["type"] == "unknown-key-id"
+        for body in ({}, {"since": "yesterday"}, {"since": "2020-01-05T10:00:00"}):
+            assert problem_of(admin.post(path, json=body))["type"] == "validation"
+
+
+def _knowledge(service: Service) -> object:
+    """Return what a policy that learns view by view knows."""
+    run = service._learner._runs["home"]._round_run()
+    return None if run is None else run.knowledge()
+
+
 def _counters(service: Service) -> object:
     report = service.stats("home")
     return [(link.link_id, link.click_views, link.clicks) for link in report.links]

@@ -82,7 +82,8 @@ async def decide(context: ServiceContext, request: Request) -> Answer:
     pool_id = request.path_values["pool_id"]
     pin = [Pin(link_id=one.link_id, position=one.position) for one in body.pin]
     now_us = context.clock_us()
-    asked = (pool_id, now_us, body.exclude, pin, body.slots, body.decision_id, body.visitor)
+    wish = (body.exclude, pin, body.slots, body.decision_id, body.visitor)
+    asked = (pool_id, now_us, *wish, request.caller())
     try:
         decision = service.decide_at_once(*asked)
         if decision is None:

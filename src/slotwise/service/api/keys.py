@@ -1,4 +1,4 @@
-"""Keys: made, listed and revoked."""
+"""Keys: made, listed and revoked, and their views forgotten."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from slotwise.service.access.keys import new_key
-from slotwise.service.api.answers import Time, to_time
+from slotwise.service.api.answers import Time, from_time, to_time
 from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.fields import Id, Strict
 from slotwise.service.errors import Conflict, UnknownKey
@@ -60,6 +60,18 @@ class KeyList(msgspec.Struct, frozen=True):
     keys: list[KeyAnswer]
 
 
+class ForgetBody(Strict, frozen=True, kw_only=True):
+    """From when on the views of a key are forgotten."""
+
+    since: Annotated[Time, Meta(description="The first moment to forget")]
+
+
+class ForgottenAnswer(msgspec.Struct, frozen=True):
+    """How many views count no more."""
+
+    views: int
+
+
 async def make_key(context: ServiceContext, request: Request) -> NewKeyAnswer:
     """Make a key and show it, once."""
     body: KeyBody = request.body
@@ -95,6 +107,14 @@ async def revoke_key(context: ServiceContext, request: Request) -> KeyAnswer:
         raise Conflict("this is the last admin key; make another one first")
     revoked = context.service.revoke_key(key_id, request.caller(), context.clock_us())
     return _answer(await asyncio.wrap_future(revoked))
+
+
+async def forget_views(context: ServiceContext, request: Request) -> ForgottenAnswer:
+    """Let the views of a key count no more, in this and every other process of the store."""
+    body: ForgetBody = request.body
+    key_id, since_us = request.path_values["key_id"], from_time(body.since)
+    forgotten = context.service.forget_views(key_id, since_us, request.caller(), context.clock_us())
+    return ForgottenAnswer(await asyncio.wrap_future(forgotten))
 
 
 def _answer(key: KeyRecord) -> KeyAnswer:
@@ -153,5 +173,18 @@ OPERATIONS = (
         answer=KeyAnswer,
         problems=("unknown-key-id", "conflict"),
         answer_example=_ANSWER | {"revoked_at": "2026-01-05T11:00:00Z"},
+    ),
+    Operation(
+        method="POST",
+        path="/v1/keys/{key_id}/forget",
+        name="forget_views",
+        summary="Let the views that a key asked for count no more",
+        handler=forget_views,
+        scope="admin",
+        body=ForgetBody,
+        answer=ForgottenAnswer,
+        problems=("unknown-key-id",),
+        example={"since": "2026-01-05T10:00:00Z"},
+        answer_example={"views": 20000},
     ),
 )

@@ -50,6 +50,7 @@ __all__ = [
     "attribute",
     "check_event",
     "conflict_between",
+    "counted_clicks",
     "judge_adjustment",
     "judge_click",
     "judge_conversion",
@@ -192,6 +193,19 @@ def conflict_between(first: Event, second: Event) -> Outcome | None:
             detail = f"`{name}` was {kept!r} when this id was first received, now {sent!r}"
             return Outcome(outcome="rejected", reason="conflict", detail=detail, field=name)
     return None
+
+
+def counted_clicks(view: View) -> set[str]:
+    """Return the links whose click counts, once the click window has closed.
+
+    The same as `attribute(view, view.decision.click_closes_us).clicked`, without the rest.
+    """
+    decision = view.decision
+    return {
+        click.event.link_id
+        for click in view.clicks
+        if judge_click(decision, click).outcome == "accepted"
+    }
 
 
 def attribute(view: View, now_us: int) -> Attribution:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from slotwise.service.counting.attribution import attribute
+from slotwise.service.counting.attribution import attribute, counted_clicks
 from slotwise.service.counting.views import (
     CLICKS,
     LEVELS,
@@ -143,7 +143,7 @@ _FOREVER = 2**63 - 1
 def _outcomes(view: View, level: Level) -> Mapping[str, int]:
     """Return the outcome of the level for each link that has one, when its windows close."""
     if level == CLICKS:
-        return dict.fromkeys(attribute(view, view.decision.click_closes_us).clicked, 1)
+        return dict.fromkeys(counted_clicks(view), 1)
     return attribute(view, view.decision.revenue_closes_us).revenue_micros
 
 

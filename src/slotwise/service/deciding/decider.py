@@ -47,6 +47,7 @@ class _Asked(NamedTuple):
     wish: Wish
     text: str
     known: KnownVisitor = NOBODY
+    key_id: str = ""
 
 
 class Decider:
@@ -111,6 +112,7 @@ class Decider:
         slots: int | None = None,
         decision_id: str | None = None,
         visitor: Mapping[str, Any] = NOTHING_SAID,
+        key_id: str = "",
     ) -> DecisionRecord:
         """Choose a page from the present version and queue it for the next commit. Reading.
 
@@ -120,7 +122,7 @@ class Decider:
         Raises `UnknownPool` (also for an archived pool), `UnknownLink` for a pin,
         `InvalidInput` for positions, slots and what is said of the visitor.
         """
-        asked = self._asked(pool_id, exclude, pin, slots, visitor)
+        asked = self._asked(pool_id, exclude, pin, slots, visitor, key_id)
         if decision_id is None:
             return self._decide(asked, now_us, None)
         if not is_id(decision_id):
@@ -145,12 +147,13 @@ class Decider:
         slots: int | None = None,
         decision_id: str | None = None,
         visitor: Mapping[str, Any] = NOTHING_SAID,
+        key_id: str = "",
     ) -> DecisionRecord | None:
         """Decide as `decide` does, or return None where that takes more than memory. Quick.
 
         It takes more to look an id up in the store and to solve the page of a new wish.
         """
-        asked = self._asked(pool_id, exclude, pin, slots, visitor)
+        asked = self._asked(pool_id, exclude, pin, slots, visitor, key_id)
         if decision_id is not None:
             known = self._recent.get(decision_id)
             return None if known is None else self._same(known, asked)
@@ -214,6 +217,7 @@ class Decider:
         pin: Sequence[Pin],
         slots: int | None,
         visitor: Mapping[str, Any],
+        key_id: str = "",
     ) -> _Asked:
         """Check what is asked of a page."""
         snapshot = self.snapshot(pool_id)
@@ -227,7 +231,7 @@ class Decider:
             text = canonical_wish(exclude, pin, slots)
         if snapshot.depends_on_visitors:
             wish = wish._replace(visitor=known.places)
-        return _Asked(snapshot, wish, text, known)
+        return _Asked(snapshot, wish, text, known, key_id)
 
     def _decide(self, asked: _Asked, now_us: int, decision_id: str | None) -> DecisionRecord:
         decision = self._choose(asked, now_us, decision_id)
@@ -278,7 +282,7 @@ class Decider:
         return known
 
     def _choose(self, asked: _Asked, now_us: int, decision_id: str | None) -> DecisionRecord:
-        snapshot, wish, text, known = asked
+        snapshot, wish, text, known, key_id = asked
         if wish is not NO_WISH:
             snapshot.prepare(wish)
         pool = snapshot.pool.settings
@@ -314,6 +318,7 @@ class Decider:
             holdout=holdout,
             fallback=page.fallback,
             asked=text,
+            key_id=key_id,
         )
 
     def _count_shown(self, decision: DecisionRecord) -> None:

@@ -147,8 +147,19 @@ def _recount(reading: Reading, moment: _Moment) -> tuple[Counters, int]:
         n_views += len(batch.views)
         for level in LEVELS:
             folded_to = moment.progress.folded.get((moment.pool_id, level), FOLD_START)
-            settled = [view for view in batch.views if _is_folded(view.decision, level, folded_to)]
+            settled = _folded(batch.views, level, folded_to)
             counters = add_counters(counters, count_settled(settled, level, moment.reset_times))
+
+
+def _folded(views: Sequence[View], level: Level, until: FoldPosition) -> Sequence[View]:
+    """Return the views that are part of a level's counters."""
+    if level == CLICKS:
+        last_us = max(view.decision.click_closes_us for view in views)
+    else:
+        last_us = max(view.decision.revenue_closes_us for view in views)
+    if last_us < until.closes_us:  # most often: all of them
+        return [view for view in views if view.decision.learned]
+    return [view for view in views if _is_folded(view.decision, level, until)]
 
 
 def _is_folded(decision: DecisionRecord, level: Level, until: FoldPosition) -> bool:
