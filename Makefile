@@ -13,7 +13,7 @@ INSTALLED := .venv/installed-by-make
 export NUMBA_CACHE_DIR := $(shell scripts/numba-cache)
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-all check format bench bench-service crash-test fuzz paper docs lock clean
+.PHONY: help install test test-all check format bench bench-service crash-test fuzz paper picture docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,10 @@ fuzz: $(INSTALLED) ## send the service 100,000 generated requests (CASES=)
 
 paper: $(INSTALLED) ## reproduce the paper into paper/
 	$(BIN)/slotwise reproduce --out paper
+
+picture: $(INSTALLED) ## take the manual's picture of the dashboard anew
+	$(BIN)/python -m pytest -q tests/browser/test_dashboard.py -k every_panel
+	cp .cache/screenshots/day.png docs/images/dashboard.png
 
 docs: $(INSTALLED) ## build the manual into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
