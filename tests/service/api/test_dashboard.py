@@ -236,3 +236,11 @@ def test_the_first_picture_is_made_when_the_page_is_asked_for(
     assert visitor.get("/").status_code == 200
     assert asked.wait(30)
     assert made == [first.pool_id]
+
+
+def test_reports_of_many_names_take_bounded_memory() -> None:
+    kept: KeptReports[int] = KeptReports(keep_s=10.0)
+    for number in range(3_000):
+        assert kept.get(f"period {number}", 0, lambda number=number: number) == number  # type: ignore[misc]
+    assert len(kept._making) <= 1_000
+    assert len(kept._kept) <= 64

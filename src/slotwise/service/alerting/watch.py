@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -96,11 +97,15 @@ class AlertWatch:
             _log.warning("alert %s is dropped: %d others wait", message.alert, MAX_WAITING)
 
     def _watch(self) -> None:
-        while not self._stopping.wait(self._every_s):
+        rest_s = self._every_s
+        while not self._stopping.wait(rest_s):
+            started = time.perf_counter()
             try:
                 self.check()
             except Exception:
                 _log.exception("alerts cannot be looked for; it is tried again")
+            # A thousand pools take long to look at: a core is for pages and learning first.
+            rest_s = max(self._every_s, 9 * (time.perf_counter() - started))
 
     def _deliver(self) -> None:
         while not self._stopping.is_set():

@@ -12,6 +12,7 @@ __all__ = ["KeptReports"]
 Report = TypeVar("Report")
 
 MAX_KEPT = 64
+MAX_NAMES = 1_000
 MAX_OLD_S = 60.0
 """How long after its expiry `latest` still returns a report."""
 
@@ -48,6 +49,8 @@ class KeptReports(Generic[Report]):
     def get(self, name: str, state: Hashable, make: Callable[[], Report]) -> Report:
         """Return the report called `name`; make it again when `state` changed or it expired."""
         with self._lock:
+            if len(self._making) >= MAX_NAMES:  # callers choose names: those of periods, say
+                self._making = {one: lock for one, lock in self._making.items() if lock.locked()}
             making = self._making.setdefault(name, Lock())
         with making:
             kept = self._kept.get(name)
