@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import inner, int64
-from slotwise.selection.top_page import N_CANDIDATES, TIE, Search
+from slotwise.selection.top_page import N_CANDIDATES, N_CERTAIN, SURE_CLICKS, TIE, Search
 
 __all__ = ["Boundary", "page_boundary"]
 
@@ -71,9 +71,10 @@ def page_boundary(clicks: NDArray[np.float64], n_slots: int, search: Search) -> 
     threshold = first[n_slots - 1]
     least_above = threshold + TIE * threshold
     least_tied = threshold - TIE * threshold
-    n_above = n_ties = int64(0)
-    clicks_above = 0.0
-    for k in range(search.sizes[N_CANDIDATES]):
+    n_above = search.sizes[N_CERTAIN]
+    n_ties = int64(0)
+    clicks_above = search.numbers[SURE_CLICKS]
+    for k in range(n_above, search.sizes[N_CANDIDATES]):
         if first[k] > least_above:
             n_above += 1
             clicks_above += clicks[entry[k]]

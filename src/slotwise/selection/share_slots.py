@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.boundary import page_boundary
-from slotwise.selection.compiled import inner
+from slotwise.selection.compiled import inner, int64
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix
 from slotwise.selection.price_search import BINDING, Price
-from slotwise.selection.top_page import N_CANDIDATES, Search
+from slotwise.selection.top_page import N_CANDIDATES, N_CERTAIN, Search
 
-__all__ = ["share_page", "share_slots"]
+__all__ = ["list_ties", "share_page", "share_slots", "share_ties"]
 
 
 @inner
@@ -28,6 +28,15 @@ def _add(mix: Mix, link: int, chance: float) -> None:
         mix.open[mix.sizes[N_OPEN]] = link
         mix.chances[mix.sizes[N_OPEN]] = chance
         mix.sizes[N_OPEN] += 1
+
+
+@inner
+def _add_certain(links: NDArray[np.int64], search: Search, mix: Mix) -> None:
+    """Add the links that are on the page whatever ties at its end."""
+    n_before, n_certain = mix.sizes[N_SURE], search.sizes[N_CERTAIN]
+    for k in range(n_certain):
+        mix.sure[n_before + k] = links[search.entry[k]]
+    mix.sizes[N_SURE] = n_before + n_certain
 
 
 @inner
@@ -46,7 +55,8 @@ def _share_binding(
     """
     edge = page_boundary(clicks, n_slots, search)
     ties, n_ties, slots = search.ties, edge.n_ties, edge.slots
-    for k in range(search.sizes[N_CANDIDATES]):
+    _add_certain(links, search, mix)
+    for k in range(search.sizes[N_CERTAIN], search.sizes[N_CANDIDATES]):
         if search.first[k] > edge.least_above:
             _add(mix, links[search.entry[k]], 1.0)
     theta = 1.0
@@ -67,22 +77,39 @@ def _share_binding(
 
 
 @inner
+def list_ties(links: NDArray[np.int64], n_slots: int, search: Search, mix: Mix) -> int:
+    """Add to `mix` what lies above the end of the page in `search`.
+
+    The entries that tie exactly at its end are left in `search.ties`; return how many they are.
+    """
+    entry, first, second, ties = search.entry, search.first, search.second, search.ties
+    _add_certain(links, search, mix)
+    last_first, last_second = first[n_slots - 1], second[n_slots - 1]
+    for k in range(search.sizes[N_CERTAIN], n_slots):
+        if first[k] != last_first or second[k] != last_second:
+            _add(mix, links[entry[k]], 1.0)
+    n_ties = int64(0)
+    for k in range(search.sizes[N_CERTAIN], search.sizes[N_CANDIDATES]):
+        ties[n_ties] = entry[k]
+        n_ties += (first[k] == last_first) & (second[k] == last_second)
+    return n_ties
+
+
+@inner
+def share_ties(
+    links: NDArray[np.int64], n_ties: int, n_left: int, search: Search, mix: Mix
+) -> None:
+    """Add to `mix` the entries in `search.ties`, which share `n_left` slots equally."""
+    for k in range(n_ties):
+        _add(mix, links[search.ties[k]], n_left / n_ties)
+
+
+@inner
 def share_page(links: NDArray[np.int64], n_slots: int, search: Search, mix: Mix) -> None:
     """Add to `mix` the page in `search`; links that tie exactly at its end share equally."""
-    entry, first, second, ties = search.entry, search.first, search.second, search.ties
-    n_above = n_ties = 0
-    for k in range(search.sizes[N_CANDIDATES]):
-        ahead = first[k] - first[n_slots - 1]
-        if ahead == 0.0:
-            ahead = second[k] - second[n_slots - 1]
-        if ahead > 0.0:
-            _add(mix, links[entry[k]], 1.0)
-            n_above += 1
-        elif ahead == 0.0:
-            ties[n_ties] = entry[k]
-            n_ties += 1
-    for k in range(n_ties):
-        _add(mix, links[ties[k]], (n_slots - n_above) / n_ties)
+    n_before = mix.sizes[N_SURE]
+    n_ties = list_ties(links, n_slots, search, mix)
+    share_ties(links, n_ties, n_before + n_slots - mix.sizes[N_SURE], search, mix)
 
 
 @inner

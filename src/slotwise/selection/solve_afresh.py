@@ -9,7 +9,7 @@ from slotwise.selection.compiled import compiled, inner
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix
 from slotwise.selection.price_search import BINDING, INFEASIBLE, floor_slackness, search_price
 from slotwise.selection.share_slots import share_slots
-from slotwise.selection.top_page import Search, sampled_cut
+from slotwise.selection.top_page import SCRATCH_NUMBERS, SCRATCH_SIZES, Search, sampled_cut
 
 __all__ = ["INVALID_RATES", "SHORTLIST_POOL", "solve_afresh", "solve_if_valid"]
 
@@ -89,8 +89,8 @@ def solve_afresh(
         np.empty(n_links),
         np.empty(n_links, np.int64),
         links,
-        np.zeros(3, np.int64),
-        np.zeros(4),
+        np.zeros(SCRATCH_SIZES, np.int64),
+        np.zeros(SCRATCH_NUMBERS),
     )
     shortlist = np.empty((2, n_links))
     guess = _price_of_shortlist(value, clicks, n_slots, floor, search, shortlist)

@@ -24,7 +24,7 @@ from slotwise.selection.mix import N_OPEN, N_SURE, Mix
 from slotwise.selection.price_search import BINDING, INFEASIBLE, SLACK
 from slotwise.selection.solve_afresh import solve_afresh
 from slotwise.selection.top_links import share_top_page
-from slotwise.selection.top_page import TIE, Search, top_page
+from slotwise.selection.top_page import SCRATCH_NUMBERS, SCRATCH_SIZES, TIE, Search, top_page
 
 __all__ = ["solve_kinds"]
 
@@ -67,16 +67,16 @@ def _top_page(
 ) -> tuple[float, float]:
     """Put the best page of one kind into the shared search; return its value and clicks."""
     search, remembered = kinds.search, kinds.remembered[kind]
-    for k in range(3):
+    for k in range(SCRATCH_SIZES):
         search.sizes[k] = int(remembered[k])
-    for k in range(4):
-        search.numbers[k] = remembered[3 + k]
+    for k in range(SCRATCH_NUMBERS):
+        search.numbers[k] = remembered[SCRATCH_SIZES + k]
     value, clicks = kinds.value[kind], kinds.clicks[kind]
     found = top_page(value, clicks, len(value), kinds.n_slots, value_weight, click_weight, search)
-    for k in range(3):
+    for k in range(SCRATCH_SIZES):
         remembered[k] = search.sizes[k]
-    for k in range(4):
-        remembered[3 + k] = search.numbers[k]
+    for k in range(SCRATCH_NUMBERS):
+        remembered[SCRATCH_SIZES + k] = search.numbers[k]
     return found
 
 
@@ -141,8 +141,8 @@ def solve_kinds(
         np.empty(n_links),
         np.empty(n_links, np.int64),
         np.arange(n_links),
-        np.zeros(3, np.int64),
-        np.zeros(4),
+        np.zeros(SCRATCH_SIZES, np.int64),
+        np.zeros(SCRATCH_NUMBERS),
     )
     nothing = np.empty(0, np.int64)
     mix = Mix(
@@ -153,7 +153,9 @@ def solve_kinds(
         nothing,
         np.zeros(4, np.int64),
     )
-    kinds = Kinds(value, clicks, shares, n_slots, search, np.zeros((n_kinds, 7)))
+    kinds = Kinds(
+        value, clicks, shares, n_slots, search, np.zeros((n_kinds, SCRATCH_SIZES + SCRATCH_NUMBERS))
+    )
     status, price, few, many = _search_price(kinds, floor)
     missing = floor - few.average_clicks if status == BINDING else 0.0
     probabilities = np.zeros((n_kinds, n_links))

@@ -6,11 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import inner
-from slotwise.selection.mix import Mix
-from slotwise.selection.share_slots import share_page
+from slotwise.selection.mix import N_SURE, N_TIED, TIED_SLOTS, Mix
+from slotwise.selection.share_slots import list_ties, share_ties
 from slotwise.selection.top_page import Search, top_page
 
 __all__ = ["share_top_page", "take_top_links"]
+
+
+MANY = 4
+"""Links that tie are drawn as one group from this many a slot on."""
 
 
 @inner
@@ -33,6 +37,17 @@ def take_top_links(
 
 @inner
 def share_top_page(links: NDArray[np.int64], n_slots: int, search: Search, mix: Mix) -> None:
-    """Fill `mix` with the page that `top_page` left in `search`; entry i is `links[i]`."""
+    """Fill `mix` with the page that `top_page` left in `search`; entry i is `links[i]`.
+
+    Many links that tie are drawn as one group, which costs the slots left and not the links.
+    """
     mix.sizes[:] = 0
-    share_page(links, n_slots, search, mix)
+    n_ties = list_ties(links, n_slots, search, mix)
+    n_left = n_slots - mix.sizes[N_SURE]
+    if n_ties > MANY * n_slots and n_ties <= len(mix.tied):
+        for k in range(n_ties):
+            mix.tied[k] = links[search.ties[k]]
+        mix.sizes[N_TIED] = n_ties
+        mix.sizes[TIED_SLOTS] = n_left
+        return
+    share_ties(links, n_ties, n_left, search, mix)

@@ -1,9 +1,10 @@
 """The best page at given weights, found among few candidates.
 
 A page is the `n_slots` links with the largest score. One pass without branches keeps the links
-above a cut that lies a little below where the threshold is expected; only those few are
-compared with each other. A cut that proves too high is lowered: it changes the work, never the
-page. Nothing here allocates: the caller owns the scratch arrays.
+above a cut that lies a little below where the threshold is expected. Counting, which has no
+branches either, then finds two scores around the threshold: links above both are on the page, and
+only the few between them are compared with each other. A cut that proves too high is lowered: it
+changes the work, never the page. Nothing here allocates: the caller owns the scratch arrays.
 """
 
 from __future__ import annotations
@@ -15,22 +16,38 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot, inner, int64
 
-__all__ = ["TIE", "Search", "new_search", "sampled_cut", "top_page"]
+__all__ = [
+    "N_CANDIDATES",
+    "N_CERTAIN",
+    "SCRATCH_NUMBERS",
+    "SCRATCH_SIZES",
+    "SURE_CLICKS",
+    "TIE",
+    "Search",
+    "new_search",
+    "sampled_cut",
+    "top_page",
+]
 
 TIE = 1e-12
 """Scores closer than this, relative to the score of the last link on the page, are equal."""
 
-N_CANDIDATES, IS_WARM, LAST_WEIGHS_VALUE = range(3)
-LAST_PRICE, LAST_THRESHOLD, LAST_SLOPE, REACH = range(4)
+N_CANDIDATES, N_CERTAIN, IS_WARM, LAST_WEIGHS_VALUE = range(4)
+LAST_PRICE, LAST_THRESHOLD, LAST_SLOPE, REACH, SURE_CLICKS = range(5)
+SCRATCH_SIZES, SCRATCH_NUMBERS = 4, 5
 SAMPLE = int64(64)
+
+FEW = 8
+"""So many candidates around the threshold are sorted; more are first counted apart."""
 
 
 class Search(NamedTuple):
     """Scratch of a search: the candidates, the page's links first and its last link at the end.
 
-    Candidate k is entry `entry[k]` with score `first[k]`; `second[k]` breaks its ties. `links`
-    names the entries where they are the whole pool in order. `sizes` and `numbers` remember
-    the last page, from which the next cut is guessed.
+    Candidate k is entry `entry[k]`. The first `sizes[N_CERTAIN]` of them are on the page whatever
+    ties at its end, and bring `numbers[SURE_CLICKS]`; the others have score `first[k]`, and
+    `second[k]` breaks its ties. `links` names the entries where they are the whole pool in order.
+    `sizes` and `numbers` remember the last page, from which the next cut is guessed.
     """
 
     entry: NDArray[np.int64]
@@ -50,8 +67,8 @@ def new_search(n_links: int) -> Search:
         second=np.zeros(n_links),
         ties=np.zeros(n_links, np.int64),
         links=np.arange(n_links),
-        sizes=np.zeros(3, np.int64),
-        numbers=np.zeros(4),
+        sizes=np.zeros(SCRATCH_SIZES, np.int64),
+        numbers=np.zeros(SCRATCH_NUMBERS),
     )
 
 
@@ -69,66 +86,28 @@ def _swap(search: Search, i: int, j: int) -> None:
 
 
 @inner
-def _worst(search: Search, n_candidates: int) -> int:
-    """Return the candidate with the lowest score, of several the one that loses their tie."""
-    first, second = search.first, search.second
-    lowest = first[0]
-    for k in range(1, n_candidates):
-        lowest = min(lowest, first[k])
-    worst = -1
-    for k in range(n_candidates):
-        if first[k] == lowest and (worst < 0 or second[k] < second[worst]):
-            worst = k
-    return worst
+def _sort(search: Search, begin: int, end: int) -> None:
+    """Sort candidates, the best first; for few of them."""
+    entry, first, second = search.entry, search.first, search.second
+    for k in range(begin + 1, end):
+        moved, key, tie = entry[k], first[k], second[k]
+        place = k
+        while place > begin and _is_better(key, tie, first[place - 1], second[place - 1]):
+            entry[place] = entry[place - 1]
+            first[place] = first[place - 1]
+            second[place] = second[place - 1]
+            place -= 1
+        entry[place], first[place], second[place] = moved, key, tie
 
 
 @inner
-def _narrow(search: Search, n_candidates: int, n_slots: int, cut: float, tolerance: float) -> int:
-    """Drop candidates that are surely not on the page by halving the range of scores.
-
-    Counting has no branches, so it costs far less than comparing candidates one by one.
-    """
-    entry, first = search.entry, search.first
-    high = first[0]
-    for k in range(n_candidates):
-        high = max(high, first[k])
-    low = cut
-    if low == -np.inf:
-        low = first[0]
-        for k in range(n_candidates):
-            low = min(low, first[k])
-    n_above = n_candidates
-    for _ in range(24):
-        middle = 0.5 * (low + high)
-        count = 0
-        for k in range(n_candidates):
-            count += first[k] >= middle
-        if count >= n_slots:
-            low = middle
-            n_above = count
-            if n_above - n_slots <= 4:
-                break
-        else:
-            high = middle
-    low -= tolerance
-    n_kept = 0
-    for k in range(n_candidates):
-        key = first[k]
-        entry[n_kept] = entry[k]
-        first[n_kept] = key
-        n_kept += key >= low
-    return n_kept
-
-
-@inner
-def _put_page_first(search: Search, n_candidates: int, n_slots: int) -> None:
-    """Move the best `n_slots` candidates to the front, the worst of them last."""
-    if n_candidates - n_slots <= 10:
-        for left in range(n_candidates, n_slots - 1, -1):
-            _swap(search, _worst(search, left), left - 1)
+def _put_best_first(search: Search, begin: int, end: int, n_wanted: int) -> None:
+    """Move the best `n_wanted` candidates to the front, the worst of them last."""
+    if end - begin <= 2 * FEW:
+        _sort(search, begin, end)
         return
     first, second = search.first, search.second
-    low, high, target = 0, n_candidates - 1, n_slots - 1
+    low, high, target = begin, end - 1, begin + n_wanted - 1
     while low < high:
         middle = (low + high) // 2
         key, tie = first[middle], second[middle]
@@ -151,6 +130,84 @@ def _put_page_first(search: Search, n_candidates: int, n_slots: int) -> None:
 
 
 @inner
+def _range_around(
+    first: NDArray[np.float64], n_candidates: int, n_slots: int, cut: float
+) -> tuple[float, float]:
+    """Return two scores around the threshold with few candidates between them, by halving.
+
+    Fewer than `n_slots` candidates reach the upper one, which is infinite where none does. Where
+    many tie at the threshold both are that score, the upper one a little above it.
+    """
+    low, most = first[0], first[0]
+    for k in range(n_candidates):
+        low = min(low, first[k])
+        most = max(most, first[k])
+    low = max(low, cut)
+    high = np.inf
+    n_low, n_high = n_candidates, int64(0)
+    for step in range(40):
+        if n_low - n_high <= FEW:
+            break
+        middle = 0.5 * (low + min(high, most))
+        if step % 4 == 3:
+            # halving does not part links that tie: try the best score below the upper one
+            middle = low
+            for k in range(n_candidates):
+                middle = max(middle, first[k] if first[k] < high else low)
+        count = int64(0)
+        for k in range(n_candidates):
+            count += first[k] >= middle
+        if count >= n_slots:
+            low, n_low = middle, count
+            if step % 4 == 3:
+                break
+        else:
+            high, n_high = middle, count
+    return low, high
+
+
+@inner
+def _move_to_front(search: Search, begin: int, end: int, least: float) -> int:
+    """Move the candidates that score at least `least` to the front; return where they end."""
+    entry, first = search.entry, search.first
+    for k in range(begin, end):
+        if first[k] >= least:
+            entry[k], entry[begin] = entry[begin], entry[k]
+            first[k], first[begin] = first[begin], first[k]
+            begin += 1
+    return begin
+
+
+@inner
+def _put_page_first(
+    search: Search,
+    n_candidates: int,
+    n_slots: int,
+    cut: float,
+    tolerance: float,
+    tie_of: NDArray[np.float64],
+) -> None:
+    """Order the candidates: those certain, then those around the threshold, the best first."""
+    entry, second = search.entry, search.second
+    low, high = _range_around(search.first, n_candidates, n_slots, cut)
+    n_certain = int64(0)
+    if high < np.inf:
+        n_certain = _move_to_front(search, int64(0), n_candidates, high + tolerance)
+    end = n_candidates
+    if low - tolerance > cut:
+        end = _move_to_front(search, n_certain, n_candidates, low - tolerance)
+    one, other = search.first[n_certain], tie_of[entry[n_certain]]
+    n_equal = int64(0)
+    for k in range(n_certain, end):
+        second[k] = tie_of[entry[k]]
+        n_equal += (search.first[k] == one) & (second[k] == other)
+    if n_equal < end - n_certain:
+        _put_best_first(search, n_certain, end, n_slots - n_certain)
+    search.sizes[N_CANDIDATES] = end
+    search.sizes[N_CERTAIN] = n_certain
+
+
+@inner
 def sampled_cut(
     value: NDArray[np.float64],
     clicks: NDArray[np.float64],
@@ -169,7 +226,7 @@ def sampled_cut(
         search.first[k] = value_weight * value[i] + click_weight * clicks[i]
         search.second[k] = 0.0
     rank = 2 + (2 * n_slots * SAMPLE) // n_entries
-    _put_page_first(search, SAMPLE, rank)
+    _put_best_first(search, int64(0), SAMPLE, rank)
     return search.first[rank - 1]
 
 
@@ -209,7 +266,7 @@ def top_page(
     Ties go to more clicks; where clicks alone count, to more value. Every entry that ties with
     the page's last is among the candidates.
     """
-    entry, first, second, numbers = search.entry, search.first, search.second, search.numbers
+    entry, first, numbers = search.entry, search.first, search.numbers
     tie_of = clicks if value_weight > 0.0 else value
     tolerance = 4.0 * TIE * (1.0 + click_weight)
     cut = _first_cut(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
@@ -226,11 +283,7 @@ def top_page(
             n_candidates += key >= cut
         spare = n_candidates - n_slots
         if spare >= 0:
-            if spare > 8:
-                n_candidates = _narrow(search, n_candidates, n_slots, cut, 2.0 * tolerance)
-            for k in range(n_candidates):
-                second[k] = tie_of[entry[k]]
-            _put_page_first(search, n_candidates, n_slots)
+            _put_page_first(search, n_candidates, n_slots, cut, 2.0 * tolerance, tie_of)
             if cut < first[last] - tolerance:
                 break
         numbers[REACH] = max(2.0 * numbers[REACH], 1e-7)
@@ -239,15 +292,19 @@ def top_page(
         numbers[REACH] *= 0.7
     elif spare < 2:
         numbers[REACH] *= 1.3
-    search.sizes[N_CANDIDATES] = n_candidates
     search.sizes[IS_WARM] = 1
     search.sizes[LAST_WEIGHS_VALUE] = 1 if value_weight > 0.0 else 0
     numbers[LAST_PRICE] = click_weight
     numbers[LAST_THRESHOLD] = first[last]
     numbers[LAST_SLOPE] = clicks[entry[last]]
+    n_certain = search.sizes[N_CERTAIN]
     page_value = 0.0
     page_clicks = 0.0
-    for k in range(n_slots):
+    for k in range(n_certain):
+        page_value += value[entry[k]]
+        page_clicks += clicks[entry[k]]
+    numbers[SURE_CLICKS] = page_clicks
+    for k in range(n_certain, n_slots):
         page_value += value[entry[k]]
         page_clicks += clicks[entry[k]]
     return page_value, page_clicks

@@ -1,0 +1,77 @@
+"""The best page at given weights against sorting, warm from page to page."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from slotwise.selection.compiled import hot
+from slotwise.selection.mix import N_OPEN, N_TIED, TIED_SLOTS, dense_probabilities, new_mix
+from slotwise.selection.top_links import take_top_links
+from slotwise.selection.top_page import (
+    N_CANDIDATES,
+    N_CERTAIN,
+    SURE_CLICKS,
+    TIE,
+    Search,
+    new_search,
+    top_page,
+)
+
+Floats = NDArray[np.float64]
+
+
+@hot
+def page_from(search: Search, value: Floats, clicks: Floats, n_slots: int, price: float) -> float:
+    return top_page(value, clicks, len(value), n_slots, 1.0, price, search)[0]
+
+
+def check_page(search: Search, value: Floats, clicks: Floats, n_slots: int, price: float) -> None:
+    """Compare the page in `search` with the order of all scores, ties going to more clicks."""
+    score = value + price * clicks
+    order = sorted(range(len(value)), key=lambda i: (-score[i], -clicks[i]))
+    n_certain, n_candidates = search.sizes[N_CERTAIN], search.sizes[N_CANDIDATES]
+    page = search.entry[:n_slots]
+    assert len(set(search.entry[:n_candidates].tolist())) == n_candidates
+    best = [(score[i], clicks[i]) for i in order[:n_slots]]
+    assert sorted(((score[i], clicks[i]) for i in page), reverse=True) == best
+    last = page[-1]
+    assert (score[last], clicks[last]) == best[-1]
+    ties = np.flatnonzero(np.abs(score - score[last]) <= TIE * score[last])
+    assert set(ties.tolist()) <= set(search.entry[:n_candidates].tolist())
+    certain = search.entry[:n_certain]
+    assert np.all(score[certain] > score[last] + TIE * score[last])
+    assert search.numbers[SURE_CLICKS] == pytest.approx(clicks[certain].sum(), abs=1e-12)
+
+
+@pytest.mark.parametrize("n_levels", [3, 20, 10**9], ids=["3 values", "20 values", "all differ"])
+@pytest.mark.parametrize("n_links", [5, 70, 400])
+def test_pages_are_those_of_sorting(n_links: int, n_levels: int) -> None:
+    rng = np.random.default_rng(n_links)
+    value = rng.integers(0, n_levels, n_links) / n_levels
+    clicks = rng.integers(0, n_levels, n_links) / n_levels
+    for n_slots in {1, n_links // 4 + 1, n_links - 1, n_links}:
+        search = new_search(n_links)
+        for _ in range(60):
+            price = float(rng.choice([0.0, 0.5, rng.random()]))
+            page_from(search, value, clicks, n_slots, price)
+            check_page(search, value, clicks, n_slots, price)
+            changed = rng.integers(0, n_links, 3)
+            value[changed] = rng.integers(0, n_levels, 3) / n_levels
+
+
+@hot
+def take(value: Floats, n_slots: int, search: Search, mix: object) -> None:
+    take_top_links(value, value, 0.0, n_slots, search, mix)  # type: ignore[arg-type]
+
+
+def test_many_links_that_tie_are_one_group() -> None:
+    value = np.full(1000, 0.25)
+    value[[7, 300]] = 0.5, 0.75
+    search, mix = new_search(1000), new_mix(1000)
+    take(value, 5, search, mix)
+    assert (mix.sizes[N_OPEN], mix.sizes[N_TIED], mix.sizes[TIED_SLOTS]) == (0, 998, 3)
+    probabilities = dense_probabilities(mix)
+    assert probabilities[[7, 300]].tolist() == [1.0, 1.0]
+    assert np.delete(probabilities, [7, 300]) == pytest.approx(3 / 998)
