@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from slotwise import BernoulliLinks, PacedKL, Problem, Selector, default_policy, simulate
 from slotwise.errors import InvalidInput
 from slotwise.policies.contract import NO_SLOTS, NOBODY
+from slotwise.policies.moss_bounds import CAP
 from slotwise.selection import dense_probabilities, draw_page
 from tests.reference.paced_kl import PacedKLTwin
 
@@ -180,3 +181,33 @@ def test_is_the_default_of_a_selector() -> None:
 def test_settings_must_be_positive(name: str, value: float) -> None:
     with pytest.raises(InvalidInput, match=f"`{name}` must be a positive number"):
         PacedKL(**{name: value})
+
+
+@pytest.mark.parametrize("n_links", [9, 150])
+def test_a_page_from_caps_is_the_page_of_all_bounds(n_links: int) -> None:
+    problem = Problem(n_links, 3, click_floor=1.4)
+    policy = PacedKL()
+    state, rng = policy.start(problem), np.random.default_rng(6)
+    rates = rng.beta(1, 2, n_links)
+    shown, chances, ones = np.zeros(3, np.int64), np.zeros(3), np.ones(3)
+    n_caps = 0
+    for number in range(1500):
+        PacedKL.choose(state, NOBODY, rng)
+        n_caps += int((state.bounds.kind == CAP).sum())
+        if number % 5 == 0:
+            # a restored state computes all of its bounds anew
+            afresh: Any = policy.restore(problem, policy.knowledge(state))
+            PacedKL.choose(afresh, NOBODY, rng)
+            np.testing.assert_allclose(
+                dense_probabilities(state.mix), dense_probabilities(afresh.mix), atol=1e-12
+            )
+            is_cap = state.bounds.kind == CAP
+            gap = state.bounds.upper - afresh.bounds.upper
+            assert np.all(gap[:, is_cap] >= 0.0)
+            assert np.all(np.abs(gap[:, ~is_cap]) <= 1e-12)
+        draw_page(state.mix, rng, shown, chances)
+        clicks = (rng.random(3) < rates[shown]).astype(float)
+        earned = clicks * (rng.random(3) < 0.4)
+        for level, brought in enumerate((clicks, earned)):
+            PacedKL.learn(state, NOBODY, level, shown, NO_SLOTS, chances, ones, brought)
+    assert n_caps > 100, "the test would compare bounds with bounds"

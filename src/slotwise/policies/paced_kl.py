@@ -12,7 +12,10 @@ from slotwise.policies.checks import check_positive, require_no_rate_floors
 from slotwise.policies.contract import Floats, Knowledge, Links, Policy, Visitor
 from slotwise.policies.evidence import Evidence, add_views, count_rounds, new_evidence
 from slotwise.policies.moss_bounds import (
+    CAP,
     MossBounds,
+    compute_bound,
+    forget_bounds,
     new_moss_bounds,
     note_views,
     refresh_bounds,
@@ -24,13 +27,14 @@ from slotwise.policies.queue import (
     new_queues,
     price_levels,
     queue_outcomes,
+    score_link,
     score_links,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import hot, inner
 from slotwise.selection.mix import Mix, new_mix
-from slotwise.selection.top_links import take_top_links
-from slotwise.selection.top_page import Search, new_search
+from slotwise.selection.top_links import share_top_page
+from slotwise.selection.top_page import N_CANDIDATES, Search, new_search, top_page
 
 __all__ = ["PacedKL"]
 
@@ -46,14 +50,32 @@ class PacedKLState(NamedTuple):
     mix: Mix
 
 
+@inner
+def _compute_caps_on_page(state: PacedKLState) -> bool:
+    """Replace caps that reached the page by bounds; say whether there were any."""
+    bounds, search = state.bounds, state.search
+    found = False
+    for k in range(search.sizes[N_CANDIDATES]):
+        link = search.entry[k]
+        if bounds.kind[link] == CAP:
+            compute_bound(bounds, state.evidence, link)
+            score_link(state.queues, bounds.upper, 1, link, state.score)
+            found = True
+    return found
+
+
 @hot
 def choose(state: PacedKLState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Take the links with the largest bound of revenue plus priced bound of clicks."""
     refresh_bounds(state.bounds, state.evidence)
-    queues, upper, score = state.queues, state.bounds.upper, state.score
+    queues, upper, score, search = state.queues, state.bounds.upper, state.score, state.search
     price_levels(queues, state.evidence.rounds)
     score_links(queues, upper, 1, score)
-    take_top_links(score, upper[0], queues.worth[0], queues.n_slots, state.search, state.mix)
+    has_caps = True
+    while has_caps:
+        top_page(score, upper[0], len(score), queues.n_slots, 1.0, queues.worth[0], search)
+        has_caps = _compute_caps_on_page(state)
+    share_top_page(search.links, queues.n_slots, search, state.mix)
 
 
 @hot
@@ -67,7 +89,7 @@ def rank(state: PacedKLState, links: Links, worth: Floats) -> None:
 @hot
 def look_again(state: PacedKLState) -> None:
     """Let all bounds be recomputed before the next page."""
-    state.bounds.is_stale[:] = True
+    forget_bounds(state.bounds)
 
 
 @hot

@@ -45,6 +45,7 @@ __all__ = [
     "paced_length",
     "price_levels",
     "queue_outcomes",
+    "score_link",
     "score_links",
 ]
 
@@ -148,14 +149,29 @@ def price_levels(queues: Queues, rounds: Floats) -> None:
 
 
 @inner
+def score_link(queues: Queues, bounds: Floats, first_level: int, link: int, score: Floats) -> None:
+    """Write one link's sum of bounds as `score_links` does."""
+    score[link] = 0.0
+    for level in range(first_level, len(bounds)):
+        score[link] += queues.worth[level] * bounds[level, link]
+
+
+@inner
 def score_links(queues: Queues, bounds: Floats, first_level: int, score: Floats) -> None:
     """Write each link's sum of bounds from a level on, each at the worth of its level."""
-    for link in range(len(score)):
-        score[link] = 0.0
+    is_blank = True
     for level in range(first_level, len(bounds)):
-        if queues.worth[level] != 0.0:
+        worth, bound = queues.worth[level], bounds[level]
+        if is_blank:
             for link in range(len(score)):
-                score[link] += queues.worth[level] * bounds[level, link]
+                score[link] = worth * bound[link]
+        elif worth != 0.0:
+            for link in range(len(score)):
+                score[link] += worth * bound[link]
+        is_blank = False
+    if is_blank:
+        for link in range(len(score)):
+            score[link] = 0.0
 
 
 class QueuePolicy(EvidencePolicy):
