@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import slotwise
+from slotwise.selection.compiled import direct_later, hot, is_compiled
 from slotwise.selection.mix import dense_probabilities, new_mix
 from slotwise.selection.top_links import take_top_links
 from slotwise.selection.top_page import new_search
@@ -74,3 +76,17 @@ def test_a_call_from_python_runs_interpreted() -> None:
     value, bonus = np.array([0.1, 0.5, 0.3, 0.9, 0.2]), np.zeros(5)
     take_top_links(value, bonus, 0.0, 2, search, mix)
     assert dense_probabilities(mix).tolist() == [0.0, 1.0, 0.0, 1.0, 0.0]
+
+
+def test_machine_code_can_wait_for_its_first_call() -> None:
+    @hot
+    def doubled(number: int) -> int:
+        return 2 * number
+
+    call = direct_later(doubled, 1)
+    dispatcher: Any = doubled
+    if is_compiled(doubled):
+        assert not dispatcher.signatures
+    assert [call(3), call(4)] == [6, 8]
+    if is_compiled(doubled):
+        assert len(dispatcher.signatures) == 1

@@ -14,7 +14,16 @@ import numpy as np
 
 from slotwise.compiling_notice import watch_compiler
 
-__all__ = ["compiled", "direct", "hot", "hot_loop", "inner", "int64", "is_compiled"]
+__all__ = [
+    "compiled",
+    "direct",
+    "direct_later",
+    "hot",
+    "hot_loop",
+    "inner",
+    "int64",
+    "is_compiled",
+]
 
 int64: Any = np.int64
 """Makes a number of a literal, which numba takes for a type of its own: a function that is given a
@@ -99,3 +108,15 @@ def direct(function: Function, *examples: object) -> Function:
     type_of: Any = numba.typeof
     code: Function = dispatcher.compile(tuple(type_of(example) for example in examples))
     return code
+
+
+def direct_later(function: Function, *examples: object) -> Function:
+    """Return what `direct` returns, compiled when it is called for the first time."""
+    code: list[Function] = []
+
+    def call(*arguments: object) -> object:
+        if not code:
+            code.append(direct(function, *examples))
+        return code[0](*arguments)
+
+    return call  # type: ignore[return-value]

@@ -21,7 +21,7 @@ from slotwise.policies.counts import Counts, moved_counts, new_counts
 from slotwise.problem import Problem, whole_number
 from slotwise.rounds import AnyLink, Decision, Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
-from slotwise.selection.compiled import direct
+from slotwise.selection.compiled import direct, direct_later
 from slotwise.selection.exploring import explored
 from slotwise.selector.arguments import (
     by_level,
@@ -155,7 +155,7 @@ class Selector(Generic[AnyLink]):
         policy, state = type(self._player), self._state
         self._choose = direct(policy.choose, state, NOBODY, self._rng)
         self._draw = direct(draw_page, state.mix, self._rng, page, drawn)
-        self._teach = direct(policy.learn, state, NOBODY, 0, page, NO_SLOTS, drawn, drawn, drawn)
+        self._teach = direct_later(policy.learn, state, NOBODY, 0, page, NO_SLOTS, *[drawn] * 3)
         self._slots.make_room(policy, state, self._rng)
 
     def __repr__(self) -> str:
