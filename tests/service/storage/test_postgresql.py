@@ -373,6 +373,25 @@ def test_replicas_that_start_at_once_migrate_once(address: str) -> None:
         store.close()
 
 
+def test_an_outage_is_named_in_the_words_of_the_database(
+    postgresql: PrivatePostgresql, address: str
+) -> None:
+    database = address.partition("@/")[2].partition("?")[0]
+    store = PostgresqlStore(address)
+    postgresql.execute(
+        database,
+        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "RAISE 'No space left on device' USING ERRCODE = 'disk_full'; END $$",
+    )
+    postgresql.execute(
+        database,
+        "CREATE TRIGGER full_disk BEFORE INSERT ON decisions EXECUTE FUNCTION full_disk()",
+    )
+    with pytest.raises(StoreUnavailable, match=r"cannot be used now: No space left on device$"):
+        store.commit([AppendDecision(decision=decision_row("d1"))])
+    store.close()
+
+
 def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(sys.modules):
         if name.startswith("slotwise.service.storage.postgresql"):

@@ -136,8 +136,8 @@ def postgresql_errors() -> Iterator[None]:
 
 def _reason(error: psycopg.Error) -> str:
     """Return what the database said, in one line and without the place that it said it at."""
-    lines = [line for line in str(error).strip().splitlines() if "FATAL:" in line] or str(
-        error
-    ).strip().splitlines()
-    last = lines[-1] if lines else type(error).__name__
-    return last.rpartition("FATAL:")[2].strip()
+    if error.diag.message_primary:
+        return error.diag.message_primary
+    lines = str(error).strip().splitlines()
+    fatal = [line.rpartition("FATAL:")[2] for line in lines if "FATAL:" in line]
+    return (fatal or lines or [type(error).__name__])[-1].strip()
