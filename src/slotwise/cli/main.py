@@ -7,6 +7,7 @@ usage, 130 stopped with Ctrl-C.
 from __future__ import annotations
 
 import importlib
+import keyword
 import pkgutil
 import sys
 from collections.abc import Sequence
@@ -51,7 +52,22 @@ def command_names() -> list[str]:
     False
     """
     modules = pkgutil.iter_modules(slotwise.cli.__path__)
-    return sorted(module.name.replace("_", "-") for module in modules if is_command(module.name))
+    return sorted(command_of(module.name) for module in modules if is_command(module.name))
+
+
+def command_of(module: str) -> str:
+    """Return the command of a module; one named like a keyword of Python ends in "_".
+
+    >>> command_of("warm_up"), command_of("import_")
+    ('warm-up', 'import')
+    """
+    return module.rstrip("_").replace("_", "-")
+
+
+def module_of(command: str) -> str:
+    """Return the module of a command."""
+    name = command.replace("-", "_")
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def is_command(module: str) -> bool:
@@ -101,7 +117,7 @@ def build_app(args: Sequence[str]) -> typer.Typer:
 def add_command(app: typer.Typer, name: str) -> None:
     """Add the command `name`, or a replacement that names its missing packages."""
     try:
-        module = importlib.import_module(f"slotwise.cli.{name.replace('-', '_')}")
+        module = importlib.import_module(f"slotwise.cli.{module_of(name)}")
     except ModuleNotFoundError as error:
         add_stand_in(app, name, missing_package(f"`slotwise {name}`", error))
     else:

@@ -2,6 +2,7 @@
 
 from slotwise.selector.delivered import DeliveredReport
 from slotwise.selector.for_whom import VisitorReport
+from slotwise.selector.known_counts import KnownCounts, read_known_counts, start_from_counts
 from slotwise.selector.money import RevenueClipped
 from slotwise.selector.price_of_floor import PriceOfFloor
 from slotwise.selector.report import (
@@ -17,6 +18,7 @@ from slotwise.selector.selector import Selector
 __all__ = [
     "DeliveredReport",
     "FloorReport",
+    "KnownCounts",
     "LevelReport",
     "LinkReport",
     "PageReport",
@@ -26,4 +28,6 @@ __all__ = [
     "RevenueClipped",
     "Selector",
     "VisitorReport",
+    "read_known_counts",
+    "start_from_counts",
 ]

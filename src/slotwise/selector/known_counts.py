@@ -1,0 +1,113 @@
+"""What a team knows already, as the start of a selector: discounted counts of each link."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from slotwise.errors import InvalidInput, MissingData
+from slotwise.selector.arguments import checked_share
+from slotwise.selector.batch import read_batch
+
+if TYPE_CHECKING:
+    from slotwise.selector.selector import Selector
+
+__all__ = ["KnownCounts", "read_known_counts", "start_from_counts"]
+
+COUNTS = ("views", "clicks", "revenue")
+OWED = ("queue", "owed", "deficit")
+"""What a policy owes the floor; pages of the past, shown by somebody else, owe nothing."""
+
+
+class KnownCounts(NamedTuple):
+    """Views, clicks and revenue of one link, for visitors with these features."""
+
+    link: str
+    visitor: dict[str, str]
+    views: int
+    clicks: int
+    revenue: float
+
+
+def read_known_counts(path: str | Path) -> list[KnownCounts]:
+    """Read a CSV file with the columns link, views and clicks, and optionally revenue.
+
+    Any further column is a feature of visitors, with a row for each of its values.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise MissingData(f"counts must be a CSV file that exists, got {str(path)!r}")
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file)
+        names = [name.strip() for name in reader.fieldnames or ()]
+        for needed in ("link", "views", "clicks"):
+            if needed not in names:
+                raise MissingData(f"{path.name}: counts must have the columns link, views, clicks")
+        rows = []
+        for number, row in enumerate(reader, start=2):
+            cells = {(name or "").strip(): str(cell or "").strip() for name, cell in row.items()}
+            where = f"{path.name}, row {number}"
+            features = {
+                name: cells[name] for name in names if name not in ("link", *COUNTS) and cells[name]
+            }
+            counted = [_number(where, name, cells.get(name, "")) for name in COUNTS]
+            rows.append(
+                KnownCounts(cells["link"], features, int(counted[0]), int(counted[1]), counted[2])
+            )
+    if not rows:
+        raise MissingData(f"{path.name}: counts must have a row for each link, got none")
+    return rows
+
+
+def _number(where: str, name: str, cell: str) -> float:
+    try:
+        number = float(cell or 0)
+    except ValueError:
+        number = float("nan")
+    is_whole = name == "revenue" or number == int(number if np.isfinite(number) else 0)
+    if not (np.isfinite(number) and number >= 0 and is_whole):
+        kind = "" if name == "revenue" else "whole "
+        raise InvalidInput(f"{where}: `{name}` must be a {kind}number of at least 0, got {cell!r}")
+    return number
+
+
+def start_from_counts(
+    selector: Selector, counts: Sequence[KnownCounts], discount: float = 1.0
+) -> None:
+    """Let a selector know counts of the past, each worth `discount` of a page view of its own.
+
+    Rates are learned from them. They owe the floor nothing and are not counted as delivered: the
+    promise begins with the first page that the selector chooses.
+    """
+    share = checked_share("discount", discount)
+    with selector._lock:
+        pool, problem, player = selector._pool, selector._problem, selector._player
+        if problem.n_levels != 2:
+            raise InvalidInput.of("levels", "clicks and revenue for counts", problem.levels)
+        before = player.knowledge(selector._state)
+        if "views" not in before:  # it weighs every page by its probabilities
+            rule = "a policy that learns from counts"
+            raise InvalidInput.of("policy", rule, selector._policy.name)
+        for one in counts:  # all are checked before any is learned
+            read_batch({one.link: one.views}, _levels(one), ("clicks", "revenue"))
+            pool.places("links", [one.link])
+            selector._visits.encode(one.visitor)
+        for one in counts:
+            places, certain = pool.places("links", [one.link]), np.ones(1)
+            visitor, views = selector._visits.encode(one.visitor), np.array([share * one.views])
+            slots, _ = selector._slots.shown_in([0])
+            money = min(one.revenue / selector._money.max_revenue, one.clicks)
+            for level, total in enumerate((one.clicks, money)):
+                brought = np.array([share * total])
+                selector._learn(visitor, level, places, slots, certain, views, brought)
+        after = player.knowledge(selector._state)
+        owed = {name: before[name] for name in OWED if name in before}
+        selector._state = player.restore(problem, {**after, **owed})
+
+
+def _levels(one: KnownCounts) -> dict[int, dict[str, float]]:
+    return {0: {one.link: one.clicks}, 1: {one.link: one.revenue}}
