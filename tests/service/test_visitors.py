@@ -140,6 +140,7 @@ def test_a_pool_without_features_takes_no_visitor(service: Service) -> None:
         ({"x": [True]}, "words or numbers"),
         ({"x": [float("nan")]}, "rising numbers"),
         ({f"f{k}": "bool" for k in range(17)}, "at most 16"),
+        ({f"f{k}": "text" for k in range(9)}, "at most 256 values in all, got 288"),
     ],
 )
 def test_features_that_cannot_be_are_refused(
@@ -399,3 +400,9 @@ def test_the_log_has_the_visitor_and_the_slot(service: Service) -> None:
         page = by_page[row["page_id"]]
         assert page.visitor["device"] == row["visitor.device"]
         assert page.links[row["slot"] - 1] == row["link"]
+
+
+def test_the_log_can_be_asked_about_another_floor(service: Service) -> None:
+    visit(opened(service, explore=0.3), 300, T0)
+    answered = service.reporter.evaluate("home", 0.2, 0, False)
+    assert answered.pool_id == "home"

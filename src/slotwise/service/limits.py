@@ -14,6 +14,7 @@ __all__ = [
     "ID_PATTERN",
     "ID_RULE",
     "LIMITS",
+    "MAX_ALL_VALUES",
     "MAX_AMOUNT_MICROS",
     "MAX_BATCH_ITEMS",
     "MAX_BODY_BYTES",
@@ -41,6 +42,7 @@ __all__ = [
     "MAX_TOKEN_CHARS",
     "MAX_URL_CHARS",
     "MAX_VALUE_CHARS",
+    "MAX_WEIGHT_RATIO",
     "MAX_WINDOW_S",
     "METADATA_PATTERN",
     "is_currency",
@@ -53,6 +55,9 @@ MAX_POOL_LINKS = 10_000
 MAX_EXCLUDED = 1_000
 MAX_FEATURES = 16
 MAX_FEATURE_VALUES = 64
+MAX_ALL_VALUES = 256
+"""What is learned of 10,000 links for so many values takes about 180 MB."""
+MAX_WEIGHT_RATIO = 1_000
 MAX_VALUE_CHARS = 1_000
 MAX_HOSTS = 100
 MAX_WINDOW_S = 90 * 86_400
@@ -90,6 +95,8 @@ LIMITS: dict[str, int] = {
     "allowed hosts of a pool": MAX_HOSTS,
     "features of a pool": MAX_FEATURES,
     "words or bin edges of a feature": MAX_FEATURE_VALUES,
+    "values of all features, 32 for an open list and one more for not known": MAX_ALL_VALUES,
+    "a slot's weight over that of another": MAX_WEIGHT_RATIO,
     "characters of a feature's value (of a word that is kept: 100)": MAX_VALUE_CHARS,
     "seconds of a click or revenue window": MAX_WINDOW_S,
     "amount of money, in millionths of the currency": MAX_AMOUNT_MICROS,

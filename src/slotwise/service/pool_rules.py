@@ -7,8 +7,10 @@ import math
 from slotwise.errors import InvalidInput, SlotwiseError, UnknownName
 from slotwise.service.limits import (
     ID_RULE,
+    MAX_ALL_VALUES,
     MAX_AMOUNT_MICROS,
     MAX_SLOTS,
+    MAX_WEIGHT_RATIO,
     MAX_WINDOW_S,
     is_currency,
     is_id,
@@ -43,8 +45,10 @@ def check_pool(pool: PoolSettings, n_active_links: int) -> None:
     for link_id in pool.fallback_order:
         _check_id("fallback_order", link_id)
     _check_pins(pool)
-    declared_features(pool.features)
-    asked_slot_weights(pool.slot_weights, pool.slots)
+    n_values = sum(declared_features(pool.features).sizes)
+    if n_values > MAX_ALL_VALUES:
+        raise InvalidInput.of("features", f"of at most {MAX_ALL_VALUES} values in all", n_values)
+    _check_slot_weights(pool)
     _check_policy(pool, n_active_links)
 
 
@@ -53,6 +57,14 @@ def check_link(link: LinkRecord) -> None:
     _check_id("link_id", link.link_id)
     if not link.url:
         raise InvalidInput.of("url", "an address", link.url)
+
+
+def _check_slot_weights(pool: PoolSettings) -> None:
+    weights = pool.slot_weights
+    if weights and min(weights) > 0 and max(weights) > MAX_WEIGHT_RATIO * min(weights):
+        rule = f"numbers at most {MAX_WEIGHT_RATIO} times as large as each other"
+        raise InvalidInput.of("slot_weights", rule, weights)
+    asked_slot_weights(weights, pool.slots)
 
 
 def _check_pins(pool: PoolSettings) -> None:

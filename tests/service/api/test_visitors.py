@@ -126,7 +126,10 @@ def test_slot_weights_are_answered_as_they_were_set(admin: httpx.Client, weights
     )
 
 
-@pytest.mark.parametrize("weights", ["guess", [1], [1, -1], [0, 1], [1, 2, 3], {"a": 1}, 3, [True]])
+@pytest.mark.parametrize(
+    "weights",
+    ["guess", [1], [1, -1], [1, 1e-6], [1, 1e300], [0, 1], [1, 2, 3], {"a": 1}, 3, [True]],
+)
 def test_slot_weights_that_cannot_be_are_refused(admin: httpx.Client, weights: Any) -> None:
     refused = admin.put("/v1/pools/never", json=CHANGED | {"slot_weights": weights})
     assert refused.status_code == 422, refused.text

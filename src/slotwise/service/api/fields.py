@@ -54,7 +54,9 @@ Visitor = Annotated[
     ),
 ]
 SlotWeights = Annotated[
-    Literal["learn"] | Annotated[tuple[float, ...], Meta(max_length=MAX_SLOTS)] | None,
+    Literal["learn"]
+    | Annotated[tuple[Annotated[float, Meta(gt=0, le=1e6)], ...], Meta(max_length=MAX_SLOTS)]
+    | None,
     Meta(
         description="How often a link is clicked in each slot, relative to the average slot; "
         '"learn" to find out while serving, null where slots are alike',
