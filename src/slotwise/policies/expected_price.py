@@ -24,20 +24,22 @@ import math
 
 from slotwise.policies.contract import Floats
 from slotwise.policies.queue import DEBT_GROWTH, Queues
-from slotwise.selection.compiled import hot, inner
-from slotwise.selection.price_search import INFEASIBLE, floor_slackness, search_price
-from slotwise.selection.top_page import Search
+from slotwise.selection.compiled import inner
+from slotwise.selection.top_page import Search, top_page
 
 __all__ = ["correct_queues", "expect_price", "priced"]
 
 MAX_EXPECTED = 20.0
 """The largest expected price, in what an outcome of the floor's level earns on average."""
 
+MAX_STEPS = 100
+"""More steps than the search for a price needs."""
+
 MAX_CREDIT = 4.0
 """The largest surplus that is remembered, in roots of what the floor has promised."""
 
 
-@hot
+@inner
 def correct_queues(
     queues: Queues, level: int, views: Floats, outcomes: Floats, rounds: Floats
 ) -> None:
@@ -71,15 +73,32 @@ def priced(queues: Queues, floor: int, expected: float, rounds: Floats) -> float
     return max(0.0, expected + queues.lengths[floor] / (queues.patience * math.sqrt(promised)))
 
 
-@hot
+@inner
 def expect_price(
-    value: Floats, brought: Floats, n_slots: int, least: float, search: Search
+    value: Floats, brought: Floats, n_slots: int, least: float, most: float, search: Search
 ) -> float:
-    """Return the price at which the best pages bring just `least`, inf if none brings it.
+    """Return the price at which the best pages bring just `least`, at most `most`.
 
-    `value` is what each link is worth without this floor, `brought` what it brings towards it.
+    `value` is what each link is worth without this floor, `brought` what it brings towards it. The
+    search is that of `slotwise.selection.price_search` where ties do not matter: a page with too
+    little and one with enough are two lines, and the next price is where they meet.
     """
-    price = search_price(
-        value, brought, len(value), n_slots, least, floor_slackness(least), 0.0, 0.0, search
-    )
-    return math.inf if price.status == INFEASIBLE else price.click_weight
+    n_links = len(value)
+    few_value, few = top_page(value, brought, n_links, n_slots, 1.0, 0.0, search)
+    if few >= least:
+        return 0.0
+    many_value, many = top_page(value, brought, n_links, n_slots, 1.0, most, search)
+    if many < least:
+        return most
+    price = most
+    for _ in range(MAX_STEPS):
+        price = (few_value - many_value) / (many - few)
+        page_value, page = top_page(value, brought, n_links, n_slots, 1.0, price, search)
+        gain = page_value + price * page - few_value - price * few
+        if gain <= 1e-12 * few_value:
+            break
+        if page >= least:
+            many_value, many = page_value, page
+        else:
+            few_value, few = page_value, page
+    return min(price, most)

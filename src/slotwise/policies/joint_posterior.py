@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from slotwise.policies.contract import Floats, Links
 from slotwise.policies.evidence import Evidence
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import inner
 
 __all__ = [
     "JointPosterior",
@@ -98,7 +98,7 @@ def new_joint_posterior(problem: Problem, exploration: float) -> JointPosterior:
     )
 
 
-@hot
+@inner
 def note_outcomes(
     posterior: JointPosterior,
     evidence: Evidence,
@@ -119,7 +119,7 @@ def note_outcomes(
             sales[SQUARES] += outcomes[k] * outcomes[k]
 
 
-@hot
+@inner
 def refit_level(posterior: JointPosterior, evidence: Evidence, level: int) -> bool:
     """Refit the pool's mean at a level, and the typical sale, when enough rounds have passed.
 
@@ -144,7 +144,7 @@ def refit_level(posterior: JointPosterior, evidence: Evidence, level: int) -> bo
     return True
 
 
-@hot
+@inner
 def _typical_sale(sales: Floats, evidence: Evidence, level: int) -> float:
     """Return the size of a sale: 1 where most of them came in batches, whose sizes are unknown."""
     if sales[SALES] == 0.0 or sales[SALES] < 0.5 * np.sum(evidence.sums[level]):
@@ -152,7 +152,7 @@ def _typical_sale(sales: Floats, evidence: Evidence, level: int) -> float:
     return sales[SQUARES] / sales[SALES]
 
 
-@hot
+@inner
 def prior_mean(posterior: JointPosterior, level: int) -> float:
     """Return the mean of a level's prior, at the last level in units of the typical sale."""
     mean = posterior.pool[level]
@@ -163,7 +163,7 @@ def prior_mean(posterior: JointPosterior, level: int) -> float:
     return min(mean, LARGEST_PRIOR)
 
 
-@hot
+@inner
 def refresh_posteriors(posterior: JointPosterior, evidence: Evidence) -> None:
     """Recompute the posteriors that are stale."""
     n_levels, n_links = posterior.mean.shape
@@ -188,7 +188,7 @@ def refresh_posteriors(posterior: JointPosterior, evidence: Evidence) -> None:
             posterior.is_stale[link] = False
 
 
-@hot
+@inner
 def _trials(evidence: Evidence, level: int, link: int) -> tuple[float, float]:
     """Return the trials of a link at a level: those settled there, and all of them.
 
@@ -203,7 +203,7 @@ def _trials(evidence: Evidence, level: int, link: int) -> tuple[float, float]:
     return settled, max(settled, passed)
 
 
-@hot
+@inner
 def reward_in_sales(posterior: JointPosterior, rewards: Floats, level: int) -> float:
     """Return the reward of a unit of a level, in units of the typical sale."""
     if level == len(rewards) - 1:
@@ -211,7 +211,7 @@ def reward_in_sales(posterior: JointPosterior, rewards: Floats, level: int) -> f
     return rewards[level] / posterior.sales[UNIT]
 
 
-@hot
+@inner
 def outcome_worth(posterior: JointPosterior, rewards: Floats, level: int) -> float:
     """Return what an outcome of a level earns on average: its reward and what follows it."""
     worth = 0.0
@@ -220,7 +220,7 @@ def outcome_worth(posterior: JointPosterior, rewards: Floats, level: int) -> flo
     return reward_in_sales(posterior, rewards, level) + worth
 
 
-@hot
+@inner
 def mean_worth(
     posterior: JointPosterior, worth: Floats, level: int, value: Floats, brought: Floats
 ) -> None:
@@ -236,7 +236,7 @@ def mean_worth(
             brought[link] *= posterior.mean[earlier, link]
 
 
-@hot
+@inner
 def score_jointly(
     posterior: JointPosterior, worth: Floats, score: Floats, variance: Floats
 ) -> None:

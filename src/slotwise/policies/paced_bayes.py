@@ -31,12 +31,15 @@ from slotwise.policies.joint_posterior import (
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.policies.queue import QueuePolicy, Queues, new_queues
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import hot, inner
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.top_links import take_top_links
 from slotwise.selection.top_page import Search, new_search
 
 __all__ = ["PacedBayes"]
+
+UNKNOWN = -1.0
+"""An expected price that has yet to be computed."""
 
 FITTED = ("pool", "clock", "sales")
 """What is known of the pool as a whole: parts of the posterior that are saved."""
@@ -61,7 +64,7 @@ class PacedBayesState(NamedTuple):
     mix: Mix
 
 
-@hot
+@inner
 def _price_levels(state: PacedBayesState, without: int) -> None:
     """Compute what a unit of each level is worth, in sales: its reward and its floors' prices.
 
@@ -78,20 +81,28 @@ def _price_levels(state: PacedBayesState, without: int) -> None:
             queues.worth[level] += unit * price
 
 
-@hot
+@inner
 def _expect_prices(state: PacedBayesState) -> None:
     """Compute the expected price of each floor at the prices of the others."""
     queues = state.queues
     refresh_posteriors(state.posterior, state.evidence)
     for floor in range(len(queues.lengths)):
+        if state.expected[floor] == UNKNOWN:
+            state.expected[floor] = 0.0
+    for floor in range(len(queues.lengths)):
         _price_levels(state, floor)
         level = queues.levels[floor]
         mean_worth(state.posterior, queues.worth, level, state.value, state.scratch)
-        price = expect_price(
-            state.value, state.scratch, queues.n_slots, queues.least[floor], state.price_search
-        )
         unit = outcome_worth(state.posterior, queues.rewards, level)
-        state.expected[floor] = min(price / unit, MAX_EXPECTED)
+        price = expect_price(
+            state.value,
+            state.scratch,
+            queues.n_slots,
+            queues.least[floor],
+            MAX_EXPECTED * unit,
+            state.price_search,
+        )
+        state.expected[floor] = price / unit
 
 
 @hot
@@ -113,8 +124,12 @@ def rank(state: PacedBayesState, links: Links, worth: Floats) -> None:
 
 @hot
 def look_again(state: PacedBayesState) -> None:
-    """Let all posteriors be recomputed before the next page."""
+    """Let all posteriors be recomputed before the next page, and now the prices not known."""
     state.posterior.is_stale[:] = True
+    for floor in range(len(state.expected)):
+        if state.expected[floor] == UNKNOWN:
+            _expect_prices(state)
+            return
 
 
 @hot
@@ -217,13 +232,12 @@ class PacedBayes(QueuePolicy):
         super().restore_beyond_counts(state, knowledge)
         for name in FITTED:
             getattr(state.posterior, name)[:] = knowledge[name]
-        if len(knowledge["price"]) == len(state.expected):
-            state.expected[:] = knowledge["price"]
-        else:
-            _expect_prices(state)
+        is_known = len(knowledge["price"]) == len(state.expected)
+        state.expected[:] = knowledge["price"] if is_known else UNKNOWN
 
     def move(self, state: PacedBayesState, problem: Problem, kept: Links) -> State:
         """Return a state for a changed pool, at the prices that its floors have there."""
         moved: Any = super().move(state, problem, kept)
-        _expect_prices(moved)
+        moved.expected[:] = UNKNOWN
+        look_again(moved)
         return moved
