@@ -8,6 +8,7 @@ from pathlib import Path
 from slotwise.figures.canvas import USUAL_FORMATS, save_figure
 from slotwise.figures.chosen_panels import Layout, draw_panels
 from slotwise.figures.experiment import draw_experiment
+from slotwise.figures.for_whom import draw_for_whom, knows_for_whom
 from slotwise.figures.several_floors import draw_several_floors, has_several_floors
 from slotwise.figures.sweep import draw_sweep, is_sweep
 from slotwise.simulation.results import Results
@@ -29,7 +30,8 @@ def draw_results(
     With `panels` or `layout` the figure has the panels of these metrics only. Otherwise:
 
     Con-UCB at four scales of γ or more is drawn as a sweep, more floors than a click floor with
-    panels for each of them, anything else as an experiment.
+    panels for each of them, anything else as an experiment. Where visitors differ, a second figure,
+    `name`-for-whom, shows what each of them brings.
     """
     if panels or layout is not None:
         figure = draw_panels(results, panels, layout)
@@ -39,4 +41,8 @@ def draw_results(
         figure = draw_several_floors(results)
     else:
         figure = draw_experiment(results)
-    return save_figure(figure, Path(directory), name, formats)
+    written = save_figure(figure, Path(directory), name, formats)
+    if not panels and layout is None and knows_for_whom(results):
+        further = draw_for_whom(results)
+        written += save_figure(further, Path(directory), f"{name}-for-whom", formats)
+    return written

@@ -79,6 +79,12 @@ class Experiment:
         """Return the solution of the floor program on the true mean rates: the best fixed mix."""
         return find_optimum(self.environment, self.problem, self.n_rounds)
 
+    def _by_value(self, best: Optimum) -> dict[str, Any]:
+        """Return what the best mixes bring to visitors with each feature value, by its label."""
+        labels = [label for labels in self.environment.value_labels for label in labels]
+        pairs = zip(labels, best.by_place, strict=False)
+        return {"by_value": {label: list(pair) for label, pair in pairs}} if best.by_place else {}
+
     def config(self) -> dict[str, Any]:
         """Return the settings as results files keep them."""
         problem, best = self.problem, self.optimum()
@@ -115,7 +121,7 @@ class Experiment:
             "code": code_fingerprint(),
             "commit": current_commit(),
             "levels": list(problem.levels),
-            "optimum": {**best.plain(), "attainable_clicks": attainable},
+            "optimum": {**best.plain(), "attainable_clicks": attainable, **self._by_value(best)},
             "policies": [
                 {"label": label, "name": policy.name, "settings": _plain(policy_settings(policy))}
                 for label, policy in self.policies.items()

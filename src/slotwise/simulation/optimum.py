@@ -31,6 +31,8 @@ class Optimum(NamedTuple):
     that of the best mix for all, and `probabilities` are those of the latter. If slots differ, both
     put the best links into the best slots; `value_without_order` is `value` with links shuffled.
     `value_prices` are those of the floors of feature values; those take slots to be alike.
+    `by_place` has for each value of a feature what the best mix and the best mix for all bring to
+    its visitors, a page view; it is empty where slots differ or segments have floors.
     """
 
     probabilities: Floats
@@ -44,6 +46,7 @@ class Optimum(NamedTuple):
     value_without_visitors: float | None = None
     value_without_order: float | None = None
     value_prices: tuple[float, ...] = ()
+    by_place: tuple[tuple[float, float], ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """Return the fields that results files keep, with None for infinite numbers."""
@@ -105,7 +108,12 @@ def _where_pages_differ(
         average = known.rates[:, [0, -1]].transpose(1, 2, 0) @ known.shares
         blind = solve_slots(average[1:], average[:1], floor, weights, np.ones(1)).value
         best = solve_slots(value, clicks, floor, weights, known.shares)
+    n_places = 0 if environment.slot_weights else sum(environment.feature_sizes)
     return shuffled._replace(
+        by_place=tuple(
+            _to_visitors(known, place, best.probabilities, shuffled.probabilities)
+            for place in range(n_places)
+        ),
         shadow_price=best.shadow_price,
         status=best.status,
         value=best.value,
@@ -113,6 +121,18 @@ def _where_pages_differ(
         value_without_visitors=blind if environment.feature_sizes else None,
         value_without_order=without_order,
     )
+
+
+def _to_visitors(
+    known: VisitorRates, place: int, knowing: Floats, for_all: Floats
+) -> tuple[float, float]:
+    """Return what a mix for each kind and a mix for all bring to visitors with one value."""
+    shares = known.shares * (known.places == place).any(axis=1)
+    if shares.sum() == 0.0:
+        return 0.0, 0.0
+    shares = shares / shares.sum()
+    value = known.rates[:, -1]
+    return float(shares @ (knowing * value).sum(axis=1)), float(shares @ (value @ for_all))
 
 
 def _with_segment_floors(shuffled: Optimum, known: VisitorRates, problem: Problem) -> Optimum:

@@ -1,0 +1,53 @@
+"""The figure of visitors that differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import slotwise
+from slotwise.figures import draw_results
+from slotwise.figures.for_whom import draw_for_whom, knows_for_whom
+from slotwise.policies import PacedKL, Uniform
+from slotwise.simulation.results import Results
+from tests.simulation.synthetic import make_results
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    links = slotwise.SegmentLinks(
+        click_rate=[[0.4, 0.1, 0.1], [0.1, 0.4, 0.1]],
+        revenue_per_click=[[0.5] * 3] * 2,
+        shares=[0.75, 0.25],
+        visitors=[{"device": "phone"}, {"device": "desktop"}],
+    )
+    return slotwise.simulate(links, [PacedKL(), Uniform()], 1, n_rounds=400, n_runs=2, n_threads=1)
+
+
+def test_what_the_best_mixes_bring_to_whom_is_kept(results: Results) -> None:
+    by_value = results.config["optimum"]["by_value"]
+    assert by_value["device phone"] == pytest.approx([0.2, 0.2])
+    assert by_value["device desktop"] == pytest.approx([0.2, 0.05])
+
+
+def test_there_is_a_row_for_each_value_and_a_series_for_each_policy(results: Results) -> None:
+    figure = draw_for_whom(results)
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "device phone",
+        "device desktop",
+    ]
+    marks = [line for line in axes.lines if line.get_marker() == "|"]
+    assert [float(line.get_xdata()[0]) for line in marks] == pytest.approx([0.0, 300.0])  # type: ignore[index,arg-type]
+    assert len(figure.legends[0].get_texts()) == 2
+
+
+def test_it_is_drawn_beside_the_usual_figure(results: Results, tmp_path: Path) -> None:
+    written = draw_results(results, tmp_path, "shop", ["svg"])
+    assert [path.name for path in written] == ["shop.svg", "shop-for-whom.svg"]
+    assert "For whom" in written[1].read_text()
+
+
+def test_results_without_visitors_have_no_such_figure() -> None:
+    assert not knows_for_whom(make_results(n_runs=2))
