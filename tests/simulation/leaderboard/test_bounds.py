@@ -39,6 +39,8 @@ def test_a_case_has_an_interval_and_changing_rates_have_none() -> None:
     low, high = bound_case(few, 1_000, n_paths=4_000) or (0.0, 0.0)
     assert 0.0 < low <= high < 40.0
     assert bound_case(drifting, 1_000) is None
+    for other in pick_cases(build_suite(), ["intervals", "rare-sales"]).cases:
+        assert bound_case(other, 1_000) is None  # a hundred views a round, sales of two sizes
 
 
 def test_bounds_are_kept_in_the_file(tmp_path: Path) -> None:

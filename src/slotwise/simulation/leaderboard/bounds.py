@@ -181,11 +181,11 @@ def least_loss(paths: StoppingPaths, worth: Floats, n_slots: int, is_informed: b
 def bound_case(case: Case, n_rounds: int, n_paths: int = N_PATHS) -> tuple[float, float] | None:
     """Return the interval of the least priced regret on a case, None where none is computed.
 
-    None for rates that change, late feedback, visitors, slots, infeasible floors, and for more
+    None unless every view is one Bernoulli click and sale, for infeasible floors, and for more
     than 1,000 links, which would take minutes.
     """
     dataset = case.dataset
-    if not isinstance(case.links, BernoulliLinks) or dataset.n_links > MAX_LINKS:
+    if type(case.links) is not BernoulliLinks or dataset.n_links > MAX_LINKS:
         return None
     click_rate, revenue = dataset.click_rate, dataset.revenue_per_click
     best = solve(click_rate * revenue, click_rate, dataset.n_slots, dataset.click_floor)
