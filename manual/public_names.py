@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-__all__ = ["NOT_PUBLIC", "PUBLIC_MODULES", "names_reference", "public_names"]
+__all__ = ["FIRST_NAMES", "NOT_PUBLIC", "PUBLIC_MODULES", "names_reference", "public_names"]
 
 PUBLIC_MODULES = (
     "slotwise",
@@ -42,9 +42,17 @@ NOT_PUBLIC = {
 """The other modules of the first two levels, and why they are not public."""
 
 
+FIRST_NAMES = ("Selector", "simulate")
+"""What most programs start with; a page describes these before its other names."""
+
+
 def public_names(module: str) -> list[str]:
-    """Return the public names of a module in its own order."""
-    return list(importlib.import_module(module).__all__)
+    """Return the public names of a module: those of `FIRST_NAMES`, then all others in its order.
+
+    >>> public_names("slotwise")[:3]
+    ['Selector', 'simulate', 'CUCB']
+    """
+    return sorted(importlib.import_module(module).__all__, key=lambda name: name not in FIRST_NAMES)
 
 
 def names_reference(module: str) -> str:

@@ -20,7 +20,7 @@ import typer
 import slotwise
 from manual.figures import FIGURES
 from manual.make_targets import make_targets
-from manual.public_names import NOT_PUBLIC, PUBLIC_MODULES
+from manual.public_names import NOT_PUBLIC, PUBLIC_MODULES, public_names
 from manual.routes import meaning_of
 from slotwise.cli.main import build_app, command_names
 from slotwise.environments.datasets import DATASETS
@@ -266,6 +266,20 @@ def test_every_public_name_is_described(site: Site, module: str) -> None:
     anchors = site.pages[f"reference/python/{page}.html"].anchors
     names = importlib.import_module(module).__all__
     assert not [name for name in names if f"{module}.{name}" not in anchors]
+
+
+def test_selector_and_simulate_come_first() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text().partition("- reference/index.md")[2]
+    assert re.findall(r"reference/[\w/]+\.md", nav)[:2] == [
+        "reference/python/selector.md",
+        "reference/python/simulation.md",
+    ]
+    assert public_names("slotwise.selector")[0] == "Selector"
+    assert public_names("slotwise.simulation")[0] == "simulate"
+
+
+def test_the_index_of_the_reference_names_every_module(site: Site) -> None:
+    assert not missing(PUBLIC_MODULES, site.pages["reference/index.html"])
 
 
 @pytest.fixture(scope="module")
