@@ -32,18 +32,23 @@ def missing_package(needed_by: str, error: ModuleNotFoundError) -> SlotwiseError
 
 
 def extras_with(package: str, requirements: Iterable[str]) -> list[str]:
-    """Return the extras that bring the import package `package`, by the requirements given.
+    """Return the smallest extras that bring the import package `package`.
+
+    An extra that contains another one of them, as `postgresql` contains `service`, is left out.
 
     >>> extras_with("prometheus_client", ["prometheus-client>=0.21; extra == 'service'"])
     ['service']
     """
-    found = set()
+    packages: dict[str, set[str]] = {extra: set() for extra in OFFERED}
     for requirement in requirements:
         name = re.match(r"[A-Za-z0-9._-]+", requirement)
         extra = re.search(r"""extra\s*==\s*['"]([^'"]+)""", requirement)
-        if name and extra and normalized(name[0]) == normalized(package):
-            found.add(extra[1])
-    return [extra for extra in OFFERED if extra in found]
+        if name and extra and extra[1] in packages:
+            packages[extra[1]].add(normalized(name[0]))
+    found = [extra for extra in OFFERED if normalized(package) in packages[extra]]
+    return [
+        extra for extra in found if not any(packages[other] < packages[extra] for other in found)
+    ]
 
 
 def normalized(name: str) -> str:

@@ -180,8 +180,7 @@ def test_without_typer_the_extras_are_named(
     assert main(["--help"]) == 2
     assert capsys.readouterr().err == (
         "slotwise: `slotwise` needs the package typer, which is not installed; install it with: "
-        "pip install 'slotwise[experiments]' or pip install 'slotwise[service]' "
-        "or pip install 'slotwise[cluster]'\n"
+        "pip install 'slotwise[experiments]' or pip install 'slotwise[service]'\n"
     )
 
 
