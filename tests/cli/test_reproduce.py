@@ -52,6 +52,8 @@ def test_a_second_time_nothing_is_run_and_the_same_is_said(
     assert f"report: {paper / 'report.html'}" in printed.replace("\n", "")
     assert "The paper's claims" in printed
     assert "Con-UCB γ/72" in printed
+    assert "paced-bayes †" in printed
+    assert "† not in the paper" in printed
 
 
 def test_sweeps_share_the_runs_of_the_figures(paper: Path) -> None:
@@ -77,8 +79,8 @@ def test_ctrl_c_says_what_is_kept(
     monkeypatch.setattr(Block, "play", play_ten)
     command = ["reproduce", *TINY, "--threads", "1", "--out", str(tmp_path)]
     assert main(command) == 130
-    # Ten were played; the sweep of the same links will use them again.
-    assert "stopped: 20 of 171 runs are kept; the same command continues" in capsys.readouterr().err
+    # Ten were played; the sweep will use nine again, all but the default policy's.
+    assert "stopped: 19 of 183 runs are kept; the same command continues" in capsys.readouterr().err
 
 
 def test_on_the_original_files_a_floor_out_of_reach_is_reported(

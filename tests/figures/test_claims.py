@@ -12,7 +12,7 @@ from slotwise.figures.conclusion import conclude
 from slotwise.figures.setting import Setting
 from slotwise.figures.verdicts import Verdict, judge_below, judge_sub_linear
 from slotwise.simulation.results import Results
-from tests.simulation.synthetic import make_results, settings
+from tests.simulation.synthetic import BEHAVIOURS, make_results, settings
 
 PAPER = ("con-ucb", "lexp", "cucb", "exp3-m")
 ROUNDS = np.arange(500, 50_001, 500)
@@ -199,3 +199,14 @@ def test_the_conclusion_warns_of_the_data_and_the_bound() -> None:
 
 def test_without_con_ucb_there_is_nothing_to_conclude() -> None:
     assert conclude([], []) == ["Con-UCB was not run, so none of the paper's claims can be judged."]
+
+
+def test_a_policy_that_is_not_in_the_paper_changes_no_verdict() -> None:
+    alone, beside = (
+        [(found.claim.name, found.label, found.judgement) for found in findings_of(results)]
+        for results in (
+            make_results(n_runs=6),
+            make_results((*BEHAVIOURS, "paced-bayes"), n_runs=6),
+        )
+    )
+    assert alone == beside

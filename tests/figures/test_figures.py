@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,12 @@ from matplotlib.text import Text
 
 from slotwise.errors import InvalidInput
 from slotwise.figures import draw_experiment, draw_results, draw_sweep, is_sweep, save_figure
+from slotwise.figures.chosen_panels import draw_panels
 from slotwise.figures.panels import PANELS
+from slotwise.simulation import experiment_path, load_experiment, run_experiment
+from slotwise.simulation.experiment import current_commit
 from slotwise.simulation.results import Results
-from tests.simulation.synthetic import make_results, make_sweep
+from tests.simulation.synthetic import BEHAVIOURS, make_results, make_sweep
 
 ODD_LABELS = ("oracle", "größe/½", "$x_1$ <b>&\"'", "a very long label that no figure has room for")
 INFEASIBLE = {
@@ -63,9 +65,10 @@ def changed(**quantities: float) -> Results:
     return Results(results.config, results.rounds, totals)
 
 
-def test_the_title_names_the_data_set_and_the_foot_its_origin() -> None:
+def test_the_title_is_the_experiments_and_the_foot_names_origin_and_data() -> None:
     said = words(draw_experiment(make_results(n_runs=4)))
-    assert "Coupon-Purchase (look-alike)" in said
+    assert "Coupons, made up (look-alike)" in said
+    assert "data: Coupon-Purchase (look-alike), drawn from a recipe" in said
     assert "271 links, 15 slots, 50k rounds, 4 runs" in said
     assert "binding at a shadow price of 0.21" in said
     assert "4 runs  ·  seed 1  ·  slotwise 0.1.0  ·  commit 0123abc" in said
@@ -75,6 +78,70 @@ def test_a_foot_without_a_commit_does_not_speak_of_one() -> None:
     said = words(draw_experiment(make_results(n_runs=4, changes={"commit": None})))
     assert "4 runs  ·  seed 1  ·  slotwise 0.1.0" in said
     assert "None" not in said
+
+
+def test_without_a_title_of_its_own_an_experiment_has_the_data_sets() -> None:
+    said = words(draw_experiment(make_results(n_runs=2, changes={"experiment": ""})))
+    assert "Coupon-Purchase (look-alike)" in said.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("delays", "sentence"),
+    [
+        ([50, 2_000], "late feedback: click by 50, revenue by 2k rounds"),
+        ([0, 2_000], "late feedback: revenue by 2k rounds"),
+    ],
+)
+def test_late_feedback_is_said_by_level(delays: list[int], sentence: str) -> None:
+    assert sentence in words(draw_experiment(make_results(n_runs=2, changes={"delays": delays})))
+
+
+@pytest.mark.parametrize("changes", [{}, {"delays": [0, 0]}])
+def test_immediate_feedback_needs_no_words(changes: dict[str, Any]) -> None:
+    assert "late" not in words(draw_experiment(make_results(n_runs=2, changes=changes)))
+
+
+def test_title_and_delays_of_an_experiment_file_reach_its_figure(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    shipped = experiment_path("late-feedback").read_text(encoding="utf-8")
+    file.write_text(shipped.replace("Late feedback: Coupon-Purchase", "My own title"), "utf-8")
+    small = load_experiment(file, {"n_runs": 2, "n_rounds": 20})
+    said = words(draw_experiment(run_experiment(small.experiment())))
+    assert "My own title (look-alike)" in said
+    assert "late feedback: click by 50, revenue by 2k rounds" in said
+
+
+def test_a_package_outside_git_leaves_no_commit_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")  # no git
+    current_commit.cache_clear()
+    small = load_experiment(experiment_path("late-feedback"), {"n_runs": 2, "n_rounds": 20})
+    try:
+        results = run_experiment(small.experiment())
+    finally:
+        current_commit.cache_clear()
+    assert results.config["commit"] is None
+    said = words(draw_experiment(results))
+    assert "2 runs  ·  seed 1  ·  slotwise" in said
+    assert "commit" not in said
+    assert "None" not in said
+
+
+def test_a_policy_beside_the_papers_is_marked_in_every_panel_and_the_table() -> None:
+    results = make_results((*BEHAVIOURS, "paced-bayes"), n_runs=2)
+    figure = draw_experiment(results)
+    for metric in ("regret", "violation", "reward", "ratio", "shortfall"):
+        ends = labels_at_ends(panel(figure, metric))
+        assert "paced-bayes †" in ends
+        assert [label for label in ends if "†" in label] == ["paced-bayes †"]
+    assert "† not in the paper" in words(figure)
+    assert "† not in the paper" in words(draw_panels(results, ["regret"]))
+
+
+@pytest.mark.parametrize("labels", [tuple(BEHAVIOURS), ("con-ucb", "paced-bayes", "oracle")])
+def test_nothing_is_marked_where_nothing_is_added_or_it_is_not_the_papers(
+    labels: tuple[str, ...],
+) -> None:
+    assert "†" not in words(draw_experiment(make_results(labels, n_runs=2)))
 
 
 def test_original_data_are_not_called_a_look_alike() -> None:
@@ -210,7 +277,7 @@ def test_a_sweep_runs_from_the_printed_gamma_on_the_left_to_the_smallest() -> No
         assert left > 1 > 1 / 1440 > right
         ticks = [tick.get_text() for tick in axes.get_xticklabels()]
         assert {"1", "1/72", "1/1440"} <= set(ticks)
-    assert re.search("Con-UCB with smaller γ", words(figure))
+    assert "Coupons, made up (look-alike)" in words(figure)
 
 
 def test_a_sweep_shows_the_finals_and_the_others_as_level_lines() -> None:

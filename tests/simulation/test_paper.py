@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from slotwise.errors import InvalidConfig
+from slotwise.policies import default_policy
 from slotwise.simulation.paper import FIGURES, QUICK, SWEEPS, plan_paper
 from slotwise.simulation.series import notes_of
 
@@ -17,6 +18,14 @@ def test_figures_come_first_and_every_experiment_has_its_file(tmp_path: Path) ->
     assert {planned.path.parent for planned in plan} == {tmp_path / "results"}
     assert [planned.experiment.n_runs for planned in plan] == [200] * 4 + [40] * 3
     assert {planned.experiment.n_rounds for planned in plan} == {50_000}
+
+
+def test_the_default_policy_runs_in_every_figure_beside_the_papers(tmp_path: Path) -> None:
+    plan = plan_paper(tmp_path, n_runs=1, n_rounds=9)
+    for planned in plan[: len(FIGURES)]:
+        policies = planned.experiment.policies
+        assert list(policies)[-2:] == [default_policy().name, "oracle"]
+        assert policies[default_policy().name] == default_policy()
 
 
 def test_a_sweep_has_at_most_the_runs_of_its_file(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from rich import box
 from rich.table import Table
 
 from slotwise.figures.claims import CLAIMS, Finding, scale_phrase
-from slotwise.figures.known_policies import display_name
 from slotwise.figures.setting import Setting
 from slotwise.figures.verdicts import Verdict
 from slotwise.simulation import Results
@@ -33,7 +32,9 @@ def finals_table(results: Results) -> Table:
     for label in results.labels:
         means = (float(results.final(label, metric).mean()) for metric in metrics)
         cells = [f"{mean:,.2f}" if abs(mean) < 100 else f"{mean:,.0f}" for mean in means]
-        table.add_row(display_name(label), *cells)
+        table.add_row(setting.dagger_name(label), *cells)
+    table.caption = setting.dagger_note(results.labels) or None
+    table.caption_justify = "left"
     return table
 
 

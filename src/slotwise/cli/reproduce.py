@@ -27,9 +27,10 @@ __all__ = ["register"]
 HELP = """Reproduce the paper's experiments, draw its figures and judge its claims.
 
 There are three data sets, and Ad-Clicks once more with a binding floor. On each run Con-UCB at the
-printed γ and at γ/72, LExp, CUCB, Exp3.M and the best fixed mix; then Con-UCB over many γ. Without
---data the data are look-alikes drawn from recipes, and every figure says so. Ctrl-C keeps finished
-runs; the same command continues from there, and finished experiments are not run again.
+printed γ and at γ/72, LExp, CUCB, Exp3.M, the best fixed mix and the default policy, which is not
+in the paper and marked so; then Con-UCB over many γ. Without --data the data are look-alikes drawn
+from recipes, and every figure says so. Ctrl-C keeps finished runs; the same command continues from
+there, and finished experiments are not run again.
 
 Examples:
 

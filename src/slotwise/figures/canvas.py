@@ -44,18 +44,18 @@ def house_style() -> Iterator[None]:
 
 
 def write_frame(figure: Figure, setting: Setting, title: str) -> None:
-    """Write the title, the settings below it, and the origin at the bottom of a figure."""
+    """Write the title, the settings below it, and the origin and the data set at the bottom."""
     width, height = figure.get_size_inches()
     left = 0.55 / width
     text: dict[str, Any] = {"ha": "left", "va": "top", "parse_math": False}
     figure.text(left, 1 - 0.2 / height, title, fontsize=15, fontweight="bold", color=INK, **text)
-    subtitle = f"{setting.size_sentence}  ·  {setting.floor_sentence}"
+    sentences = (setting.size_sentence, setting.floor_sentence, setting.delay_sentence)
+    subtitle = "  ·  ".join(filter(None, sentences))
     figure.text(left, 1 - 0.53 / height, subtitle, fontsize=9.5, color=MUTED, **text)
     figure.text(left, 0.24 / height, setting.origin_sentence, fontsize=8, color=MUTED, **text)
-    data = "look-alike data, drawn from a recipe" if setting.is_look_alike else ""
-    figure.text(
-        1 - 0.3 / width, 0.24 / height, data, fontsize=8, color=MUTED, **text | {"ha": "right"}
-    )
+    right: dict[str, Any] = text | {"ha": "right"}
+    data = setting.data_sentence
+    figure.text(1 - 0.3 / width, 0.24 / height, data, fontsize=8, color=MUTED, **right)
 
 
 def save_figure(

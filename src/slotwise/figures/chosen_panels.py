@@ -11,7 +11,7 @@ from slotwise.errors import InvalidInput
 from slotwise.figures.canvas import house_style
 from slotwise.figures.panels import PANELS, Panel, draw_panel
 from slotwise.figures.setting import Setting
-from slotwise.figures.style import INK
+from slotwise.figures.style import INK, MUTED
 from slotwise.simulation.results import Results
 
 __all__ = ["AXES", "WIDTHS", "Layout", "draw_panels"]
@@ -69,6 +69,9 @@ def draw_panels(
                 )
             )
             draw_panel(axes, panel, results, layout.log)
+        if note := Setting.of(results).dagger_note(results.labels):
+            right, bottom = 1 - 0.12 / width, 0.08 / height
+            figure.text(right, bottom, note, fontsize=7.5, color=MUTED, ha="right")
         if layout.title:
             figure.text(
                 0.12 / width,

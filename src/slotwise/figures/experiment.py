@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from slotwise import metrics
 from slotwise.figures.canvas import house_style, write_frame
-from slotwise.figures.known_policies import display_name, strokes
+from slotwise.figures.known_policies import strokes
 from slotwise.figures.lettering import write, write_heading
 from slotwise.figures.panels import PANELS, draw_panel
 from slotwise.figures.setting import Setting
@@ -43,7 +43,7 @@ def draw_experiment(results: Results) -> Figure:
             f"no policy can exceed L·T = {readable(setting.trivial_bound)}."
         )
         draw_finals(figure.add_subplot(grid[1, 2]), results, COLUMNS, "means over the runs", note)
-        write_frame(figure, setting, setting.full_title)
+        write_frame(figure, setting, setting.figure_title)
     return figure
 
 
@@ -51,6 +51,7 @@ def draw_finals(
     axes: Axes, results: Results, columns: Mapping[str, str], meaning: str, note: str
 ) -> None:
     """Draw a table of the final values of every policy; `columns` names its metrics."""
+    setting = Setting.of(results)
     axes.set_axis_off()
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
@@ -71,13 +72,15 @@ def draw_finals(
         if stroke.dashes is not None:
             line.set_dashes(tuple(dash * 0.6 for dash in stroke.dashes))
             line.set_dash_capstyle("butt")
-        name = display_name(label, longest=18)
+        name = setting.dagger_name(label, longest=18)
         write(axes, (0.1, level), name, fontsize=8.5, va="center")
         for metric, place in zip(columns, places, strict=True):
             mean = float(metrics.mean_interval(results.final(label, metric)).mean)
             write(axes, (place, level), measured(mean), ha="right", va="center")
     bottom = 0.97 - (len(labels) + 0.5) * height
     axes.plot([0, right], [bottom] * 2, color=GRID, linewidth=0.8, clip_on=False)
+    if dagger := setting.dagger_note(labels):
+        note = f"{dagger}\n{note}"
     if len(results.labels) > MAX_ROWS:
         note = f"… and {len(results.labels) - MAX_ROWS} more policies in the file.\n{note}"
     write(axes, (0, bottom - 0.05), note, fontsize=8, color=MUTED, va="top", linespacing=1.5)

@@ -64,7 +64,7 @@ def draw_for_whom(results: Results) -> Figure:
         axes.set_xlabel("% more revenue than the best mix that does not know the visitors")
         figure.legend(loc="center left", bbox_to_anchor=(0.77, 0.5), frameon=False, fontsize=8.5)
         setting = Setting.of(results)
-        write_frame(figure, setting, f"For whom: {setting.full_title}")
+        write_frame(figure, setting, f"For whom: {setting.figure_title}")
     return figure
 
 

@@ -92,7 +92,7 @@ def draw_panel(axes: Axes, panel: Panel, results: Results, log: str = "none") ->
             endless.append(label)
             continue
         _draw_line(axes, curve, look[label], is_mark=label == ORACLE)
-        name = display_name(label, longest=16)
+        name = setting.dagger_name(label, longest=16)
         ends.append(EndLabel(name, float(curve.mean[-1]), look[label]))
     if panel.has_optimal_line:
         optimal = setting.optimum * results.rounds

@@ -38,7 +38,7 @@ class Chapter:
         """The description of the figure, also for screen readers."""
         return (
             f"{self.setting.heading}: cumulative regret, violation, compound reward, ratio and "
-            f"shortfall of {', '.join(display_name(label) for label in self.results.labels)}; "
+            f"shortfall of {', '.join(map(self.setting.marked_name, self.results.labels))}; "
             "mean over runs with 95 % bands."
         )
 
@@ -97,7 +97,7 @@ def _chapter(results: Results, figure_name: str) -> Chapter:
         figure_name=figure_name,
         facts=_facts(setting),
         rows=[
-            (display_name(label, 60), [_final(results, label, name) for name in TABLE_METRICS])
+            (setting.marked_name(label), [_final(results, label, name) for name in TABLE_METRICS])
             for label in results.labels
         ],
         bound_rows=_bound_rows(results, setting),
@@ -119,6 +119,7 @@ def _facts(setting: Setting) -> list[tuple[str, str]]:
         ("Notes", _sentences(dataset.get("notes", ""))),
         ("Links, slots", f"{config['n_links']}, {config['n_slots']}"),
         ("Floor", setting.floor_sentence.removeprefix("floor ")),
+        ("Feedback", setting.delay_sentence.removeprefix("late feedback: ")),
         ("Largest possible clicks", readable(optimum.get("attainable_clicks", float("nan")))),
         ("Best revenue per round", readable(setting.optimum, digits=5)),
         ("Failure probability", readable(config["failure_probability"])),

@@ -8,12 +8,15 @@ from typing import Any
 
 from slotwise import metrics
 from slotwise.errors import InvalidInput
-from slotwise.figures.known_policies import SUBJECT
+from slotwise.figures.known_policies import ORACLE, PAPER, SUBJECT, display_name
 from slotwise.figures.style import readable
 from slotwise.selection.confidence import paper_gamma
 from slotwise.simulation.results import Results
 
-__all__ = ["Setting"]
+__all__ = ["NOT_IN_PAPER", "Setting"]
+
+NOT_IN_PAPER = "not in the paper"
+"""The mark of a policy that runs beside the paper's four; a dagger where there is little room."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,26 @@ class Setting:
         """The title, which states whether the data are a look-alike."""
         says_so = "look-alike" in self.title.lower()
         return f"{self.title} (look-alike)" if self.is_look_alike and not says_so else self.title
+
+    @property
+    def figure_title(self) -> str:
+        """The title of the experiment, or the data set's if the experiment has none."""
+        title = str(self.config.get("experiment") or self.title)
+        is_unsaid = self.is_look_alike and "look-alike" not in title.lower()
+        return f"{title} (look-alike)" if is_unsaid else title
+
+    @property
+    def data_sentence(self) -> str:
+        """Where the links come from."""
+        recipe = ", drawn from a recipe" if self.is_look_alike else ""
+        return f"data: {self.full_title}{recipe}"
+
+    @property
+    def delay_sentence(self) -> str:
+        """How late feedback is, by level; empty if it is immediate."""
+        levels = zip(self.config.get("levels", ()), self.config.get("delays", ()), strict=False)
+        late = [f"{level} by {readable(delay)}" for level, delay in levels if delay]
+        return f"late feedback: {', '.join(late)} rounds" if late else ""
 
     @property
     def heading(self) -> str:
@@ -192,6 +215,30 @@ class Setting:
     def labels_of_policy(self, labels: Sequence[str], name: str) -> list[str]:
         """Return those of `labels` that stand for the policy registered as `name`."""
         return [label for label in labels if self.policy_name(label) == name]
+
+    def is_in_paper(self, label: str) -> bool:
+        """Return False for a policy that runs beside all of the paper's four and is none of them.
+
+        Where one of the four is missing, the experiment is not the paper's, and all are alike.
+        """
+        run = {policy["name"] for policy in self.config.get("policies", ())}
+        is_papers = set(PAPER) <= run
+        return not is_papers or label == ORACLE or self.policy_name(label) in PAPER
+
+    def dagger_name(self, label: str, longest: int = 22) -> str:
+        """Return the name of a policy in a figure, with a dagger if the paper does not have it."""
+        if self.is_in_paper(label):
+            return display_name(label, longest)
+        return f"{display_name(label, longest - 2)} †"
+
+    def dagger_note(self, labels: Sequence[str]) -> str:
+        """Return what a dagger means, empty if none of `labels` has one."""
+        return "" if all(map(self.is_in_paper, labels)) else f"† {NOT_IN_PAPER}"
+
+    def marked_name(self, label: str, longest: int = 60) -> str:
+        """Return the name of a policy in a table, marked in words if the paper does not have it."""
+        name = display_name(label, longest)
+        return name if self.is_in_paper(label) else f"{name} ({NOT_IN_PAPER})"
 
     def gamma_scale(self, label: str) -> float | None:
         """Return the `gamma_scale` of a label, None if it has none."""

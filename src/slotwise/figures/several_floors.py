@@ -42,7 +42,7 @@ def draw_several_floors(results: Results) -> Figure:
         for place, name in enumerate(names):
             for row, panel in enumerate(_floor_panels(name, setting), start=1):
                 draw_panel(figure.add_subplot(grid[row, place]), panel, results)
-        write_frame(figure, setting, setting.full_title)
+        write_frame(figure, setting, setting.figure_title)
     return figure
 
 

@@ -66,8 +66,7 @@ def draw_sweep(results: Results) -> Figure:
         )
         for place, panel in enumerate(panels):
             _draw_panel(figure.add_subplot(grid[0, place]), panel, results, swept)
-        title = f"{setting.full_title}: Con-UCB with smaller γ"
-        write_frame(figure, setting, title)
+        write_frame(figure, setting, setting.figure_title)
     return figure
 
 
