@@ -16,6 +16,7 @@ BUILT_IN = {
     "UnknownName": LookupError,
     "UnsupportedState": ValueError,
     "MissingData": FileNotFoundError,
+    "MissingPackage": ModuleNotFoundError,
     "InvalidConfig": ValueError,
     "InvalidLog": ValueError,
 }

@@ -12,9 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-import httpx
-
 from slotwise.errors import MissingData, SlotwiseError
+from slotwise.extras import naming_extra
+
+with naming_extra("`slotwise.client`"):
+    import httpx
 
 __all__ = [
     "Client",
@@ -401,7 +403,8 @@ def read_rounds(file: Path) -> Iterator[dict[str, Any]]:
             opened.seek(0)
             yield from map(json.loads, opened)
             return
-    from pyarrow.parquet import ParquetFile
+    with naming_extra("an export in Parquet"):
+        from pyarrow.parquet import ParquetFile
 
     with ParquetFile(file) as parquet:
         for batch in parquet.iter_batches():

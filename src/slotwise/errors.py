@@ -1,14 +1,15 @@
 """The exception tree: everything slotwise raises on purpose.
 
     SlotwiseError
-    ├── InvalidInput         (ValueError)         an argument breaks its rule
-    ├── InvalidFeedback      (ValueError)         feedback that cannot belong to its page
-    ├── UnknownDecision      (LookupError)        feedback for a page this selector never chose
-    ├── UnknownName          (LookupError)        a policy, data set or metric nobody registered
-    ├── UnsupportedState     (ValueError)         a saved file that this version cannot read
-    ├── MissingData          (FileNotFoundError)  a file or column a data set needs is not there
-    ├── InvalidLog           (ValueError)         a log of page views that breaks a rule
-    └── InvalidConfig        (ValueError)         a settings file, named with its key
+    ├── InvalidInput         (ValueError)           an argument breaks its rule
+    ├── InvalidFeedback      (ValueError)           feedback that cannot belong to its page
+    ├── UnknownDecision      (LookupError)          feedback for a page this selector never chose
+    ├── UnknownName          (LookupError)          a policy, data set or metric nobody registered
+    ├── UnsupportedState     (ValueError)           a saved file that this version cannot read
+    ├── MissingData          (FileNotFoundError)    a file or column a data set needs is not there
+    ├── MissingPackage       (ModuleNotFoundError)  a package that an extra brings is not installed
+    ├── InvalidLog           (ValueError)           a log of page views that breaks a rule
+    └── InvalidConfig        (ValueError)           a settings file, named with its key
 
 Every message names the argument, the rule and the value, then says what to do.
 """
@@ -21,6 +22,7 @@ __all__ = [
     "InvalidInput",
     "InvalidLog",
     "MissingData",
+    "MissingPackage",
     "SlotwiseError",
     "UnknownDecision",
     "UnknownName",
@@ -70,6 +72,10 @@ class UnsupportedState(SlotwiseError, ValueError):
 
 class MissingData(SlotwiseError, FileNotFoundError):
     """A file or column that a data set needs is not where the user said."""
+
+
+class MissingPackage(SlotwiseError, ModuleNotFoundError):
+    """A package is not installed; the message says which extra of slotwise brings it."""
 
 
 class InvalidConfig(SlotwiseError, ValueError):

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import metadata
 
-from slotwise.errors import SlotwiseError
+from slotwise.errors import MissingPackage
 
-__all__ = ["extras_with", "missing_package"]
+__all__ = ["extras_with", "missing_package", "naming_extra"]
 
 # Extras that a user wants; `docs` and `dev` only gather others.
 OFFERED = ("experiments", "service", "postgresql", "cluster", "compare")
 
 
-def missing_package(needed_by: str, error: ModuleNotFoundError) -> SlotwiseError:
+@contextmanager
+def naming_extra(needed_by: str) -> Iterator[None]:
+    """Turn a missing package inside the block into the error that names its extra.
+
+    >>> with naming_extra("`report`"):
+    ...     raise ModuleNotFoundError("No module named 'httpx'", name="httpx")
+    Traceback (most recent call last):
+    slotwise.errors.MissingPackage: `report` needs the package httpx, which is not installed; ...
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise missing_package(needed_by, error) from error
+
+
+def missing_package(needed_by: str, error: ModuleNotFoundError) -> MissingPackage:
     """Return the error that says what `needed_by` lacks and which extra brings it.
 
     `needed_by` stands in the sentence as it is, for example "the data set `table`". A missing
@@ -26,9 +42,9 @@ def missing_package(needed_by: str, error: ModuleNotFoundError) -> SlotwiseError
     extras = extras_with(package, metadata.requires("slotwise") or ())
     problem = f"{needed_by} needs the package {package}, which is not installed"
     if not extras:
-        return SlotwiseError(f"{problem}; install it with: pip install {package}")
+        return MissingPackage(f"{problem}; install it with: pip install {package}", name=package)
     ways = " or ".join(f"pip install 'slotwise[{extra}]'" for extra in extras)
-    return SlotwiseError(f"{problem}; install it with: {ways}")
+    return MissingPackage(f"{problem}; install it with: {ways}", name=package)
 
 
 def extras_with(package: str, requirements: Iterable[str]) -> list[str]:

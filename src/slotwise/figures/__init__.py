@@ -1,14 +1,17 @@
 """Figures and reports from results files; `known_policies` alone knows policies by name."""
 
-from slotwise.figures.answers import draw_answers, draw_log_frontier
-from slotwise.figures.canvas import FORMATS, save_figure
-from slotwise.figures.chosen_panels import Layout, draw_panels
-from slotwise.figures.drawing import draw_results
-from slotwise.figures.experiment import draw_experiment
-from slotwise.figures.frontier import FrontierPicture, draw_frontier
-from slotwise.figures.report import WrittenReport, write_report
-from slotwise.figures.several_floors import draw_several_floors, has_several_floors
-from slotwise.figures.sweep import draw_sweep, is_sweep
+from slotwise.extras import naming_extra
+
+with naming_extra("`slotwise.figures`"):
+    from slotwise.figures.answers import draw_answers, draw_log_frontier
+    from slotwise.figures.canvas import FORMATS, save_figure
+    from slotwise.figures.chosen_panels import Layout, draw_panels
+    from slotwise.figures.drawing import draw_results
+    from slotwise.figures.experiment import draw_experiment
+    from slotwise.figures.frontier import FrontierPicture, draw_frontier
+    from slotwise.figures.report import WrittenReport, write_report
+    from slotwise.figures.several_floors import draw_several_floors, has_several_floors
+    from slotwise.figures.sweep import draw_sweep, is_sweep
 
 __all__ = [
     "FORMATS",

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from slotwise.extras import naming_extra
+
 if TYPE_CHECKING:  # pyarrow comes with extras; choosing links does not need it
     import pyarrow
 
@@ -69,7 +71,8 @@ def log_schema(
     >>> log_schema(["settled"], features=["country"]).names[-2:]
     ['settled', 'visitor.country']
     """
-    import pyarrow
+    with naming_extra("a log of page views"):
+        import pyarrow
 
     columns = dict(REQUIRED_COLUMNS)
     columns |= {name: OPTIONAL_COLUMNS[name] for name in optional}

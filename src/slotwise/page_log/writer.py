@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slotwise.errors import InvalidInput
-from slotwise.extras import missing_package
 from slotwise.page_log.columns import (
     OPTIONAL_COLUMNS,
     REQUIRED_COLUMNS,
@@ -97,12 +96,9 @@ class LogWriter:
         self._folder = Path(path)
         if self._folder.is_file():
             raise InvalidInput.of("path", "a folder that holds the log's files", str(path))
-        try:
-            optional = ["min_probability", "pool_changes", "policy", "version", "settled"]
-            optional += ["random_order"] * slots_differ
-            self._schema = log_schema(optional, features, levels, max_revenue)
-        except ModuleNotFoundError as error:
-            raise missing_package("a log of page views", error) from error
+        optional = ["min_probability", "pool_changes", "policy", "version", "settled"]
+        optional += ["random_order"] * slots_differ
+        self._schema = log_schema(optional, features, levels, max_revenue)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._columns: dict[str, list[Any]] = {name: [] for name in self._schema.names}
         self._rows_a_file = rows_a_file

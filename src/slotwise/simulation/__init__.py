@@ -1,13 +1,16 @@
 """Run experiments: an experiment in, a results file out."""
 
-from slotwise.simulation.experiment import Experiment, label_policies
-from slotwise.simulation.experiment_file import ExperimentFile, load_experiment
-from slotwise.simulation.optimum import Optimum, best_fixed_mix, oracle
-from slotwise.simulation.results import Curve, Results, SummaryRow
-from slotwise.simulation.run import PlainPythonNote, run_experiment, simulate
-from slotwise.simulation.series import Planned, run_series
-from slotwise.simulation.shipped import experiment_path, shipped_experiments
-from slotwise.simulation.simulated_log import log_run, simulate_log
+from slotwise.extras import naming_extra
+
+with naming_extra("`slotwise.simulation`"):
+    from slotwise.simulation.experiment import Experiment, label_policies
+    from slotwise.simulation.experiment_file import ExperimentFile, load_experiment
+    from slotwise.simulation.optimum import Optimum, best_fixed_mix, oracle
+    from slotwise.simulation.results import Curve, Results, SummaryRow
+    from slotwise.simulation.run import PlainPythonNote, run_experiment, simulate
+    from slotwise.simulation.series import Planned, run_series
+    from slotwise.simulation.shipped import experiment_path, shipped_experiments
+    from slotwise.simulation.simulated_log import log_run, simulate_log
 
 __all__ = [
     "Curve",

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from slotwise.extras import naming_extra
+
 if TYPE_CHECKING:
     from slotwise.testing.environment_contract import EnvironmentContract
     from slotwise.testing.policy_contract import PolicyContract
@@ -26,4 +28,5 @@ HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(HOMES[name]), name)
+    with naming_extra(f"`slotwise.testing.{name}`"):
+        return getattr(importlib.import_module(HOMES[name]), name)
