@@ -75,7 +75,7 @@ def choose_popular(state: PopularState, visitor: Visitor, rng: np.random.Generat
             break
         chances[chances >= 1.0] = 1.0
     state.mix.open[:] = np.arange(len(weights))
-    state.mix.chances[:] = chances
+    state.mix.probabilities[:] = chances
     state.mix.sizes[:] = 0, len(weights), 0, 0
 
 

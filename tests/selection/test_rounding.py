@@ -45,7 +45,7 @@ def mix_of(probabilities: Floats) -> Mix:
     """Return the mix in which every link is open."""
     mix = new_mix(len(probabilities))
     mix.open[:] = np.arange(len(probabilities))
-    mix.chances[:] = probabilities
+    mix.probabilities[:] = probabilities
     mix.sizes[:] = 0, len(probabilities), 0, 0
     return mix
 
@@ -55,7 +55,7 @@ def three_part_mix() -> Mix:
     mix = new_mix(10)
     mix.sure[:2] = 7, 0
     mix.open[:3] = 3, 9, 1
-    mix.chances[:3] = 0.5, 0.9, 0.6
+    mix.probabilities[:3] = 0.5, 0.9, 0.6
     mix.tied[:4] = 8, 2, 5, 4
     mix.sizes[:] = 2, 3, 4, 3
     return mix

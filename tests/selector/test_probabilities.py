@@ -19,12 +19,12 @@ LINKS = ("a", "b", "c", "d", "e", "f", "g")
 def three_part_mix() -> Probabilities:
     mix = new_mix(7)
     mix.sure[0] = 6
-    mix.open[:2], mix.chances[:2] = (0, 2), (0.25, 0.75)
+    mix.open[:2], mix.probabilities[:2] = (0, 2), (0.25, 0.75)
     mix.tied[:3] = 1, 3, 5
     mix.sizes[[N_SURE, N_OPEN, N_TIED, TIED_SLOTS]] = 1, 2, 3, 2
     probabilities = Probabilities.of_mix(LINKS, mix)
     # what the mix says afterwards is about another page
-    mix.sure[:], mix.open[:], mix.chances[:], mix.tied[:], mix.sizes[:] = 0, 0, 0.5, 0, 1
+    mix.sure[:], mix.open[:], mix.probabilities[:], mix.tied[:], mix.sizes[:] = 0, 0, 0.5, 0, 1
     return probabilities
 
 

@@ -194,14 +194,16 @@ def picture(stats: dict[str, Any], n_views: int, elapsed: float) -> Group:
     for link in stats["links"]:
         clicks, views = link["clicks"], link["click_views"]
         taste, product = TASTES[link["link_id"]], PRODUCTS[link["link_id"]]
-        chance = link["probability"]
+        probability = link["probability"]
         table.add_row(
             product.title,
             f"{clicks / views:.3f}" if views else "?",
             f"{taste.clicks:.2f}",
             f"{link['revenue_micros'] / clicks / 1e6:.2f}" if clicks else "?",
             f"{taste.sales * product.price_micros / 1e6:.2f}",
-            f"{chance:4.0%} " + "█" * round(10 * chance) + "░" * (10 - round(10 * chance)),
+            f"{probability:4.0%} "
+            + "█" * round(10 * probability)
+            + "░" * (10 - round(10 * probability)),
         )
     return Group(table, Text(summary(stats)))
 

@@ -98,25 +98,29 @@ def obp_log(
     """
     links = [str(link) for link in action]
     n_rows = len(links)
-    chances = np.asarray(pscore, np.float64)
+    probabilities = np.asarray(pscore, np.float64)
     rewards = np.asarray(reward, np.float64)
-    for name, column in (("reward", rewards), ("pscore", chances)):
+    for name, column in (("reward", rewards), ("pscore", probabilities)):
         if column.shape != (n_rows,):
             raise InvalidInput.of(name, f"one number for each action ({n_rows})", column.shape)
     slots = np.ones(n_rows, np.int32) if position is None else np.asarray(position, np.int32)
     if slots.min(initial=1) == 0:
         slots = slots + 1  # obp counts from 0
-    is_uniform = n_rows > 0 and np.ptp(chances) < 1e-12 and len(set(links)) * chances[0] > 1 - 1e-9
+    is_uniform = (
+        n_rows > 0
+        and np.ptp(probabilities) < 1e-12
+        and len(set(links)) * probabilities[0] > 1 - 1e-9
+    )
     columns = {
         "page_id": np.arange(n_rows).astype(str),
         "time_us": np.arange(n_rows) if times_us is None else np.asarray(times_us, np.int64),
         "slot": slots,
         "link": links,
-        "probability": chances,
+        "probability": probabilities,
         "clicked": rewards > 0,
         "revenue": rewards,
-        "min_probability": np.where(is_uniform, chances, 0.0),
-        "slot_probability": chances,
+        "min_probability": np.where(is_uniform, probabilities, 0.0),
+        "slot_probability": probabilities,
     }
     given = dict(features or {})
     if position is not None:

@@ -88,7 +88,7 @@ class Exp3M(WeightsPolicy):
     >>> from slotwise.problem import Problem
     >>> state = Exp3M(horizon=100).start(Problem(n_links=4, n_slots=2))
     >>> Exp3M.choose(state, NOBODY, np.random.default_rng(1))
-    >>> state.mix.chances.round(3).tolist()
+    >>> state.mix.probabilities.round(3).tolist()
     [0.5, 0.5, 0.5, 0.5]
     """
 

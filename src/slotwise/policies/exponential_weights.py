@@ -104,10 +104,10 @@ def _capped_sum(relative: Floats, cap: float) -> tuple[int, float]:
 @hot
 def mix_weights(weights: Weights, exploration: float, n_slots: int, mix: Mix) -> None:
     """Write the capped and mixed probabilities of all links into `mix`."""
-    relative, chances = weights.relative, mix.chances
+    relative, probabilities = weights.relative, mix.probabilities
     n_links = len(relative)
     if n_slots == n_links or exploration >= 1.0:
-        chances[:] = n_slots / n_links
+        probabilities[:] = n_slots / n_links
         return
     beta = (1.0 / n_slots - exploration / n_links) / (1.0 - exploration)
     cap = np.inf
@@ -127,7 +127,7 @@ def mix_weights(weights: Weights, exploration: float, n_slots: int, mix: Mix) ->
     share = n_slots * exploration / n_links
     for link in range(n_links):
         weight = relative[link]
-        chances[link] = 1.0 if weight >= cap else min(1.0, scale * weight + share)
+        probabilities[link] = 1.0 if weight >= cap else min(1.0, scale * weight + share)
 
 
 class WeightsPolicy(Policy):

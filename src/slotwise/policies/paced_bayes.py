@@ -176,7 +176,7 @@ class PacedBayes(QueuePolicy):
     >>> from slotwise.problem import Problem
     >>> state = PacedBayes().start(Problem(n_links=4, n_slots=2, click_floor=0.5))
     >>> PacedBayes.choose(state, NOBODY, np.random.default_rng(1))
-    >>> state.mix.chances[:4].tolist()
+    >>> state.mix.probabilities[:4].tolist()
     [0.5, 0.5, 0.5, 0.5]
     """
 

@@ -142,7 +142,7 @@ class PacedKL(QueuePolicy):
     >>> from slotwise.problem import Problem
     >>> state = PacedKL().start(Problem(n_links=4, n_slots=2, click_floor=0.5))
     >>> PacedKL.choose(state, NOBODY, np.random.default_rng(1))
-    >>> state.mix.chances[:4].tolist()
+    >>> state.mix.probabilities[:4].tolist()
     [0.5, 0.5, 0.5, 0.5]
     """
 

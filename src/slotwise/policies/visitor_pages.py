@@ -113,7 +113,7 @@ def _choose_at(
         for k in range(mix.sizes[N_SURE]):
             probabilities[mix.sure[k]] += share
         for k in range(mix.sizes[N_OPEN]):
-            probabilities[mix.open[k]] += share * mix.chances[k]
+            probabilities[mix.open[k]] += share * mix.probabilities[k]
         for k in range(mix.sizes[N_TIED]):
             tied = mix.sizes[TIED_SLOTS] / mix.sizes[N_TIED]
             probabilities[mix.tied[k]] += share * tied

@@ -35,14 +35,14 @@ N_SURE, N_OPEN, N_TIED, TIED_SLOTS = 0, 1, 2, 3
 class Mix(NamedTuple):
     """Inclusion probabilities of a page in three parts; `sizes` says how much of each is used.
 
-    `sure[:n]` are on the page; `open[:n]` with probability `chances[:n]` each; `tied[:n]`
+    `sure[:n]` are on the page; `open[:n]` with probability `probabilities[:n]` each; `tied[:n]`
     share `sizes[TIED_SLOTS]` slots equally. The three expected sizes add up to `n_slots`.
     `swaps` is scratch for drawing the tied.
     """
 
     sure: NDArray[np.int64]
     open: NDArray[np.int64]
-    chances: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
     tied: NDArray[np.int64]
     swaps: NDArray[np.int64]
     sizes: NDArray[np.int64]
@@ -53,7 +53,7 @@ def new_mix(n_links: int) -> Mix:
     return Mix(
         sure=np.zeros(n_links, np.int64),
         open=np.zeros(n_links, np.int64),
-        chances=np.zeros(n_links),
+        probabilities=np.zeros(n_links),
         tied=np.zeros(n_links, np.int64),
         swaps=np.zeros(n_links, np.int64),
         sizes=np.zeros(4, np.int64),
@@ -67,7 +67,7 @@ def copy_mix(source: Mix, target: Mix) -> None:
         target.sure[k] = source.sure[k]
     for k in range(source.sizes[N_OPEN]):
         target.open[k] = source.open[k]
-        target.chances[k] = source.chances[k]
+        target.probabilities[k] = source.probabilities[k]
     for k in range(source.sizes[N_TIED]):
         target.tied[k] = source.tied[k]
     for k in range(4):
@@ -93,7 +93,7 @@ def set_probabilities(mix: Mix, probabilities: NDArray[np.float64]) -> None:
             n_sure += 1
         elif probabilities[link] > INTEGRAL:
             mix.open[n_open] = link
-            mix.chances[n_open] = probabilities[link]
+            mix.probabilities[n_open] = probabilities[link]
             n_open += 1
     mix.sizes[N_SURE] = n_sure
     mix.sizes[N_OPEN] = n_open
@@ -105,7 +105,7 @@ def dense_probabilities(mix: Mix) -> NDArray[np.float64]:
     """Return the probability of every link of the pool.
 
     >>> mix = new_mix(5)
-    >>> mix.sure[0], mix.open[:2], mix.chances[:2] = 4, (0, 2), (0.25, 0.75)
+    >>> mix.sure[0], mix.open[:2], mix.probabilities[:2] = 4, (0, 2), (0.25, 0.75)
     >>> mix.sizes[:] = 1, 2, 0, 0
     >>> dense_probabilities(mix).tolist()
     [0.25, 0.0, 0.75, 0.0, 1.0]
@@ -113,7 +113,7 @@ def dense_probabilities(mix: Mix) -> NDArray[np.float64]:
     probabilities = np.zeros(len(mix.sure))
     n_sure, n_open, n_tied, tied_slots = mix.sizes
     probabilities[mix.sure[:n_sure]] = 1.0
-    probabilities[mix.open[:n_open]] = mix.chances[:n_open]
+    probabilities[mix.open[:n_open]] = mix.probabilities[:n_open]
     if n_tied:
         probabilities[mix.tied[:n_tied]] = tied_slots / n_tied
     return probabilities

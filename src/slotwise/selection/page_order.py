@@ -41,8 +41,9 @@ SHARE = 0.25
 class PageOrder(NamedTuple):
     """Slot weights and the slots from best to worst; both are empty where slots are alike.
 
-    `clicks` are those on pages in random order, by slot. `worth`, `held` and `chances` are room for
-    one page; a caller writes into `worth` what each link of the page is worth.
+    `clicks` are those on pages in random order, by slot. `worth`, `held` and
+    `held_probabilities` are room for one page; a caller writes into `worth` what each link of the
+    page is worth.
     """
 
     weights: Floats
@@ -51,7 +52,7 @@ class PageOrder(NamedTuple):
     is_learned: bool
     worth: Floats
     held: Links
-    chances: Floats
+    held_probabilities: Floats
 
 
 def new_page_order(problem: Problem) -> PageOrder:
@@ -70,7 +71,7 @@ def new_page_order(problem: Problem) -> PageOrder:
         is_learned=is_learned,
         worth=np.zeros(problem.n_slots),
         held=np.zeros(problem.n_slots, np.int64),
-        chances=np.zeros(problem.n_slots),
+        held_probabilities=np.zeros(problem.n_slots),
     )
 
 
@@ -96,7 +97,7 @@ def order_page(
 
     Links that are worth the same stand in random order.
     """
-    worth, held, chances = order.worth, order.held, order.chances
+    worth, held, kept = order.worth, order.held, order.held_probabilities
     n_slots = len(shown)
     for k in range(n_slots - 1, 0, -1):
         other = int(rng.random() * (k + 1))
@@ -107,17 +108,17 @@ def order_page(
     if share > 0.0 and rng.random() < share:
         return True
     for k in range(n_slots):
-        link, chance, value = shown[k], probabilities[k], worth[k]
+        link, probability, value = shown[k], probabilities[k], worth[k]
         place = k
         while place > 0 and worth[place - 1] < value:
             worth[place] = worth[place - 1]
             held[place] = held[place - 1]
-            chances[place] = chances[place - 1]
+            kept[place] = kept[place - 1]
             place -= 1
-        worth[place], held[place], chances[place] = value, link, chance
+        worth[place], held[place], kept[place] = value, link, probability
     for k in range(n_slots):
         shown[order.best_first[k]] = held[k]
-        probabilities[order.best_first[k]] = chances[k]
+        probabilities[order.best_first[k]] = kept[k]
     return False
 
 

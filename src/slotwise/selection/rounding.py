@@ -23,7 +23,7 @@ __all__ = ["INTEGRAL", "dependent_rounding", "draw_page"]
 
 @inner
 def _settle_stretch(
-    chances: NDArray[np.float64], start: int, end: int, held: int, held_mass: float, pick: float
+    entries: NDArray[np.float64], start: int, end: int, held: int, held_mass: float, pick: float
 ) -> int:
     """Return which entry of a stretch holds its mass: `held`, or one of start..end-1."""
     left = pick - held_mass
@@ -31,9 +31,9 @@ def _settle_stretch(
         return held
     holder = held
     for i in range(start, end):
-        if chances[i] > INTEGRAL:
+        if entries[i] > INTEGRAL:
             holder = i
-            left -= chances[i]
+            left -= entries[i]
             if left < 0.0:
                 break
     return holder
@@ -41,7 +41,7 @@ def _settle_stretch(
 
 @hot
 def round_entries(
-    chances: NDArray[np.float64],
+    entries: NDArray[np.float64],
     n_entries: int,
     rng: np.random.Generator,
     shown: NDArray[np.int64],
@@ -53,26 +53,26 @@ def round_entries(
     start = int64(0)
     mass = 0.0
     for i in range(n_entries):
-        chance = chances[i]
-        if chance <= INTEGRAL:
+        probability = entries[i]
+        if probability <= INTEGRAL:
             continue
-        if chance >= 1.0 - INTEGRAL:
+        if probability >= 1.0 - INTEGRAL:
             shown[n_shown] = i
             n_shown += 1
             # a sure entry must not look like part of the stretch around it
             if i > start and mass > 0.0:
-                held = _settle_stretch(chances, start, i, held, held_mass, rng.random() * mass)
+                held = _settle_stretch(entries, start, i, held, held_mass, rng.random() * mass)
                 held_mass = mass
             start = i + 1
             continue
-        if mass + chance < 1.0 - INTEGRAL:
-            mass += chance
+        if mass + probability < 1.0 - INTEGRAL:
+            mass += probability
             continue
         holder = held
         if mass > 0.0:
-            holder = _settle_stretch(chances, start, i, held, held_mass, rng.random() * mass)
-        rest = mass + chance - 1.0
-        if holder < 0 or rng.random() * (2.0 - mass - chance) >= 1.0 - chance:
+            holder = _settle_stretch(entries, start, i, held, held_mass, rng.random() * mass)
+        rest = mass + probability - 1.0
+        if holder < 0 or rng.random() * (2.0 - mass - probability) >= 1.0 - probability:
             shown[n_shown] = i
             held = holder
         else:
@@ -85,7 +85,7 @@ def round_entries(
             held = -1
             mass = held_mass = 0.0
     if mass > 0.5:
-        holder = _settle_stretch(chances, start, n_entries, held, held_mass, rng.random() * mass)
+        holder = _settle_stretch(entries, start, n_entries, held, held_mass, rng.random() * mass)
         shown[n_shown] = holder
         n_shown += 1
     return n_shown
@@ -107,11 +107,11 @@ def draw_page(
     for k in range(n_sure):
         shown[k] = mix.sure[k]
         probabilities[k] = 1.0
-    n_shown = round_entries(mix.chances, n_open, rng, shown, n_sure)
+    n_shown = round_entries(mix.probabilities, n_open, rng, shown, n_sure)
     for k in range(n_sure, n_shown):
         entry = shown[k]
         shown[k] = mix.open[entry]
-        probabilities[k] = mix.chances[entry]
+        probabilities[k] = mix.probabilities[entry]
     tied, swaps = mix.tied, mix.swaps
     n_picks = mix.sizes[TIED_SLOTS]
     for k in range(n_picks):
@@ -136,12 +136,12 @@ def dependent_rounding(probabilities: ArrayLike, rng: np.random.Generator) -> ND
     >>> dependent_rounding([1.0, 0.0, 0.5, 0.5], np.random.default_rng(4)).tolist()
     [0, 3]
     """
-    chances = np.ascontiguousarray(probabilities, dtype=np.float64)
-    if chances.ndim != 1 or not np.all((chances >= 0) & (chances <= 1)):
+    entries = np.ascontiguousarray(probabilities, dtype=np.float64)
+    if entries.ndim != 1 or not np.all((entries >= 0) & (entries <= 1)):
         raise InvalidInput.of("probabilities", "numbers in [0, 1]", probabilities)
-    total = float(chances.sum())
+    total = float(entries.sum())
     n_slots = round(total)
     if abs(total - n_slots) > 1e-6:
         raise InvalidInput.of("probabilities", "a sum that is a whole number", total)
-    shown = np.empty(len(chances), np.int64)
-    return shown[: round_entries(chances, len(chances), rng, shown, 0)]
+    shown = np.empty(len(entries), np.int64)
+    return shown[: round_entries(entries, len(entries), rng, shown, 0)]

@@ -280,7 +280,7 @@ def _are_equal(simplex: Simplex, one: int, other: int) -> bool:
 
 @hot
 def _share_among_equals(program: FloorsProgram) -> None:
-    """Give links with equal value and demands equal chances.
+    """Give links with equal value and demands equal probabilities.
 
     Only links that cost nothing to exchange can differ from an equal one, and of each such
     group some member is on the page: groups are looked for from there.
@@ -318,7 +318,7 @@ def _fill_mix(program: FloorsProgram) -> None:
             n_sure += 1
         elif x[link] > 0.0:
             mix.open[n_open] = link
-            mix.chances[n_open] = x[link]
+            mix.probabilities[n_open] = x[link]
             n_open += 1
     mix.sizes[:] = 0
     mix.sizes[N_SURE] = n_sure

@@ -20,13 +20,13 @@ __all__ = ["list_ties", "share_page", "share_slots", "share_ties"]
 
 
 @inner
-def _add(mix: Mix, link: int, chance: float) -> None:
-    if chance >= 1.0:
+def _add(mix: Mix, link: int, probability: float) -> None:
+    if probability >= 1.0:
         mix.sure[mix.sizes[N_SURE]] = link
         mix.sizes[N_SURE] += 1
-    elif chance > 0.0:
+    elif probability > 0.0:
         mix.open[mix.sizes[N_OPEN]] = link
-        mix.chances[mix.sizes[N_OPEN]] = chance
+        mix.probabilities[mix.sizes[N_OPEN]] = probability
         mix.sizes[N_OPEN] += 1
 
 
@@ -70,9 +70,9 @@ def _share_binding(
             end += 1
         in_fewest = min(max(slots - start, 0), end - start)
         in_most = min(max(slots - (n_ties - end), 0), end - start)
-        chance = (theta * in_most + (1.0 - theta) * in_fewest) / (end - start)
+        probability = (theta * in_most + (1.0 - theta) * in_fewest) / (end - start)
         for k in range(start, end):
-            _add(mix, links[ties[k]], chance)
+            _add(mix, links[ties[k]], probability)
         start = end
 
 

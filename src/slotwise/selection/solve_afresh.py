@@ -116,8 +116,8 @@ def solve_afresh(
         page_clicks += clicks[link]
     for k in range(mix.sizes[N_OPEN]):
         link = mix.open[k]
-        probabilities[link] = mix.chances[k]
-        page_value += mix.chances[k] * value[link]
-        page_clicks += mix.chances[k] * clicks[link]
+        probabilities[link] = mix.probabilities[k]
+        page_value += mix.probabilities[k] * value[link]
+        page_clicks += mix.probabilities[k] * clicks[link]
     shadow_price = np.inf if price.status == INFEASIBLE else price.click_weight
     return probabilities, shadow_price, price.status, page_value, page_clicks

@@ -119,14 +119,14 @@ def _search_price(kinds: Kinds, floor: float) -> tuple[int, float, Pages, Pages]
 
 
 @compiled
-def _write_page(kinds: Kinds, kind: int, pages: Pages, mix: Mix, chances: Floats) -> None:
+def _write_page(kinds: Kinds, kind: int, pages: Pages, mix: Mix, probabilities: Floats) -> None:
     """Write the page of one kind; links that tie exactly at its end share their slots."""
     _top_page(kinds, kind, pages.value_weight, pages.click_weight)
     share_top_page(kinds.search.links, kinds.n_slots, kinds.search, mix)
     for k in range(mix.sizes[N_SURE]):
-        chances[mix.sure[k]] = 1.0
+        probabilities[mix.sure[k]] = 1.0
     for k in range(mix.sizes[N_OPEN]):
-        chances[mix.open[k]] = mix.chances[k]
+        probabilities[mix.open[k]] = mix.probabilities[k]
 
 
 @compiled

@@ -41,7 +41,7 @@ class Probabilities(Mapping[Link, float]):
         return cls(
             links,
             (mix.sure[:n_sure].copy(), 1.0),
-            (mix.open[:n_open].copy(), mix.chances[:n_open].copy()),
+            (mix.open[:n_open].copy(), mix.probabilities[:n_open].copy()),
             (mix.tied[:n_tied].copy(), tied_slots / n_tied if n_tied else 0.0),
         )
 

@@ -224,9 +224,9 @@ class Selector(Generic[AnyLink]):
     def _draw_from(self, visitor: Visitor, probabilities: NDArray[np.float64]) -> Decision[Any]:
         """Draw a page with these inclusion probabilities, one for each link of the pool."""
         places = dependent_rounding(probabilities, self._rng)
-        chances = probabilities[places]
-        is_random = self._slots.arrange(self._state, self._rng, places, chances)
-        shown, drawn = self._pool.links_at(places.tolist()), tuple(chances.tolist())
+        of_places = probabilities[places]
+        is_random = self._slots.arrange(self._state, self._rng, places, of_places)
+        shown, drawn = self._pool.links_at(places.tolist()), tuple(of_places.tolist())
         page_id = self._pages.issue(shown, drawn, tuple(visitor.tolist()), is_random)
         page = Decision(page_id, shown, Probabilities.of_array(self._pool.links, probabilities))
         if self._journal is not None:

@@ -44,7 +44,7 @@ class Desk(NamedTuple):
 
     visitors: NDArray[np.int64]
     shown: NDArray[np.int64]
-    chances: Floats
+    probabilities: Floats
     outcomes: Floats
     is_in_random_order: NDArray[np.bool_]
     order: PageOrder
@@ -73,7 +73,7 @@ def _new_desk(problem: Problem, environment: Environment, checkpoints: NDArray[n
     return Desk(
         visitors=np.zeros((n_rows, len(environment.feature_sizes) + 1), np.int64),
         shown=np.zeros((n_rows, n_slots), np.int64),
-        chances=np.zeros((n_rows, n_slots)),
+        probabilities=np.zeros((n_rows, n_slots)),
         outcomes=np.zeros((n_rows, n_levels, n_slots)),
         is_in_random_order=np.zeros(n_rows, np.bool_),
         order=new_page_order(problem),
@@ -121,10 +121,10 @@ def _play(
         arrive(world, round_number, visitors, visitor)
         known = visitor[: len(visitor) - 1]
         choose(state, known, chance)
-        draw_page(state.mix, chance, shown, desk.chances[row])
+        draw_page(state.mix, chance, shown, desk.probabilities[row])
         if slots_differ:
             rank(state, shown, desk.order.worth)
-            is_random = order_page(desk.order, chance, shown, desk.chances[row])
+            is_random = order_page(desk.order, chance, shown, desk.probabilities[row])
             desk.is_in_random_order[row] = is_random
         serve(world, round_number, visitor, shown, visitors, outcomes)
         for level in range(n_levels):
@@ -165,7 +165,7 @@ def _play(
                     level,
                     desk.shown[old],
                     desk.slots,
-                    desk.chances[old],
+                    desk.probabilities[old],
                     desk.exposure,
                     desk.outcomes[old, level],
                 )

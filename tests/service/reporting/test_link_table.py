@@ -124,7 +124,7 @@ def test_versions_that_take_turns_do_not_flicker() -> None:
         minute = second // (KEPT_US // SECOND_US)
         seen.setdefault(minute, set()).add(str(sorted(table(averages, snapshot).items())))
     assert all(len(tables) == 1 for tables in seen.values())
-    chances = averages.kept.chances
+    chances = averages.kept.probabilities
     assert chances == pytest.approx([0.5, 0.5, 0.0], abs=0.01)
     assert averages.kept.shadow_price == pytest.approx(0.25, abs=0.01)
     roles = {name: role for name, (role, _) in table(averages, snapshot).items()}
@@ -135,16 +135,16 @@ def test_the_average_follows_a_change_that_lasts() -> None:
     averages = VersionAverages(version(0, (1.0, 0.0, 0.0)))
     averages.add(version(1, (0.0, 1.0, 0.0)))
     averages.add(version(AVERAGED_US, (0.0, 1.0, 0.0)))
-    assert averages.kept.chances[1] == pytest.approx(1 - np.exp(-1), abs=1e-6)
+    assert averages.kept.probabilities[1] == pytest.approx(1 - np.exp(-1), abs=1e-6)
 
 
 def test_other_settings_and_a_clock_that_runs_back_are_no_trouble() -> None:
     averages = VersionAverages(version(10 * SECOND_US, (1.0, 0.0, 0.0)))
     averages.add(version(5 * SECOND_US, (0.0, 1.0, 0.0)))
-    assert averages.kept.chances.tolist() == [1.0, 0.0, 0.0]
+    assert averages.kept.probabilities.tolist() == [1.0, 0.0, 0.0]
     changed = A_POOL.with_settings(replace(POOL, click_floor=0.1))
     averages.add(version(6 * SECOND_US, (0.0, 0.0, 1.0), None, changed))
-    assert averages.kept.chances.tolist() == [0.0, 0.0, 1.0]
+    assert averages.kept.probabilities.tolist() == [0.0, 0.0, 1.0]
     assert averages.kept.shadow_price is None
 
 

@@ -28,7 +28,7 @@ class AveragedVersion(NamedTuple):
     """The latest versions of a pool in one."""
 
     link_ids: tuple[str, ...]
-    chances: Floats
+    probabilities: Floats
     """The inclusion probabilities."""
     shadow_price: float | None
     """None when no page reached the floor by the last version."""
@@ -58,11 +58,13 @@ class VersionAverages:
         price = used.shadow_price
         if price is not None and before.shadow_price is not None:
             price = before.shadow_price + weight * (price - before.shadow_price)
-        chances = before.chances + weight * (used.chances - before.chances)
-        self._average = AveragedVersion(used.link_ids, chances, price)
+        probabilities = before.probabilities + weight * (used.probabilities - before.probabilities)
+        self._average = AveragedVersion(used.link_ids, probabilities, price)
         if now_us - self._kept_us >= KEPT_US:
             self.kept, self._kept_us = self._average, now_us
 
 
 def _as_average(snapshot: Snapshot) -> AveragedVersion:
-    return AveragedVersion(snapshot.link_ids, snapshot.chances(), snapshot.published.shadow_price)
+    return AveragedVersion(
+        snapshot.link_ids, snapshot.shown_probabilities(), snapshot.published.shadow_price
+    )

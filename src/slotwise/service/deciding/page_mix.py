@@ -65,19 +65,19 @@ class PageMix:
         self._link_ids = link_ids
         self._drawn_with = probabilities
         logged = probabilities if propensities is None else propensities
-        self._chances: list[float] = logged.tolist()
+        self._logged: list[float] = logged.tolist()
         self._pinned = dict(pinned or {})
         self._n_free = round(float(probabilities.sum()))
         self._by_score = None if scores is None else np.argsort(-scores, kind="stable")
         self._ranks = None if self._by_score is None else np.argsort(self._by_score)
         self._shown = [
-            _LinksAt(position, link_ids, self._chances) for position in range(1, self._n_free + 1)
+            _LinksAt(position, link_ids, self._logged) for position in range(1, self._n_free + 1)
         ]
         self._mix = _arrange(probabilities, self._n_free)
         n_sure, n_open, n_tied, _ = self._mix.sizes.tolist()
         self._n_ahead = 1
         self._ahead: list[list[int]] = []
-        self._drawn_chances = np.zeros(max(self._n_free, 1))
+        self._drawn = np.zeros(max(self._n_free, 1))
         self._certain = None
         if n_open == 0 and (n_tied == 0 or self._n_free == 0):
             [places] = self._in_page_order(self._mix.sure[None, :n_sure])
@@ -98,8 +98,8 @@ class PageMix:
         if self._certain is not None:
             return self._certain
         if not self._ahead:
-            pages = np.zeros((self._n_ahead, len(self._drawn_chances)), np.int64)
-            draw_pages(self._mix, rng, pages, self._drawn_chances)
+            pages = np.zeros((self._n_ahead, len(self._drawn)), np.int64)
+            draw_pages(self._mix, rng, pages, self._drawn)
             self._ahead = self._in_page_order(pages)
             self._n_ahead = min(2 * self._n_ahead, MAX_AHEAD)
         return self._arrange_page(self._ahead.pop())
@@ -113,13 +113,13 @@ class PageMix:
     def _arrange_page(self, places: list[int]) -> tuple[ShownLink, ...]:
         if not self._pinned:
             return tuple(map(getitem, self._shown, places))
-        link_ids, chances = self._link_ids, self._chances
+        link_ids, logged = self._link_ids, self._logged
         page = []
         rest, pins = iter(places), dict(self._pinned)
         for position in range(1, len(places) + len(pins) + 1):
             free = None if position in pins else next(rest, None)
             if free is not None:
-                page.append(ShownLink(link_ids[free], position, chances[free]))
+                page.append(ShownLink(link_ids[free], position, logged[free]))
             else:
                 # On a page shorter than asked for, the last pins move up.
                 link_id = pins.pop(position if position in pins else min(pins))
@@ -130,13 +130,13 @@ class PageMix:
 class _LinksAt(dict[int, ShownLink]):
     """The links at one position of a page, by place: made once, at their first showing."""
 
-    def __init__(self, position: int, link_ids: Sequence[str], chances: Sequence[float]) -> None:
+    def __init__(self, position: int, link_ids: Sequence[str], logged: Sequence[float]) -> None:
         self._position = position
         self._link_ids = link_ids
-        self._chances = chances
+        self._logged = logged
 
     def __missing__(self, place: int) -> ShownLink:
-        shown = ShownLink(self._link_ids[place], self._position, self._chances[place])
+        shown = ShownLink(self._link_ids[place], self._position, self._logged[place])
         self[place] = shown
         return shown
 
@@ -145,17 +145,17 @@ def _arrange(probabilities: Floats, n_slots: int) -> Mix:
     """Put the probabilities into the parts of a mix; a group that ties may be drawn as one."""
     sure = np.flatnonzero(probabilities >= 1.0 - INTEGRAL)
     open_links = np.flatnonzero((probabilities > INTEGRAL) & (probabilities < 1.0 - INTEGRAL))
-    chances = probabilities[open_links]
+    of_open = probabilities[open_links]
     nothing = np.zeros(0, np.int64)
     tied_slots = 0
     tied = nothing
-    if len(chances) > 0 and np.all(chances == chances[0]):
+    if len(of_open) > 0 and np.all(of_open == of_open[0]):
         tied_slots = n_slots - len(sure)
-        tied, open_links, chances = open_links, nothing, np.zeros(0)
+        tied, open_links, of_open = open_links, nothing, np.zeros(0)
     return Mix(
         sure=sure,
         open=open_links,
-        chances=chances,
+        probabilities=of_open,
         tied=tied,
         swaps=np.zeros(tied_slots, np.int64),
         sizes=np.array([len(sure), len(open_links), len(tied), tied_slots]),

@@ -117,26 +117,26 @@ class Snapshot:
             return of_visitor
         return self._kept(self._holdout_pages, self._with_standing_pins(wish), self._uniform_page)
 
-    def chances(self) -> Floats:
-        """Return the chance of each link to be on the page of a visitor without wishes."""
+    def shown_probabilities(self) -> Floats:
+        """Return the probability of each link to be on the page of a visitor without wishes."""
         if not self._standing:
             return self.probabilities
         wish = self._with_standing_pins(NO_WISH)
         rest, _ = self._rest(wish)
-        chances = np.zeros(len(self.link_ids))
-        chances[[self._places[link_id] for link_id in rest]] = self._usual_page.probabilities
-        chances[[self._places[link_id] for _, link_id in wish.pinned]] = 1.0
-        return chances
+        probabilities = np.zeros(len(self.link_ids))
+        probabilities[[self._places[link_id] for link_id in rest]] = self._usual_page.probabilities
+        probabilities[[self._places[link_id] for _, link_id in wish.pinned]] = 1.0
+        return probabilities
 
-    def chances_for(self, visitor: Mapping[str, str]) -> Floats:
-        """Return the chance of each link for a visitor with these stored values and no wishes."""
+    def probabilities_for(self, visitor: Mapping[str, str]) -> Floats:
+        """Return the probability of each link for a visitor with these values and no wishes."""
         if self._visitors is None:
-            return self.chances()
+            return self.shown_probabilities()
         return self._visitors.probabilities(self.guests.places(visitor))
 
     def shares(self) -> dict[str, float]:
-        """Return the chances by link."""
-        return dict(zip(self.link_ids, self.chances().tolist(), strict=True))
+        """Return these probabilities by link."""
+        return dict(zip(self.link_ids, self.shown_probabilities().tolist(), strict=True))
 
     def _with_standing_pins(self, wish: Wish) -> Wish:
         """Add the pool's own pins, as far as the caller leaves their links and positions free."""
@@ -187,17 +187,17 @@ class Snapshot:
         # Drawing is compiled code too, so a stand-in leaves the holdout out.
         if not rest or self.published.fallback == POLICY_COMPILING:
             return self._solve(wish)
-        chances = uniform_probabilities(len(rest), n_slots)
+        probabilities = uniform_probabilities(len(rest), n_slots)
         places = np.array([self._places[link_id] for link_id in rest])
-        floor = self._floor_report(wish, places, chances)
+        floor = self._floor_report(wish, places, probabilities)
         of_policy = self.page(wish).probabilities
-        return self._logged_page(wish, rest, chances, floor, None, of_policy=of_policy)
+        return self._logged_page(wish, rest, probabilities, floor, None, of_policy=of_policy)
 
     def _logged_page(
         self,
         wish: Wish,
         rest: Sequence[str],
-        chances: Floats,
+        probabilities: Floats,
         floor: FloorReport,
         scores: Floats | None,
         fallback: str = "",
@@ -208,10 +208,10 @@ class Snapshot:
         A visitor gets the holdout's page with the probability `holdout` and the policy's
         otherwise, so a link's propensity is the average of both, whichever page it is.
         """
-        propensities = chances if of_policy is None else of_policy
+        propensities = probabilities if of_policy is None else of_policy
         holdout = self._pool.holdout
         if holdout and len(rest) and self.published.fallback != POLICY_COMPILING:
-            random_page = uniform_probabilities(len(rest), round(float(chances.sum())))
+            random_page = uniform_probabilities(len(rest), round(float(probabilities.sum())))
             propensities = (1.0 - holdout) * propensities + holdout * random_page
         pinned = dict(wish.pinned)
         can_show_all = len(rest) + len(set(pinned.values()) & set(self._places)) == len(
@@ -219,7 +219,7 @@ class Snapshot:
         )
         least = float(propensities.min(initial=1.0)) if can_show_all else 0.0
         return PageMix(
-            rest, chances, floor, scores, pinned, fallback, propensities, max(least, 0.0)
+            rest, probabilities, floor, scores, pinned, fallback, propensities, max(least, 0.0)
         )
 
     def _solve(self, wish: Wish) -> PageMix:
@@ -233,21 +233,21 @@ class Snapshot:
         if n_slots and wish.visitor and self._visitors is not None:
             return self._visitors.page(wish.visitor, places, n_slots, pinned)
         if n_slots == 0:
-            chances = np.zeros(len(rest))
+            probabilities = np.zeros(len(rest))
             fallback = "" if pinned else EMPTY_POOL
-            floor = self._floor_report(wish, places, chances)
-            return PageMix(rest, chances, floor, pinned=pinned, fallback=fallback)
+            floor = self._floor_report(wish, places, probabilities)
+            return PageMix(rest, probabilities, floor, pinned=pinned, fallback=fallback)
         if self.published.fallback:
             return self._fallback_page(wish, self.published.fallback)
         known = [self._places[link] for link in pinned.values() if link in self._places]
         try:
-            chances = self._probabilities_of(places, n_slots, np.array(known, dtype=np.int64))
+            probabilities = self._probabilities_of(places, n_slots, np.array(known, dtype=np.int64))
         except Exception:
             _log.exception("policy %s failed for a page with wishes", self.policy)
             return self._fallback_page(wish, POLICY_FAILED)
-        chances = explored(chances, self._pool.explore)
-        floor = self._floor_report(wish, places, chances)
-        return self._logged_page(wish, rest, chances, floor, self._scores[places])
+        probabilities = explored(probabilities, self._pool.explore)
+        floor = self._floor_report(wish, places, probabilities)
+        return self._logged_page(wish, rest, probabilities, floor, self._scores[places])
 
     def _probabilities_of(self, free: Links, n_slots: int, pinned: Links) -> Floats:
         if self._solver is not None:
@@ -255,23 +255,23 @@ class Snapshot:
         estimates = Estimates.of(self.rates.revenue, self.rates.clicks)
         return solve_rest(estimates, self.pool.problem(), free, n_slots, pinned)
 
-    def _floor_report(self, wish: Wish, places: Links, chances: Floats) -> FloorReport:
-        probabilities = np.zeros(len(self.link_ids))
-        probabilities[places] = chances
+    def _floor_report(self, wish: Wish, places: Links, probabilities: Floats) -> FloorReport:
+        whole = np.zeros(len(self.link_ids))
+        whole[places] = probabilities
         for _, link_id in wish.pinned:
             if link_id in self._places:
-                probabilities[self._places[link_id]] = 1.0
-        n_slots = round(float(probabilities.sum()))
-        return floor_report(self.rates, probabilities, n_slots, self._pool.click_floor)
+                whole[self._places[link_id]] = 1.0
+        n_slots = round(float(whole.sum()))
+        return floor_report(self.rates, whole, n_slots, self._pool.click_floor)
 
     def _fallback_page(self, wish: Wish, reason: str) -> PageMix:
         """Return the page of the pool's fallback order, then of the order of registration."""
         rest, n_slots = self._rest(wish)
         order = {link_id: rank for rank, link_id in enumerate(self._pool.fallback_order)}
         rank = np.array([order.get(link_id, len(order) + k) for k, link_id in enumerate(rest)])
-        chances = np.zeros(len(rest))
-        chances[np.argsort(rank, kind="stable")[:n_slots]] = 1.0
+        probabilities = np.zeros(len(rest))
+        probabilities[np.argsort(rank, kind="stable")[:n_slots]] = 1.0
         places = np.array([self._places[link_id] for link_id in rest], dtype=np.int64)
-        floor = self._floor_report(wish, places, chances)
+        floor = self._floor_report(wish, places, probabilities)
         order_scores = -rank.astype(np.float64)
-        return self._logged_page(wish, rest, chances, floor, order_scores, reason)
+        return self._logged_page(wish, rest, probabilities, floor, order_scores, reason)

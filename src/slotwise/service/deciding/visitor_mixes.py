@@ -41,13 +41,13 @@ class VisitorMix(PageMix):
             link_ids, probabilities, floor, scores, pinned, "", propensities, min_propensity
         )
         self.n_links = len(link_ids)
-        self._logged: dict[str, float] = dict(zip(link_ids, propensities.tolist(), strict=True))
-        self._logged |= dict.fromkeys(pinned.values(), 1.0)
+        self._by_link: dict[str, float] = dict(zip(link_ids, propensities.tolist(), strict=True))
+        self._by_link |= dict.fromkeys(pinned.values(), 1.0)
         self._others = others
 
     def propensity(self, link_id: str) -> float:
         """Return the probability that is logged for a link of the pool."""
-        return self._logged.get(link_id, self._others)
+        return self._by_link.get(link_id, self._others)
 
 
 class HoldoutMix:
@@ -95,20 +95,20 @@ class VisitorMixes:
         """Return the page of a visitor with `n_slots` of these links beside the pinned ones."""
         places = np.array(visitor, np.int64)
         with self._solving:
-            chances, expected = self._pages.page(places, links, n_slots)
+            probabilities, expected = self._pages.page(places, links, n_slots)
             scores = self._pages.scores(links)
             known = [self._places[one] for one in pinned.values() if one in self._places]
             expected += float(self._pages.effects.rate[0, known].sum())
-        chances = explored(chances, self._pool.explore)
+        probabilities = explored(probabilities, self._pool.explore)
         holdout = self._pool.holdout
         random_share = holdout * n_slots / len(links)
-        propensities = (1.0 - holdout) * chances + random_share if holdout else chances
+        propensities = (1.0 - holdout) * probabilities + random_share if holdout else probabilities
         can_show_all = len(links) + len(pinned) >= len(self._link_ids)
         least = float(propensities.min(initial=1.0)) if can_show_all else 0.0
-        shown = np.flatnonzero(chances > 0.0)
+        shown = np.flatnonzero(probabilities > 0.0)
         return VisitorMix(
             [self._link_ids[place] for place in links[shown].tolist()],
-            chances[shown],
+            probabilities[shown],
             replace(self._floor, expected=expected),
             scores[shown],
             pinned,
@@ -121,5 +121,7 @@ class VisitorMixes:
         """Return the probability of every link on the page of a visitor without wishes."""
         n_slots = min(self._pool.slots, len(self._link_ids))
         with self._solving:
-            chances, _ = self._pages.page(np.array(visitor, np.int64), self.all_links, n_slots)
-        return explored(chances, self._pool.explore)
+            probabilities, _ = self._pages.page(
+                np.array(visitor, np.int64), self.all_links, n_slots
+            )
+        return explored(probabilities, self._pool.explore)

@@ -130,8 +130,8 @@ class VisitorRun(PolicyRun):
         probabilities, clicks = np.zeros(n_links), 0.0
         different, counts = np.unique(visitors, axis=0, return_counts=True)
         for visitor, count in zip(different, counts.tolist(), strict=True):
-            chances, expected = pages.page(visitor, pages.links, self.problem.n_slots)
-            probabilities += chances * (count / len(visitors))
+            page, expected = pages.page(visitor, pages.links, self.problem.n_slots)
+            probabilities += page * (count / len(visitors))
             clicks += expected * count / len(visitors)
         return ForVisitors(pages, self.code.words, probabilities, clicks)
 

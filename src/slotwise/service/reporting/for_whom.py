@@ -127,7 +127,7 @@ def counted_values(counters: Counters, pool: PoolSettings) -> list[tuple[str, st
 
 def for_value(snapshot: Snapshot, feature: str, value: str) -> Floats:
     """Return the probabilities of all links for a visitor of whom only one value is known."""
-    return snapshot.chances_for({feature: value})
+    return snapshot.probabilities_for({feature: value})
 
 
 def say_for_whom(
@@ -137,11 +137,11 @@ def say_for_whom(
     values = [(feature, value) for feature, value, _ in counted_values(counters, pool)]
     if not snapshot.depends_on_visitors or not values:
         return list(explained)
-    chances = np.stack([for_value(snapshot, *value) for value in values])
-    most, least = chances.argmax(axis=0).tolist(), chances.argmin(axis=0).tolist()
+    probabilities = np.stack([for_value(snapshot, *value) for value in values])
+    most, least = probabilities.argmax(axis=0).tolist(), probabilities.argmin(axis=0).tolist()
     spoken = []
     for place, one in enumerate(explained):
-        high, low = chances[most[place], place], chances[least[place], place]
+        high, low = probabilities[most[place], place], probabilities[least[place], place]
         words = f"all visitors are as likely to see it ({high:.2g})"
         if high - low > ALIKE:
             best, worst = (" ".join(values[at[place]]) for at in (most, least))
@@ -150,17 +150,17 @@ def say_for_whom(
     return spoken
 
 
-def _top_links(snapshot: Snapshot, chances: Floats) -> tuple[LinkForValue, ...]:
-    likeliest = np.argsort(-chances, kind="stable")[:N_TOP_LINKS].tolist()
+def _top_links(snapshot: Snapshot, probabilities: Floats) -> tuple[LinkForValue, ...]:
+    likeliest = np.argsort(-probabilities, kind="stable")[:N_TOP_LINKS].tolist()
     links = snapshot.pool.links
     return tuple(
         LinkForValue(
             link_id=snapshot.link_ids[place],
             title=links[snapshot.link_ids[place]].title,
-            probability=float(chances[place]),
+            probability=float(probabilities[place]),
         )
         for place in likeliest
-        if chances[place] > 0.0
+        if probabilities[place] > 0.0
     )
 
 

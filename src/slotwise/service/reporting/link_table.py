@@ -32,7 +32,7 @@ class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     role: Role
     share: float
-    """The chance that a page of the present version has the link."""
+    """The probability that a page of the present version has the link."""
     share_lately: float | None
     """The part of the latest views that had it; None without views."""
     settled_views: int

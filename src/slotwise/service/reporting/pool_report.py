@@ -171,7 +171,7 @@ def explain_links(
     rates, price, shares = snapshot.rates, snapshot.published.shadow_price, snapshot.shares()
     if averaged is not None and averaged.link_ids == snapshot.link_ids:
         price = averaged.shadow_price
-        shares = dict(zip(averaged.link_ids, averaged.chances.tolist(), strict=True))
+        shares = dict(zip(averaged.link_ids, averaged.probabilities.tolist(), strict=True))
     # Where no page reaches the floor, clicks alone decide.
     scores = rates.clicks if price is None else rates.revenue + price * rates.clicks
     n_slots = min(pool.slots, len(snapshot.link_ids))

@@ -45,7 +45,7 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     retired: bool
     probability: float
-    """The chance that the present version shows the link to a visitor without wishes."""
+    """The probability that the present version shows the link to a visitor without wishes."""
     click_views: int
     """Views whose click window has closed."""
     clicks: int
