@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from IPython.core.formatters import PNGFormatter
+from matplotlib.figure import Figure
 
 from slotwise.errors import InvalidInput
 from slotwise.figures import Layout, draw_panels, draw_results
@@ -77,3 +80,11 @@ def test_a_wrong_layout_is_named(arguments: dict[str, str], message: str) -> Non
 def test_an_unknown_panel_is_named_with_those_that_exist() -> None:
     with pytest.raises(InvalidInput, match=r"`panels` must be one of regret, reward, .* got 'joy'"):
         draw_panels(make_results(n_runs=2), ["joy"])
+
+
+def test_a_notebook_shows_the_picture_once_even_with_its_own_formatter() -> None:
+    formatter: Any = PNGFormatter()
+    figure = make_results(n_runs=2).plot()
+    assert formatter(figure).startswith(b"\x89PNG")
+    formatter.for_type(Figure, lambda _: b"of pyplot")  # what the inline backend does
+    assert formatter(figure) == b"of pyplot"

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from slotwise.errors import InvalidInput
 from slotwise.evaluation import Estimate, Evaluation, LogFrontier
-from slotwise.figures.canvas import house_style
+from slotwise.figures.canvas import ShownFigure, house_style
 from slotwise.figures.frontier import FrontierPicture, draw_frontier
 from slotwise.figures.style import BLUE, INK, MUTED, VERMILION, readable
 
@@ -40,7 +40,7 @@ def draw_answers(answers: Mapping[str, Evaluation], title: str = "What if?") -> 
     money = f" in {first.currency}" if first.currency else ""
     with house_style():
         height = FRAME_HEIGHT + ROW_HEIGHT * (1 + len(answers))
-        figure = Figure(figsize=(WIDTH, height))
+        figure = ShownFigure(figsize=(WIDTH, height))
         grid = figure.add_gridspec(
             1,
             2,

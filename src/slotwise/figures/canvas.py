@@ -16,7 +16,14 @@ from slotwise.errors import InvalidInput
 from slotwise.figures.setting import Setting
 from slotwise.figures.style import INK, MUTED, RC
 
-__all__ = ["FORMATS", "USUAL_FORMATS", "house_style", "save_figure", "write_frame"]
+__all__ = [
+    "FORMATS",
+    "USUAL_FORMATS",
+    "ShownFigure",
+    "house_style",
+    "save_figure",
+    "write_frame",
+]
 
 FORMATS = ("svg", "png", "pdf")
 """The file formats of figures."""
@@ -32,6 +39,17 @@ UNREPRODUCIBLE = {
     "pdf": ("CreationDate", "Creator", "Producer"),
 }
 """Metadata that matplotlib would write by itself: dates and its own version."""
+
+
+class ShownFigure(Figure):
+    """A figure that a notebook shows when it is the last line of a cell.
+
+    Notebooks show figures of pyplot by themselves; ours are made without it, so that drawing
+    neither chooses a backend nor keeps figures in memory.
+    """
+
+    def _repr_png_(self) -> bytes:
+        return _rendered(self, "png")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from matplotlib.figure import Figure
 
 from slotwise.errors import InvalidInput
-from slotwise.figures.canvas import house_style
+from slotwise.figures.canvas import ShownFigure, house_style
 from slotwise.figures.panels import PANELS, Panel, draw_panel
 from slotwise.figures.setting import Setting
 from slotwise.figures.style import INK, MUTED
@@ -56,7 +56,7 @@ def draw_panels(
     title_height = 0.2 if layout.title else 0.0
     height = PANEL_HEIGHT * n_rows + title_height
     with house_style():
-        figure = Figure(figsize=(width, height))
+        figure = ShownFigure(figsize=(width, height))
         cell = width / n_columns
         for place, panel in enumerate(panels):
             row, column = divmod(place, n_columns)

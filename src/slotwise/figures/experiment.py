@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from slotwise import metrics
-from slotwise.figures.canvas import house_style, write_frame
+from slotwise.figures.canvas import ShownFigure, house_style, write_frame
 from slotwise.figures.known_policies import strokes
 from slotwise.figures.lettering import write, write_heading
 from slotwise.figures.panels import PANELS, draw_panel
@@ -32,7 +32,7 @@ def draw_experiment(results: Results) -> Figure:
     """
     setting = Setting.of(results)
     with house_style():
-        figure = Figure(figsize=SIZE_INCHES)
+        figure = ShownFigure(figsize=SIZE_INCHES)
         grid = figure.add_gridspec(
             2, 3, left=0.0404, right=0.898, top=0.832, bottom=0.088, wspace=0.56, hspace=0.46
         )

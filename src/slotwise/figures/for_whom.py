@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from slotwise.figures.canvas import house_style, write_frame
+from slotwise.figures.canvas import ShownFigure, house_style, write_frame
 from slotwise.figures.known_policies import display_name, strokes
 from slotwise.figures.setting import Setting
 from slotwise.figures.style import GRID, INK, MUTED
@@ -39,7 +39,7 @@ def draw_for_whom(results: Results) -> Figure:
     look = strokes(results.labels)
     with house_style():
         height = FRAME_INCHES + ROW_INCHES * len(values)
-        figure = Figure(figsize=(WIDTH_INCHES, height))
+        figure = ShownFigure(figsize=(WIDTH_INCHES, height))
         axes = figure.add_axes((0.2, 0.75 / height, 0.55, (height - 1.75) / height))
         for row, value in enumerate(values):
             knowing, blind = best[value]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from slotwise.figures.canvas import house_style
+from slotwise.figures.canvas import ShownFigure, house_style
 from slotwise.figures.lettering import write, write_heading
 from slotwise.figures.style import BLUE, INK, MUTED, VERMILION, readable
 from slotwise.selection import Frontier
@@ -39,7 +39,7 @@ class FrontierPicture:
 def draw_frontier(picture: FrontierPicture) -> Figure:
     """Draw best revenue and shadow price against the click floor."""
     with house_style():
-        figure = Figure(figsize=SIZE_INCHES)
+        figure = ShownFigure(figsize=SIZE_INCHES)
         grid = figure.add_gridspec(1, 2, left=0.062, right=0.965, top=0.7, bottom=0.125, wspace=0.2)
         _draw_revenue(figure.add_subplot(grid[0, 0]), picture)
         _draw_price(figure.add_subplot(grid[0, 1]), picture)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from slotwise.figures.canvas import house_style, write_frame
+from slotwise.figures.canvas import ShownFigure, house_style, write_frame
 from slotwise.figures.experiment import draw_finals
 from slotwise.figures.panels import PANELS, Panel, draw_panel
 from slotwise.figures.setting import Setting
@@ -29,7 +29,7 @@ def draw_several_floors(results: Results) -> Figure:
     names = setting.floor_names[:MAX_COLUMNS]
     n_columns = max(3, len(names))
     with house_style():
-        figure = Figure(figsize=(PANEL_INCHES * n_columns, HEIGHT_INCHES))
+        figure = ShownFigure(figsize=(PANEL_INCHES * n_columns, HEIGHT_INCHES))
         grid = figure.add_gridspec(
             3, n_columns, left=0.0404, right=0.898, top=0.88, bottom=0.064, wspace=0.56, hspace=0.46
         )

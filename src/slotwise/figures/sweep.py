@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slotwise import metrics
 from slotwise.errors import InvalidInput
-from slotwise.figures.canvas import house_style, write_frame
+from slotwise.figures.canvas import ShownFigure, house_style, write_frame
 from slotwise.figures.end_labels import EndLabel, label_ends
 from slotwise.figures.known_policies import KNOWN, SUBJECT, display_name, strokes
 from slotwise.figures.lettering import write_heading
@@ -60,7 +60,7 @@ def draw_sweep(results: Results) -> Figure:
     setting = Setting.of(results)
     panels = [panel for panel in PANELS if panel.metric in SWEPT_METRICS]
     with house_style():
-        figure = Figure(figsize=SIZE_INCHES)
+        figure = ShownFigure(figsize=SIZE_INCHES)
         grid = figure.add_gridspec(
             1, 3, left=0.0404, right=0.92, top=0.7, bottom=0.185, wspace=0.46
         )
