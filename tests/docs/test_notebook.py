@@ -1,0 +1,61 @@
+"""The notebook of the manual runs from top to bottom and ends in a figure."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from PIL import Image
+
+from slotwise.compiling_notice import NOTICE
+from tests.docs.pages import ROOT
+
+NOTEBOOK = ROOT / "docs" / "from-data-to-figure.ipynb"
+
+
+def read_notebook() -> Any:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    return notebook
+
+
+def test_the_notebook_is_kept_without_outputs() -> None:
+    code = [cell for cell in read_notebook().cells if cell.cell_type == "code"]
+    assert code
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+
+
+def test_the_notebook_runs_from_data_to_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    notebook = read_notebook()
+    place = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=None, kernel_name="python3", resources=place).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    printed = [output for output in outputs if output.output_type == "stream"]
+    errors = "".join(output.text for output in printed if output.name == "stderr")
+    assert set(errors.splitlines()) <= {NOTICE}
+
+    shown = [output.data for output in outputs if output.output_type != "stream"]
+    [table] = [data["text/plain"] for data in shown if data["text/plain"].split()[0] == "regret"]
+    regret = final_regret(table)
+    assert regret["default"] < regret["con-ucb/72"] / 2  # seeded: the same numbers every time
+
+    [figure] = [data["image/png"] for data in shown if "image/png" in data]
+    with Image.open(io.BytesIO(base64.b64decode(figure))) as picture:
+        assert picture.width > 400
+        assert len(picture.convert("RGB").getcolors(1 << 24) or ()) > 10  # not an empty page
+
+
+def final_regret(table: str) -> dict[str, float]:
+    """Return the mean regret by policy, from the table as the notebook prints it."""
+    rows = [line.split() for line in table.splitlines()]
+    return {row[0]: float(row[1]) for row in rows if len(row) == 4}
