@@ -273,7 +273,9 @@ class PolicyRun:
         return average_probabilities(self.policy, self._state, rng, n_draws)
 
     def _has_learned(self) -> bool:
-        return any(array.any() for array in self.policy.knowledge(self._state).values())
+        # what is known of the pool as a whole may start above zero, as a prior does
+        knowledge = self.policy.knowledge(self._state)
+        return any(knowledge[name].any() for name in self.policy.per_link or knowledge)
 
     def knowledge(self) -> dict[str, tuple[tuple[int, ...], bytes]]:
         """Return what is known as plain bytes."""

@@ -22,7 +22,8 @@ link on the best page, are about the same. Two versions enclose V:
 - *blind*: whole steps are paid in advance. This is worth less than V.
 
 So the interval from the informed to the blind bound holds the true one, up to the error of the
-simulation, about 2 %.
+simulation. That error was not measured: averaging over links that are only about alike loses
+information, which raises both ends, so the lower end is an estimate and no strict bound.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 N_PATHS = 20_000
-"""Simulated links: with twice as many the bounds of the paper's sizes move by less than 2 %."""
+"""Simulated links of one bound."""
 N_EXCESSES, N_MEANS = 200, 5
 GROWTH = 1.125
 N_HALVINGS = 40
