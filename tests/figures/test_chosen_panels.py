@@ -55,6 +55,16 @@ def test_labels_stand_where_lines_end_on_logarithmic_axes() -> None:
     assert leader.get_ydata()[0] == pytest.approx(share)  # type: ignore[index]
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_labels_stay_inside_the_figure(width: str) -> None:
+    results = make_results(("con-ucb/72", "a-policy-of-a-long-name", "oracle"), n_runs=2)
+    figure = draw_panels(results, ["regret", "shortfall"], Layout(width=width))
+    right = figure.get_size_inches()[0] * figure.dpi
+    for axes in figure.axes:
+        assert axes.get_window_extent().width > 1 * figure.dpi
+        assert max(text.get_window_extent().x1 for text in axes.texts) < right
+
+
 def test_a_pdf_is_the_same_every_time(tmp_path: Path) -> None:
     results = make_results(n_runs=2)
     written = []

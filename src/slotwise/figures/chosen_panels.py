@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from slotwise.errors import InvalidInput
@@ -23,6 +25,7 @@ AXES = ("none", "x", "y", "both")
 """Which axes are logarithmic."""
 
 PANEL_HEIGHT, LABEL_WIDTH = 2.6, 1.05
+LABEL_MARGIN = 0.04
 SMALLEST_PANEL = 2.2
 
 
@@ -69,6 +72,7 @@ def draw_panels(
                 )
             )
             draw_panel(axes, panel, results, layout.log)
+            _make_room_for_labels(axes, cell * (column + 1))
         if note := Setting.of(results).dagger_note(results.labels):
             right, bottom = 1 - 0.12 / width, 0.08 / height
             figure.text(right, bottom, note, fontsize=7.5, color=MUTED, ha="right")
@@ -84,6 +88,19 @@ def draw_panels(
                 parse_math=False,
             )
     return figure
+
+
+def _make_room_for_labels(axes: Axes, right: float) -> None:
+    """Narrow a panel until the labels beside it end before `right`, in inches."""
+    figure: Any = axes.get_figure(root=True)
+    box = axes.get_position()
+    ends = [text.get_window_extent() for text in axes.texts if text.get_position()[0] > 1]
+    overhang = max((end.x1 / figure.dpi for end in ends), default=0.0) - right + LABEL_MARGIN
+    if overhang > 0:
+        # A label starts at a share of the panel's width, so it moves by more than the panel's edge.
+        narrower = overhang / max(text.get_position()[0] for text in axes.texts)
+        width = box.width - narrower / figure.get_size_inches()[0]
+        axes.set_position((box.x0, box.y0, width, box.height))
 
 
 def _panel(metric: str, results: Results) -> Panel:
