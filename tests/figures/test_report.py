@@ -11,8 +11,10 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.figures import WrittenReport, write_report
-from tests.simulation.synthetic import make_results, make_sweep
+from slotwise.figures.style import measured
+from tests.simulation.synthetic import BEHAVIOURS, make_results, make_sweep
 
+LABELS = (*BEHAVIOURS, "paced-bayes")
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 
@@ -51,8 +53,8 @@ class Outline(HTMLParser):
 def report(tmp_path_factory: pytest.TempPathFactory) -> WrittenReport:
     ads = {"name": "ads-like", "title": "Ad-Clicks", "look_alike": True}
     results = [
-        make_results(n_runs=6, n_checkpoints=40),
-        make_results(n_runs=6, n_checkpoints=40, seed=2, changes={"dataset": ads}),
+        make_results(LABELS, n_runs=6, n_checkpoints=40),
+        make_results(LABELS, n_runs=6, n_checkpoints=40, seed=2, changes={"dataset": ads}),
     ]
     return write_report(results, [make_sweep()], tmp_path_factory.mktemp("report"))
 
@@ -114,6 +116,38 @@ def test_both_forms_show_settings_numbers_bounds_and_verdicts(report: WrittenRep
             assert expected in text, expected
 
 
+def test_the_verdicts_come_first_and_all_but_two_tables_are_folded(report: WrittenReport) -> None:
+    for path in report[:2]:
+        text = path.read_text(encoding="utf-8").partition("(IJCAI 2018)")[2]
+        seen, _, folded = text.partition("<details")
+        assert seen.index("The regret of Con-UCB is below") < seen.index("Not in the paper: paced")
+        assert seen.index("does not hold") < seen.index("The paper")
+        assert "<svg" not in seen
+        assert "![" not in seen
+        assert re.sub(r"(?s)<details.*</details>", "", text).count("Coupons, made up") == 0
+        for summary in ("conclusion in full", "Coupon-Purchase", "Ad-Clicks", "printed value down"):
+            assert re.search(f"<summary>[^<]*{summary}", folded), summary
+        assert text.count("<details") == text.count("</details>")
+
+
+def test_a_policy_that_is_not_in_the_paper_is_marked_and_compared(report: WrittenReport) -> None:
+    results = make_results(LABELS, n_runs=6, n_checkpoints=40)
+    regrets = [results.final(one, "regret").mean() for one in ("paced-bayes", "con-ucb/72")]
+    text = report.markdown.read_text(encoding="utf-8")
+    assert "Not in the paper: paced-bayes, the default policy of slotwise" in text
+    mine, best = map(measured, regrets)
+    assert f"| Coupon-Purchase (look-alike, h = 4) | {mine} | {best} (Con-UCB γ/72) |" in text
+    assert text.count("| paced-bayes (not in the paper) |") == 2
+    for line in text.splitlines():
+        if "holds" in line or "does not hold" in line:
+            assert "paced-bayes" not in line
+
+
+def test_without_such_a_policy_nothing_speaks_of_one(tmp_path: Path) -> None:
+    report = write_report([make_results(n_runs=2, n_checkpoints=10)], [], tmp_path)
+    assert "Not in the paper" not in report.html.read_text(encoding="utf-8")
+
+
 def test_markdown_tables_are_whole(report: WrittenReport) -> None:
     lines = report.markdown.read_text(encoding="utf-8").splitlines()
     tables = 0
@@ -122,7 +156,7 @@ def test_markdown_tables_are_whole(report: WrittenReport) -> None:
             continue
         tables += "---" in line
         assert line.count("|") == above.count("|")
-    assert tables == 1 + 4 * 2 + 1  # the claims, four a data set, the sweep
+    assert tables == 1 + 1 + 4 * 2 + 1  # the claims, paced-bayes, four a data set, the sweep
     assert "</p>" not in "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slotwise import metrics
+from slotwise.figures.beside_paper import BesidePaper, compare_beside
 from slotwise.figures.claims import CLAIMS, Claim, Finding, findings_of, scale_phrase
 from slotwise.figures.conclusion import conclude
 from slotwise.figures.known_policies import SUBJECT, display_name
@@ -49,7 +50,11 @@ class Page:
 
     chapters: list[Chapter]
     sweeps: list[Chapter]
+    beside: list[BesidePaper]
+    headline: str
+    """The sentence of the conclusion that is not folded."""
     conclusion: list[str]
+    """The rest of it."""
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -86,7 +91,8 @@ def gather(results: Sequence[Results], sweeps: Sequence[Results]) -> Page:
     ]
     swept = [_chapter(each, name) for each, name in zip(sweeps, names[len(results) :], strict=True)]
     findings = [finding for chapter in chapters for finding in chapter.findings]
-    return Page(chapters, swept, conclude(findings, [chapter.setting for chapter in chapters]))
+    headline, *rest = conclude(findings, [chapter.setting for chapter in chapters])
+    return Page(chapters, swept, compare_beside(results), headline, rest)
 
 
 def _chapter(results: Results, figure_name: str) -> Chapter:
