@@ -10,9 +10,11 @@ import msgspec
 import typer
 
 from slotwise.errors import InvalidConfig
+from slotwise.service.learning.compiling import COMPILING
 from slotwise.service.logs import start_logs
 from slotwise.service.server import ServerStart, check_start, serve
 from slotwise.service.settings import Settings, load_settings, setting_notes
+from slotwise.service.stopping import end_beside_compiler
 from slotwise.service.storage import public_address
 
 __all__ = ["first_steps", "register"]
@@ -66,6 +68,7 @@ def serve_command(
         return
     start_logs(settings.log_level)
     serve(settings, announce)
+    end_beside_compiler(COMPILING)
 
 
 def gather_settings(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> Settings:

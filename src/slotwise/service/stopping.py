@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
 
-__all__ = ["StopSignals"]
+__all__ = ["StopSignals", "end_beside_compiler"]
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _LOG_WITHIN_S = 0.2
@@ -74,7 +76,20 @@ class StopSignals:
         signal.setitimer(signal.ITIMER_REAL, self._within_s)
         self._stop()
         if not self._is_over.wait(self._within_s - 2 * _LOG_WITHIN_S):
-            logging = threading.Thread(target=self._log_lost, daemon=True)
-            logging.start()
-            logging.join(_LOG_WITHIN_S)  # it may need what is stuck
+            last_words = threading.Thread(target=self._log_lost, daemon=True)
+            last_words.start()
+            last_words.join(_LOG_WITHIN_S)  # it may need what is stuck
             os._exit(1)
+
+
+def end_beside_compiler(thread_name: str) -> None:
+    """End the process at once, as a success, if the thread of this name still compiles.
+
+    For the very end, when everything is stored and closed. The compiler cannot be interrupted,
+    and the interpreter's own end takes away what it is working on, which aborts the process.
+    """
+    if any(thread.name == thread_name for thread in threading.enumerate()):
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

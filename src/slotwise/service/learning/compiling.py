@@ -14,12 +14,15 @@ from threading import Lock, Thread
 
 from slotwise.service.records import PoolSettings
 
-__all__ = ["PolicyCompiler", "WarmUp", "compiled_name"]
+__all__ = ["COMPILING", "PolicyCompiler", "WarmUp", "compiled_name"]
 
 WarmUp = Callable[[PoolSettings], None]
 """Calls everything that a pool's policy and pages compile."""
 
 _log = logging.getLogger(__name__)
+
+COMPILING = "slotwise-compiling"
+"""The name of the thread that compiles."""
 
 
 def compiled_name(pool: PoolSettings) -> str:
@@ -63,7 +66,7 @@ class PolicyCompiler:
                 self._queue.append(pool)
                 if self._thread is None:
                     # No pool of threads: those would be waited for when the process ends.
-                    self._thread = Thread(target=self._run, name="slotwise-compiling", daemon=True)
+                    self._thread = Thread(target=self._run, name=COMPILING, daemon=True)
                     self._thread.start()
             return done
 
