@@ -78,7 +78,7 @@ print(list(pick_entrants(["follow-clicks", "own_policy:FollowClicks"])))
 def test_programs_files_and_leaderboard_find_it(project: Path) -> None:
     lines = run(project, "-c", PROGRAM).splitlines()
     assert lines[:2] == ["FollowClicks()"] * 2
-    assert lines[2] == "['paced-kl', 'follow-clicks', 'own_policy:FollowClicks']"
+    assert lines[2] == "['paced-bayes', 'follow-clicks', 'own_policy:FollowClicks']"
     assert "half of the page" in run(project, "-m", "slotwise", "policies", "follow-clicks")
 
 

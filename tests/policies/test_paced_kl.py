@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise import BernoulliLinks, PacedKL, Problem, Selector, default_policy, simulate
+from slotwise import BernoulliLinks, PacedKL, Problem, simulate
 from slotwise.errors import InvalidInput
 from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.policies.moss_bounds import CAP
@@ -169,11 +169,6 @@ def test_keeps_the_floor_and_earns_more_than_the_paper() -> None:
     best = results.config["optimum"]["value"] * 10_000
     assert results.final("paced-kl", "shortfall").max() < 0.01 * 1.6 * 10_000
     assert results.final("paced-kl", "regret").mean() < 0.2 * best
-
-
-def test_is_the_default_of_a_selector() -> None:
-    assert default_policy() == PacedKL()
-    assert Selector(links=["a", "b", "c"], n_slots=1, seed=1).policy == PacedKL()
 
 
 @pytest.mark.parametrize("name", ["exploration", "patience"])

@@ -20,7 +20,7 @@ FEATURES: dict[str, Any] = {
 LINKS = ("a", "b", "c", "d", "e", "f")
 
 
-def taught(n_pages: int = 1_500, n_open: int = 0) -> Selector:
+def taught(n_pages: int = 3_000, n_open: int = 0) -> Selector:
     """Return a selector whose phones click on a and whose desktops click on b."""
     selector = Selector(LINKS, n_slots=1, click_floor=0.1, features=FEATURES, seed=1)
     rng = np.random.default_rng(1)
@@ -103,7 +103,7 @@ def test_reports_say_for_whom_in_words_and_in_columns() -> None:
     phone, desktop = rows[("device", "phone")], rows[("device", "desktop")]
     assert phone.top_links == ("a",)
     assert desktop.top_links == ("b",)
-    assert phone.page_views + desktop.page_views == 1_500
+    assert phone.page_views + desktop.page_views == 3_000
     assert phone.clicks.low < phone.clicks.estimate < phone.clicks.high
     assert phone.revenue.estimate == pytest.approx(0.5 * phone.clicks.estimate)
     assert "device phone: " in str(report)

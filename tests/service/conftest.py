@@ -111,6 +111,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, clock: Clock) -> Iterator[B
         seed=1,
         calls_per_s=1e6,
         clicks_per_s=1e6,
+        refused_keys_per_s=1e6,
         fold_every_s=3600,  # tests let it learn themselves
     )
     with BackgroundServer(settings, clock_us=clock) as server:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ class Parts:
         """Store the record of a finished run; the file appears complete or not at all."""
         final = self._file(label, run)
         final.parent.mkdir(parents=True, exist_ok=True)
-        temporary = final.with_suffix(f".{os.getpid()}.tmp")
+        temporary = final.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
         with temporary.open("wb") as file:
             np.save(file, record, allow_pickle=False)
         temporary.replace(final)

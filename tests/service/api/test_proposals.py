@@ -107,7 +107,7 @@ def test_only_pages_on_the_pools_hosts_may_ask(
     address = f"/v1/pools/{pool}/page"
     preflight = visitor.options(address, headers={"origin": origin})
     assert preflight.status_code == 204
-    assert preflight.headers["access-control-allow-headers"] == "authorization"
+    assert preflight.headers["access-control-allow-headers"] == "authorization, content-type"
     page = keyed("decide").post(address, headers={"origin": origin})
     for answer in (preflight, page):
         assert answer.headers.get("access-control-allow-origin") == (origin if allowed else None)

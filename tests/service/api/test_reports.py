@@ -86,7 +86,7 @@ def test_the_round_log_is_the_same_in_both_forms(admin: httpx.Client, taught: st
     assert len(rows) == 400
     assert all(row.clicks_settled and row.revenue_settled for row in rows)
     parquet = admin.get(f"/v1/pools/{taught}/export", params={"format": "parquet"})
-    table = pq.read_table(io.BytesIO(parquet.content)).to_pylist()
+    table = pq.read_table(io.BytesIO(parquet.content)).to_pylist(maps_as_pydicts="strict")
     as_lists = [msgspec.json.decode(msgspec.json.encode(row)) for row in rows]
     assert table == as_lists
 

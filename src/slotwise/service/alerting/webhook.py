@@ -57,7 +57,7 @@ def signature(secret: str, sent_s: int, body: bytes) -> str:
     """Return the header that proves who sent a body, and when.
 
     >>> signature("secret", 1700000000, b"{}")[:17]
-    't=1700000000,v1=9'
+    't=1700000000,v1=b'
     """
     signed = hmac.new(secret.encode(), b"%d.%s" % (sent_s, body), hashlib.sha256)
     return f"t={sent_s},v1={signed.hexdigest()}"
