@@ -70,13 +70,14 @@ class JointPosterior(NamedTuple):
     `pool` has the mean outcome of the pool at each level and `clock` the rounds by which it was
     fitted. `sales` are the typical sale by then, and the sums of outcomes and of their squares at
     the last level, of feedback that came view by view. `is_stale` marks links whose counts have
-    changed.
+    changed, and `to_do` is room to list them.
     """
 
     mean: Floats
     variance: Floats
     width: Floats
     is_stale: NDArray[np.bool_]
+    to_do: Links
     pool: Floats
     clock: Floats
     sales: Floats
@@ -91,6 +92,7 @@ def new_joint_posterior(problem: Problem, exploration: float) -> JointPosterior:
         variance=np.zeros(shape),
         width=np.zeros(problem.n_links),
         is_stale=np.ones(problem.n_links, np.bool_),
+        to_do=np.zeros(problem.n_links, np.int64),
         pool=0.5 ** np.arange(1.0, problem.n_levels + 1.0),
         clock=np.ones(problem.n_levels),
         sales=np.array([1.0, 0.0, 0.0]),
@@ -167,25 +169,48 @@ def prior_mean(posterior: JointPosterior, level: int) -> float:
 def refresh_posteriors(posterior: JointPosterior, evidence: Evidence) -> None:
     """Recompute the posteriors that are stale."""
     n_levels, n_links = posterior.mean.shape
-    share = posterior.clock[0] * evidence.n_slots / n_links
+    n_stale = _list_stale(posterior)
     for level in range(n_levels):
         prior = prior_mean(posterior, level)
-        strength = SHAPE / min(prior, 1.0 - prior)
         unit = posterior.sales[UNIT] if level == n_levels - 1 else 1.0
-        for link in range(n_links):
-            if posterior.is_stale[link]:
-                trials, all_trials = _trials(evidence, level, link)
-                hits = min(evidence.sums[level, link] / unit, trials)
-                mean = (hits + strength * prior) / (trials + strength)
-                posterior.mean[level, link] = mean
-                posterior.variance[level, link] = (
-                    mean * (1.0 - mean) / (all_trials + strength + 1.0)
-                )
-    for link in range(n_links):
-        if posterior.is_stale[link]:
-            n_shown = evidence.views[0, link] + 1.0
-            posterior.width[link] = posterior.exploration * math.log(1.0 + share / n_shown)
-            posterior.is_stale[link] = False
+        if n_stale == n_links:  # a loop of its own, which takes links in their order
+            for link in range(n_links):
+                _refresh_rate(posterior, evidence, level, link, prior, unit)
+        else:
+            for k in range(n_stale):
+                _refresh_rate(posterior, evidence, level, posterior.to_do[k], prior, unit)
+    share = posterior.clock[0] * evidence.n_slots / n_links
+    for k in range(n_stale):
+        link = posterior.to_do[k]
+        n_shown = evidence.views[0, link] + 1.0
+        posterior.width[link] = posterior.exploration * math.log(1.0 + share / n_shown)
+        posterior.is_stale[link] = False
+
+
+@inner
+def _refresh_rate(
+    posterior: JointPosterior, evidence: Evidence, level: int, link: int, prior: float, unit: float
+) -> None:
+    """Recompute mean and variance of a link at a level whose prior has this mean."""
+    strength = SHAPE / min(prior, 1.0 - prior)
+    trials, all_trials = _trials(evidence, level, link)
+    hits = min(evidence.sums[level, link] / unit, trials)
+    mean = (hits + strength * prior) / (trials + strength)
+    posterior.mean[level, link] = mean
+    posterior.variance[level, link] = mean * (1.0 - mean) / (all_trials + strength + 1.0)
+
+
+@inner
+def _list_stale(posterior: JointPosterior) -> int:
+    """List the links that are stale; return how many there are.
+
+    Without a branch, since nearly all links of a large pool are as they were.
+    """
+    n_stale = 0
+    for link in range(len(posterior.is_stale)):
+        posterior.to_do[n_stale] = link
+        n_stale += posterior.is_stale[link]
+    return n_stale
 
 
 @inner
