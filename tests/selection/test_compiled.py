@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import slotwise
-from slotwise.selection.compiled import direct_later, hot, is_compiled
+from slotwise.selection.compiled import direct_choice, direct_later, hot, is_compiled
 from slotwise.selection.mix import dense_probabilities, new_mix
 from slotwise.selection.top_links import take_top_links
 from slotwise.selection.top_page import new_search
@@ -63,7 +63,7 @@ def test_inner_functions_are_called_from_compiled_code_only() -> None:
             for node in ast.walk(tree)
             if isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
-            and node.func.id == "direct"
+            and node.func.id in {"direct", "direct_choice", "direct_later"}
             for argument in node.args
             if isinstance(argument, ast.Name)
         }
@@ -90,3 +90,27 @@ def test_machine_code_can_wait_for_its_first_call() -> None:
     assert [call(3), call(4)] == [6, 8]
     if is_compiled(doubled):
         assert len(dispatcher.signatures) == 1
+
+
+@hot
+def certain(state: Any, visitor: Any, rng: np.random.Generator) -> None:
+    state[0] += 1.0
+
+
+@hot
+def chancy(state: Any, visitor: Any, chance: np.random.Generator) -> None:
+    state[0] = chance.random()
+
+
+def test_a_generator_that_is_not_used_is_not_unpacked() -> None:
+    state, nobody = np.zeros(1), np.zeros(0, np.int64)
+    choose: Any = direct_choice(certain, state, nobody, np.random.default_rng(1))
+    choose(state, nobody, "no generator at all")
+    assert state[0] == 1.0
+
+
+def test_a_generator_that_is_used_gives_its_draws() -> None:
+    state, nobody = np.zeros(1), np.zeros(0, np.int64)
+    rng = np.random.default_rng(1)
+    direct_choice(chancy, state, nobody, rng)(state, nobody, rng)
+    assert state[0] == np.random.default_rng(1).random()

@@ -18,6 +18,7 @@ from slotwise.selection import (
     dependent_rounding,
     draw_page,
     new_mix,
+    take_sure_page,
 )
 from tests.reference.rounding import page_distribution, round_pair_by_pair
 from tests.selection.chance import is_plausible, is_plausibly_at_most
@@ -229,3 +230,18 @@ def test_the_same_seed_draws_the_same_pages() -> None:
 def test_bad_probabilities_are_named(probabilities: list[float], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         dependent_rounding(probabilities, np.random.default_rng(1))
+
+
+def test_a_sure_page_is_the_drawn_one_and_others_are_left_to_be_drawn() -> None:
+    mix, rng = new_mix(6), np.random.default_rng(1)
+    mix.sure[:3] = 4, 0, 5
+    mix.sizes[:] = 3, 0, 0, 0
+    (taken, drawn), (ones, chances) = np.zeros((2, 3), np.int64), np.zeros((2, 3))
+    assert take_sure_page(mix, taken, ones)
+    draw_page(mix, rng, drawn, chances)
+    assert (taken.tolist(), ones.tolist()) == (drawn.tolist(), chances.tolist())
+    assert rng.random() == np.random.default_rng(1).random()
+    for other in (three_part_mix(), mix_of(np.array([0.5, 0.5, 1.0]))):
+        before = taken.tolist()
+        assert not take_sure_page(other, taken, ones)
+        assert taken.tolist() == before

@@ -251,6 +251,23 @@ def test_a_file_whose_parts_do_not_fit_is_refused(change: str, saved: Path) -> N
         Selector.load(rewritten(saved, CHANGES[change]))
 
 
+def test_counts_in_another_memory_order_are_read_and_added_to(tmp_path: Path) -> None:
+    path = tmp_path / "pages.sel"
+    selector = new_selector("paced-bayes")
+    play(selector, 10)
+    selector.save(path)
+
+    def turned(_: dict[str, Any], arrays: dict[str, Any]) -> None:
+        arrays.update({name: np.asfortranarray(arrays[name]) for name in ("views", "sums")})
+
+    loaded = Selector.load(rewritten(path, turned))
+    play(selector, 20)
+    play(loaded, 20)
+    assert [array.tolist() for array in loaded._own_counts] == [
+        array.tolist() for array in selector._own_counts
+    ]
+
+
 def npz(**arrays: Any) -> bytes:
     file = io.BytesIO()
     np.savez(file, **arrays)

@@ -12,6 +12,7 @@ from slotwise import Decision, Selector, Uniform
 from slotwise.errors import InvalidFeedback, InvalidInput, UnknownDecision
 from slotwise.policies import POLICIES
 from slotwise.selector import LinkReport, RevenueClipped
+from slotwise.selector.money import Money
 from tests.selector.selectors import COUNTING, LINKS, everything, knowledge, new_selector, play
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -341,3 +342,32 @@ def test_a_mapping_is_no_collection_of_clicks(given: dict[str, Any]) -> None:
     selector = new_selector(links=["a", "b"])
     with pytest.raises(InvalidFeedback, match="`clicks` must be a collection of links, got a mapp"):
         selector.update(selector.select(), **given)
+
+
+@pytest.mark.parametrize("earned", [{}, {"a": 2.0}, {"a": 9.0, "b": 3.0, "c": 80.0}])
+def test_money_of_a_page_is_scaled_like_that_of_a_batch(earned: dict[Any, float]) -> None:
+    of_page, of_batch = Money(7.0), Money(7.0)
+    scaled = of_page.scaled_page(earned, {"a", "b", "c"})
+    amounts = np.array(list(earned.values()))
+    assert list(scaled.values()) == of_batch.scaled(amounts, np.ones(len(earned))).tolist()
+    assert vars(of_page) == vars(of_batch)
+
+
+def test_clipped_money_of_a_retired_link_is_not_counted() -> None:
+    money = Money(7.0)
+    assert money.scaled_page({"gone": 80.0, "a": 7.0}, {"a"}) == {"gone": 1.0, "a": 1.0}
+    money.warn()
+    assert money.n_clipped == 0
+
+
+def test_own_counts_are_those_of_the_feedback() -> None:
+    selector = Selector(list("abcd"), 2, seed=3)  # the default policy keeps no plain counts
+    views, sums = np.zeros((2, 4)), np.zeros((2, 4))
+    for _ in range(30):
+        page = selector.select()
+        places = [selector.links.index(link) for link in page.shown]
+        selector.update(page, clicks=page.shown[:1], revenue={page.shown[0]: 0.3})
+        views[:, places] += 1.0
+        sums[:, places[0]] += 1.0, 0.3
+    assert selector._own_counts.views.tolist() == views.tolist()
+    assert selector._own_counts.sums.tolist() == sums.tolist()

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.policies.contract import NO_SLOTS, NOBODY, Floats, Knowledge, Policy, State
+from slotwise.policies.contract import NO_SLOTS, NOBODY, Floats, Knowledge, Links, Policy, State
 from slotwise.problem import Problem
+from slotwise.selection.compiled import hot
 
-__all__ = ["CountingPolicy", "Counts", "moved_counts", "new_counts"]
+__all__ = ["CountingPolicy", "Counts", "add_counts", "moved_counts", "new_counts"]
 
 
 class Counts(NamedTuple):
@@ -25,6 +26,14 @@ def new_counts(problem: Problem) -> Counts:
     """Return counts of nothing."""
     shape = (problem.n_levels, problem.n_links)
     return Counts(views=np.zeros(shape), sums=np.zeros(shape))
+
+
+@hot
+def add_counts(counts: Counts, level: int, links: Links, views: Floats, outcomes: Floats) -> None:
+    """Count views and outcomes of links at one level."""
+    for k in range(len(links)):
+        counts.views[level, links[k]] += views[k]
+        counts.sums[level, links[k]] += outcomes[k]
 
 
 def moved_counts(counts: Counts, problem: Problem, kept: NDArray[np.int64]) -> Counts:

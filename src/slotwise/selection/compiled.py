@@ -6,6 +6,7 @@ interpreted, which is how the tests compare the two.
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from slotwise.compiling_notice import watch_compiler
 __all__ = [
     "compiled",
     "direct",
+    "direct_choice",
     "direct_later",
     "hot",
     "hot_loop",
@@ -108,6 +110,30 @@ def direct(function: Function, *examples: object) -> Function:
     type_of: Any = numba.typeof
     code: Function = dispatcher.compile(tuple(type_of(example) for example in examples))
     return code
+
+
+def direct_choice(choose: Function, state: object, visitor: object, rng: object) -> Function:
+    """Return what `direct` returns for a function that is given a random generator last.
+
+    Where the function never looks at the generator, it is not unpacked, which takes longer than
+    choosing a page.
+    """
+    if not is_compiled(choose) or _uses_parameter(choose, 2):
+        return direct(choose, state, visitor, rng)
+    code = direct(choose, state, visitor, None)
+
+    def call(state: object, visitor: object, _: object) -> None:
+        code(state, visitor, None)
+
+    return call  # type: ignore[return-value]
+
+
+def _uses_parameter(function: Any, place: int) -> bool:
+    """Say whether the text of a compiled function names its parameter at `place`."""
+    code = function.py_func.__code__
+    name = code.co_varnames[place]
+    named = (instruction.argrepr.split(", ") for instruction in dis.get_instructions(code))
+    return any(name in names for names in named)
 
 
 def direct_later(function: Function, *examples: object) -> Function:

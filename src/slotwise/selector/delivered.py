@@ -33,18 +33,27 @@ class Delivered:
     """Settled pages and what they brought, of the first and of the last level."""
 
     def __init__(self) -> None:
-        self.totals = np.zeros((2, 2))
+        self._totals = [0.0, 0.0, 0.0, 0.0]
+
+    @property
+    def totals(self) -> Floats:
+        """Pages and what they brought, a row for the first level and one for the last."""
+        return np.array(self._totals).reshape(2, 2)
 
     def note(self, level: int, n_levels: int, n_pages: float, brought: float) -> None:
         """Count settled pages of a level; levels between the first and the last do not matter."""
         if level == 0:
-            self.totals[0] += n_pages, brought
+            row = 0
         elif level == n_levels - 1:
-            self.totals[1] += n_pages, brought
+            row = 2
+        else:
+            return
+        self._totals[row] += n_pages
+        self._totals[row + 1] += brought
 
     def start_again(self) -> None:
         """Forget what was delivered under another floor."""
-        self.totals[:] = 0.0
+        self._totals = [0.0, 0.0, 0.0, 0.0]
 
     def restore(self, totals: Floats | None) -> None:
         """Take over what a file holds; files of earlier versions have nothing."""
@@ -52,14 +61,14 @@ class Delivered:
             return
         if totals.shape != (2, 2) or not (np.isfinite(totals) & (totals >= 0)).all():
             raise ValueError("array delivered must be counts of shape (2, 2)")
-        self.totals[:] = totals
+        self._totals = totals.astype(np.float64).ravel().tolist()
 
     def report(
         self, n_slots: int, max_revenue: float, click_floor: float, is_infeasible: bool
     ) -> DeliveredReport:
         """Return rates per page view, and what they say of the floor."""
         # a page brings up to n_slots clicks: the interval is for the mean of a slot
-        (n_pages, clicks), (n_settled, revenue) = self.totals.tolist()
+        n_pages, clicks, n_settled, revenue = self._totals
         rate = rate_of(clicks / n_slots, n_pages, n_slots)
         if click_floor == 0.0 or (n_pages and rate.estimate >= click_floor):
             status = "met"

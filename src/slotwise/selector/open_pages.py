@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,32 +42,35 @@ class OpenPage:
         """Whether every level is settled."""
         return None not in self.outcomes
 
-    def settled_with(self, level: int, given: Any) -> OpenPage:
-        """Return the page with one more level known, or itself if nothing new was said.
+    def told(self, given: Mapping[int, Any]) -> OpenPage:
+        """Return the page with what was said of some levels, or itself if nothing is new."""
+        outcomes = list(self.outcomes)
+        is_new = False
+        for level, said in given.items():
+            outcome = self._added(level, said)
+            if outcome != outcomes[level]:
+                outcomes[level] = outcome
+                is_new = True
+        if not is_new:
+            return self
+        self._check_nested(outcomes)
+        page = (self.number, self.shown, self.probabilities, self.level_names)
+        return OpenPage(*page, tuple(outcomes), self.visitor, self.is_in_random_order)
+
+    def _added(self, level: int, said: Any) -> Outcome:
+        """Return what is known of a level once this is said.
 
         Links that reached a level add up while the page is open; money is said once.
         """
         name, known = self.level_names[level], self.outcomes[level]
-        is_money = level == len(self.outcomes) - 1
-        outcome = self._money(name, given) if is_money else self._links(name, given)
-        if known is not None and not is_money:
-            outcome = known | outcome
-        if known == outcome:
-            return self
-        if known is not None and is_money:
+        if level < len(self.outcomes) - 1:
+            reached = self._links(name, said)
+            return reached if known is None else known | reached
+        earned = self._money(name, said)
+        if known is not None and known != earned:
             rule = f"what was said before for this page ({known})"
-            raise InvalidFeedback(f"`{name}` must be {rule}, got {outcome}")
-        outcomes = (*self.outcomes[:level], outcome, *self.outcomes[level + 1 :])
-        self._check_nested(outcomes)
-        page = (self.number, self.shown, self.probabilities, self.level_names)
-        return OpenPage(*page, outcomes, self.visitor, self.is_in_random_order)
-
-    def told(self, given: Mapping[int, Any]) -> OpenPage:
-        """Return the page with what was said of some levels, or itself if nothing is new."""
-        page = self
-        for level, outcome in given.items():
-            page = page.settled_with(level, outcome)
-        return page
+            raise InvalidFeedback(f"`{name}` must be {rule}, got {earned}")
+        return earned
 
     def ended(self) -> OpenPage:
         """Return the page with every open level settled: nothing more happened."""
@@ -106,7 +109,7 @@ class OpenPage:
                 raise InvalidFeedback(f"`{name}` of {link!r} must be {rule}, got {amount!r}")
         return {link: float(amount) for link, amount in given.items() if amount > 0}
 
-    def _check_nested(self, outcomes: tuple[Outcome | None, ...]) -> None:
+    def _check_nested(self, outcomes: Sequence[Outcome | None]) -> None:
         """Refuse a link that reached a level but not one before it."""
         before = ""
         reached: Outcome | None = None

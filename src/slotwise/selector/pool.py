@@ -72,18 +72,14 @@ class Pool:
 
     def known(
         self, links: tuple[Link, ...], probabilities: tuple[float, ...]
-    ) -> tuple[list[int], tuple[Link, ...], tuple[float, ...]]:
-        """Return the slots, ids and probabilities of those links that are still in the pool."""
-        place = self._place
-        kept = [i for i, link in enumerate(links) if link in place]
-        if len(kept) == len(links):
-            return kept, links, probabilities
-        return kept, tuple([links[i] for i in kept]), tuple([probabilities[i] for i in kept])
-
-    def places_of(self, links: Sequence[Link]) -> NDArray[np.int64]:
-        """Return the places of links that are known to be in the pool."""
-        place = self._place
-        return np.array([place[link] for link in links], np.int64)
+    ) -> tuple[Sequence[int], Sequence[Link], NDArray[np.int64], NDArray[np.float64]]:
+        """Return slots, ids, places and probabilities of the links that are still in the pool."""
+        places = [self._place.get(link, -1) for link in links]
+        if -1 not in places:
+            return range(len(links)), links, np.array(places, np.int64), np.array(probabilities)
+        kept = [slot for slot, place in enumerate(places) if place >= 0]
+        still = np.array([places[slot] for slot in kept], np.int64)
+        return kept, [links[slot] for slot in kept], still, np.array(probabilities)[kept]
 
     def places_in(self, other: Pool) -> NDArray[np.int64]:
         """Return for each link its place in another pool, or -1."""

@@ -38,12 +38,14 @@ class Probabilities(Mapping[Link, float]):
     def of_mix(cls, links: Sequence[Link], mix: Mix) -> Probabilities:
         """Return what `mix` says now; it may change afterwards."""
         n_sure, n_open, n_tied, tied_slots = mix.sizes.tolist()
-        return cls(
-            links,
-            (mix.sure[:n_sure].copy(), 1.0),
-            (mix.open[:n_open].copy(), mix.probabilities[:n_open].copy()),
-            (mix.tied[:n_tied].copy(), tied_slots / n_tied if n_tied else 0.0),
-        )
+        parts: list[Part] = []
+        if n_sure:
+            parts.append((mix.sure[:n_sure].copy(), 1.0))
+        if n_open:
+            parts.append((mix.open[:n_open].copy(), mix.probabilities[:n_open].copy()))
+        if n_tied:
+            parts.append((mix.tied[:n_tied].copy(), tied_slots / n_tied))
+        return cls(links, *parts)
 
     @classmethod
     def of_array(cls, links: Sequence[Link], probabilities: NDArray[np.float64]) -> Probabilities:

@@ -17,11 +17,11 @@ from slotwise.errors import InvalidInput
 from slotwise.features import Features, Visitor
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
 from slotwise.policies.checks import policy_for
-from slotwise.policies.counts import Counts, moved_counts, new_counts
+from slotwise.policies.counts import Counts, add_counts, moved_counts, new_counts
 from slotwise.problem import Problem, whole_number
 from slotwise.rounds import AnyLink, Decision, Link
-from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
-from slotwise.selection.compiled import direct, direct_later
+from slotwise.selection import dense_probabilities, dependent_rounding, draw_page, take_sure_page
+from slotwise.selection.compiled import direct, direct_choice, direct_later
 from slotwise.selection.exploring import explored
 from slotwise.selector.arguments import (
     by_level,
@@ -150,12 +150,13 @@ class Selector(Generic[AnyLink]):
 
     def _make_room(self) -> None:
         """Set up what every page view uses again."""
-        page, drawn = np.zeros(self._problem.n_slots, np.int64), np.zeros(self._problem.n_slots)
-        self._shown, self._drawn = page, drawn
+        n_slots = self._problem.n_slots
+        self._shown, self._drawn = page, drawn = np.zeros(n_slots, np.int64), np.zeros(n_slots)
         policy, state = type(self._player), self._state
-        self._choose = direct(policy.choose, state, NOBODY, self._rng)
+        self._choose = direct_choice(policy.choose, state, NOBODY, self._rng)
         self._draw = direct(draw_page, state.mix, self._rng, page, drawn)
         self._teach = direct_later(policy.learn, state, NOBODY, 0, page, NO_SLOTS, *[drawn] * 3)
+        self._count = direct_later(add_counts, self._own_counts, 0, page, drawn, drawn)
         self._slots.make_room(policy, state, self._rng)
 
     def __repr__(self) -> str:
@@ -211,15 +212,15 @@ class Selector(Generic[AnyLink]):
             if self._explore or self._journal is not None:
                 chosen = dense_probabilities(self._state.mix)
                 return self._draw_from(known, explored(chosen, self._explore))
-            self._draw(self._state.mix, self._rng, self._shown, self._drawn)
-            is_random = not self._slots.are_alike and self._slots.arrange(
-                self._state, self._rng, self._shown, self._drawn
-            )
+            mix, is_random = self._state.mix, False
+            if not (self._slots.are_alike and take_sure_page(mix, self._shown, self._drawn)):
+                self._draw(mix, self._rng, self._shown, self._drawn)
+                is_random = self._slots.arrange(self._state, self._rng, self._shown, self._drawn)
             shown = self._pool.links_at(self._shown.tolist())
             drawn = (tuple(self._drawn.tolist()), tuple(known.tolist()))
             page_id = self._pages.issue(shown, *drawn, is_random)
-            mix = Probabilities.of_mix(self._pool.links, self._state.mix)
-            return Decision(page_id, shown, mix)  # type: ignore[arg-type]
+            probabilities = Probabilities.of_mix(self._pool.links, mix)
+            return Decision(page_id, shown, probabilities)  # type: ignore[arg-type]
 
     def _draw_from(self, visitor: Visitor, probabilities: NDArray[np.float64]) -> Decision[Any]:
         """Draw a page with these inclusion probabilities, one for each link of the pool."""
@@ -287,22 +288,21 @@ class Selector(Generic[AnyLink]):
 
     def _learn_page(self, before: OpenPage, page: OpenPage) -> None:
         """Learn what was not known of a page before."""
-        kept, shown, drawn = self._pool.known(page.shown, page.probabilities)
-        places, probabilities = self._pool.places_of(shown), np.array(drawn)
+        kept, shown, places, probabilities = self._pool.known(page.shown, page.probabilities)
         slots, views = self._slots.shown_in(kept)
         visitor = np.array(page.visitor, np.int64) if page.visitor else NOBODY
         n_levels = len(page.outcomes)
         for level, outcome, is_first in page.news_since(before):
             if level == 0 and page.is_in_random_order:
                 self._slots.note([outcome.get(link, 0.0) for link in page.shown])
-            unit = self._money.max_revenue if level == n_levels - 1 else 1.0
-            total = sum(min(amount / unit, 1.0) for amount in outcome.values())
-            self._delivered.note(level, n_levels, is_first, total)
+            if level == n_levels - 1:
+                outcome = self._money.scaled_page(outcome, self._pool)
+            self._delivered.note(level, n_levels, is_first, sum(outcome.values()))
             if not kept:
                 continue
-            brought = np.array([outcome.get(link, 0.0) for link in shown])
-            if level == n_levels - 1:
-                brought = self._money.scaled(brought, np.ones(len(kept)))
+            brought = np.zeros(len(kept))
+            if outcome:
+                brought[:] = [outcome.get(link, 0.0) for link in shown]
             counted = views if is_first else np.zeros(len(kept))
             self._learn(visitor, level, places, slots, probabilities, counted, brought)
             self._visits.note(visitor, level, brought, is_first)
@@ -319,8 +319,7 @@ class Selector(Generic[AnyLink]):
     ) -> None:
         self._teach(self._state, visitor, level, places, slots, probabilities, views, outcomes)
         if self._counts is self._own_counts:
-            self._own_counts.views[level, places] += views
-            self._own_counts.sums[level, places] += outcomes
+            self._count(self._own_counts, level, places, views, outcomes)
 
     def update_batch(
         self,

@@ -207,7 +207,7 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
         selector._retired = {link_from_json(link): None for link in header["retired"]}
         names = selector._level_names
         selector._pages = _pages_from_file(header["pages"], arrays, links, names, features)
-        selector._own_counts = Counts(arrays["views"], arrays["sums"])
+        selector._own_counts = Counts(arrays["views"].copy("C"), arrays["sums"].copy("C"))
         selector._visits.restore(features, arrays.get("visits"))
         selector._delivered.restore(arrays.get("delivered"))
         selector._slots.restore(arrays.get("slot_clicks"))
