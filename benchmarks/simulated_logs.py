@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slotwise import Selector
 from slotwise.evaluation import Mix
-from slotwise.rounds import Decision, Link
+from slotwise.rounds import Decision
 from slotwise.selection import dependent_rounding
 
 Floats = NDArray[np.float64]
@@ -112,14 +112,14 @@ def learned(
     selector = Selector(
         LINKS, N_SLOTS, click_floor=0.2, explore=EXPLORE, seed=int(rng.integers(1 << 31))
     )
-    waiting: deque[tuple[Decision, list[Link], dict[Link, float]]] = deque()
+    waiting: deque[tuple[Decision[str], list[str], dict[str, float]]] = deque()
     shown = np.zeros((n_pages, N_SLOTS), np.int64)
     chances, least = np.zeros((n_pages, N_SLOTS)), np.zeros(n_pages)
     clicked, revenue = np.zeros((n_pages, N_SLOTS)), np.zeros((n_pages, N_SLOTS))
     worth = np.zeros(2)
     for t in range(n_pages):
         page = selector.select()
-        places = [LINKS.index(str(link)) for link in page.shown]
+        places = [LINKS.index(link) for link in page.shown]
         now = world.clicks * rates(t)
         shown[t] = places
         chances[t] = [page.probabilities[link] for link in page.shown]
