@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,35 @@ class CallsFromPython(ast.NodeVisitor):
         if isinstance(node.func, ast.Name):
             self.names.add(node.func.id)
         self.generic_visit(node)
+
+
+USER = """
+from typing import Any, NamedTuple
+from slotwise.selection.mix import copy_mix, new_mix
+
+class Mine(NamedTuple):
+    sure: Any
+    open: Any
+    probabilities: Any
+    tied: Any
+    swaps: Any
+    sizes: Any
+"""
+
+
+def test_types_of_a_users_module_do_not_spoil_the_code_on_disk(tmp_path: Path) -> None:
+    (tmp_path / "of_user.py").write_text(USER)
+    paths = os.pathsep.join([str(Path(slotwise.__file__).parents[1]), str(tmp_path)])
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    environment.pop("NUMBA_CACHE_LOCATOR_CLASSES", None)
+    with_user = "from of_user import *; mine = Mine(*new_mix(3)); copy_mix(mine, mine)"
+    without = "from slotwise.selection.mix import *; copy_mix(new_mix(3), new_mix(3))"
+    for code, path in ((with_user, paths), (without, paths.split(os.pathsep)[0])):
+        for _ in range(2):
+            subprocess.run(
+                [sys.executable, "-c", code], env={**environment, "PYTHONPATH": path}, check=True
+            )
+    assert list((tmp_path / "cache").rglob("*.nbi"))
 
 
 def test_inner_functions_are_called_from_compiled_code_only() -> None:

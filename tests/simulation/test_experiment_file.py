@@ -74,6 +74,7 @@ def test_the_figures_have_the_papers_sizes(name: str, sizes: tuple[int, int, flo
         "lexp",
         "cucb",
         "exp3-m",
+        "paced-bayes",
         "oracle",
     ]
     for label, scale in (("con-ucb", 1.0), ("con-ucb/72", 1 / 72)):

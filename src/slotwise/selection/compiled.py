@@ -6,6 +6,7 @@ interpreted, which is how the tests compare the two.
 
 from __future__ import annotations
 
+import contextlib
 import dis
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -33,6 +34,8 @@ literal is compiled once more for it."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_FunctionCache: Any = numba.core.caching.FunctionCache
+
 watch_compiler()
 
 
@@ -42,7 +45,41 @@ def _jit(function: Function, **options: bool) -> Function:
     jitted: Function = jit(
         nogil=True, error_model="numpy", fastmath=no_nan, no_cfunc_wrapper=True, **options
     )(function)
+    if options.get("cache") and is_compiled(jitted):
+        dispatcher: Any = jitted
+        cache: Any = _OwnTypesCache
+        dispatcher._cache = cache(function)
     return jitted
+
+
+class _OwnTypesCache(numba.core.caching.FunctionCache):
+    """Machine code on disk, of arguments whose types every process can import.
+
+    The index of the code names the types. One that comes from a user's own module cannot be read
+    by another program, which would fail on all machine code of the function.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the code for these types, or None."""
+        try:
+            return _FunctionCache.load_overload(self, sig, target_context)
+        except (ImportError, AttributeError):  # an index of an earlier version
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the code, unless it is slotwise's for types of somebody else."""
+        is_of_user = not self._py_func.__module__.startswith("slotwise.")
+        if is_of_user or all(_is_own(one) for one in data.signature.args):
+            with contextlib.suppress(ImportError, AttributeError):
+                _FunctionCache.save_overload(self, sig, data)
+
+
+def _is_own(one: Any) -> bool:
+    """Say whether a type of the compiler is plain, or a tuple that slotwise defines."""
+    named = getattr(one, "instance_class", None)
+    if named is not None and not named.__module__.startswith("slotwise."):
+        return False
+    return all(_is_own(part) for part in getattr(one, "types", ()))
 
 
 class _WithoutEntry(numba.core.registry.CPUDispatcher):
