@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slotwise import BernoulliLinks, PacedKL, Problem, simulate
 from slotwise.errors import InvalidInput
 from slotwise.policies.contract import NO_SLOTS, NOBODY
-from slotwise.policies.moss_bounds import CAP
+from slotwise.policies.knowledge.moss_bounds import CAP
 from slotwise.selection import dense_probabilities, draw_page
 from tests.reference.paced_kl import PacedKLTwin
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slotwise.policies import ConTS
 from slotwise.policies.contract import NOBODY
-from slotwise.policies.pool_prior import LEAST_SHAPE, MOST_SHAPE
+from slotwise.policies.knowledge.pool_prior import LEAST_SHAPE, MOST_SHAPE
 from slotwise.problem import Problem
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ import pytest
 
 from slotwise.policies import NO_SLOTS
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
-from slotwise.policies.visitor_pages import Open, learning_only, prices_ahead, visitor_pages
+from slotwise.policies.pages.visitor_pages import Open, learning_only, prices_ahead, visitor_pages
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 from tests.reference.visitor_effects import rate, upper_bounds

@@ -17,14 +17,14 @@ from slotwise.policies.cucb import CUCB
 from slotwise.policies.exp3m import Exp3M
 from slotwise.policies.fixed_mix import FixedMix
 from slotwise.policies.kl_con_ucb import KLConUCB
+from slotwise.policies.knowledge.sampling import average_probabilities
 from slotwise.policies.lexp import LExp
 from slotwise.policies.paced_bayes import PacedBayes
 from slotwise.policies.paced_kl import PacedKL
+from slotwise.policies.pages.rounds_ahead import average_ahead, expect_views
 from slotwise.policies.queue_kl import QueueKL
 from slotwise.policies.queue_ts import QueueTS
-from slotwise.policies.rounds_ahead import average_ahead, expect_views
 from slotwise.policies.safe_con_ucb import SafeConUCB
-from slotwise.policies.sampling import average_probabilities
 from slotwise.policies.uniform import Uniform
 from slotwise.selection.compiled import compiled
 

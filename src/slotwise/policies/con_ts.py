@@ -9,17 +9,17 @@ import numpy as np
 
 from slotwise.policies.checks import check_prior, require_click_floor_only
 from slotwise.policies.contract import Floats, Links, Visitor
-from slotwise.policies.deficit import (
+from slotwise.policies.floors.deficit import (
     Deficit,
     DeficitPolicy,
     clicks_wanted,
     new_deficit,
     note_clicks,
 )
-from slotwise.policies.drawn_program import DrawnProgram, new_drawn_program, solve_draw
-from slotwise.policies.evidence import Evidence, check_memory, new_evidence
-from slotwise.policies.posterior import rank_by_means
-from slotwise.policies.sampling import (
+from slotwise.policies.floors.drawn_program import DrawnProgram, new_drawn_program, solve_draw
+from slotwise.policies.knowledge.evidence import Evidence, check_memory, new_evidence
+from slotwise.policies.knowledge.posterior import rank_by_means
+from slotwise.policies.knowledge.sampling import (
     Sampling,
     count_links,
     follow_evidence,
@@ -90,9 +90,10 @@ class ConTS(DeficitPolicy):
     bound keeps its floor: half of the draws overestimate clicks, and the program selects those.
     `deficit_feedback` makes up for it; Queue-TS keeps the floor by itself.
     `prior="fitted"` learns from the pool what an unknown link is like (see
-    `slotwise.policies.pool_prior`). `memory`, in rounds, lets counts fade where rates drift.
+    `slotwise.policies.knowledge.pool_prior`). `memory`, in rounds, lets counts fade where rates
+    drift.
     Pages are drawn exactly as if every link were sampled; links that cannot matter are not (see
-    `slotwise.policies.posterior`).
+    `slotwise.policies.knowledge.posterior`).
 
     >>> from slotwise.policies import NOBODY, NO_SLOTS
     >>> from slotwise.problem import Problem

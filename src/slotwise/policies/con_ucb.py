@@ -13,7 +13,7 @@ from slotwise.policies.checks import require_horizon
 from slotwise.policies.con_ucb_floors import ConUCBFloors
 from slotwise.policies.contract import Estimates, Floats, Knowledge, Links, Policy, State, Visitor
 from slotwise.policies.counts import Counts, new_counts
-from slotwise.policies.deficit import (
+from slotwise.policies.floors.deficit import (
     Deficit,
     clicks_wanted,
     new_deficit,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slotwise.policies.checks import check_failure_probability, check_horizon, require_horizon
-from slotwise.policies.evidence import check_memory
-from slotwise.policies.floor_on_bounds import BoundsPolicy, BoundsState
+from slotwise.policies.floors.floor_on_bounds import BoundsPolicy, BoundsState
+from slotwise.policies.knowledge.evidence import check_memory
 from slotwise.problem import Problem
 
 __all__ = ["KLConUCB"]

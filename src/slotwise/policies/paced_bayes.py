@@ -10,14 +10,15 @@ import numpy as np
 
 from slotwise.policies.checks import check_positive, require_no_rate_floors
 from slotwise.policies.contract import Floats, Knowledge, Links, Policy, State, Visitor
-from slotwise.policies.evidence import Evidence, add_views, count_rounds, new_evidence
-from slotwise.policies.expected_price import (
+from slotwise.policies.floors.expected_price import (
     MAX_EXPECTED,
     correct_queues,
     expect_price,
     priced,
 )
-from slotwise.policies.joint_posterior import (
+from slotwise.policies.floors.queue import QueuePolicy, Queues, new_queues
+from slotwise.policies.knowledge.evidence import Evidence, add_views, count_rounds, new_evidence
+from slotwise.policies.knowledge.joint_posterior import (
     JointPosterior,
     mean_worth,
     new_joint_posterior,
@@ -29,7 +30,6 @@ from slotwise.policies.joint_posterior import (
     score_jointly,
 )
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
-from slotwise.policies.queue import QueuePolicy, Queues, new_queues
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.mix import Mix, new_mix
@@ -162,10 +162,10 @@ class PacedBayes(QueuePolicy):
         price = b0 [expected + Q / (v sqrt(floor t))]+,   b0 the pool's mean revenue per click
 
     a and b are the posterior click rate and revenue per click of a link, under priors fitted to
-    the pool (`slotwise.policies.joint_posterior`). One bound on the whole score explores less
+    the pool (`knowledge.joint_posterior`). One bound on the whole score explores less
     than the sum of two, which counts the doubt about the click twice. The expected price is that
     of the floor program on the posterior means, and Q what the page owes and a reserve
-    (`slotwise.policies.expected_price`). The price is in units of what a click earns, so that
+    (`floors.expected_price`). The price is in units of what a click earns, so that
     revenue in another currency gives the same pages. c = `exploration`, v = `patience`: larger is
     smoother and slower to react.
 

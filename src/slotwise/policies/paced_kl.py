@@ -10,8 +10,17 @@ import numpy as np
 
 from slotwise.policies.checks import check_positive, require_no_rate_floors
 from slotwise.policies.contract import Floats, Knowledge, Links, Policy, Visitor
-from slotwise.policies.evidence import Evidence, add_views, count_rounds, new_evidence
-from slotwise.policies.moss_bounds import (
+from slotwise.policies.floors.queue import (
+    QueuePolicy,
+    Queues,
+    new_queues,
+    price_levels,
+    queue_outcomes,
+    score_link,
+    score_links,
+)
+from slotwise.policies.knowledge.evidence import Evidence, add_views, count_rounds, new_evidence
+from slotwise.policies.knowledge.moss_bounds import (
     CAP,
     MossBounds,
     compute_bound,
@@ -21,15 +30,6 @@ from slotwise.policies.moss_bounds import (
     refresh_bounds,
 )
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
-from slotwise.policies.queue import (
-    QueuePolicy,
-    Queues,
-    new_queues,
-    price_levels,
-    queue_outcomes,
-    score_link,
-    score_links,
-)
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.mix import Mix, new_mix
@@ -123,7 +123,7 @@ class PacedKL(QueuePolicy):
 
     Of the N views of a link n are settled; n = N unless feedback comes late. A link with at least
     its share t L / K of views is taken at its mean, so optimism goes to links with fewer views
-    (`slotwise.policies.moss_bounds`). c = `exploration`.
+    (`slotwise.policies.knowledge.moss_bounds`). c = `exploration`.
 
     Q is the virtual queue of drift plus penalty: the shortfall never exceeds it. A plain queue
     pays for its price with clicks owed, because the price is Q over a growing root; here the

@@ -11,21 +11,27 @@ import numpy as np
 
 from slotwise.policies.checks import check_positive, require_no_rate_floors
 from slotwise.policies.contract import Feedback, Floats, Knowledge, Links, Visitor
-from slotwise.policies.evidence import (
+from slotwise.policies.floors.queue import (
+    QueuePolicy,
+    Queues,
+    new_queues,
+    price_levels,
+    queue_outcomes,
+)
+from slotwise.policies.floors.segment_floors import (
+    SegmentFloors,
+    new_segment_floors,
+    price_clicks,
+    queue_clicks,
+)
+from slotwise.policies.knowledge.evidence import (
     Evidence,
     EvidencePolicy,
     add_views,
     count_rounds,
     new_evidence,
 )
-from slotwise.policies.queue import QueuePolicy, Queues, new_queues, price_levels, queue_outcomes
-from slotwise.policies.segment_floors import (
-    SegmentFloors,
-    new_segment_floors,
-    price_clicks,
-    queue_clicks,
-)
-from slotwise.policies.visitor_effects import (
+from slotwise.policies.knowledge.visitor_effects import (
     KNOWN,
     VisitorEffects,
     learn_effects,
@@ -134,12 +140,12 @@ class PacedKLVisitors(QueuePolicy):
 
     The best mix for visitors that differ has one price for all of them, so the queue and its price
     are those of `PacedKL`. The rate p of a link for a visitor is that of
-    `slotwise.policies.visitor_effects`; the second-order expansion of the KL bound takes the place
+    `knowledge.visitor_effects`; the second-order expansion of the KL bound takes the place
     of the bound, since d changes with every visitor. d adds up the doubts about the link and about
     what each feature does to it. Each has its own log, of the fair share of views over the views:
     of all views for the link, of those of visitors with the same value for a feature. So nothing is
     explored for a feature whose effects are known or do not matter. Floors of segments have a queue
-    each (`slotwise.policies.segment_floors`), whose prices add to that of the floor for all.
+    each (`slotwise.policies.floors.segment_floors`), whose prices add to that of the floor for all.
     """
 
     exploration: float = 0.5

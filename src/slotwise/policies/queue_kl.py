@@ -13,7 +13,15 @@ from slotwise.policies.checks import (
     require_no_rate_floors,
 )
 from slotwise.policies.contract import Floats, Links, Visitor
-from slotwise.policies.evidence import (
+from slotwise.policies.floors.queue import (
+    QueuePolicy,
+    Queues,
+    new_queues,
+    price_levels,
+    queue_outcomes,
+    score_links,
+)
+from slotwise.policies.knowledge.evidence import (
     Evidence,
     add_views,
     check_memory,
@@ -22,15 +30,7 @@ from slotwise.policies.evidence import (
     new_evidence,
     weighted_counts,
 )
-from slotwise.policies.queue import (
-    QueuePolicy,
-    Queues,
-    new_queues,
-    price_levels,
-    queue_outcomes,
-    score_links,
-)
-from slotwise.policies.width import Width, fixed_width, growing_width, widen
+from slotwise.policies.knowledge.width import Width, fixed_width, growing_width, widen
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 from slotwise.selection.confidence import confidence_width, kl_upper

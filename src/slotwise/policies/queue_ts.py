@@ -9,16 +9,16 @@ import numpy as np
 
 from slotwise.policies.checks import check_horizon, check_prior
 from slotwise.policies.contract import Floats, Links, Visitor
-from slotwise.policies.evidence import Evidence, check_memory, new_evidence
-from slotwise.policies.posterior import draw_reachable, rank_by_means
-from slotwise.policies.queue import (
+from slotwise.policies.floors.queue import (
     QueuePolicy,
     Queues,
     new_queues,
     price_levels,
     queue_outcomes,
 )
-from slotwise.policies.sampling import (
+from slotwise.policies.knowledge.evidence import Evidence, check_memory, new_evidence
+from slotwise.policies.knowledge.posterior import draw_reachable, rank_by_means
+from slotwise.policies.knowledge.sampling import (
     Sampling,
     count_links,
     draw_first,
@@ -112,10 +112,10 @@ class QueueTS(QueuePolicy):
 
     Posterior sampling has small regret in practice and optimal regret in theory for such sums;
     with the queue it keeps the floor from the first minutes. `prior="fitted"` learns from the
-    pool what an unknown link is like (see `slotwise.policies.pool_prior`). `memory`, in rounds,
+    pool what an unknown link is like (see `knowledge.pool_prior`). `memory`, in rounds,
     lets counts fade where rates drift. The order of rounds matters to a queue: give it page by
     page what can be given so. Pages are drawn exactly as if every link were sampled; links that
-    cannot matter are not (see `slotwise.policies.posterior`).
+    cannot matter are not (see `slotwise.policies.knowledge.posterior`).
 
     >>> from slotwise.policies import NOBODY, NO_SLOTS
     >>> from slotwise.problem import Problem

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slotwise.policies.checks import check_failure_probability, check_horizon, require_horizon
-from slotwise.policies.floor_on_bounds import BoundsPolicy, BoundsState
+from slotwise.policies.floors.floor_on_bounds import BoundsPolicy, BoundsState
 from slotwise.problem import Problem
 
 __all__ = ["SafeConUCB"]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from slotwise.policies import Feedback, Policy
 from slotwise.policies.contract import NO_SLOTS, NOBODY
-from slotwise.policies.rest_of_page import rest_of_page
-from slotwise.policies.rounds_ahead import average_ahead, expect_views
-from slotwise.policies.sampling import average_probabilities
+from slotwise.policies.knowledge.sampling import average_probabilities
+from slotwise.policies.pages.rest_of_page import rest_of_page
+from slotwise.policies.pages.rounds_ahead import average_ahead, expect_views
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot_loop, is_compiled
 from slotwise.service.counting.attribution import attribute

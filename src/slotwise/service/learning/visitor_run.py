@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slotwise.policies import Policy
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
-from slotwise.policies.visitor_pages import (
+from slotwise.policies.pages.visitor_pages import (
     Open,
     VisitorPages,
     learning_only,

@@ -7,9 +7,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slotwise.policies.contract import NOBODY, Floats, Links, Policy
-from slotwise.policies.evidence import Evidence, add_views, count_rounds, is_time_to_look_again
-from slotwise.policies.pool_prior import PoolPrior, fit_prior, new_pool_prior, take_in_link
-from slotwise.policies.posterior import (
+from slotwise.policies.knowledge.evidence import (
+    Evidence,
+    add_views,
+    count_rounds,
+    is_time_to_look_again,
+)
+from slotwise.policies.knowledge.pool_prior import (
+    PoolPrior,
+    fit_prior,
+    new_pool_prior,
+    take_in_link,
+)
+from slotwise.policies.knowledge.posterior import (
     N_CHANGED,
     Posterior,
     draw_links,

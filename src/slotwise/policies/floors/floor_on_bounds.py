@@ -14,14 +14,14 @@ import numpy as np
 
 from slotwise.policies.checks import require_click_floor_only
 from slotwise.policies.contract import Estimates, Floats, Links, Visitor
-from slotwise.policies.deficit import (
+from slotwise.policies.floors.deficit import (
     Deficit,
     DeficitPolicy,
     clicks_wanted,
     new_deficit,
     note_clicks,
 )
-from slotwise.policies.evidence import (
+from slotwise.policies.knowledge.evidence import (
     Evidence,
     add_views,
     count_rounds,

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies.contract import Floats, Links, Visitor
-from slotwise.policies.evidence import Evidence
+from slotwise.policies.knowledge.evidence import Evidence
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 

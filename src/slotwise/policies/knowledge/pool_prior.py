@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slotwise.policies.contract import Floats
-from slotwise.policies.posterior import Posterior
+from slotwise.policies.knowledge.posterior import Posterior
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 
 from slotwise.policies.contract import Floats
-from slotwise.policies.queue import DEBT_GROWTH, Queues
+from slotwise.policies.floors.queue import DEBT_GROWTH, Queues
 from slotwise.selection.compiled import inner
 from slotwise.selection.top_page import Search, top_page
 

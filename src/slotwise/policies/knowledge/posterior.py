@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies.contract import Floats, Links
-from slotwise.policies.evidence import Evidence, weighted_counts
+from slotwise.policies.knowledge.evidence import Evidence, weighted_counts
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 

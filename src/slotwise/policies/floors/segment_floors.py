@@ -1,6 +1,6 @@
 """Floors for segments: a paced queue for each, which only pages of its visitors move.
 
-    Q_s <- the paced queue of `slotwise.policies.queue`, over page views of visitors of segment s
+    Q_s <- the paced queue of `floors.queue`, over page views of visitors of segment s
     price of a click for visitor x = price of the floor for all + sum of prices of x's segments
 
 A floor on the average page view may starve a small segment; a floor of its own cannot be bought
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slotwise.policies.contract import Floats, Links, Visitor
-from slotwise.policies.queue import Queues, new_queues, paced_length
+from slotwise.policies.floors.queue import Queues, new_queues, paced_length
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 

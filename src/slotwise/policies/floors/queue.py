@@ -34,7 +34,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies.contract import Feedback, Floats, Knowledge, Links, State
-from slotwise.policies.evidence import EvidencePolicy, WithMemory
+from slotwise.policies.knowledge.evidence import EvidencePolicy, WithMemory
 from slotwise.problem import Problem
 from slotwise.selection.compiled import inner
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from slotwise.policies.contract import Floats
-from slotwise.policies.posterior import N_CHANGED, Posterior, draw_reachable
-from slotwise.policies.sampling import Sampling, draw_first
+from slotwise.policies.knowledge.posterior import N_CHANGED, Posterior, draw_reachable
+from slotwise.policies.knowledge.sampling import Sampling, draw_first
 from slotwise.problem import Problem
 from slotwise.selection.compiled import inner
 from slotwise.selection.floor_program import (

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slotwise.policies.contract import Floats, Knowledge
-from slotwise.policies.evidence import EvidencePolicy
+from slotwise.policies.knowledge.evidence import EvidencePolicy
 from slotwise.problem import Problem
 from slotwise.selection.compiled import inner
 

@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies.contract import Floats, Links, Visitor
-from slotwise.policies.paced_kl_visitors import PacedKLVisitorsState, upper_bound
-from slotwise.policies.queue import Queues, price_levels, queue_outcomes
-from slotwise.policies.visitor_effects import (
+from slotwise.policies.floors.queue import Queues, price_levels, queue_outcomes
+from slotwise.policies.knowledge.visitor_effects import (
     VisitorEffects,
     link_bonus,
     score_level,
     value_bonus,
 )
+from slotwise.policies.paced_kl_visitors import PacedKLVisitorsState, upper_bound
 from slotwise.selection.compiled import compiled, hot
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
 from slotwise.selection.top_links import take_top_links

@@ -1,0 +1,1 @@
+"""Pages beyond one choice: pinned links, many views ahead, every kind of visitor."""
