@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slotwise.cli.main import main
-from slotwise.figures.leaderboard import BLOCK_END, BLOCK_START
+from slotwise.figures.leaderboard.leaderboard import BLOCK_END, BLOCK_START
 from slotwise.simulation.blocks import Block, PlayedBlock
 
 TINY = ["--cases", "few-links", "--policies", "uniform", "--runs", "3", "--rounds", "60"]

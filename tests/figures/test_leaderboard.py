@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.figures.leaderboard import (
+from slotwise.figures.leaderboard.leaderboard import (
     BLOCK_END,
     BLOCK_START,
     leaderboard_block,
     update_block,
     write_leaderboard,
 )
-from slotwise.figures.leaderboard_words import recommendation
+from slotwise.figures.leaderboard.words import recommendation
 from slotwise.simulation.leaderboard import Leaderboard
 from tests.figures.test_report import Outline
 from tests.simulation.leaderboard.boards import Fared, make_board, make_case

@@ -11,7 +11,7 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.figures import WrittenReport, write_report
-from slotwise.figures.style import measured
+from slotwise.figures.look.style import measured
 from tests.simulation.synthetic import BEHAVIOURS, make_results, make_sweep
 
 LABELS = (*BEHAVIOURS, "paced-bayes")

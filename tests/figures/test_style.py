@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from slotwise.figures import known_policies
-from slotwise.figures.canvas import house_style, save_figure
-from slotwise.figures.end_labels import spread
-from slotwise.figures.known_policies import (
+from slotwise.figures.look import known_policies
+from slotwise.figures.look.canvas import house_style, save_figure
+from slotwise.figures.look.end_labels import spread
+from slotwise.figures.look.known_policies import (
     BASELINES,
     FLOORLESS,
     KNOWN,
@@ -24,8 +24,8 @@ from slotwise.figures.known_policies import (
     display_name,
     strokes,
 )
-from slotwise.figures.style import measured, readable
-from slotwise.figures.themed_svg import ThemedSvg, dark_rules
+from slotwise.figures.look.style import measured, readable
+from slotwise.figures.look.themed_svg import ThemedSvg, dark_rules
 from slotwise.policies import POLICIES
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from rich import box
 from rich.table import Table
 
-from slotwise.figures.claims import CLAIMS, Finding, scale_phrase
-from slotwise.figures.setting import Setting
-from slotwise.figures.verdicts import Verdict
+from slotwise.figures.report.claims import CLAIMS, Finding, scale_phrase
+from slotwise.figures.report.verdicts import Verdict
+from slotwise.figures.results.setting import Setting
 from slotwise.simulation import Results
 
 __all__ = ["claims_table", "finals_table"]

@@ -17,8 +17,8 @@ from slotwise.cli._running import (
     ThreadsOption,
     say_what_is_kept,
 )
-from slotwise.figures.leaderboard import update_block, write_leaderboard
-from slotwise.figures.leaderboard_page import LeaderboardPage, gather_board
+from slotwise.figures.leaderboard.leaderboard import update_block, write_leaderboard
+from slotwise.figures.leaderboard.page import LeaderboardPage, gather_board
 from slotwise.simulation.leaderboard import (
     QUICK_CASES,
     Effort,

@@ -3,15 +3,15 @@
 from slotwise.extras import naming_extra
 
 with naming_extra("`slotwise.figures`"):
-    from slotwise.figures.answers import draw_answers, draw_log_frontier
-    from slotwise.figures.canvas import FORMATS, save_figure
-    from slotwise.figures.chosen_panels import Layout, draw_panels
     from slotwise.figures.drawing import draw_results
-    from slotwise.figures.experiment import draw_experiment
-    from slotwise.figures.frontier import FrontierPicture, draw_frontier
-    from slotwise.figures.report import WrittenReport, write_report
-    from slotwise.figures.several_floors import draw_several_floors, has_several_floors
-    from slotwise.figures.sweep import draw_sweep, is_sweep
+    from slotwise.figures.floor_price.answers import draw_answers, draw_log_frontier
+    from slotwise.figures.floor_price.frontier import FrontierPicture, draw_frontier
+    from slotwise.figures.look.canvas import FORMATS, save_figure
+    from slotwise.figures.report.report import WrittenReport, write_report
+    from slotwise.figures.results.chosen_panels import Layout, draw_panels
+    from slotwise.figures.results.experiment import draw_experiment
+    from slotwise.figures.results.several_floors import draw_several_floors, has_several_floors
+    from slotwise.figures.results.sweep import draw_sweep, is_sweep
 
 __all__ = [
     "FORMATS",

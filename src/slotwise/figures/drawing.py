@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from slotwise.figures.canvas import USUAL_FORMATS, save_figure
-from slotwise.figures.chosen_panels import Layout, draw_panels
-from slotwise.figures.experiment import draw_experiment
-from slotwise.figures.for_whom import draw_for_whom, knows_for_whom
-from slotwise.figures.several_floors import draw_several_floors, has_several_floors
-from slotwise.figures.sweep import draw_sweep, is_sweep
+from slotwise.figures.look.canvas import USUAL_FORMATS, save_figure
+from slotwise.figures.results.chosen_panels import Layout, draw_panels
+from slotwise.figures.results.experiment import draw_experiment
+from slotwise.figures.results.for_whom import draw_for_whom, knows_for_whom
+from slotwise.figures.results.several_floors import draw_several_floors, has_several_floors
+from slotwise.figures.results.sweep import draw_sweep, is_sweep
 from slotwise.simulation.results import Results
 
 __all__ = ["draw_results"]

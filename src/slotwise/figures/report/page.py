@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slotwise import metrics
-from slotwise.figures.beside_paper import BesidePaper, compare_beside
-from slotwise.figures.claims import CLAIMS, Claim, Finding, findings_of, scale_phrase
-from slotwise.figures.conclusion import conclude
-from slotwise.figures.known_policies import SUBJECT, display_name
-from slotwise.figures.setting import Setting
-from slotwise.figures.style import readable, scale_name
-from slotwise.figures.sweep import is_sweep
-from slotwise.figures.verdicts import with_interval
+from slotwise.figures.look.known_policies import SUBJECT, display_name
+from slotwise.figures.look.style import readable, scale_name
+from slotwise.figures.report.beside_paper import BesidePaper, compare_beside
+from slotwise.figures.report.claims import CLAIMS, Claim, Finding, findings_of, scale_phrase
+from slotwise.figures.report.conclusion import conclude
+from slotwise.figures.report.verdicts import with_interval
+from slotwise.figures.results.setting import Setting
+from slotwise.figures.results.sweep import is_sweep
 from slotwise.simulation.results import Results
 
 __all__ = ["Chapter", "Page", "gather"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from slotwise.figures.canvas import ShownFigure, house_style, write_frame
-from slotwise.figures.known_policies import display_name, strokes
-from slotwise.figures.setting import Setting
-from slotwise.figures.style import GRID, INK, MUTED
+from slotwise.figures.look.canvas import ShownFigure, house_style, write_frame
+from slotwise.figures.look.known_policies import display_name, strokes
+from slotwise.figures.look.style import GRID, INK, MUTED
+from slotwise.figures.results.setting import Setting
 from slotwise.simulation.results import Results
 
 __all__ = ["draw_for_whom", "knows_for_whom"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from slotwise.figures.canvas import ShownFigure, house_style, write_frame
-from slotwise.figures.experiment import draw_finals
-from slotwise.figures.panels import PANELS, Panel, draw_panel
-from slotwise.figures.setting import Setting
+from slotwise.figures.look.canvas import ShownFigure, house_style, write_frame
+from slotwise.figures.results.experiment import draw_finals
+from slotwise.figures.results.panels import PANELS, Panel, draw_panel
+from slotwise.figures.results.setting import Setting
 from slotwise.simulation.results import Results
 
 __all__ = ["draw_several_floors", "has_several_floors"]

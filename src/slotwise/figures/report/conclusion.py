@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from slotwise.figures.claims import CLAIMS, Claim, Finding, scale_phrase
-from slotwise.figures.setting import Setting
-from slotwise.figures.style import readable
-from slotwise.figures.verdicts import Verdict
+from slotwise.figures.look.style import readable
+from slotwise.figures.report.claims import CLAIMS, Claim, Finding, scale_phrase
+from slotwise.figures.report.verdicts import Verdict
+from slotwise.figures.results.setting import Setting
 
 __all__ = ["conclude"]
 

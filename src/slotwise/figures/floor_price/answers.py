@@ -11,9 +11,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from slotwise.errors import InvalidInput
 from slotwise.evaluation import Estimate, Evaluation, LogFrontier
-from slotwise.figures.canvas import ShownFigure, house_style
-from slotwise.figures.frontier import FrontierPicture, draw_frontier
-from slotwise.figures.style import BLUE, INK, MUTED, VERMILION, readable
+from slotwise.figures.floor_price.frontier import FrontierPicture, draw_frontier
+from slotwise.figures.look.canvas import ShownFigure, house_style
+from slotwise.figures.look.style import BLUE, INK, MUTED, VERMILION, readable
 
 __all__ = ["draw_answers", "draw_log_frontier"]
 

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from slotwise.errors import InvalidInput
-from slotwise.figures.setting import Setting
-from slotwise.figures.style import INK, MUTED, RC
+from slotwise.figures.look.style import INK, MUTED, RC
+from slotwise.figures.results.setting import Setting
 
 __all__ = [
     "FORMATS",

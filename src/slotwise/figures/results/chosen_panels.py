@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from slotwise.errors import InvalidInput
-from slotwise.figures.canvas import ShownFigure, house_style
-from slotwise.figures.panels import PANELS, Panel, draw_panel
-from slotwise.figures.setting import Setting
-from slotwise.figures.style import INK, MUTED
+from slotwise.figures.look.canvas import ShownFigure, house_style
+from slotwise.figures.look.style import INK, MUTED
+from slotwise.figures.results.panels import PANELS, Panel, draw_panel
+from slotwise.figures.results.setting import Setting
 from slotwise.simulation.results import Results
 
 __all__ = ["AXES", "WIDTHS", "Layout", "draw_panels"]

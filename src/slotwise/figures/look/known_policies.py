@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from slotwise.figures.style import BLUE, VERMILION, Stroke
+from slotwise.figures.look.style import BLUE, VERMILION, Stroke
 
 __all__ = [
     "BASELINES",

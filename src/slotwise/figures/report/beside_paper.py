@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from slotwise.figures.known_policies import SUBJECT, display_name
-from slotwise.figures.setting import Setting
-from slotwise.figures.style import measured
+from slotwise.figures.look.known_policies import SUBJECT, display_name
+from slotwise.figures.look.style import measured
+from slotwise.figures.results.setting import Setting
 from slotwise.policies import default_policy
 from slotwise.simulation.results import Results
 

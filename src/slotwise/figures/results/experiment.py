@@ -8,12 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from slotwise import metrics
-from slotwise.figures.canvas import ShownFigure, house_style, write_frame
-from slotwise.figures.known_policies import strokes
-from slotwise.figures.lettering import write, write_heading
-from slotwise.figures.panels import PANELS, draw_panel
-from slotwise.figures.setting import Setting
-from slotwise.figures.style import GRID, MUTED, measured, readable
+from slotwise.figures.look.canvas import ShownFigure, house_style, write_frame
+from slotwise.figures.look.known_policies import strokes
+from slotwise.figures.look.lettering import write, write_heading
+from slotwise.figures.look.style import GRID, MUTED, measured, readable
+from slotwise.figures.results.panels import PANELS, draw_panel
+from slotwise.figures.results.setting import Setting
 from slotwise.simulation.results import Results
 
 __all__ = ["draw_experiment", "draw_finals"]

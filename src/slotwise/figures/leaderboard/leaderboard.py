@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slotwise.errors import InvalidInput
-from slotwise.figures.leaderboard_page import gather_board
+from slotwise.figures.leaderboard.page import gather_board
 from slotwise.figures.templating import templates
 from slotwise.simulation.leaderboard import (
     RECOMMENDATION_RULE,

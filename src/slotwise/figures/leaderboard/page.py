@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from slotwise.figures.known_policies import ORACLE, display_name
-from slotwise.figures.leaderboard_words import floor_phrase, origin_sentence, recommendation
-from slotwise.figures.style import measured
-from slotwise.figures.verdicts import with_interval
+from slotwise.figures.leaderboard.words import floor_phrase, origin_sentence, recommendation
+from slotwise.figures.look.known_policies import ORACLE, display_name
+from slotwise.figures.look.style import measured
+from slotwise.figures.report.verdicts import with_interval
 from slotwise.simulation.leaderboard import (
     ALLOWED_FACTOR,
     MEASURES,

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from slotwise.figures.style import MUTED
+from slotwise.figures.look.style import MUTED
 
 __all__ = ["write", "write_heading"]
 

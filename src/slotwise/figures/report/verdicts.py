@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from slotwise import metrics
-from slotwise.figures.known_policies import display_name
-from slotwise.figures.style import measured
+from slotwise.figures.look.known_policies import display_name
+from slotwise.figures.look.style import measured
 from slotwise.simulation.results import Results
 
 __all__ = [

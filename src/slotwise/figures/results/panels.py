@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from slotwise.figures.end_labels import EndLabel, label_ends
-from slotwise.figures.known_policies import FLOORLESS, ORACLE, display_name, strokes
-from slotwise.figures.lettering import write_heading
-from slotwise.figures.setting import Setting
-from slotwise.figures.style import INK, MUTED, Stroke, readable
+from slotwise.figures.look.end_labels import EndLabel, label_ends
+from slotwise.figures.look.known_policies import FLOORLESS, ORACLE, display_name, strokes
+from slotwise.figures.look.lettering import write_heading
+from slotwise.figures.look.style import INK, MUTED, Stroke, readable
+from slotwise.figures.results.setting import Setting
 from slotwise.simulation.results import Curve, Results
 
 __all__ = ["PANELS", "Panel", "draw_panel", "labels_of", "meaning_of"]

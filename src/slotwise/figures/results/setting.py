@@ -8,8 +8,8 @@ from typing import Any
 
 from slotwise import metrics
 from slotwise.errors import InvalidInput
-from slotwise.figures.known_policies import ORACLE, PAPER, SUBJECT, display_name
-from slotwise.figures.style import readable
+from slotwise.figures.look.known_policies import ORACLE, PAPER, SUBJECT, display_name
+from slotwise.figures.look.style import readable
 from slotwise.selection.confidence import paper_gamma
 from slotwise.simulation.results import Results
 

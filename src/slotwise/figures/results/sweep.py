@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from slotwise import metrics
 from slotwise.errors import InvalidInput
-from slotwise.figures.canvas import ShownFigure, house_style, write_frame
-from slotwise.figures.end_labels import EndLabel, label_ends
-from slotwise.figures.known_policies import KNOWN, SUBJECT, display_name, strokes
-from slotwise.figures.lettering import write_heading
-from slotwise.figures.panels import PANELS, Panel, labels_of, meaning_of
-from slotwise.figures.setting import Setting
-from slotwise.figures.style import Stroke, readable, scale_name
+from slotwise.figures.look.canvas import ShownFigure, house_style, write_frame
+from slotwise.figures.look.end_labels import EndLabel, label_ends
+from slotwise.figures.look.known_policies import KNOWN, SUBJECT, display_name, strokes
+from slotwise.figures.look.lettering import write_heading
+from slotwise.figures.look.style import Stroke, readable, scale_name
+from slotwise.figures.results.panels import PANELS, Panel, labels_of, meaning_of
+from slotwise.figures.results.setting import Setting
 from slotwise.simulation.results import Results
 
 __all__ = ["draw_sweep", "is_sweep"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slotwise.figures.known_policies import BASELINES, FLOORLESS, SUBJECT, display_name
-from slotwise.figures.setting import Setting
-from slotwise.figures.style import scale_name
-from slotwise.figures.verdicts import (
+from slotwise.figures.look.known_policies import BASELINES, FLOORLESS, SUBJECT, display_name
+from slotwise.figures.look.style import scale_name
+from slotwise.figures.report.verdicts import (
     SUB_LINEAR_BELOW,
     Judgement,
     Verdict,
@@ -17,6 +16,7 @@ from slotwise.figures.verdicts import (
     judge_below,
     judge_sub_linear,
 )
+from slotwise.figures.results.setting import Setting
 from slotwise.simulation.results import Results
 
 __all__ = ["CLAIMS", "HUGE", "Claim", "Finding", "findings_of", "scale_phrase"]

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from slotwise.figures.canvas import ShownFigure, house_style
-from slotwise.figures.lettering import write, write_heading
-from slotwise.figures.style import BLUE, INK, MUTED, VERMILION, readable
+from slotwise.figures.look.canvas import ShownFigure, house_style
+from slotwise.figures.look.lettering import write, write_heading
+from slotwise.figures.look.style import BLUE, INK, MUTED, VERMILION, readable
 from slotwise.selection import Frontier
 
 __all__ = ["FrontierPicture", "draw_frontier"]

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from slotwise.figures.lettering import write
-from slotwise.figures.style import Stroke
+from slotwise.figures.look.lettering import write
+from slotwise.figures.look.style import Stroke
 
 __all__ = ["EndLabel", "label_ends", "spread"]
 

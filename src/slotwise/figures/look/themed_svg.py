@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from slotwise.figures.style import on_dark
+from slotwise.figures.look.style import on_dark
 
 __all__ = ["ThemedSvg", "dark_rules"]
 

@@ -9,15 +9,15 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from slotwise.errors import InvalidInput
-from slotwise.figures.canvas import USUAL_FORMATS, save_figure
-from slotwise.figures.claims import scale_phrase
-from slotwise.figures.experiment import draw_experiment
-from slotwise.figures.report_page import TABLE_METRICS, gather
-from slotwise.figures.style import BACKGROUND, GRID, INK, MUTED
-from slotwise.figures.sweep import draw_sweep
+from slotwise.figures.look.canvas import USUAL_FORMATS, save_figure
+from slotwise.figures.look.style import BACKGROUND, GRID, INK, MUTED
+from slotwise.figures.look.themed_svg import ThemedSvg, dark_rules
+from slotwise.figures.report.claims import scale_phrase
+from slotwise.figures.report.page import TABLE_METRICS, gather
+from slotwise.figures.report.verdicts import SUB_LINEAR_BELOW
+from slotwise.figures.results.experiment import draw_experiment
+from slotwise.figures.results.sweep import draw_sweep
 from slotwise.figures.templating import templates
-from slotwise.figures.themed_svg import ThemedSvg, dark_rules
-from slotwise.figures.verdicts import SUB_LINEAR_BELOW
 from slotwise.simulation.results import Results
 
 __all__ = ["WrittenReport", "write_report"]

@@ -1,0 +1,1 @@
+"""The leaderboard as pages and as the block of a README."""

@@ -1,0 +1,1 @@
+"""The report on the reproduced paper: its claims, the evidence and the verdicts."""

@@ -1,0 +1,1 @@
+"""Figures of one results file: its panels, sweeps, several floors, kinds of visitors."""
