@@ -59,3 +59,10 @@ def test_rates_are_rates(change: dict[str, float], rule: str) -> None:
     rough = {"click_rate": 0.1, "revenue_per_click": 0.5, "holdout": 0.1} | change
     with pytest.raises(InvalidInput, match=rule):
         RoughPage(6, 2, **rough)
+
+
+def test_lines_tell_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PAGE, "--revenue-per-click", "0.4", *FEW, "--json-lines"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["done"] for line in lines[:-1]] == [round(case / 12, 4) for case in range(13)]
+    assert lines[-1]["plan"]["n_cases"] == 12

@@ -84,7 +84,8 @@ def run(
     tell: Callable[[float], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Send at least `cases` requests and return what was sent; `tell` is told the share done."""
-    server = Server(folder / "fuzz.db", "--set", "calls_per_s=1e6", "--set", "clicks_per_s=1e6")
+    quick = ("calls_per_s=1e6", "clicks_per_s=1e6", "plan_within_s=0.05")
+    server = Server(folder / "fuzz.db", *(part for one in quick for part in ("--set", one)))
     try:
         key = server.admin_key()
         server.wait_until_ready()

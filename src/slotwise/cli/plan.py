@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Annotated
 
@@ -56,11 +57,15 @@ def register(app: typer.Typer) -> None:
         policy: Annotated[str | None, typer.Option("--policy", help="Another policy.")] = None,
         seed: Annotated[int, typer.Option("--seed", help="Another seed.")] = 1,
         as_json: Annotated[bool, typer.Option("--json", help="Print JSON, in page views.")] = False,
+        as_lines: Annotated[
+            bool,
+            typer.Option("--json-lines", help="Print progress, then the answer, as lines of JSON."),
+        ] = False,
     ) -> None:
         if not (math.isfinite(per_day) and per_day > 0):
             raise InvalidInput.of("--views-per-day", "a positive finite number", per_day)
         page = RoughPage(links, slots, click_rate, revenue, floor, holdout)
-        with progress_bar("plan") as tell:
+        with nullcontext(_tell_line) if as_lines else progress_bar("plan") as tell:
             tell(0.0, "plan")
             found = plan_traffic(
                 page,
@@ -71,8 +76,9 @@ def register(app: typer.Typer) -> None:
                 seed=seed,
                 progress=lambda share: tell(share, "plan"),
             )
-        if as_json:
-            print(json.dumps(asdict(found)).replace("Infinity", "null"))
+        if as_json or as_lines:
+            answer = json.dumps(asdict(found)).replace("Infinity", "null")
+            print(f'{{"plan": {answer}}}' if as_lines else answer)
             return
         console = Console(highlight=False)
         share = f"{certainty:.0%} of {cases} simulated cases"
@@ -82,6 +88,11 @@ def register(app: typer.Typer) -> None:
         if found.share_of_floors_in_reach < 1:
             reach = f"{found.share_of_floors_in_reach:.0%}"
             console.print(f"the floor is in reach of the links in {reach} of cases", markup=False)
+
+
+def _tell_line(share: float, _name: str = "") -> None:
+    """Say how much is done, for a program that reads along."""
+    print(json.dumps({"done": round(share, 4)}), flush=True)
 
 
 def _days(waiting: Waiting, per_day: float, n_views: int) -> str:

@@ -32,6 +32,8 @@ __all__ = [
     "MAX_METADATA",
     "MAX_METADATA_CHARS",
     "MAX_NOTE_CHARS",
+    "MAX_PLAN_CASES",
+    "MAX_PLAN_VIEWS",
     "MAX_POLICY_CHARS",
     "MAX_POOLS",
     "MAX_POOL_LINKS",
@@ -77,6 +79,9 @@ MAX_METADATA_CHARS = 1_000
 MAX_CLIENT_TIME_CHARS = 64
 MAX_NOTE_CHARS = 300
 
+MAX_PLAN_VIEWS = 1_000_000
+MAX_PLAN_CASES = 1_000
+
 MAX_BATCH_ITEMS = 1_000
 MAX_BODY_BYTES = 1_048_576
 MAX_DEPTH = 16
@@ -109,6 +114,8 @@ LIMITS: dict[str, int] = {
     "characters of a key's label": MAX_LABEL_CHARS,
     "characters of a note": MAX_NOTE_CHARS,
     "characters of `client_time`": MAX_CLIENT_TIME_CHARS,
+    "page views of a simulated case of a plan": MAX_PLAN_VIEWS,
+    "simulated cases of a plan": MAX_PLAN_CASES,
     "items of a batch (setting `max_batch`)": MAX_BATCH_ITEMS,
     "bytes of a body (setting `max_body_bytes`)": MAX_BODY_BYTES,
     "nesting of JSON (setting `max_depth`)": MAX_DEPTH,

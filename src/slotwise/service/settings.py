@@ -121,6 +121,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "fails: https, or http on this machine; empty: nobody is told"
         ),
     ] = ""
+    plan_within_s: Annotated[
+        Seconds, Meta(description="How long the simulation of a traffic plan may take")
+    ] = 120.0
     log_level: Annotated[LogLevel, Meta(description="Least severe log lines written")] = "info"
     log_requests: Annotated[
         Literal["all", "notable", "none"],

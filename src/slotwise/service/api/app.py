@@ -38,6 +38,7 @@ from slotwise.service.http.problems import (
 from slotwise.service.http.query import read_query
 from slotwise.service.http.rate_limits import check_depth
 from slotwise.service.http.router import Router
+from slotwise.service.http.sending import send_answer, send_stream
 from slotwise.service.logs import short_address
 from slotwise.service.records import KeyRecord
 
@@ -107,10 +108,10 @@ class App:
         name = operation.name if operation else "none"
         if isinstance(answer, StreamAnswer):
             status = 200
-            await _send_stream(answer, request, send)
+            await send_stream(answer, request, receive, send)
         else:
             status = answer.status
-            await _send(answer, request, send)
+            await send_answer(answer, request, send)
         seconds = time.perf_counter() - started
         context.metrics.observe(name, status, seconds)
         if context.settings.log_requests != "none":
@@ -243,33 +244,6 @@ class App:
         if status >= 400:
             return {}
         return {name: value for name, value in request.path_values.items() if name != "token"}
-
-
-async def _send(answer: Answer, request: Request, send: Send) -> None:
-    headers = [
-        (b"content-length", b"%d" % len(answer.body)),
-        (b"x-request-id", request.request_id.encode()),
-        (b"x-content-type-options", b"nosniff"),
-        *answer.headers,
-    ]
-    if answer.content_type:
-        headers.append((b"content-type", answer.content_type))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
-
-
-async def _send_stream(answer: StreamAnswer, request: Request, send: Send) -> None:
-    """Send chunk by chunk; after an error the connection is closed, so that the client notices."""
-    headers = [
-        (b"content-type", answer.content_type),
-        (b"x-request-id", request.request_id.encode()),
-        (b"x-content-type-options", b"nosniff"),
-        *answer.headers,
-    ]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    async for chunk in answer.chunks:
-        await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
 
 
 def _as_problem(error: Exception) -> RequestProblem:

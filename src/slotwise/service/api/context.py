@@ -21,6 +21,7 @@ from slotwise.service.http.problems import RequestProblem
 from slotwise.service.http.rate_limits import RateLimit
 from slotwise.service.logs import ServiceLog
 from slotwise.service.metrics import ServiceMetrics
+from slotwise.service.planning import Planner
 from slotwise.service.records import KeyRecord
 from slotwise.service.reporting.kept_reports import KeptReports
 from slotwise.service.reporting.outcomes import OutcomesSinceStart
@@ -68,6 +69,7 @@ class ServiceContext:
         """Exports are long: with threads of their own they delay no report."""
         self.change_threads = ThreadPoolExecutor(N_CHANGE_THREADS, "slotwise-change")
         """Checks of a new pool may compile its policy."""
+        self.planner = Planner(settings.plan_within_s)
         self.pictures: KeptReports[PoolPicture] = KeptReports(keep_s=2.0)
         self.comparisons: KeptReports[object] = KeptReports(keep_s=10.0)
         rates: dict[Meter, float] = {
@@ -91,6 +93,7 @@ class ServiceContext:
 
     def close(self) -> None:
         """Wait for what the threads are doing; drop what they have not begun."""
+        self.planner.close()
         self.export_threads.shutdown(cancel_futures=True)
         self.change_threads.shutdown(cancel_futures=True)
 

@@ -45,6 +45,7 @@ FILES = (
     "links.js",
     "panels.js",
     "period.js",
+    "plan.js",
     "pool_form.js",
     "pools_table.js",
     "service.js",
@@ -119,7 +120,24 @@ def _page() -> Asset:
     page, library = load_asset(PACKAGE, FOLDER + "index.html"), load_asset(PACKAGE, CHART_LIBRARY)
     marks = (b'<meta id="%s">\n' % mark for mark in _STYLE_MARK.findall(library.content))
     content = page.content.replace(b"CHART_LIBRARY_TAG", library.tag)
-    return Asset(content.replace(b"STYLE_MARKS", b"".join(marks)), page.content_type)
+    return _with_sign_in(content.replace(b"STYLE_MARKS", b"".join(marks)))
+
+
+def _with_sign_in(page: bytes) -> Asset:
+    """Return a page with the forms to sign in, which all pages share."""
+    forms = load_asset(PACKAGE, FOLDER + "sign_in.html")
+    return Asset(page.replace(b"SIGN_IN", forms.content), forms.content_type)
+
+
+@functools.cache
+def _plan_page() -> Asset:
+    return _with_sign_in(load_asset(PACKAGE, FOLDER + "plan.html").content)
+
+
+async def plan_page(_context: ServiceContext, request: Request) -> Answer:
+    """Answer the page of the calculator; what it shows comes from `POST /v1/plan`."""
+    asset = await asyncio.to_thread(_plan_page)
+    return answer_asset(asset, request, _GUARDED + _REVALIDATED)
 
 
 def _load(name: str) -> Asset:
@@ -201,6 +219,15 @@ OPERATIONS = (
         name="dashboard",
         summary="See how the pools are doing",
         handler=page,
+        scope=None,
+        content_types=("text/html",),
+    ),
+    Operation(
+        method="GET",
+        path="/plan",
+        name="plan_page",
+        summary="Calculate how much traffic a page needs",
+        handler=plan_page,
         scope=None,
         content_types=("text/html",),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal
 
@@ -157,7 +157,7 @@ class _Sink(io.RawIOBase):
 
 async def _in_thread(
     context: ServiceContext, first: bytes, chunks: Iterator[bytes]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """Make each chunk in a thread for exports: the store is read there."""
     yield first
     loop = asyncio.get_running_loop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -75,7 +75,7 @@ class Answer(msgspec.Struct):
 class StreamAnswer(msgspec.Struct):
     """An answer whose body is produced while it is sent."""
 
-    chunks: AsyncIterator[bytes]
+    chunks: AsyncGenerator[bytes]
     content_type: bytes
     headers: tuple[tuple[bytes, bytes], ...] = ()
 

@@ -16,6 +16,15 @@ export function take(names, overview) {
   pool = overview;
   at("#acts").hidden = false;
   for (const id of ["edit-pool", "edit-links"]) at(`#${id}`).hidden = pool === null;
+  at("#to-plan").href = pool === null ? "/plan" : `/plan?${knownToPlan(pool)}`;
+}
+
+// What the calculator need not ask for again.
+function knownToPlan({ n_links, slots, click_floor, holdout, clicks_delivered }) {
+  const known = { links: n_links, slots, click_floor };
+  if (holdout > 0) known.holdout = holdout;
+  if (clicks_delivered?.mean > 0) known.click_rate = Number((clicks_delivered.mean / slots).toPrecision(2));
+  return new URLSearchParams(known);
 }
 
 async function afterSigningIn(open) {

@@ -48,6 +48,19 @@ export function makeField({ name, pointer = `/${name}`, label, hint = "", kind =
   } });
 }
 
+// Say beside each field what is wrong with it; return whether there was such a field.
+export function tellFields(fields, error) {
+  let isTold = false;
+  for (const { pointer, detail } of error.errors ?? []) {
+    const field = fields.find((one) => pointer === one.pointer || pointer.startsWith(`${one.pointer}/`));
+    if (!field || field.hidden) continue;
+    field.tell(plain(detail, field.rule));
+    if (!isTold) field.control.focus();
+    isTold = true;
+  }
+  return isTold;
+}
+
 // `submit` makes the change; what it throws is shown. The dialog closes unless it returns false.
 export function makeDialog({ id, yes, fields = [], submit, wide = false }) {
   const title = element("h2", { id: `${id}-title` });
@@ -79,15 +92,7 @@ export function makeDialog({ id, yes, fields = [], submit, wide = false }) {
   }
 
   async function tell(error) {
-    let untold = true;
-    for (const { pointer, detail } of error.errors ?? []) {
-      const field = fields.find((one) => pointer === one.pointer || pointer.startsWith(`${one.pointer}/`));
-      if (!field || field.hidden) continue;
-      field.tell(plain(detail, field.rule));
-      if (untold) field.control.focus();
-      untold = false;
-    }
-    if (untold) wrong.textContent = await refusal(error);
+    if (!tellFields(fields, error)) wrong.textContent = await refusal(error);
   }
 
   async function open(heading, said = "") {

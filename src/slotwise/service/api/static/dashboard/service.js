@@ -8,11 +8,24 @@ export class Refused extends Error {
   }
 }
 
-export async function call(path, { method = "GET", body, signal } = {}) {
+async function ask(path, { method = "GET", body, signal } = {}) {
   const headers = body === undefined ? {} : { "Content-Type": "application/json" };
   const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store", signal });
-  if (answer.ok) return answer.json();
+  if (answer.ok) return answer;
   throw new Refused(answer.status, await answer.json().catch(() => ({})));
+}
+
+export const call = async (path, options) => (await ask(path, options)).json();
+
+// An answer that comes in lines of JSON: `take` gets each as soon as it is there.
+export async function callForLines(path, options, take) {
+  const reader = (await ask(path, options)).body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    const lines = (rest + part.value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) take(JSON.parse(line));
+  }
 }
 
 // One sentence for people, whatever went wrong.

@@ -1,0 +1,131 @@
+"""Traffic plans: `slotwise plan` in a process of its own, one at a time and for a limited time.
+
+The service itself never simulates. The process has the lowest priority, so that deciding has the
+processor first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
+from tempfile import TemporaryFile
+from typing import Any
+
+import msgspec
+
+from slotwise.service.errors import Conflict
+
+__all__ = ["Planner"]
+
+_COMMAND = (sys.executable, "-m", "slotwise", "plan", "--json-lines")
+_LOWEST_PRIORITY = 19
+Line = dict[str, Any]
+
+
+class Planner:
+    """Runs one plan at a time; `within_s` is the longest that one may take."""
+
+    def __init__(self, within_s: float, command: Sequence[str] = _COMMAND) -> None:
+        self._within_s = within_s
+        self._command = tuple(command)
+        self._is_free = threading.Semaphore()
+        self._run: _Run | None = None
+
+    def start(self, arguments: Sequence[str]) -> AsyncGenerator[Line]:
+        """Start a plan and return its lines: `done`, a share, then `plan` or `failed`.
+
+        Closing the iterator ends the process. Call it on the event loop.
+        """
+        if not self._is_free.acquire(blocking=False):
+            raise Conflict("another plan is being simulated; try again in a minute")
+        loop = asyncio.get_running_loop()
+        lines: asyncio.Queue[Line | None] = asyncio.Queue()
+
+        def put(line: Line | None) -> None:
+            with suppress(RuntimeError):  # the loop was closed: nobody is waiting any more
+                loop.call_soon_threadsafe(lines.put_nowait, line)
+
+        def work() -> None:
+            try:
+                run.work(put)
+            finally:
+                self._is_free.release()
+                put(None)
+
+        run = self._run = _Run([*self._command, *arguments], self._within_s)
+        threading.Thread(target=work, name="slotwise-plan", daemon=True).start()
+        return _lines(lines, run)
+
+    def close(self) -> None:
+        """End the plan that is running."""
+        if self._run is not None:
+            self._run.end()
+
+
+async def _lines(lines: asyncio.Queue[Line | None], run: _Run) -> AsyncGenerator[Line]:
+    try:
+        while (line := await lines.get()) is not None:
+            yield line
+    finally:
+        run.end()
+
+
+class _Run:
+    """One process and the thread that reads it."""
+
+    def __init__(self, command: Sequence[str], within_s: float) -> None:
+        self._command = command
+        self._within_s = within_s
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_ended = False
+        self._is_late = False
+
+    def work(self, put: Callable[[Line], None]) -> None:
+        """Run the process to its end and hand out its lines."""
+        with TemporaryFile() as errors:
+            with self._lock:
+                if self._is_ended:
+                    return
+                self._process = process = subprocess.Popen(
+                    self._command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                )
+            if hasattr(os, "setpriority"):
+                with suppress(OSError):  # it has ended already
+                    os.setpriority(os.PRIO_PROCESS, process.pid, _LOWEST_PRIORITY)
+            timer = threading.Timer(self._within_s, self._end_late)
+            timer.start()
+            with process:
+                assert process.stdout is not None
+                for line in process.stdout:
+                    put(msgspec.json.decode(line, type=Line))
+            timer.cancel()
+            if process.returncode != 0 and not (self._is_ended and not self._is_late):
+                errors.seek(0)
+                put({"failed": self._reason(errors.read().decode(errors="replace"))})
+
+    def _reason(self, said: str) -> str:
+        if self._is_late:
+            longest = f"the simulation took longer than {self._within_s:g} seconds"
+            return f"{longest}; ask for fewer links, cases or views, or run `slotwise plan`"
+        last = said.strip().splitlines()[-1:]
+        return "".join(last) or "the simulation ended without an answer"
+
+    def _end_late(self) -> None:
+        self._is_late = True
+        self.end()
+
+    def end(self) -> None:
+        """End the process if it still runs."""
+        with self._lock:
+            self._is_ended = True
+            if self._process is not None and self._process.poll() is None:
+                self._process.kill()
