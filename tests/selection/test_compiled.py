@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import slotwise
-from slotwise.selection.compiled import direct_choice, direct_later, hot, is_compiled
+from slotwise.selection.compiled import direct_choice, direct_later, hot, inner, is_compiled
 from slotwise.selection.mix import dense_probabilities, new_mix
 from slotwise.selection.top_links import take_top_links
 from slotwise.selection.top_page import new_search
@@ -108,6 +109,66 @@ def test_a_call_from_python_runs_interpreted() -> None:
     value, bonus = np.array([0.1, 0.5, 0.3, 0.9, 0.2]), np.zeros(5)
     take_top_links(value, bonus, 0.0, 2, search, mix)
     assert dense_probabilities(mix).tolist() == [0.0, 1.0, 0.0, 1.0, 0.0]
+
+
+LINKED = """
+import numpy as np
+from numba.core import event
+from slotwise.selection import rounding
+compiled = []
+class Listener(event.Listener):
+    def on_start(self, happened):
+        compiled.append(happened.data["dispatcher"].py_func.__name__)
+    def on_end(self, happened):
+        pass
+event.register("numba:compile", Listener())
+page = rounding.dependent_rounding(np.full(8, 0.5), np.random.default_rng(3))
+print(len([name for name in compiled if name in {"_round_all", "round_entries"}]), page.tolist())
+"""
+
+
+def test_linked_code_is_read_from_disk(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "0"}
+    environment.pop("NUMBA_CACHE_LOCATOR_CLASSES", None)
+    environment["PYTHONPATH"] = str(Path(slotwise.__file__).parents[1])
+
+    def said() -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", LINKED],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.split(maxsplit=1)
+
+    first, page = said()
+    assert (first, said()) == ("2", ["0", page])
+    # a caller that is compiled anew links what lies on disk
+    for index in tmp_path.rglob("rounding._round_all*.nbi"):
+        index.unlink()
+    assert said() == ["1", page]
+
+
+@inner
+def halved(number: float) -> float:
+    return number / 2.0
+
+
+@hot
+def quartered(number: float) -> float:
+    return halved(halved(number))
+
+
+def test_inner_functions_have_no_machine_code_of_their_own() -> None:
+    assert quartered(8.0) == 2.0
+    if not is_compiled(halved):
+        pytest.skip("nothing is compiled")
+    dispatcher: Any = halved
+    [overload] = dispatcher.overloads.values()
+    assert not list(overload.library._final_module.functions)
+    linked = [one.name for one in overload.library._get_module_for_linking().functions]
+    assert any("halved" in name for name in linked)
 
 
 def test_machine_code_can_wait_for_its_first_call() -> None:

@@ -15,6 +15,7 @@ import numba
 import numpy as np
 
 from slotwise.compiling_notice import watch_compiler
+from slotwise.selection.linked_code import LinkedCompiler
 
 __all__ = [
     "compiled",
@@ -39,7 +40,7 @@ _FunctionCache: Any = numba.core.caching.FunctionCache
 watch_compiler()
 
 
-def _jit(function: Function, **options: bool) -> Function:
+def _jit(function: Function, **options: Any) -> Function:
     jit: Any = numba.njit
     no_nan = {"nnan", "nsz"}  # nothing here is NaN; minima may then use vector instructions
     jitted: Function = jit(
@@ -108,13 +109,15 @@ def hot(function: Function) -> Function:
 
 
 def inner(function: Function) -> Function:
-    """Compile `function` like `hot`, without an entry for Python.
+    """Compile `function` like `hot`, only to be linked into compiled functions that call it.
 
-    Unpacking a state of dozens of arrays for a call from Python is often more code than the
-    function itself, and most functions are only called from compiled ones. A call from Python
-    runs the function interpreted: slowly, with the same result.
+    Most functions are called from compiled ones alone. Optimising each of them on its own, and
+    unpacking a state of dozens of arrays for a call from Python, takes longer than the rest of
+    the compilation. A call from Python runs the function interpreted: slowly, with the same
+    result.
     """
-    jitted = _jit(function, cache=True, _nrt=False, no_cpython_wrapper=True)
+    linked = {"no_cpython_wrapper": True, "pipeline_class": LinkedCompiler}
+    jitted = _jit(function, cache=True, _nrt=False, **linked)
     if is_compiled(jitted):
         dispatcher: Any = jitted
         dispatcher.__class__ = _WithoutEntry

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slotwise.selection.compiled import hot
 from slotwise.selection.solve import check_kinds, check_page, check_rates
-from slotwise.selection.top_page import TIE, new_search, top_page
+from slotwise.selection.top_page import TIE, Search, new_search, top_page
 
 __all__ = ["Frontier", "frontier"]
 
@@ -62,12 +63,10 @@ def frontier(
     value = check_rates("value", value)
     clicks = check_rates("clicks", clicks)
     check_page(value, clicks, n_slots)
-    n_links = len(value)
-    search = new_search(n_links)
+    search = new_search(len(value))
 
     def page(value_weight: float, click_weight: float) -> tuple[float, float]:
-        best = top_page(value, clicks, n_links, n_slots, value_weight, click_weight, search)
-        return best[1], best[0]
+        return _page_at(value, clicks, n_slots, value_weight, click_weight, search)
 
     corners = [page(1.0, 0.0)]
     ahead = [page(0.0, 1.0)]
@@ -88,6 +87,20 @@ def frontier(
             prices.append(price)
     floors, values = np.array(corners).T
     return Frontier(floors.copy(), values.copy(), np.array(prices))
+
+
+@hot
+def _page_at(
+    value: NDArray[np.float64],
+    clicks: NDArray[np.float64],
+    n_slots: int,
+    value_weight: float,
+    click_weight: float,
+    search: Search,
+) -> tuple[float, float]:
+    """Return clicks and value of the best page at these weights."""
+    best = top_page(value, clicks, len(value), n_slots, value_weight, click_weight, search)
+    return best[1], best[0]
 
 
 def _frontier_for_kinds(

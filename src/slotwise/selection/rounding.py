@@ -39,7 +39,7 @@ def _settle_stretch(
     return holder
 
 
-@hot
+@inner
 def round_entries(
     entries: NDArray[np.float64],
     n_entries: int,
@@ -89,6 +89,14 @@ def round_entries(
         shown[n_shown] = holder
         n_shown += 1
     return n_shown
+
+
+@hot
+def _round_all(
+    entries: NDArray[np.float64], rng: np.random.Generator, shown: NDArray[np.int64]
+) -> int:
+    """Write into `shown` the entries that dependent rounding takes; return how many there are."""
+    return round_entries(entries, len(entries), rng, shown, int64(0))
 
 
 @hot
@@ -157,4 +165,4 @@ def dependent_rounding(probabilities: ArrayLike, rng: np.random.Generator) -> ND
     if abs(total - n_slots) > 1e-6:
         raise InvalidInput.of("probabilities", "a sum that is a whole number", total)
     shown = np.empty(len(entries), np.int64)
-    return shown[: round_entries(entries, len(entries), rng, shown, 0)]
+    return shown[: _round_all(entries, rng, shown)]

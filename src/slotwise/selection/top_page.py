@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot, inner, int64
+from slotwise.selection.compiled import inner, int64
 
 __all__ = [
     "N_CANDIDATES",
@@ -251,7 +251,7 @@ def _first_cut(
     return sampled_cut(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
 
 
-@hot
+@inner
 def top_page(
     value: NDArray[np.float64],
     clicks: NDArray[np.float64],
