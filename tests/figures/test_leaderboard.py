@@ -60,7 +60,7 @@ def test_both_forms_show_numbers_rule_and_reasons(board: Leaderboard, tmp_path: 
             "1.50k",
             "52.0k",
             "3 cases, 20 runs each, seed 1; slotwise 0.1.0, commit 0123abc.",
-            "the lowest regret is best",
+            "the lowest priced regret is best",
             "picky rejects this case",
             "a file was not given",
             "1,500 / 0",

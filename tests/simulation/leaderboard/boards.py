@@ -10,7 +10,7 @@ import numpy as np
 from slotwise.simulation.leaderboard import CaseBoard, Leaderboard, rank_case
 from slotwise.simulation.results import Results
 
-N_ROUNDS, N_RUNS, OPTIMUM, MOST_CLICKS = 50_000, 20, 1.0, 6.0
+N_ROUNDS, N_RUNS, OPTIMUM, MOST_CLICKS, PRICE = 50_000, 20, 1.0, 6.0, 0.5
 
 
 class Fared(NamedTuple):
@@ -41,7 +41,12 @@ def make_case_results(
     }
     config: dict[str, Any] = {
         "click_floor": floor,
-        "optimum": {"value": OPTIMUM, "status": status, "attainable_clicks": MOST_CLICKS},
+        "optimum": {
+            "value": OPTIMUM,
+            "status": status,
+            "attainable_clicks": MOST_CLICKS,
+            "shadow_price": PRICE,
+        },
         "policies": [{"label": label, "name": label.split("/")[0]} for label in totals],
     }
     return Results(config, np.array([n_rounds]), totals)

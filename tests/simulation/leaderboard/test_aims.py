@@ -46,7 +46,9 @@ def test_few_links_are_to_be_near_the_best(regret: float, verdict: AimVerdict) -
     policies = {"paced-kl": Fared(regret, 0.0), "queue-ts": Fared(1_000.0, 0.0)}
     check = checked(make_board(make_case("few-links", policies)), "few-links")
     assert check.verdict is verdict
-    assert check.aim.startswith("regret at most 1.3 of the best policy's, shortfall at most ")
+    assert check.aim.startswith(
+        "priced regret at most 1.3 of the best policy's, shortfall at most "
+    )
 
 
 def test_on_tiny_rates_the_default_is_to_be_the_best() -> None:

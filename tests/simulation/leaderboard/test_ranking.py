@@ -31,6 +31,13 @@ def test_a_thousandth_of_the_promise_may_be_missing(missing: float, is_kept: boo
     assert other.keeps_floor is is_kept
 
 
+def test_missing_clicks_are_paid_for() -> None:
+    # 200 clicks are missing, which the rule allows, at half a unit of revenue each.
+    case = make_case("case", {"sold": Fared(950.0, 200.0), "kept": Fared(1_000.0, 0.0)})
+    assert [one.label for one in case.standings] == ["kept", "sold"]
+    assert [one.loss for one in case.standings] == pytest.approx([1_000.0, 1_050.0], abs=1.0)
+
+
 def test_of_a_small_promise_fifty_clicks_may_be_missing() -> None:
     case = make_case("case", {"good": Fared(900.0, 0.0)}, floor=0.1)
     assert case.allowed_shortfall == 50.0
@@ -91,7 +98,7 @@ def test_time_is_that_of_a_round() -> None:
 def test_records_count_floors_missed_before_ratios() -> None:
     board = make_board(
         make_case("one", {"paced-kl": Fared(1_000.0, 0.0), "x": Fared(500.0, 900.0)}),
-        make_case("two", {"paced-kl": Fared(2_000.0, 0.0), "x": Fared(1_000.0, 0.0)}),
+        make_case("two", {"paced-kl": Fared(2_000.0, -9.0), "x": Fared(1_000.0, -9.0)}),
     )
     first, second = records(board)
     assert (first.label, first.floors_missed, first.worst_ratio) == ("paced-kl", (), 2.0)

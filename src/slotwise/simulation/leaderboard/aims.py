@@ -107,7 +107,7 @@ def _asked(aim: _Aim, case: CaseBoard | None) -> str:
     if aim.max_regret is not None:
         regret = f"regret at most {aim.max_regret:,.0f}"
     elif aim.max_ratio is not None:
-        regret = f"regret at most {aim.max_ratio:g} of the best policy's"
+        regret = f"priced regret at most {aim.max_ratio:g} of the best policy's"
     else:
         regret = "the best of all policies"
     if aim.max_shortfall is None and case is None:

@@ -31,9 +31,10 @@ class Measure:
 class Standing:
     """The outcome of one policy on one case.
 
-    `loss` is the number that policies are compared by: the regret, or the missed clicks if the
-    case is judged by shortfall. `ratio` is the loss divided by the smallest loss. `is_within` says
-    whether the ratio is below the allowed factor, None if the runs are too few to decide.
+    `loss` is the number that policies are compared by: the regret plus each missed click at the
+    price of the best mix, or the missed clicks if the case is judged by shortfall. `ratio` is the
+    loss divided by the smallest loss. `is_within` says whether the ratio is below the allowed
+    factor, None if the runs are too few to decide.
     """
 
     label: str

@@ -20,7 +20,7 @@ ORACLE = "oracle"
 """The label of the best fixed mix, which runs beside the policies and is not ranked."""
 
 ALLOWED_FACTOR = 1.3
-"""The largest ratio of the default's regret to that of the best policy on a case."""
+"""The largest ratio of the default's priced regret to that of the best policy on a case."""
 
 LEAST_ALLOWED, ALLOWED_SHARE = 50.0, 0.001
 LUCK = 0.4
@@ -32,13 +32,14 @@ RULE = (
     "floor times rounds, or 0.4 times the root of floor times rounds, whichever is larger. The "
     "last is luck: even the best fixed mix, which knows the rates and keeps the floor exactly on "
     "average, falls that far short by chance. Among the policies that keep the floor, the lowest "
-    "regret is best; the others follow in the order of their shortfall. If no policy keeps the "
-    "floor, because it is infeasible or the rounds are too few, the smallest shortfall is best, "
-    "counted from the shortfall of the most clicked page. A ratio is the regret (or that "
-    "shortfall) of a policy divided by that of the best one. A regret below the resolution of the "
-    "runs counts as the resolution: half the 95 % interval of the regret of the best fixed mix, "
-    "which is pure chance, or 0.1 % of its revenue if that is larger. A shortfall below the "
-    "allowed one counts as the allowed one."
+    "priced regret is best: the regret, plus each click missing at the price of a click in the "
+    "best mix, so that nobody gains by clicks not delivered. The others follow in the order of "
+    "their shortfall. If no policy keeps the floor, because it is infeasible or the rounds are too "
+    "few, the smallest shortfall is best, counted from the shortfall of the most clicked page. A "
+    "ratio is the priced regret (or that shortfall) of a policy divided by that of the best one. A "
+    "regret below the resolution of the runs counts as the resolution: half the 95 % interval of "
+    "the regret of the best fixed mix, which is pure chance, or 0.1 % of its revenue if that is "
+    "larger. A shortfall below the allowed one counts as the allowed one."
 )
 """The rule by which the policies of a case are ordered; pages print it."""
 
@@ -65,7 +66,10 @@ def rank_case(
     keepers = {label for label in labels if is_reachable and shortfalls[label].mean() <= allowed}
     if keepers:
         judged_by, resolution = "regret", regret_resolution(results)
-        losses = {label: results.final(label, "regret") for label in labels}
+        price = results.config["optimum"].get("shadow_price") or 0.0
+        losses = {
+            label: results.final(label, "regret") + price * shortfalls[label] for label in labels
+        }
     else:
         judged_by, resolution = "shortfall", allowed
         losses = {label: shortfalls[label] - unavoidable_shortfall(results) for label in labels}

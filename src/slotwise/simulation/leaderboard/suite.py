@@ -38,6 +38,9 @@ from slotwise.simulation.leaderboard.visitor_cases import visitor_cases
 
 __all__ = ["QUICK_CASES", "Case", "Effort", "Suite", "build_suite", "fresh_suite", "pick_cases"]
 
+FEW_LINKS_RUNS = 200
+"""Chance moves the regret of five links by more than their policies differ over 20 runs."""
+
 QUICK_CASES = ("coupon-like", "coupon-infeasible", "few-links")
 """Few cases with the same kind of links, so that each policy is compiled once."""
 
@@ -190,7 +193,10 @@ def _changing() -> list[Case]:
 def _sizes() -> list[Case]:
     tiny = tiny_rates_recipe(0)
     return [
-        plain_case("few-links", "two of five links", _few_links(), AIM_RUNS),
+        replace(
+            plain_case("few-links", "two of five links", _few_links(), AIM_RUNS),
+            n_runs=FEW_LINKS_RUNS,
+        ),
         plain_case("many-links", "20 of 2,500 links", _many_links(), LONG_RUNS),
         Case(
             "tiny-rates",
