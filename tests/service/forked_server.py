@@ -1,0 +1,48 @@
+"""`slotwise serve` without its imports: forked from a process that has made them.
+
+A start of the command spends most of its time on imports and on loading compiled code, neither
+of which a crash can spoil. A forked server runs the same command from there on, in a process of
+its own that is killed like any other.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from tests.service.crash_harness import Server, serve_arguments
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["tests.service.loaded_service"])
+
+
+def _run(arguments: list[str], stdout: Connection) -> None:
+    from slotwise.cli.main import main
+
+    os.dup2(stdout.fileno(), sys.stdout.fileno())
+    sys.exit(main(arguments))
+
+
+class ForkedServer(Server):
+    """A server that is forked; used like one that was started as a command."""
+
+    def __init__(self, store: Path | str, *flags: str) -> None:
+        read, written = _FORKS.Pipe(duplex=False)
+        self._forked = _FORKS.Process(target=_run, args=(serve_arguments(store, flags), written))
+        self._forked.start()
+        written.close()
+        self._lines = os.fdopen(os.dup(read.fileno()))
+        read.close()
+        self._find_url()
+
+    def _end(self, by: signal.Signals) -> int:
+        assert self._forked.pid is not None
+        os.kill(self._forked.pid, by)
+        self._forked.join()
+        self._lines.close()
+        assert self._forked.exitcode is not None
+        return self._forked.exitcode

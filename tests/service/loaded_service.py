@@ -1,0 +1,24 @@
+"""Import `slotwise serve` and load its compiled code: what forked servers start from."""
+
+from __future__ import annotations
+
+import importlib
+
+from slotwise.service.records import PoolSettings
+from slotwise.service.warm_up import warm_up
+
+importlib.import_module("slotwise.cli.main")
+importlib.import_module("slotwise.cli.serve")
+importlib.import_module("uvicorn.lifespan.on")
+warm_up(
+    PoolSettings(
+        pool_id="home",
+        slots=2,
+        click_floor=0.1,
+        max_revenue_micros=50_000_000,
+        currency="EUR",
+        click_window_s=1,
+        revenue_window_s=1,
+        policy="uniform",
+    )
+)
