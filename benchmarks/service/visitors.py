@@ -11,12 +11,14 @@ import itertools
 import json
 import statistics
 import tempfile
+import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.service.load import Result
 from benchmarks.service.measures import ROUNDS, Target, running_target
 from slotwise.service.records import SECOND_US, LinkRecord, PoolSettings
 from slotwise.service.service import Service, ServiceOptions
@@ -30,6 +32,7 @@ FEATURES: dict[str, Any] = {
 }
 COUNTRIES = ("DE", "FR", "IT", "ES", "NL", "PL", "AT", "SE")
 N_LINKS, N_SLOTS = 100, 10
+_IDLE_CPU_S = 0.03
 
 
 def visitors() -> list[dict[str, object]]:
@@ -40,7 +43,11 @@ def visitors() -> list[dict[str, object]]:
 
 
 def decide_for_visitors(target: Target) -> dict[str, float]:
-    """Compare the two pools on computing time and on answers a second; the rounds alternate."""
+    """Compare the two pools on computing time and on answers a second; the rounds alternate.
+
+    Windows are a second long, so each pool learns meanwhile. A round ends when its views are
+    learned: neither pool pays for the other, and computing time has everything that a view costs.
+    """
     target.make_pool("plain", N_LINKS, "paced-kl", click_window_s=1, revenue_window_s=1)
     settings = {"click_window_s": 1, "revenue_window_s": 1, "features": FEATURES}
     target.make_pool("whom", N_LINKS, "paced-kl", **settings)
@@ -50,10 +57,11 @@ def decide_for_visitors(target: Target) -> dict[str, float]:
     ]
     for requests in (plain, whom):
         target.load(requests, seconds=2.0)  # the first views close, words become frequent
+        _idle_cpu_s(target)
     rates, costs = [], []
     for _ in range(ROUNDS):
-        without, without_us = target.costly_load(plain)
-        with_visitors, with_us = target.costly_load(whom)
+        without, without_us = _learned_load(target, plain)
+        with_visitors, with_us = _learned_load(target, whom)
         rates.append(with_visitors.per_s / without.per_s)
         costs.append((without_us, with_us))
     without_us, with_us = np.median(costs, axis=0).tolist()
@@ -63,6 +71,22 @@ def decide_for_visitors(target: Target) -> dict[str, float]:
         "computing time without, us": without_us,
         "computing time with visitors, us": with_us,
     }
+
+
+def _learned_load(target: Target, requests: list[str]) -> tuple[Result, float]:
+    """Return what came of a load, and the server's computing time until it was learned, in us."""
+    before_s = _idle_cpu_s(target)
+    result = target.load(requests)
+    return result, 1e6 * (_idle_cpu_s(target) - before_s) / result.n_answers
+
+
+def _idle_cpu_s(target: Target) -> float:
+    """Wait until the server has nothing to do and return its computing time until then."""
+    while True:
+        before_s = float(target.client.get("/cpu-seconds").json())
+        time.sleep(1.5)
+        if target.client.get("/cpu-seconds").json() - before_s < _IDLE_CPU_S:
+            return before_s
 
 
 def memory_of_a_pool(n_links: int = 10_000, n_pages: int = 2_000) -> dict[str, float]:

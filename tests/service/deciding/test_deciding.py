@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 from slotwise.errors import InvalidInput
+from slotwise.service.deciding.shown_since import MAX_LATEST
 from slotwise.service.deciding.snapshot import MAX_KEPT_WISHES
 from slotwise.service.errors import Conflict, StoreUnavailable, UnknownLink, UnknownPool
 from slotwise.service.records import DecisionRecord, Pin
@@ -354,3 +355,11 @@ def test_only_pages_that_were_seen_count_as_shown_with_what_was_on_them(service:
     shown = Counter(link_id for page in pages for link_id in links_of(page))
     assert service._decider.take_shown("home").links == shown
     assert shown["l5"] == 10
+
+
+def test_pages_are_counted_across_the_blocks_they_are_counted_in(service: Service) -> None:
+    pages = [service.decide("home", T0 + k) for k in range(2 * MAX_LATEST + 3)]
+    assert len(service._decider._shown["home"].latest) == 3  # bounded, whether or not it is read
+    shown = Counter(link_id for page in pages for link_id in links_of(page))
+    assert service._decider.take_shown("home").links == shown
+    assert service._decider.take_shown("home").links == {}

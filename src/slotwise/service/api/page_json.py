@@ -13,13 +13,14 @@ from typing import NamedTuple
 import msgspec
 
 from slotwise.service.access.tokens import MAX_SIGNED_TOGETHER, ClickToken, TokenSigner
-from slotwise.service.records import DecisionRecord, LinkRecord, ShownLink
+from slotwise.service.records import DecisionRecord, FloorReport, LinkRecord, ShownLink
 from slotwise.service.service import Service
 
 __all__ = ["PageWriter"]
 
 _MAX_NUMBERS = 100_000
 _MAX_PLACED = 20_000
+_MAX_HEADS = 5_000
 
 
 class _LinkText(NamedTuple):
@@ -31,15 +32,14 @@ class _LinkText(NamedTuple):
     place: str
 
 
-class _PlacedText(msgspec.Struct, frozen=True, gc=False):
+class _PlacedText(NamedTuple):
     """The JSON of a link at a position of the page: before and after the head of its token."""
 
-    before: str
-    after: str
+    before: bytes
+    """It starts with the comma after the link before."""
+    after: bytes
     place: str
     """Of the link in its pool."""
-    shown: ShownLink
-    """Referenced here so that its `id` is not reused."""
 
 
 class _VersionTexts:
@@ -50,6 +50,10 @@ class _VersionTexts:
         self.links: dict[str, _LinkText] = {}
         self.placed: dict[int, _PlacedText] = {}
         """By `id` of the shown link: the pages of a version share theirs."""
+        self.heads: dict[tuple[int, bool, str], str] = {}
+        """What stands before the links, by `id` of the floor's report, holdout and fallback."""
+        self.kept: list[ShownLink | FloorReport] = []
+        """Referenced here so that no `id` above is reused."""
 
 
 class PageWriter:
@@ -61,43 +65,65 @@ class PageWriter:
         self._click_url = _json(f"{public_base}/r/")[:-1]
         self._texts: dict[str, _VersionTexts] = {}
         self._numbers: dict[float, str] = {}
-        self._second = -1
+        self._second_us = -1_000_000
         self._second_text = ""
 
     def write(self, decision: DecisionRecord) -> bytes:
         """Return the answer's JSON."""
-        pool_id, shown = decision.pool_id, decision.shown
+        pool_id, decision_id, shown = decision.pool_id, decision.decision_id, decision.shown
         texts = self._texts_of(pool_id, decision.policy_version)
-        placed = texts.placed.get
-        links = [placed(id(link)) or self._place(texts, pool_id, link) for link in shown]
+        links = list(map(texts.placed.get, map(id, shown)))
+        if None in links:
+            links = [self._place(texts, pool_id, link) for link in shown]
+        head = texts.heads.get((id(decision.floor), decision.holdout, decision.fallback))
+        if head is None:
+            head = self._head(texts, decision)
+        # Ids are made of characters that JSON leaves alone.
+        start = (
+            f'{{"decision_id":"{decision_id}","pool_id":"{pool_id}",'
+            f'"issued_at":"{self._rfc3339(decision.issued_us)}",{head}'
+        ).encode()
+        if not links:
+            return start + b"]}"
+        before, after, places = zip(*links, strict=True)
         if len(links) <= MAX_SIGNED_TOGETHER:
-            places = "-".join([link.place for link in links])
-            head = self._signer.sign_page(
-                pool_id, decision.decision_id, decision.issued_us // 1000, places
-            )
-            parts = [f"{link.before}{head}{link.after}" for link in links]
+            issued_ms = decision.issued_us // 1000
+            token = self._signer.sign_page(pool_id, decision_id, issued_ms, "-".join(places))
+            parts = [token.encode()] * (3 * len(links))
+            parts[2::3] = after
         else:
-            parts = [self._signed_alone(decision, link) for link in links]
-        floor = decision.floor
-        number = self._number
-        # Ids, policy names and statuses are made of characters that JSON leaves alone.
-        return (
-            f'{{"decision_id":"{decision.decision_id}","pool_id":"{pool_id}",'
-            f'"issued_at":"{self._rfc3339(decision.issued_us)}",'
+            parts = [b""] * (3 * len(links))
+            parts[1::3] = [self._signed_alone(decision, link) for link in shown]
+            parts[2::3] = [
+                text.removeprefix(_end_of_token(link))
+                for text, link in zip(after, shown, strict=True)
+            ]
+        parts[0::3] = before
+        parts[0] = start + before[0][1:]
+        parts.append(b"]}")
+        return b"".join(parts)
+
+    def _head(self, texts: _VersionTexts, decision: DecisionRecord) -> str:
+        """Write what stands between the time and the links; few such texts occur in a version."""
+        floor, number = decision.floor, self._number
+        # Policy names and statuses are made of characters that JSON leaves alone.
+        text = (
             f'"policy":"{decision.policy}","policy_version":{decision.policy_version},'
             f'"holdout":{"true" if decision.holdout else "false"},'
             f'"fallback":{"true" if decision.fallback else "false"},'
             f'"fallback_reason":"{decision.fallback}",'
             f'"floor":{{"clicks":{number(floor.clicks)},"expected":{number(floor.expected)},'
-            f'"attainable":{number(floor.attainable)},"status":"{floor.status}"}},'
-            f'"links":[{",".join(parts)}]}}'
-        ).encode()
+            f'"attainable":{number(floor.attainable)},"status":"{floor.status}"}},"links":['
+        )
+        if len(texts.heads) < _MAX_HEADS:
+            texts.heads[id(floor), decision.holdout, decision.fallback] = text
+            texts.kept.append(floor)
+        return text
 
-    def _signed_alone(self, decision: DecisionRecord, link: _PlacedText) -> str:
-        shown, issued_ms = link.shown, decision.issued_us // 1000
-        where = (decision.pool_id, decision.decision_id, issued_ms, shown.position, shown.link_id)
-        after = link.after.removeprefix(f"~{shown.position}~{shown.link_id}")
-        return f"{link.before}{self._signer.token(ClickToken(*where))}{after}"
+    def _signed_alone(self, decision: DecisionRecord, link: ShownLink) -> bytes:
+        issued_ms = decision.issued_us // 1000
+        where = (decision.pool_id, decision.decision_id, issued_ms, link.position, link.link_id)
+        return self._signer.token(ClickToken(*where)).encode()
 
     def _texts_of(self, pool_id: str, version: int) -> _VersionTexts:
         revision = self._service.revision(pool_id)
@@ -112,14 +138,15 @@ class PageWriter:
         link = texts.links.get(link_id)
         if link is None:
             link = texts.links[link_id] = self._describe(self._service.link(pool_id, link_id))
+        end = f'","propensity":{self._number(shown.propensity)}{link.end}'
         text = _PlacedText(
-            f"{link.start}{position}{link.middle}",
-            f'~{position}~{link_id}","propensity":{self._number(shown.propensity)}{link.end}',
+            f",{link.start}{position}{link.middle}".encode(),
+            _end_of_token(shown) + end.encode(),
             link.place,
-            shown,
         )
         if len(texts.placed) < _MAX_PLACED:
             texts.placed[id(shown)] = text
+            texts.kept.append(shown)
         return text
 
     def _describe(self, link: LinkRecord) -> _LinkText:
@@ -140,11 +167,17 @@ class PageWriter:
         return text
 
     def _rfc3339(self, us: int) -> str:
-        second, fraction = divmod(us, 1_000_000)
-        if second != self._second:
-            self._second = second
+        fraction = us - self._second_us
+        if not 0 <= fraction < 1_000_000:
+            second, fraction = divmod(us, 1_000_000)
+            self._second_us = us - fraction
             self._second_text = f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"
         return f"{self._second_text}.{fraction:06d}Z"
+
+
+def _end_of_token(link: ShownLink) -> bytes:
+    """Return what chooses one link of a page that is signed as a whole."""
+    return f"~{link.position}~{link.link_id}".encode()
 
 
 def _json(value: str | dict[str, str]) -> str:

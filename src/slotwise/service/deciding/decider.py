@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -15,7 +14,10 @@ from msgspec.structs import replace
 from slotwise.errors import InvalidInput
 from slotwise.service.deciding.averages import AveragedVersion, VersionAverages
 from slotwise.service.deciding.decision_ids import DecisionIds
+from slotwise.service.deciding.page_mix import PageMix
+from slotwise.service.deciding.shown_since import MAX_LATEST, ShownSince
 from slotwise.service.deciding.snapshot import Snapshot
+from slotwise.service.deciding.visitor_mixes import HoldoutMix
 from slotwise.service.deciding.wishes import NO_WISH, Wish, canonical_wish, checked_wish
 from slotwise.service.errors import Conflict, StoreUnavailable, UnknownPool
 from slotwise.service.limits import ID_RULE, is_id
@@ -28,12 +30,8 @@ from slotwise.service.visitors import NOBODY, NOTHING_SAID, KnownVisitor
 
 __all__ = ["Decider"]
 
-MAX_VIEWS = 5_000
-"""Views of visitors that differ which are kept between two versions of a pool."""
 MAX_RECENT = 50_000
 """Decisions with an id of the caller's that are kept in memory for a second request."""
-
-
 N_THREADS = 4
 
 Arguments = ParamSpec("Arguments")
@@ -60,10 +58,8 @@ class Decider:
         self._lock = RLock()
         self._snapshots: dict[str, Snapshot] = {}
         self._averages: dict[str, VersionAverages] = {}
-        self._shown: dict[str, Counter[str]] = {}
-        """How often each link was shown since learning last asked, by pool."""
-        self._views: dict[str, deque[DecisionRecord]] = {}
-        """The latest views of visitors that differ since then, by pool."""
+        self._shown: dict[str, ShownSince] = {}
+        """By pool."""
         self._ids = DecisionIds()
         self._recent: dict[str, DecisionRecord] = {}
         self._deciding: dict[str, Future[DecisionRecord]] = {}
@@ -84,7 +80,8 @@ class Decider:
     def take_shown(self, pool_id: str) -> Shown:
         """Return what a pool has shown since the last call."""
         with self._lock:
-            return Shown(self._shown.pop(pool_id, {}), self._views.pop(pool_id, ()))
+            shown = self._shown.pop(pool_id, None)
+        return Shown({}) if shown is None else shown.sum()
 
     def snapshot(self, pool_id: str) -> Snapshot:
         """Return the version that a pool draws from, or raise `UnknownPool`. Quick."""
@@ -230,7 +227,7 @@ class Decider:
             wish = checked_wish(snapshot.pool, exclude, pin, slots)
             text = canonical_wish(exclude, pin, slots)
         if snapshot.depends_on_visitors:
-            wish = wish._replace(visitor=known.places)
+            wish = Wish(wish.exclude, wish.pinned, wish.slots, known.places)
         return _Asked(snapshot, wish, text, known, key_id)
 
     def _decide(self, asked: _Asked, now_us: int, decision_id: str | None) -> DecisionRecord:
@@ -283,12 +280,13 @@ class Decider:
 
     def _choose(self, asked: _Asked, now_us: int, decision_id: str | None) -> DecisionRecord:
         snapshot, wish, text, known, key_id = asked
-        if wish is not NO_WISH:
-            snapshot.prepare(wish)
         pool = snapshot.pool.settings
+        page: PageMix | HoldoutMix = snapshot.page(wish)
+        at_random = snapshot.holdout_page(wish) if pool.holdout > 0 else page
         with self._lock:
             holdout = pool.holdout > 0 and self._rng.random() < pool.holdout
-            page = snapshot.holdout_page(wish) if holdout else snapshot.page(wish)
+            if holdout:
+                page = at_random
             shown, random_order = page.draw(self._rng), False
             if snapshot.slots is not None and not page.fallback:
                 shown, random_order = snapshot.slots.arrange(
@@ -297,39 +295,40 @@ class Decider:
             new_id = decision_id or self._ids.new(now_us)
         click_closes_us = now_us + pool.click_window_s * SECOND_US
         revenue_until_us = now_us + pool.revenue_window_s * SECOND_US
+        # By position, in the order of the fields: by name it would take six times as long.
         return DecisionRecord(
-            decision_id=new_id,
-            pool_id=pool.pool_id,
-            issued_us=now_us,
-            click_closes_us=click_closes_us,
-            revenue_until_us=revenue_until_us,
-            revenue_closes_us=max(click_closes_us, revenue_until_us),
-            currency=pool.currency,
-            max_revenue_micros=pool.max_revenue_micros,
-            policy=snapshot.policy,
-            policy_version=snapshot.version,
-            floor=page.floor,
-            shown=shown,
-            min_propensity=page.min_propensity,
-            pool_key=snapshot.pool_key,
-            visitor=known.values,
-            segment=known.segment,
-            random_order=random_order,
-            holdout=holdout,
-            fallback=page.fallback,
-            asked=text,
-            key_id=key_id,
+            new_id,
+            pool.pool_id,
+            now_us,
+            click_closes_us,
+            revenue_until_us,
+            max(click_closes_us, revenue_until_us),  # revenue_closes_us
+            pool.currency,
+            pool.max_revenue_micros,
+            snapshot.policy,
+            snapshot.version,
+            page.floor,
+            shown,
+            page.min_propensity,
+            snapshot.pool_key,
+            known.values,
+            known.segment,
+            random_order,
+            holdout,
+            page.fallback,
+            text,  # asked
+            0,  # stored_us
+            True,  # learned
+            key_id,
         )
 
     def _count_shown(self, decision: DecisionRecord) -> None:
-        views = self._shown.get(decision.pool_id)
-        if views is None:
-            views = self._shown[decision.pool_id] = Counter()
-        views.update([shown.link_id for shown in decision.shown])
-        if decision.segment:
-            if decision.pool_id not in self._views:
-                self._views[decision.pool_id] = deque(maxlen=MAX_VIEWS)
-            self._views[decision.pool_id].append(decision)
+        shown = self._shown.get(decision.pool_id)
+        if shown is None:
+            shown = self._shown[decision.pool_id] = ShownSince()
+        shown.latest.append(decision)
+        if len(shown.latest) >= MAX_LATEST:
+            shown.count()
 
     def _remember(self, decision: DecisionRecord) -> None:
         while len(self._recent) >= MAX_RECENT:

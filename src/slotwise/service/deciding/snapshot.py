@@ -83,7 +83,7 @@ class Snapshot:
 
     def has_pages_for(self, wish: Wish) -> bool:
         """Say whether the pages of a wish are solved already. Quick."""
-        if wish == NO_WISH:
+        if wish is NO_WISH or wish == NO_WISH:
             return True
         wish = self._with_standing_pins(wish)
         if wish.visitor:
@@ -104,7 +104,7 @@ class Snapshot:
 
     def page(self, wish: Wish) -> PageMix:
         """Return the page of a wish; solved at its first use, then kept."""
-        if wish == NO_WISH:
+        if wish is NO_WISH or wish == NO_WISH:
             return self._usual_page
         return self._kept(self._pages, self._with_standing_pins(wish), self._solve)
 
