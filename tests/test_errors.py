@@ -35,6 +35,11 @@ def test_every_error_has_two_parents(name: str, built_in: type[Exception]) -> No
     assert name in (errors.__doc__ or "")
 
 
+def test_a_value_of_any_size_makes_one_sentence() -> None:
+    for value in ("x" * 10_000, list(range(10**6)), {k: k for k in range(10**5)}, b"x" * 10**5):
+        assert len(str(errors.InvalidInput.of("links", "few", value))) < 300
+
+
 def test_a_message_names_argument_rule_value_and_advice() -> None:
     plain = errors.InvalidInput.of("n_slots", "at least 1", 0)
     assert str(plain) == "`n_slots` must be at least 1, got 0"

@@ -16,6 +16,8 @@ Every message names the argument, the rule and the value, then says what to do.
 
 from __future__ import annotations
 
+import reprlib
+
 __all__ = [
     "InvalidConfig",
     "InvalidFeedback",
@@ -28,6 +30,11 @@ __all__ = [
     "UnknownName",
     "UnsupportedState",
 ]
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxdict = 12
+_SHORT.maxstring = _SHORT.maxother = 200
 
 
 class SlotwiseError(Exception):
@@ -49,8 +56,11 @@ class InvalidInput(SlotwiseError, ValueError):
 
     @classmethod
     def of(cls, name: str, rule: str, value: object, advice: str = "") -> InvalidInput:
-        """Build the message "`name` must be *rule*, got *value*" with optional advice."""
-        message = f"`{name}` must be {rule}, got {value!r}"
+        """Build the message "`name` must be *rule*, got *value*" with optional advice.
+
+        A long value is shortened.
+        """
+        message = f"`{name}` must be {rule}, got {_SHORT.repr(value)}"
         return cls(f"{message}; {advice}" if advice else message, argument=name)
 
 

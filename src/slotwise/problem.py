@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from slotwise.errors import InvalidInput
 from slotwise.slot_weights import asked_slot_weights
 
-__all__ = ["TWO_LEVELS", "Floor", "Problem", "is_finite_number", "whole_number"]
+__all__ = ["TWO_LEVELS", "Floor", "Problem", "check_floor", "is_finite_number", "whole_number"]
 
 TWO_LEVELS = ("click", "revenue")
 """The levels of the paper, and of a problem that names none."""
@@ -113,7 +113,7 @@ class Problem:
         if n_slots > n_links:
             rule = f"at most the number of links ({n_links})"
             raise InvalidInput.of("n_slots", rule, n_slots)
-        _check_floor("click_floor", self.click_floor, n_slots)
+        check_floor("click_floor", self.click_floor, n_slots)
         levels = _checked_levels(self.levels)
         if self.horizon is not None:
             object.__setattr__(self, "horizon", whole_number("horizon", self.horizon, at_least=1))
@@ -137,7 +137,7 @@ class Problem:
         """Return the floors in the order of the levels, the first level's among them."""
         given = _by_level("floors", self.floors, levels)
         for level, floor in given.items():
-            _check_floor(f"floors[{level!r}]", floor, n_slots)
+            check_floor(f"floors[{level!r}]", floor, n_slots)
         first = float(self.click_floor)
         if first != 0.0 and float(given.get(levels[0], first)) != first:
             rule = f"left out, or equal to that of `floors` ({given[levels[0]]})"
@@ -154,7 +154,7 @@ class Problem:
             if at >= sum(sizes) or at in dict(floors):
                 rule = f"one floor a value, of the {sum(sizes)} values of the features"
                 raise InvalidInput.of("value_floors", rule, place)
-            _check_floor("value_floors", least, n_slots)
+            check_floor("value_floors", least, n_slots)
             floors.append((at, float(least)))
         return tuple(floors)
 
@@ -241,7 +241,8 @@ class Problem:
         return dict(self.rewards) == {self.levels[-1]: 1.0}
 
 
-def _check_floor(name: str, floor: Any, n_slots: int) -> None:
+def check_floor(name: str, floor: Any, n_slots: int) -> None:
+    """Refuse a floor that is no number of clicks that a page could have."""
     if not is_finite_number(floor) or not 0 <= floor < n_slots:
         raise InvalidInput.of(name, f"at least 0 and below n_slots ({n_slots})", floor)
 

@@ -8,7 +8,7 @@ from typing import Any
 from slotwise.errors import InvalidFeedback, InvalidInput
 from slotwise.features import Features
 from slotwise.policies import Policy, default_policy, make_policy
-from slotwise.problem import TWO_LEVELS, is_finite_number
+from slotwise.problem import TWO_LEVELS, check_floor, is_finite_number, whole_number
 
 __all__ = [
     "by_level",
@@ -69,21 +69,23 @@ def by_level(
     return {j: given[name] for j, name in enumerate(names) if given.get(name) is not None}
 
 
-def checked_floors_by(floors_by: Any, features: Features) -> tuple[tuple[int, float], ...]:
+def checked_floors_by(
+    floors_by: Any, features: Features, n_slots: int
+) -> tuple[tuple[int, float], ...]:
     """Return the floors of feature values, each as the value's place and the fewest clicks."""
     rule = "a mapping of features to mappings of values to clicks a page view"
     if floors_by is None:
         return ()
     if not isinstance(floors_by, Mapping):
         raise InvalidInput.of("floors_by", rule, floors_by)
+    n_slots = whole_number("n_slots", n_slots, at_least=1)
     floors = []
     for name, of_values in floors_by.items():
         if not isinstance(of_values, Mapping):
             raise InvalidInput.of("floors_by", rule, floors_by)
         for value, least in of_values.items():
             where = f"floors_by[{name!r}][{value!r}]"
-            if not (is_finite_number(least) and least >= 0):
-                raise InvalidInput.of(where, "a finite number that is at least 0", least)
+            check_floor(where, least, n_slots)
             try:
                 place = features.place(name, value)
             except InvalidInput as error:

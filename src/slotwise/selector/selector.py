@@ -129,7 +129,7 @@ class Selector(Generic[AnyLink]):
             rewards=rewards or {},
             feature_sizes=declared.sizes,
             slot_weights=slot_weights,  # type: ignore[arg-type]
-            value_floors=checked_floors_by(floors_by, declared),
+            value_floors=checked_floors_by(floors_by, declared, n_slots),
         )
         self._slots = PageSlots(self._problem)
         self._visits = Visits(declared, self._problem.n_levels)
