@@ -92,9 +92,8 @@ def test_floors_of_segments_are_saved(tmp_path: Path) -> None:
         ({"days": {"often": 0.3}}, "`floors_by`: `days` must be one of its values"),
         ({"country": {"DE": float("nan")}}, r"`floors_by\['country'\]\['DE'\]` must be at least 0"),
         ({"country": {"DE": 2.0}}, r"`floors_by\['country'\]\['DE'\]` must be .* below n_slots"),
-        ({"country": {"DE": -1}}, "must be a finite number that is at least 0, got -1"),
-        ({"country": {"DE": "0.3"}}, "must be a finite number that is at least 0"),
-        ({"country": {"DE": 2.0}}, "`value_floors` must be at least 0 and below n_slots"),
+        ({"country": {"DE": -1}}, "must be at least 0 and below n_slots .*, got -1"),
+        ({"country": {"DE": "0.3"}}, "must be at least 0"),
     ],
 )
 def test_mistakes_are_named(floors_by: Any, message: str) -> None:
