@@ -11,7 +11,7 @@ from slotwise.service.records import DecisionRecord
 
 __all__ = ["MAX_LATEST", "ShownSince"]
 
-MAX_LATEST = 1_000
+MAX_LATEST = 250
 """Pages whose links are counted together: the sum is cheaper than its terms."""
 MAX_VIEWS = 5_000
 """Views of visitors that differ which are kept between two versions of a pool."""

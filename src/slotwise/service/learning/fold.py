@@ -15,8 +15,9 @@ from slotwise.service.storage.group_commit import GroupCommitter
 
 __all__ = ["MAX_FED_ROUNDS", "feed_missing", "fold_pool"]
 
-FOLD_SIZE = 2_000
-"""Rounds of one fold: bounds how long the writing thread is busy with it."""
+FOLD_SIZE = 1_000
+"""Rounds of one fold: bounds how long the writing thread is busy with it, and how long requests
+wait while its rows are freed."""
 MAX_FED_ROUNDS = 20_000
 """Rounds fed to a policy before the next version: a long replay publishes as it goes."""
 

@@ -17,7 +17,7 @@ from slotwise.service.storage.verify import fold_position
 
 __all__ = ["Round", "RoundPosition", "latest_round", "settled_rounds", "starts_after"]
 
-_PAGE = 1_000
+_PAGE = 500
 _AFTER_EVERY_ID = "~"
 """Sorts after every id: no id has a character as late as this one."""
 
