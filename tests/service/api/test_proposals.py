@@ -126,3 +126,36 @@ def test_a_page_needs_a_decide_key_and_a_pool(
     admin.delete(f"/v1/pools/{pool}")
     assert problem_of(keyed("decide").post(address))["type"] == "unknown-pool"
     assert problem_of(visitor.options("/v1/pools/nowhere/page"))["type"] == "unknown-pool"
+
+
+@pytest.mark.parametrize(
+    ("body", "params"),
+    [
+        ({"visitor": {"shoe_size": 44}}, {}),
+        ({"colour": "red"}, {}),
+        ({}, {"slots": "many"}),
+        ({"visitor": "phone"}, {}),
+    ],
+)
+def test_the_script_can_read_why_its_page_was_refused(
+    keyed: Callable[[Scope], httpx.Client],
+    visitor: httpx.Client,
+    pool: str,
+    body: object,
+    params: dict[str, str],
+) -> None:
+    address = f"/v1/pools/{pool}/page"
+    for origin, readable in (("https://shop.example", True), ("https://evil.example", False)):
+        headers = {"origin": origin}
+        refused = keyed("decide").post(address, json=body, params=params, headers=headers)
+        assert problem_of(refused)["type"] == "validation"
+        without_key = visitor.post(address, json=body, headers=headers)
+        assert problem_of(without_key)["type"] == "missing-key"
+        for answer in (refused, without_key):
+            allowed = answer.headers.get("access-control-allow-origin")
+            assert allowed == (origin if readable else None)
+            assert answer.headers["vary"] == "origin"
+    nowhere = keyed("decide").post(
+        "/v1/pools/nowhere/page", headers={"origin": "https://a.example"}
+    )
+    assert "access-control-allow-origin" not in nowhere.headers

@@ -203,11 +203,14 @@ class App:
             name = operation.name if operation else "none"
             fields = {"request_id": request.request_id, "operation": name}
             self._context.log.failure("request.failed", error, **fields)
+        headers = problem.headers
+        if operation is not None and operation.refusal_headers is not None:
+            headers += operation.refusal_headers(self._context, request)
         return Answer(
             _encode(problem.answer(request.request_id)),
             problem.kind.status,
             b"application/problem+json",
-            problem.headers,
+            headers,
         )
 
     def _log(

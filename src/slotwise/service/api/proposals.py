@@ -18,6 +18,7 @@ from slotwise.service.api.fields import Slots, Strict, Visitor
 from slotwise.service.errors import UnknownPool
 from slotwise.service.http.crawlers import why_no_click
 from slotwise.service.http.exchange import Answer
+from slotwise.service.http.operations import Headers
 from slotwise.service.http.problems import RequestProblem, broken_rule
 from slotwise.service.http.static_files import answer_asset, load_asset
 from slotwise.service.records import DAY_US, DecisionRecord, KeyRecord
@@ -154,7 +155,15 @@ async def record_view(context: ServiceContext, request: Request) -> Answer:
     return Answer(b"", 204, b"", ((b"cache-control", b"no-store"),))
 
 
-def _allowed_origin(context: ServiceContext, request: Request) -> tuple[tuple[bytes, bytes], ...]:
+def _readable_refusal(context: ServiceContext, request: Request) -> Headers:
+    """Return the headers that let the script read why it was refused, and tell the page's owner."""
+    try:
+        return _allowed_origin(context, request)
+    except UnknownPool:
+        return ()
+
+
+def _allowed_origin(context: ServiceContext, request: Request) -> Headers:
     """Return the headers that let a page read the answer, for pages on the pool's own hosts."""
     vary = (b"vary", b"origin")
     pool = context.service.pool(request.path_values["pool_id"])
@@ -191,6 +200,7 @@ OPERATIONS = (
         example={"visitor": {"returning": True}, "hints": {"device": "phone"}},
         answer=PageAnswer,
         problems=("unknown-pool", "wrong-host"),
+        refusal_headers=_readable_refusal,
     ),
     Operation(
         method="OPTIONS",

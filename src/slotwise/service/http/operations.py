@@ -10,9 +10,10 @@ import msgspec
 
 from slotwise.service.http.exchange import Answer, Key, Request, StreamAnswer
 
-__all__ = ["Handler", "Operation", "OperationLink"]
+__all__ = ["Handler", "Headers", "Operation", "OperationLink"]
 
 Context = TypeVar("Context")
+Headers = tuple[tuple[bytes, bytes], ...]
 Handler = Callable[[Context, Request[Key]], Awaitable[Answer | StreamAnswer | msgspec.Struct]]
 
 
@@ -57,6 +58,8 @@ class Operation(Generic[Context, Key]):
     content_types: tuple[str, ...] = ("application/json",)
     problems: tuple[str, ...] = ()
     """Problems that this operation itself can answer with, beside those of every operation."""
+    refusal_headers: Callable[[Context, Request[Key]], Headers] | None = None
+    """Makes headers for every problem answer; it must not raise."""
     example: Any = None
     answer_example: Any = None
     links: tuple[OperationLink, ...] = ()
