@@ -82,6 +82,40 @@ def test_a_service_goes_on_with_it(old: Path) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("version", ["v0001-1", "v0001-2", "v0002-3", "v0003-1"])
+def test_an_amount_that_was_rejected_after_it_waited_stays_rejected(
+    version: str, tmp_path: Path
+) -> None:
+    golden = next(path for path in GOLDEN if path.stem == f"store-{version}")
+    path = Path(shutil.copy(golden, tmp_path / "store.db"))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        [(sale, decision_id)] = connection.execute(
+            "SELECT conversion_id, decision_id FROM conversions"
+            " WHERE decision_id IN (SELECT decision_id FROM decisions) ORDER BY received_us LIMIT 1"
+        )
+        # Stored before its decision, and above the max_revenue that the decision then brought.
+        connection.execute(
+            "INSERT INTO conversions (conversion_id, decision_id, link_id, revenue_micros,"
+            " currency, received_us, waited)"
+            " SELECT 'huge', decision_id, link_id, 50000001, currency, received_us, 1"
+            " FROM conversions WHERE conversion_id = ?",
+            (sale,),
+        )
+        connection.execute(
+            "INSERT INTO adjustments (adjustment_id, conversion_id, refund_micros,"
+            " currency, received_us, waited)"
+            " SELECT 'refund', conversion_id, 50000001, currency, received_us, 1"
+            " FROM conversions WHERE conversion_id = ?",
+            (sale,),
+        )
+    store = SqliteStore(path)
+    assert verify(store).mismatches == ()
+    refusals = reads(store).refusals(decision_id)
+    too_large = {one.event_id for one in refusals if one.reason == "amount-too-large"}
+    assert too_large >= {"huge", "refund"}
+    store.close()
+
+
 def test_a_row_of_a_later_format_is_refused_in_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
