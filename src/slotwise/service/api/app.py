@@ -28,7 +28,14 @@ from slotwise.service.errors import (
 )
 from slotwise.service.http import exchange
 from slotwise.service.http.client_address import TrustedProxies
-from slotwise.service.http.exchange import Answer, Receive, Send, StreamAnswer, read_body
+from slotwise.service.http.exchange import (
+    Answer,
+    Receive,
+    Send,
+    StreamAnswer,
+    read_body,
+    send_answer,
+)
 from slotwise.service.http.problems import (
     RequestProblem,
     broken_rule,
@@ -38,7 +45,7 @@ from slotwise.service.http.problems import (
 from slotwise.service.http.query import read_query
 from slotwise.service.http.rate_limits import check_depth
 from slotwise.service.http.router import Router
-from slotwise.service.http.sending import send_answer, send_stream
+from slotwise.service.http.streaming import send_stream
 from slotwise.service.logs import short_address
 from slotwise.service.records import KeyRecord
 

@@ -19,6 +19,7 @@ __all__ = [
     "Send",
     "StreamAnswer",
     "read_body",
+    "send_answer",
 ]
 
 Message = MutableMapping[str, Any]
@@ -103,6 +104,20 @@ async def read_body(headers: Mapping[bytes, bytes], receive: Receive, max_bytes:
             raise _too_large(max_bytes)
         parts.append(part)
     return b"".join(parts)
+
+
+async def send_answer(answer: Answer, request: Request[Any], send: Send) -> None:
+    """Send an answer at once."""
+    headers = [
+        (b"content-length", b"%d" % len(answer.body)),
+        (b"x-request-id", request.request_id.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        *answer.headers,
+    ]
+    if answer.content_type:
+        headers.append((b"content-type", answer.content_type))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
 
 
 def _too_large(max_bytes: int) -> RequestProblem:

@@ -1,4 +1,4 @@
-"""Answers on their way to the client, at once or chunk by chunk."""
+"""Answers that are sent chunk by chunk until the client goes away."""
 
 from __future__ import annotations
 
@@ -7,23 +7,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any
 
-from slotwise.service.http.exchange import Answer, Receive, Request, Send, StreamAnswer
+from slotwise.service.http.exchange import Receive, Request, Send, StreamAnswer
 
-__all__ = ["send_answer", "send_stream"]
-
-
-async def send_answer(answer: Answer, request: Request[Any], send: Send) -> None:
-    """Send an answer at once."""
-    headers = [
-        (b"content-length", b"%d" % len(answer.body)),
-        (b"x-request-id", request.request_id.encode()),
-        (b"x-content-type-options", b"nosniff"),
-        *answer.headers,
-    ]
-    if answer.content_type:
-        headers.append((b"content-type", answer.content_type))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+__all__ = ["send_stream"]
 
 
 async def send_stream(
