@@ -184,3 +184,15 @@ def test_values_are_found_by_their_labels() -> None:
         features.place("device", "fridge")
     with pytest.raises(InvalidInput, match=r"^`feature` must be a declared one \(device, country"):
         features.place("browser", "lynx")
+
+
+@pytest.mark.parametrize(("word", "label"), [("", NOT_KNOWN), (NOT_KNOWN, NOT_KNOWN), (RARE, RARE)])
+def test_the_name_of_a_shared_value_is_no_word(word: str, label: str) -> None:
+    features = Features({"country": str})
+    for _ in range(100):  # a word seen so often gets a value of its own
+        visitor = features.encode({"country": word})
+    assert features.describe(visitor) == {"country": label}
+    assert features.features[0].plain()["words"] == []
+    assert features.place("country", label) == features.offsets[0] + (label == RARE)
+    with pytest.raises(InvalidInput, match="must be different words other than"):
+        Features({"country": ("DE", word)})

@@ -35,6 +35,9 @@ NOT_KNOWN = "(not known)"
 RARE = "(rare)"
 """The value of a word that has not been seen often yet."""
 
+SHARED = {"": 0, NOT_KNOWN: 0, RARE: 1}
+"""Labels of values that many words share: as a word each means that value."""
+
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 RESERVED = frozenset(
     {"all", "clicks", "link", "revenue", "segment", "share", "slot", "views", "visitor"}
@@ -113,6 +116,8 @@ class OpenWords(Feature):
     def place(self, value: Any) -> int:
         if not isinstance(value, str):
             raise self.refuse("a word", value)
+        if value in SHARED:
+            return SHARED[value]
         place = self.frequent.place(value)
         return 1 if place is None else 2 + place
 
@@ -181,8 +186,9 @@ def _declared(name: Any, declaration: Any) -> Feature:
         raise InvalidInput.of(where, rule, declaration)
     values = tuple(declaration)
     if all(isinstance(value, str) and len(value) <= 100 for value in values):
-        if len(set(values)) < len(values):
-            raise InvalidInput.of(where, "different words", declaration)
+        if len(set(values)) < len(values) or not SHARED.keys().isdisjoint(values):
+            rule = f"different words other than {', '.join(map(repr, SHARED))}"
+            raise InvalidInput.of(where, rule, declaration)
         return Words(name, values)
     if not all(is_finite_number(value) for value in values) or list(values) != sorted(set(values)):
         raise InvalidInput.of(where, rule, declaration)
@@ -253,7 +259,8 @@ class Features:
         """Return the place of one value by its label; a word of an open list gets one for good."""
         for feature, start in zip(self.features, self.offsets, strict=True):
             if feature.name == name:
-                if isinstance(feature, OpenWords) and isinstance(value, str):
+                is_word = isinstance(value, str) and value not in SHARED
+                if isinstance(feature, OpenWords) and is_word:
                     feature.frequent.keep(value)
                 labels = feature.labels()
                 if str(value) and str(value) in labels:
