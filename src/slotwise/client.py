@@ -292,6 +292,11 @@ class Client:
         stored: list[dict[str, Any]] = answer["links"]
         return stored
 
+    def import_counts(self, pool_id: str, csv: str, *, discount: float = 1.0) -> dict[str, Any]:
+        """Let links start from a table of the past: link, views, clicks, revenue and features."""
+        body = {"csv": csv, "discount": discount}
+        return self._call("POST", f"/v1/pools/{pool_id}/known-counts", body)
+
     def retire_link(self, pool_id: str, link_id: str) -> dict[str, Any]:
         """Retire a link."""
         return self._call("DELETE", f"/v1/pools/{pool_id}/links/{link_id}")

@@ -281,3 +281,31 @@ def test_the_first_pool_is_made_in_the_browser(
     )
     assert len(answer.json()["links"]) == 2
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_counts_of_the_past_are_imported(
+    opened: Page, admin: httpx.Client, keep_picture: KeepPicture
+) -> None:
+    admin.put("/v1/pools/past", json=POOL | {"policy": {"name": "paced-bayes"}}).raise_for_status()
+    admin.post("/v1/pools/past/links:batch", json={"links": links(4)}).raise_for_status()
+    opened.reload()
+    opened.locator("#pool").select_option("past")
+    opened.get_by_role("button", name="Import counts").click()
+    label = "Counts, one link on each line"
+    fill(opened, label, "link\tviews\tclicks\nl0\t1000\t2000")
+    save(opened, "Import")
+    wrong = opened.locator("#known-form .field", has_text=label).locator(".wrong")
+    expect(wrong).to_contain_text("`clicks` must be from 0 to the views (1000)")
+    fill(opened, label, "link\tviews\tclicks\trevenue\nl0\t1000\t20\t12,5")
+    fill(opened, "What a view of the past is worth", "7")
+    save(opened, "Import")
+    worth = opened.locator("#known-form .field", has_text="What a view of the past is worth")
+    expect(worth.locator(".wrong")).to_have_text("This must be more than 0, and 1 at most.")
+    fill(opened, "What a view of the past is worth", "0.5")
+    keep_picture(opened, "import-counts")
+    assert_accessible(opened)
+    save(opened, "Import")
+    expect(opened.locator("#known-form")).to_be_hidden()
+    expect(opened.locator("#change-list")).to_contain_text("imported counts of link l0")
+    [known] = admin.get("/v1/pools/past/known-counts").json()["known"]
+    assert (known["views"], known["revenue_micros"], known["discount"]) == (1000, 12_500_000, 0.5)

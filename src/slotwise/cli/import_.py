@@ -1,22 +1,38 @@
-"""`slotwise import`: what a team knows already, as the start of a selector."""
+"""`slotwise import`: what a team knows already, as the start of a selector or a pool."""
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
-from slotwise.selector import Selector, read_known_counts, start_from_counts
+from slotwise.errors import InvalidInput
+from slotwise.selector import KnownCounts, Selector, read_known_counts, start_from_counts
+from slotwise.selector.arguments import checked_share
 
 __all__ = ["register"]
 
-HELP = """Make a saved selector that starts from known views, clicks and revenue of each link.
+MAX_CHARS = 500_000
+"""Of a table that is sent in one call; a body may have a million bytes."""
+
+HELP = """Let a pool or a saved selector start from known views, clicks and revenue of each link.
 
 FILE is a CSV file with the columns link, views, clicks and revenue. Any further column is a
-feature of visitors, with a row for each of its values. `slotwise.Selector.load` goes on from there.
+feature of visitors, with a row for each of its values.
+
+With --pool the links of a pool start from it: those of a running service at --url, with an admin
+key in SLOTWISE_KEY, or in a --store that no service is running on. Without it a selector is made,
+and `slotwise.Selector.load` goes on from there.
 
 Examples:
+
+  slotwise import clicks.csv --pool home --url http://127.0.0.1:8460 --discount 0.2
+
+  slotwise import clicks.csv --pool home --store sqlite:///slotwise.db
 
   slotwise import clicks.csv --slots 3 --floor 0.3 --max-revenue 50 --discount 0.2
 """
@@ -28,19 +44,43 @@ def register(app: typer.Typer) -> None:
     @app.command("import", help=HELP)
     def import_counts(
         file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV file.")],
-        slots: Annotated[int, typer.Option("--slots", help="Links on a page.")],
-        floor: Annotated[float, typer.Option("--floor", help="Clicks promised a page view.")] = 0.0,
-        max_revenue: Annotated[
-            float, typer.Option("--max-revenue", help="The most that a click brings.")
-        ] = 1.0,
         discount: Annotated[
             float, typer.Option("--discount", help="What a known view is worth, from 0 to 1.")
         ] = 1.0,
-        policy: Annotated[str | None, typer.Option("--policy", help="Another policy.")] = None,
+        pool: Annotated[str | None, typer.Option("--pool", help="Into this pool.")] = None,
+        url: Annotated[str | None, typer.Option("--url", help="Of the running service.")] = None,
+        store: Annotated[str | None, typer.Option("--store", help="Of a stopped one.")] = None,
+        key: Annotated[
+            str, typer.Option("--key", envvar="SLOTWISE_KEY", help="An admin key, for --url.")
+        ] = "",
+        slots: Annotated[
+            int | None, typer.Option("--slots", help="Of a selector: links on a page.")
+        ] = None,
+        floor: Annotated[
+            float, typer.Option("--floor", help="Of a selector: clicks promised a page view.")
+        ] = 0.0,
+        max_revenue: Annotated[
+            float, typer.Option("--max-revenue", help="Of a selector: the most of a click.")
+        ] = 1.0,
+        policy: Annotated[
+            str | None, typer.Option("--policy", help="Of a selector: another policy.")
+        ] = None,
         out: Annotated[
             Path | None, typer.Option("--out", help="The selector's file; FILE.sel by default.")
         ] = None,
     ) -> None:
+        if (pool is None) == (slots is None):
+            raise InvalidInput("say --pool for a pool, or --slots for a selector")
+        if pool is not None:
+            if (url is None) == (store is None):
+                raise InvalidInput("say --url for a running service, or --store for a stopped one")
+            n_links, n_views = (
+                _into_service(file, pool, discount, url, key)
+                if url is not None
+                else _into_store(file, pool, discount, str(store))
+            )
+            typer.echo(f"{n_links:,} links of {pool} start from {n_views:,} views")
+            return
         counts = read_known_counts(file)
         values: dict[str, dict[str, None]] = {}
         for row in counts:
@@ -48,7 +88,7 @@ def register(app: typer.Typer) -> None:
                 values.setdefault(name, {})[value] = None
         selector = Selector(
             list(dict.fromkeys(row.link for row in counts)),
-            slots,
+            cast("int", slots),
             policy=policy,
             click_floor=floor,
             max_revenue=max_revenue,
@@ -59,3 +99,61 @@ def register(app: typer.Typer) -> None:
         selector.save(path)
         typer.echo(f"{len(selector.links)} links, {sum(row.views for row in counts):,} views known")
         typer.echo(path)
+
+
+def _into_service(file: Path, pool: str, discount: float, url: str, key: str) -> tuple[int, int]:
+    """Send the counts to a running service, links by links; return how many links and views."""
+    from slotwise.client import Client  # an extra
+
+    links: set[str] = set()
+    n_views = 0
+    with Client(url, key, timeout_s=120.0) as client:
+        for part in _parts(read_known_counts(file)):
+            known = client.import_counts(pool, part, discount=discount)["known"]
+            links |= {row["link_id"] for row in known}
+            n_views += sum(row["views"] for row in known)
+    return len(links), n_views
+
+
+def _parts(counts: Sequence[KnownCounts]) -> Iterator[str]:
+    """Yield tables small enough for one call; all rows of a link stand in one of them."""
+    names = list(dict.fromkeys(name for row in counts for name in row.visitor))
+    by_link: dict[str, list[KnownCounts]] = {}
+    for row in counts:
+        by_link.setdefault(row.link, []).append(row)
+    head = ["link", "views", "clicks", "revenue", *names]
+    table, n_chars = [head], 0
+    for rows in by_link.values():
+        if n_chars > MAX_CHARS:
+            yield _written(table)
+            table, n_chars = [head], 0
+        for row in rows:
+            values = [row.visitor.get(name, "") for name in names]
+            table.append([row.link, str(row.views), str(row.clicks), repr(row.revenue), *values])
+            n_chars += sum(len(cell.encode()) + 1 for cell in table[-1])
+    yield _written(table)
+
+
+def _written(table: Sequence[Sequence[str]]) -> str:
+    written = io.StringIO()
+    csv.writer(written).writerows(table)
+    return written.getvalue()
+
+
+def _into_store(file: Path, pool: str, discount: float, store: str) -> tuple[int, int]:
+    """Write the counts into a store; return how many links and views."""
+    from slotwise.service.api.context import system_clock_us  # an extra, as all below
+    from slotwise.service.known_table import read_known_table
+    from slotwise.service.service import Service
+    from slotwise.service.storage.existing import open_existing
+
+    checked_share("discount", discount)
+    text = file.read_text(encoding="utf-8-sig") if file.is_file() else ""
+    read_known_counts(file)
+    service = Service(open_existing(store))
+    try:
+        known = read_known_table(text, service.pool(pool), discount, file.name)
+        service.put_known(pool, known, "slotwise import", system_clock_us()).result()
+    finally:
+        service.close()
+    return len(known), sum(one.views for rows in known.values() for one in rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,8 +17,9 @@ from slotwise.selector.batch import read_batch
 if TYPE_CHECKING:
     from slotwise.selector.selector import Selector
 
-__all__ = ["KnownCounts", "read_known_counts", "start_from_counts"]
+__all__ = ["OWED", "KnownCounts", "parse_known_counts", "read_known_counts", "start_from_counts"]
 
+DELIMITERS = ",;\t"
 COUNTS = ("views", "clicks", "revenue")
 OWED = ("queue", "owed", "deficit")
 """What a policy owes the floor; pages of the past, shown by somebody else, owe nothing."""
@@ -41,25 +43,37 @@ def read_known_counts(path: str | Path) -> list[KnownCounts]:
     path = Path(path)
     if not path.is_file():
         raise MissingData(f"counts must be a CSV file that exists, got {str(path)!r}")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file)
-        names = [name.strip() for name in reader.fieldnames or ()]
-        for needed in ("link", "views", "clicks"):
-            if needed not in names:
-                raise MissingData(f"{path.name}: counts must have the columns link, views, clicks")
-        rows = []
-        for number, row in enumerate(reader, start=2):
-            cells = {(name or "").strip(): str(cell or "").strip() for name, cell in row.items()}
-            where = f"{path.name}, row {number}"
-            features = {
-                name: cells[name] for name in names if name not in ("link", *COUNTS) and cells[name]
-            }
-            counted = [_number(where, name, cells.get(name, "")) for name in COUNTS]
-            rows.append(
-                KnownCounts(cells["link"], features, int(counted[0]), int(counted[1]), counted[2])
-            )
+    try:
+        return parse_known_counts(path.read_text(encoding="utf-8-sig"), path.name)
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path.name}: counts must be a CSV file in UTF-8") from None
+
+
+def parse_known_counts(text: str, name: str) -> list[KnownCounts]:
+    """Read a table with the columns of `read_known_counts`; `name` is what errors call it.
+
+    Cells stand between commas, semicolons or tabs.
+    """
+    lines = text.removeprefix("\ufeff").lstrip("\r\n")
+    delimiter = max(DELIMITERS, key=lines.partition("\n")[0].count)
+    reader = csv.DictReader(io.StringIO(lines, newline=""), delimiter=delimiter)
+    names = [name.strip() for name in reader.fieldnames or ()]
+    for needed in ("link", "views", "clicks"):
+        if names.count(needed) != 1:
+            raise MissingData(f"{name}: counts must have the columns link, views, clicks")
+    rows = []
+    for row in reader:
+        cells = {(key or "").strip(): str(cell or "").strip() for key, cell in row.items()}
+        where = f"{name}, row {reader.line_num}"
+        features = {key: cells[key] for key in names if key not in ("link", *COUNTS) and cells[key]}
+        if delimiter != ",":  # spreadsheets of many countries write 9,5
+            cells |= {key: cells.get(key, "").replace(",", ".") for key in COUNTS}
+        counted = [_number(where, key, cells.get(key, "")) for key in COUNTS]
+        rows.append(
+            KnownCounts(cells["link"], features, int(counted[0]), int(counted[1]), counted[2])
+        )
     if not rows:
-        raise MissingData(f"{path.name}: counts must have a row for each link, got none")
+        raise MissingData(f"{name}: counts must have a row for each link, got none")
     return rows
 
 

@@ -28,6 +28,8 @@ __all__ = [
     "MAX_HOSTS",
     "MAX_HOST_CHARS",
     "MAX_ID_CHARS",
+    "MAX_KNOWN_ROWS",
+    "MAX_KNOWN_VIEWS",
     "MAX_LABEL_CHARS",
     "MAX_METADATA",
     "MAX_METADATA_CHARS",
@@ -79,6 +81,8 @@ MAX_METADATA_CHARS = 1_000
 MAX_CLIENT_TIME_CHARS = 64
 MAX_NOTE_CHARS = 300
 
+MAX_KNOWN_ROWS = 256
+MAX_KNOWN_VIEWS = 1_000_000_000_000
 MAX_PLAN_VIEWS = 1_000_000
 MAX_PLAN_CASES = 1_000
 
@@ -114,6 +118,8 @@ LIMITS: dict[str, int] = {
     "characters of a key's label": MAX_LABEL_CHARS,
     "characters of a note": MAX_NOTE_CHARS,
     "characters of `client_time`": MAX_CLIENT_TIME_CHARS,
+    "imported rows of a link": MAX_KNOWN_ROWS,
+    "views of an imported row": MAX_KNOWN_VIEWS,
     "page views of a simulated case of a plan": MAX_PLAN_VIEWS,
     "simulated cases of a plan": MAX_PLAN_CASES,
     "items of a batch (setting `max_batch`)": MAX_BATCH_ITEMS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from slotwise.policies import Policy, make_policy
 from slotwise.problem import Problem
 from slotwise.selection.page_order import PageOrder, learn_slot_weights, new_page_order
-from slotwise.service.records import LinkRecord, PoolSettings
+from slotwise.service.records import KnownCounts, LinkRecord, PoolSettings
 from slotwise.service.visitors import declared_features
 from slotwise.slot_weights import LEARN, asked_slot_weights
 
@@ -34,6 +34,8 @@ class Pool(NamedTuple):
     """The links that may be shown, by place."""
     revision: int
     """Grows with every change."""
+    known_us: int = 0
+    """When counts were last imported."""
 
     @classmethod
     def of(cls, settings: PoolSettings, links: Iterable[LinkRecord] = ()) -> Pool:
@@ -49,7 +51,17 @@ class Pool(NamedTuple):
         all_links = {**self.links, **{link.link_id: link for link in links}}
         by_place = sorted(all_links.values(), key=lambda link: link.place)
         active = tuple(link.link_id for link in by_place if not link.retired)
-        return self._replace(links=all_links, active=active, revision=self.revision + 1)
+        known_us = max((link.known_us for link in by_place), default=0)
+        return self._replace(
+            links=all_links, active=active, revision=self.revision + 1, known_us=known_us
+        )
+
+    def known_counts(self) -> Iterator[tuple[str, KnownCounts]]:
+        """Yield the imported counts of links that may be shown."""
+        for link_id in self.active if self.known_us else ():
+            link = self.links[link_id]
+            if link.known_us >= link.counted_from_us:
+                yield from ((link_id, counts) for counts in link.known)
 
     def problem(self) -> Problem:
         """Return the problem of a page of this pool."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from threading import RLock
 from typing import cast
@@ -13,8 +13,14 @@ from msgspec.structs import replace
 from slotwise.service.errors import Conflict, LimitReached, UnknownKey, UnknownLink, UnknownPool
 from slotwise.service.options import ServiceOptions
 from slotwise.service.pool import Pool
-from slotwise.service.pool_rules import check_link, check_pool
-from slotwise.service.records import ChangeRecord, KeyRecord, LinkRecord, PoolSettings
+from slotwise.service.pool_rules import check_known, check_link, check_pool
+from slotwise.service.records import (
+    ChangeRecord,
+    KeyRecord,
+    KnownCounts,
+    LinkRecord,
+    PoolSettings,
+)
 from slotwise.service.storage.commands import ForgetViews, SaveKey, SaveLinks, SavePool
 from slotwise.service.storage.contract import Store
 from slotwise.service.storage.futures import then
@@ -175,6 +181,8 @@ class PoolDirectory:
                 counted_from_us=now_us if before and reset_statistics else counted_from_us,
                 created_us=before.created_us if before else now_us,
                 changed_us=now_us,
+                known=before.known if before else (),
+                known_us=before.known_us if before else 0,
             )
             action = "link.change" if before else "link.create"
             if link.retired and not (before and before.retired):
@@ -187,7 +195,35 @@ class PoolDirectory:
             limit = self._options.max_links
             raise LimitReached(f"`max_links` is {limit}, and there would be {len(known)} links")
         reset = tuple(link.link_id for link in saved if link.counted_from_us == now_us)
-        operation = SaveLinks(links=tuple(saved), changes=tuple(changes), reset=reset)
+        return self._save_links(pool_id, saved, changes, reset, now_us)
+
+    def put_known(
+        self, pool_id: str, known: Mapping[str, Sequence[KnownCounts]], by: str, now_us: int
+    ) -> Future[list[LinkRecord]]:
+        """Let links start from counts of the past, which replace those imported before.
+
+        All rounds are learned again after them. No counts take back what was imported. Raises
+        `InvalidInput`, also for a policy that cannot learn from counts, and `UnknownLink`.
+        """
+        pool = self._pool(pool_id)
+        saved, changes = [], []
+        for link_id, counts in known.items():
+            before = self.link(pool_id, link_id)
+            link = replace(before, known=tuple(counts), known_us=now_us, changed_us=now_us)
+            changes.append(_change(now_us, by, "link.import", f"{pool_id}/{link_id}", before, link))
+            saved.append(link)
+        check_known(pool, known)
+        return self._save_links(pool_id, saved, changes, (), now_us)
+
+    def _save_links(
+        self,
+        pool_id: str,
+        links: Sequence[LinkRecord],
+        changes: Sequence[ChangeRecord],
+        reset: tuple[str, ...],
+        now_us: int,
+    ) -> Future[list[LinkRecord]]:
+        operation = SaveLinks(links=tuple(links), changes=tuple(changes), reset=reset)
         return then(
             self._committer.submit([operation]),
             lambda answers: self._take_links(pool_id, answers[0], now_us, bool(reset)),

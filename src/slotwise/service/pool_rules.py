@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 from slotwise.errors import InvalidInput, SlotwiseError, UnknownName
 from slotwise.service.limits import (
     ID_RULE,
     MAX_ALL_VALUES,
     MAX_AMOUNT_MICROS,
+    MAX_KNOWN_ROWS,
+    MAX_KNOWN_VIEWS,
     MAX_SLOTS,
+    MAX_SUM_MICROS,
     MAX_WEIGHT_RATIO,
     MAX_WINDOW_S,
     is_currency,
     is_id,
 )
-from slotwise.service.pool import policy_of, problem_of
-from slotwise.service.records import LinkRecord, PoolSettings
+from slotwise.service.pool import Pool, policy_of, problem_of
+from slotwise.service.records import KnownCounts, LinkRecord, PoolSettings
 from slotwise.service.visitors import declared_features
 from slotwise.slot_weights import asked_slot_weights
 
-__all__ = ["check_link", "check_pool"]
+__all__ = ["check_known", "check_link", "check_pool"]
 
 MAX_SETTING = 1e15
 """The largest number in the settings of a policy: counts above it are not exact any more."""
@@ -57,6 +61,29 @@ def check_link(link: LinkRecord) -> None:
     _check_id("link_id", link.link_id)
     if not link.url:
         raise InvalidInput.of("url", "an address", link.url)
+
+
+def check_known(pool: Pool, known: Mapping[str, Sequence[KnownCounts]]) -> None:
+    """Raise `InvalidInput` for the first rule that counts of the past break."""
+    for link_id, rows in known.items():
+        if len(rows) > MAX_KNOWN_ROWS:
+            rule = f"at most {MAX_KNOWN_ROWS} rows for link {link_id}"
+            raise InvalidInput.of("counts", rule, len(rows))
+        for row in rows:
+            _check_range("views", row.views, 0, MAX_KNOWN_VIEWS)
+            if not 0 <= row.clicks <= row.views:
+                rule = f"from 0 to the views ({row.views}) of link {link_id}"
+                raise InvalidInput.of("clicks", rule, row.clicks)
+            if row.revenue_micros and not row.clicks:
+                rule = f"0 without clicks, for link {link_id}"
+                raise InvalidInput.of("revenue_micros", rule, row.revenue_micros)
+            _check_range("revenue_micros", row.revenue_micros, 0, MAX_SUM_MICROS)
+            if not 0 < row.discount <= 1:
+                raise InvalidInput.of("discount", "more than 0 and at most 1", row.discount)
+    policy, problem = pool.policy(), pool.problem() if pool.active else None
+    if problem is not None and "views" not in policy.knowledge(policy.start(problem)):
+        rule = "one that learns from counts"
+        raise InvalidInput.of("policy", rule, pool.settings.policy)
 
 
 def _check_slot_weights(pool: PoolSettings) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "FloorReport",
     "FloorStatus",
     "KeyRecord",
+    "KnownCounts",
     "LinkRecord",
     "Outcome",
     "OutcomeName",
@@ -80,6 +81,18 @@ class PoolSettings(msgspec.Struct, frozen=True):
     learn_slot_weights: bool = False
 
 
+class KnownCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a team knew of a link before the pool: counts of the past, for some visitors or all."""
+
+    views: int
+    clicks: int
+    revenue_micros: int = 0
+    visitor: dict[str, str] = msgspec.field(default_factory=dict)
+    """The value of each feature that is known, as in a decision."""
+    discount: float = 1.0
+    """What one of these views is worth, in views of the pool itself."""
+
+
 class LinkRecord(msgspec.Struct, frozen=True):
     """One link of a pool; `place` is its row in every array of the pool and never changes."""
 
@@ -96,6 +109,10 @@ class LinkRecord(msgspec.Struct, frozen=True):
     changed_us: int = 0
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
     """Free texts that a page may show with the link, by name."""
+    known: tuple[KnownCounts, ...] = ()
+    """What was imported: policies learn it before the first view."""
+    known_us: int = 0
+    """When it was imported; a later reset of the statistics makes it void."""
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):

@@ -88,6 +88,7 @@ class Service:
         self.pool, self.pools, self.revision = directory.pool, directory.pools, directory.revision
         self.put_pool, self.archive_pool = directory.put_pool, directory.archive_pool
         self.link, self.links, self.put_links = directory.link, directory.links, directory.put_links
+        self.put_known = directory.put_known
         self.key, self.keys = directory.key, directory.keys
         self.put_key, self.revoke_key = directory.put_key, directory.revoke_key
         self.forget_views = directory.forget_views

@@ -11,13 +11,15 @@ published version carries the words that were frequent, and its pages know those
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from slotwise.errors import InvalidInput
-from slotwise.features import NOT_KNOWN, RARE, Feature, Features, OpenWords
-from slotwise.frequent_words import MAX_LENGTH, FrequentWords
+from slotwise.features import NOT_KNOWN, RARE, Bins, Feature, Features, Flag, OpenWords
+from slotwise.frequent_words import MAX_LENGTH, SEEN_OFTEN, FrequentWords
 from slotwise.service.limits import MAX_ID_CHARS
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 TEXT, BOOL = "text", "bool"
+_FLAGS = dict.fromkeys(("true", "yes", "1"), True) | dict.fromkeys(("false", "no", "0"), False)
 _TYPES: dict[str, Any] = {TEXT: str, BOOL: bool}
 
 
@@ -119,6 +122,21 @@ class VisitorCode:
             segment[feature.name] = self._label(feature, place)
         return KnownVisitor(tuple(places), values, segment)
 
+    def read(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Return what is stored of a visitor whose values are texts, as in a table."""
+        said: dict[str, Any] = dict(texts)
+        labelled = {}
+        for feature in self.features.features:
+            text = texts.get(feature.name, "").strip()
+            if isinstance(feature, Flag) and text.lower() in _FLAGS:
+                said[feature.name] = _FLAGS[text.lower()]
+            elif isinstance(feature, Bins) and text in self._labels[feature.name]:
+                labelled[feature.name] = said.pop(feature.name)
+            elif isinstance(feature, Bins) and text:
+                with suppress(ValueError):  # what is no number is refused below
+                    said[feature.name] = float(text)
+        return self.know(said).values | labelled
+
     def _place(self, feature: Feature, value: Any) -> tuple[int, str | None]:
         """Return the place of a value and what is stored of it."""
         if value is None or value in ("", NOT_KNOWN):
@@ -163,6 +181,17 @@ class VisitorCode:
                     place = feature.place(label) if is_counted else self._known_word(feature, label)
             places.append(start + place)
         return places
+
+    def keep_words(self, seen: Iterable[tuple[Mapping[str, str], int]]) -> None:
+        """Give the words of open lists that were seen often a place, the most frequent first."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for values, n_seen in seen:
+            for value in values.items():
+                counts[value] += n_seen
+        opened = {one.name: one for one in self.features.features if isinstance(one, OpenWords)}
+        for (name, word), n_seen in counts.most_common():
+            if n_seen >= SEEN_OFTEN and name in opened and word != RARE:
+                opened[name].frequent.keep(word)
 
     def plain(self) -> list[dict[str, Any]]:
         """Return everything there is to save."""

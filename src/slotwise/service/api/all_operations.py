@@ -14,6 +14,7 @@ from slotwise.service.api import (
     export,
     health,
     keys,
+    known_counts,
     links,
     notes,
     pasted_links,
@@ -30,6 +31,7 @@ __all__ = ["OPERATIONS"]
 OPERATIONS: tuple[Operation, ...] = (
     *pools.OPERATIONS,
     *links.OPERATIONS,
+    *known_counts.OPERATIONS,
     *decide.OPERATIONS,
     *proposals.OPERATIONS,
     *events.OPERATIONS,

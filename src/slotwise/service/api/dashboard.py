@@ -41,6 +41,7 @@ FILES = (
     "for_whom.js",
     "form.js",
     "key_form.js",
+    "known_form.js",
     "link_form.js",
     "links.js",
     "panels.js",

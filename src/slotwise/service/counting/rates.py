@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from slotwise.selection.solve import Solution, solve
 from slotwise.service.counting.views import Counters, LinkCounters, PageCounters
-from slotwise.service.records import FloorReport, FloorStatus
+from slotwise.service.records import FloorReport, FloorStatus, KnownCounts
 
 __all__ = [
     "LinkCounts",
     "LinkRates",
     "clicks_delivered",
+    "count_known",
     "estimate_rates",
     "floor_report",
     "link_counts",
@@ -62,6 +63,22 @@ def link_counts(counters: Counters, link_ids: Sequence[str], max_revenue_micros:
             sums[1, place] += counted.revenue_micros / max_revenue_micros
     # After `max_revenue_micros` was lowered, old revenue may exceed one a click.
     np.minimum(sums[1], sums[0], out=sums[1])
+    return LinkCounts(views, sums)
+
+
+def count_known(
+    known: Iterable[tuple[str, KnownCounts]], link_ids: Sequence[str], max_revenue_micros: int
+) -> LinkCounts:
+    """Return imported counts of links at their discount, in the form of `link_counts`."""
+    views, sums = np.zeros((2, len(link_ids))), np.zeros((2, len(link_ids)))
+    places = {link_id: place for place, link_id in enumerate(link_ids)}
+    for link_id, counted in known:
+        place = places.get(link_id)
+        if place is not None:
+            views[:, place] += counted.discount * counted.views
+            sums[0, place] += counted.discount * counted.clicks
+            earned = min(counted.revenue_micros / max_revenue_micros, counted.clicks)
+            sums[1, place] += counted.discount * earned
     return LinkCounts(views, sums)
 
 

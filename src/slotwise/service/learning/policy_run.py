@@ -17,10 +17,12 @@ from slotwise.policies.pages.rest_of_page import rest_of_page
 from slotwise.policies.pages.rounds_ahead import average_ahead, expect_views
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot_loop, is_compiled
+from slotwise.selector.known_counts import OWED
 from slotwise.service.counting.attribution import attribute
-from slotwise.service.counting.rates import LinkCounts, LinkRates
+from slotwise.service.counting.rates import LinkCounts, LinkRates, count_known
 from slotwise.service.counting.views import CLICKS, Level, View
 from slotwise.service.learning.slots_seen import SlotsSeen
+from slotwise.service.records import KnownCounts
 
 __all__ = ["PolicyRun", "RunState", "decode_state", "encode_state", "needs_only_counts"]
 
@@ -66,6 +68,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """Which slots `slot_clicks` and `exposure` are about; empty where slots are alike."""
     slot_clicks: tuple[float, ...] = ()
     exposure: bytes = b""
+    known_us: int = 0
+    """When the counts of the past that it has learned were imported."""
 
 
 def encode_state(state: RunState) -> bytes:
@@ -130,7 +134,12 @@ class PolicyRun:
         self.slots: SlotsSeen | None = None
         """Where slots differ."""
         self._places = {link_id: place for place, link_id in enumerate(link_ids)}
-        self._state = state
+        self._state = self._held(state)
+
+    @staticmethod
+    def _held(state: Any) -> Any:
+        """Return the state as this run keeps it."""
+        return state
 
     @classmethod
     def started(cls, policy: Policy, problem: Problem, link_ids: Sequence[str]) -> PolicyRun:
@@ -143,20 +152,48 @@ class PolicyRun:
     ) -> PolicyRun:
         """Return a run that has learned exactly these counts."""
         run = cls.started(policy, problem, link_ids)
-        certain = np.ones(len(link_ids))
+        run._learn_counts(NOBODY, counts)
+        return run
+
+    def _learn_counts(self, visitor: Links, counts: LinkCounts) -> None:
         for level in range(len(counts.views)):
             seen = np.flatnonzero(counts.views[level] > 0)
-            type(policy).learn(
-                run._state,
-                NOBODY,
-                level,
-                seen,
-                NO_SLOTS,
-                certain[seen],
-                counts.views[level][seen],
-                counts.sums[level][seen],
+            views, sums = counts.views[level][seen], counts.sums[level][seen]
+            certain = np.ones(len(seen))
+            learn = type(self.policy).learn
+            learn(self._state, visitor, level, seen, NO_SLOTS, certain, views, sums)
+            if self.slots is not None:
+                self.slots.add(np.full(len(seen), level), seen, views, sums)
+
+    def learn_known(
+        self, known: Sequence[tuple[str, KnownCounts]], max_revenue_micros: int
+    ) -> None:
+        """Take in counts of the past, which owe the floor nothing.
+
+        A policy that weighs every page by its probabilities cannot use them.
+        """
+        before = self.policy.knowledge(self._state)
+        if not known or "views" not in before:
+            return
+        self._meet(known)
+        rows: dict[tuple[int, ...], list[tuple[str, KnownCounts]]] = {}
+        for link_id, counts in known:
+            rows.setdefault(tuple(self._known_visitor(counts.visitor)), []).append(
+                (link_id, counts)
             )
-        return run
+        for visitor, counted in rows.items():
+            counts_of_links = count_known(counted, self.link_ids, max_revenue_micros)
+            self._learn_counts(np.array(visitor, np.int64), counts_of_links)
+        after = self.policy.knowledge(self._state)
+        owed = {name: before[name] for name in OWED if name in before}
+        self._state = self._held(self.policy.restore(self.problem, {**after, **owed}))
+
+    def _meet(self, known: Sequence[tuple[str, KnownCounts]]) -> None:
+        """Get to know the visitors of counts of the past."""
+
+    def _known_visitor(self, values: Mapping[str, str]) -> Sequence[int]:  # noqa: ARG002 - overridden
+        """Return the visitor of counts of the past as the policy takes them."""
+        return ()
 
     def moved(
         self, problem: Problem, link_ids: Sequence[str], forgotten: frozenset[str] = frozenset()

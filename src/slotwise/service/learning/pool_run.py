@@ -14,12 +14,7 @@ from numpy.typing import NDArray
 from slotwise.errors import UnsupportedState
 from slotwise.policies import Policy
 from slotwise.service.counting.counters import add_counters, count_settled
-from slotwise.service.counting.rates import (
-    LinkCounts,
-    LinkRates,
-    estimate_rates,
-    link_counts,
-)
+from slotwise.service.counting.rates import LinkCounts, LinkRates, estimate_rates
 from slotwise.service.counting.views import CLICKS, Counters, PageCounters, View
 from slotwise.service.learning.open_views import OpenViews
 from slotwise.service.learning.policy_run import (
@@ -29,6 +24,7 @@ from slotwise.service.learning.policy_run import (
     encode_state,
     needs_only_counts,
 )
+from slotwise.service.learning.pool_counts import pool_counts
 from slotwise.service.learning.replay import Round, RoundPosition
 from slotwise.service.learning.slots_seen import SlotsSeen
 from slotwise.service.learning.visitor_run import ForVisitors, VisitorRun, learns_for_whom
@@ -225,8 +221,7 @@ class PoolRun:
     def _rates(self, run: PolicyRun, pool: Pool) -> LinkRates:
         if run.slots is not None:
             return estimate_rates(run.slots.counts)
-        counts = link_counts(self.counters, pool.active, pool.settings.max_revenue_micros)
-        return estimate_rates(counts)
+        return estimate_rates(pool_counts(pool, self.counters))
 
     def take(self, draft: Draft, version: Version) -> Learned:
         """Take over a version that was made from a draft; return what to store."""
@@ -263,7 +258,6 @@ class PoolRun:
             self._fed_run = self._restore_state(pool)
             if self._fed_run is None:
                 self._fed_run = _started(policy, pool)
-                self._fed_run.slots = SlotsSeen.of(pool.settings, len(pool.active))
             self._stored_state = b""  # it may be large, and is not needed again
         elif known is not pool:
             assert known is not None
@@ -288,6 +282,7 @@ class PoolRun:
                 slots=_slots(pool),
                 slot_clicks=() if run.slots is None else run.slots.clicks,
                 exposure=b"" if run.slots is None else run.slots.exposure(),
+                known_us=pool.known_us,
             )
         )
 
@@ -302,7 +297,10 @@ class PoolRun:
         stored = decode_state(self._stored_state)
         if stored is None:
             return None
-        about = (stored.policy, stored.policy_settings, stored.features, stored.slots)
+        about = (
+            *(stored.policy, stored.policy_settings, stored.features, stored.slots),
+            stored.known_us,
+        )
         if about != _policy(pool):
             return None
         policy, problem = pool.policy(), pool_problem(pool.settings, len(stored.link_ids))
@@ -321,9 +319,10 @@ class PoolRun:
 
 
 def _policy(pool: Pool) -> tuple[object, ...]:
-    """Return what a state is about: with other features or slots all rounds are learned again."""
+    """Return what a state is about: where it changes, all rounds are learned again."""
     settings = pool.settings
-    return settings.policy, settings.policy_settings, settings.features, _slots(pool)
+    policy = (settings.policy, settings.policy_settings)
+    return *policy, settings.features, _slots(pool), pool.known_us
 
 
 def _slots(pool: Pool) -> tuple[object, ...]:
@@ -335,10 +334,12 @@ def _slots(pool: Pool) -> tuple[object, ...]:
 
 
 def _started(policy: Policy, pool: Pool) -> PolicyRun:
-    """Return a run that has seen nothing."""
+    """Return a run that has seen no page and knows what was imported."""
     run = PolicyRun.started(policy, pool.problem(), pool.active)
     if learns_for_whom(policy):
-        return VisitorRun.of(run, VisitorCode(pool.settings.features))
+        run = VisitorRun.of(run, VisitorCode(pool.settings.features))
+    run.slots = SlotsSeen.of(pool.settings, len(pool.active))
+    run.learn_known(tuple(pool.known_counts()), pool.settings.max_revenue_micros)
     return run
 
 
@@ -351,4 +352,8 @@ def _moved(run: PolicyRun, pool: Pool, counted_from_us: Mapping[str, int]) -> Po
     )
     if run.link_ids == pool.active and run.problem == pool.problem() and not forgotten:
         return run
-    return run.moved(pool.problem(), pool.active, forgotten)
+    moved = run.moved(pool.problem(), pool.active, forgotten)
+    kept = frozenset(run.link_ids) - forgotten
+    came = tuple(one for one in pool.known_counts() if one[0] not in kept)
+    moved.learn_known(came, pool.settings.max_revenue_micros)
+    return moved

@@ -13,11 +13,11 @@ from slotwise.service.counting.rates import (
     LinkRates,
     estimate_rates,
     floor_report,
-    link_counts,
     solve_page,
 )
 from slotwise.service.counting.views import Counters
 from slotwise.service.learning.policy_run import PolicyRun
+from slotwise.service.learning.pool_counts import pool_counts
 from slotwise.service.learning.pool_run import NOTHING_DELIVERED, Delivered, Draft
 from slotwise.service.learning.visitor_run import ForVisitors
 from slotwise.service.pool import Pool, policy_of
@@ -45,7 +45,7 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     n_links = len(link_ids)
     if n_links == 0:
         return _empty(draft.pool, version, now_us)
-    counts = draft.exposure or link_counts(draft.counters, link_ids, pool.max_revenue_micros)
+    counts = draft.exposure or pool_counts(draft.pool, draft.counters)
     rates = estimate_rates(counts)
     n_slots = min(pool.slots, n_links)
     run, fallback = draft.run, ""
@@ -101,7 +101,7 @@ def stand_in(pool: Pool, counters: Counters, version: int, now_us: int, reason: 
     """
     if not pool.active:
         return _empty(pool, version, now_us)
-    rates = estimate_rates(link_counts(counters, pool.active, pool.settings.max_revenue_micros))
+    rates = estimate_rates(pool_counts(pool, counters))
     published = _published(
         pool,
         version,

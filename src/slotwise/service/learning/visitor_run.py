@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from slotwise.problem import Problem
 from slotwise.service.counting.rates import LinkRates
 from slotwise.service.counting.views import CLICKS, Level, View
 from slotwise.service.learning.policy_run import PolicyRun
-from slotwise.service.records import SECOND_US, DecisionRecord, PoolSettings
+from slotwise.service.records import SECOND_US, DecisionRecord, KnownCounts, PoolSettings
 from slotwise.service.visitors import VisitorCode
 
 __all__ = ["ForVisitors", "VisitorRun", "learns_for_whom"]
@@ -63,12 +63,16 @@ class VisitorRun(PolicyRun):
         state: Any,
         code: VisitorCode,
     ) -> None:
-        super().__init__(policy, problem, link_ids, learning_only(state))
+        super().__init__(policy, problem, link_ids, state)
         self.code = code
         shape = (problem.n_levels, sum(problem.feature_sizes), len(link_ids))
         self._open_values = np.zeros(shape, np.float32)
         self._opened_us = 0
         self._recent: deque[tuple[int, ...]] = deque(maxlen=RECENT_VISITORS)
+
+    @staticmethod
+    def _held(state: Any) -> Any:
+        return learning_only(state)
 
     @classmethod
     def of(cls, run: PolicyRun, code: VisitorCode) -> VisitorRun:
@@ -94,6 +98,13 @@ class VisitorRun(PolicyRun):
     def _visitor(self, view: View, level: Level) -> Sequence[int]:
         """Return the visitor; a word is counted once a view, when its clicks settle."""
         return self.code.places(view.decision.visitor, is_counted=level == CLICKS)
+
+    def _meet(self, known: Sequence[tuple[str, KnownCounts]]) -> None:
+        """Give words of open lists that were seen often places of their own."""
+        self.code.keep_words((counts.visitor, counts.views) for _, counts in known)
+
+    def _known_visitor(self, values: Mapping[str, str]) -> Sequence[int]:
+        return self.code.places(values, is_counted=False)
 
     def note_shown(self, views: Sequence[DecisionRecord], pool: PoolSettings, now_us: int) -> None:
         """Take in the latest views, which fade as if windows closed at a constant rate."""

@@ -11,8 +11,14 @@ from slotwise.service.records import SECOND_US, ChangeRecord
 
 __all__ = ["ChangeLine", "FloorStep", "describe_changes", "floor_steps"]
 
-_SILENT = {"changed_us", "created_us", "counted_from_us", "place", "pool_id", "link_id"}
-_VERBS = {"create": "added", "change": "changed", "retire": "retired", "archive": "archived"}
+_SILENT = {"changed_us", "created_us", "counted_from_us", "place", "pool_id", "link_id", "known_us"}
+_VERBS = {
+    "create": "added",
+    "change": "changed",
+    "retire": "retired",
+    "archive": "archived",
+    "import": "imported counts of",
+}
 _TOGETHER_US = 60 * SECOND_US
 _MAX_CHARS = 300
 
@@ -133,6 +139,8 @@ def _shown(value: object) -> str:
             return "yes" if value else "no"
         case {"link_id": link_id, "position": position}:
             return f"{link_id} at {position}"
+        case {"views": views, "clicks": clicks, "discount": discount}:
+            return f"{views:,} views with {clicks:,} clicks at {discount:g}"
         case dict():
             return ", ".join(f"{name} {_shown(one)}" for name, one in value.items()) or "none"
         case list():

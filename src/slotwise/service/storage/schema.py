@@ -51,7 +51,7 @@ __all__ = [
     "visitor_counters",
 ]
 
-SCHEMA_VERSION = "v0008"
+SCHEMA_VERSION = "v0009"
 """The migration that this code needs: the newest one in `slotwise.service.storage.migrations`."""
 OLDEST_SCHEMA = "v0008"
 """The oldest code that may use this schema, by the migration it knows.
@@ -107,6 +107,8 @@ links = Table(
     Column("created_us", BigInteger, nullable=False),
     Column("changed_us", BigInteger, nullable=False),
     Column("metadata", Text, nullable=False, server_default="{}"),
+    Column("known", Text, nullable=False, server_default="[]"),
+    Column("known_us", BigInteger, nullable=False, server_default="0"),
     Index("ix_links_place", "pool_id", "place", unique=True),
 )
 

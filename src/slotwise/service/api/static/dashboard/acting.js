@@ -3,6 +3,7 @@
 import * as alertForm from "./alert_form.js";
 import * as confirm from "./confirm.js";
 import * as keyForm from "./key_form.js";
+import * as knownForm from "./known_form.js";
 import * as linkForm from "./link_form.js";
 import * as poolForm from "./pool_form.js";
 import { askToChange } from "./session.js";
@@ -15,7 +16,7 @@ export function take(names, overview) {
   pools = names;
   pool = overview;
   at("#acts").hidden = false;
-  for (const id of ["edit-pool", "edit-links"]) at(`#${id}`).hidden = pool === null;
+  for (const id of ["edit-pool", "edit-links", "import-counts"]) at(`#${id}`).hidden = pool === null;
   at("#to-plan").href = pool === null ? "/plan" : `/plan?${knownToPlan(pool)}`;
 }
 
@@ -38,6 +39,7 @@ export function listen(choose, refresh) {
   alertForm.listen();
   at("#edit-alerts").addEventListener("click", alertForm.open);
   linkForm.listen(refresh);
+  knownForm.listen(refresh);
   poolForm.listen((pool_id, isNew) => {
     choose(pool_id);
     if (isNew) linkForm.open({ pool_id });
@@ -45,6 +47,7 @@ export function listen(choose, refresh) {
   for (const id of ["new-pool", "first-pool"]) at(`#${id}`).addEventListener("click", () => poolForm.openNew(pools));
   at("#edit-pool").addEventListener("click", () => afterSigningIn(() => poolForm.openSettings(pool)));
   at("#edit-links").addEventListener("click", () => linkForm.open(pool));
+  at("#import-counts").addEventListener("click", () => knownForm.open(pool));
   for (const id of ["edit-keys", "page-key"]) at(`#${id}`).addEventListener("click", () => keyForm.open(pools, pool?.pool_id));
   at("#set-floor").addEventListener("click", () => {
     const slider = at("#other-floor");

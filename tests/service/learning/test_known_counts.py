@@ -1,0 +1,211 @@
+"""Counts of the past as the start of a pool: learned first, stored as facts, void after a reset."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slotwise.errors import InvalidInput
+from slotwise.policies import POLICIES
+from slotwise.service.errors import UnknownLink
+from slotwise.service.learning.policy_run import RunState, decode_state
+from slotwise.service.records import ClickEvent, KnownCounts
+from slotwise.service.service import Service
+from slotwise.service.storage.backup import back_up
+from slotwise.service.storage.contract import Store
+from tests.service import rows
+from tests.service.conftest import OpenService
+
+BAD, GOOD = KnownCounts(views=5000, clicks=25), KnownCounts(views=5000, clicks=2500)
+FEATURES = {"device": ["phone", "desktop"], "country": "text"}
+
+
+def set_up(service: Service, now_us: int = rows.T0, **settings: Any) -> None:
+    settings = {"policy": "paced-bayes", "policy_settings": {}, "click_floor": 0.0} | settings
+    service.put_pool(rows.pool(**settings), "test", now_us).result()
+
+
+def start(service: Service, **settings: Any) -> None:
+    set_up(service, **settings)
+    links = [rows.link(f"l{k}") for k in range(1, 7)]
+    service.put_links("home", links, "test", rows.T0).result()
+
+
+def earning(counts: KnownCounts) -> KnownCounts:
+    return KnownCounts(
+        views=counts.views,
+        clicks=counts.clicks,
+        revenue_micros=counts.clicks * rows.MAX_REVENUE // 2,
+    )
+
+
+def put(service: Service, **counts: KnownCounts | None) -> None:
+    known = {link_id: [one] if one else [] for link_id, one in counts.items()}
+    service.put_known("home", known, "test", rows.seconds(1)).result()
+
+
+def live(service: Service, n_views: int, start_s: float) -> None:
+    for k in range(n_views):
+        page = service.decide("home", rows.seconds(start_s + k))
+        if k % 3 == 0:
+            click = ClickEvent(page.decision_id, page.shown[0].link_id)
+            service.submit_events([click], rows.seconds(start_s + k) + 1).result()
+    service.learn(rows.seconds(start_s + 100_000))
+    service.learn(rows.seconds(start_s + 100_001))
+
+
+def shares(service: Service) -> dict[str, float]:
+    return {link.link_id: link.probability for link in service.stats("home").links}
+
+
+def state_of(store: Store) -> RunState:
+    with store.reading() as reader:
+        learned = reader.learned("home")
+    assert learned is not None
+    state = decode_state(learned.state)
+    assert state is not None
+    return state
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "fixed-mix"])
+def test_the_first_page_shows_what_is_known(policy: str, open_service: OpenService) -> None:
+    service = open_service()
+    named = {field.name for field in dataclasses.fields(POLICIES[policy])}  # type: ignore[arg-type]
+    settings = {"horizon": 1000} if "horizon" in named else {}
+    start(service, policy=policy, policy_settings=settings)
+    known = dict.fromkeys(("l1", "l2", "l4", "l5"), BAD) | {"l3": GOOD, "l6": GOOD}
+    if policy in ("lexp", "exp3-m"):
+        with pytest.raises(InvalidInput, match="`policy` must be one that learns from counts"):
+            put(service, **known)
+        return
+    put(service, **{link_id: earning(counts) for link_id, counts in known.items()})
+    service.learn(rows.seconds(2))
+    if policy != "uniform":
+        found = shares(service)
+        assert min(found["l3"], found["l6"]) > 0.8
+    report = service.stats("home")
+    assert report.delivered_views == 0
+    assert all(link.click_views == 0 for link in report.links)
+    assert report.floor.attainable == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize("slots", [False, True], ids=["equal-slots", "slots"])
+@pytest.mark.parametrize("features", [{}, FEATURES], ids=["alike", "visitors"])
+def test_it_is_the_same_after_a_restart_a_replay_and_a_backup(
+    open_service: OpenService, tmp_path: Path, slots: bool, features: dict[str, Any]
+) -> None:
+    service = open_service()
+    start(service, features=features, learn_slot_weights=slots)
+    put(service, l1=BAD, l3=GOOD, l6=KnownCounts(views=900, clicks=90, discount=0.1))
+    live(service, 60, 10)
+    before = state_of(service._store)
+    assert before.known_us == rows.seconds(1)
+    service.close()
+    again = open_service()
+    again.learn(rows.seconds(200_000))
+    assert state_of(again._store).arrays == before.arrays
+    # Another policy and back: everything is learned from the rows and facts alone.
+    set_up(again, rows.seconds(200_001), policy="uniform")
+    again.learn(rows.seconds(200_002))
+    set_up(again, rows.seconds(200_003), features=features, learn_slot_weights=slots)
+    for seconds in (200_004, 200_005):
+        again.learn(rows.seconds(seconds))
+    replayed = state_of(again._store)
+    for name, (shape, stored) in before.arrays.items():
+        assert replayed.arrays[name][0] == shape
+        found, wanted = np.frombuffer(replayed.arrays[name][1]), np.frombuffer(stored)
+        assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12), name
+    again.close()
+    back_up(tmp_path / "store.db", tmp_path / "copy.db")
+    (tmp_path / "copy.db").replace(tmp_path / "store.db")
+    copied = open_service()
+    assert copied.link("home", "l6").known[0].discount == 0.1
+    copied.close()
+
+
+def test_a_discount_is_what_a_view_is_worth(open_service: OpenService) -> None:
+    service = open_service()
+    start(service)
+    put(service, l1=KnownCounts(views=1000, clicks=100, discount=0.2))
+    service.learn(rows.seconds(2))
+    shape, stored = state_of(service._store).arrays["views"]
+    assert np.frombuffer(stored).reshape(shape)[:, 0].tolist() == [200.0, 200.0]
+
+
+def test_a_later_import_takes_the_place_of_the_first(open_service: OpenService) -> None:
+    service = open_service()
+    start(service)
+    put(service, l1=GOOD, l2=GOOD)
+    service.put_known("home", {"l1": []}, "test", rows.seconds(3)).result()
+    service.learn(rows.seconds(4))
+    shape, stored = state_of(service._store).arrays["views"]
+    assert np.frombuffer(stored).reshape(shape)[0, :3].tolist() == [0.0, 5000.0, 0.0]
+
+
+def test_changing_a_link_keeps_it_and_a_reset_makes_it_void(open_service: OpenService) -> None:
+    service = open_service()
+    start(service)
+    put(service, l1=GOOD, l2=GOOD, l3=GOOD)
+    renamed = rows.link("l1", title="anew")
+    service.put_links("home", [renamed], "test", rows.seconds(2)).result()
+    reset = [rows.link("l2")]
+    service.put_links("home", reset, "test", rows.seconds(3), reset_statistics=True).result()
+    for seconds, retired in ((4, True), (5, False)):
+        links = [rows.link("l3", retired=retired)]
+        service.put_links("home", links, "test", rows.seconds(seconds)).result()
+        service.learn(rows.seconds(seconds))
+    shape, stored = state_of(service._store).arrays["views"]
+    assert np.frombuffer(stored).reshape(shape)[0, :4].tolist() == [5000.0, 0.0, 5000.0, 0.0]
+
+
+def test_visitors_start_from_what_is_known_of_them(open_service: OpenService) -> None:
+    service = open_service()
+    start(service, slots=1, features=FEATURES)
+    known = {
+        link_id: [
+            KnownCounts(
+                views=5000,
+                clicks=2500 if likes == country else 50,
+                revenue_micros=1_000 * rows.MAX_REVENUE if likes == country else rows.MAX_REVENUE,
+                visitor={"country": country},
+            )
+            for country in ("DE", "FR")
+        ]
+        for link_id, likes in (("l1", "DE"), ("l2", "FR"))
+    }
+    others = {f"l{k}": [BAD] for k in range(3, 7)}
+    service.put_known("home", known | others, "test", rows.seconds(1)).result()
+    service.learn(rows.seconds(2))
+    for country, liked in (("DE", "l1"), ("FR", "l2")):
+        shown = [
+            service.decide("home", rows.seconds(3), visitor={"country": country}).shown[0].link_id
+            for _ in range(20)
+        ]
+        # An open list knows both words, although no visitor has come yet.
+        assert shown.count(liked) >= 18, (country, shown)
+
+
+@pytest.mark.parametrize(
+    ("counts", "rule"),
+    [
+        (KnownCounts(views=10, clicks=11), "`clicks` must be from 0 to the views"),
+        (KnownCounts(views=-1, clicks=0), "`views` must be from 0"),
+        (KnownCounts(views=10, clicks=0, revenue_micros=1), "`revenue_micros` must be 0 without"),
+        (KnownCounts(views=10, clicks=1, discount=0.0), "`discount` must be more than 0"),
+        (KnownCounts(views=10, clicks=1, revenue_micros=2**63), "`revenue_micros` must be from"),
+    ],
+)
+def test_what_cannot_have_been_counted_is_refused(
+    service: Service, counts: KnownCounts, rule: str
+) -> None:
+    with pytest.raises(InvalidInput, match=rule):
+        put(service, l1=counts)
+    with pytest.raises(InvalidInput, match="`counts` must be at most 256 rows"):
+        service.put_known("home", {"l1": [BAD] * 257}, "test", rows.T0)
+    with pytest.raises(UnknownLink, match="has no link 'nobody'"):
+        put(service, nobody=BAD)
+    assert service.link("home", "l1").known == ()
