@@ -29,8 +29,9 @@ from pathlib import Path
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.dialects.sqlite import insert
 
-from slotwise.service.api.export import _parquet
+from slotwise.service.api.export import round_file
 from slotwise.service.records import SECOND_US, DecisionRecord, ShownLink
+from slotwise.service.server import tune_interpreter
 from slotwise.service.service import Service
 from slotwise.service.storage import SqliteStore, Store, open_store, rows, schema
 from slotwise.service.storage.commands import (
@@ -178,8 +179,9 @@ def _verify(store: Store, *_: object) -> None:
 
 
 def _export(store: Store, *_: object) -> None:
+    tune_interpreter()  # as where it is served
     service = Service(store)
-    for n_bytes in map(len, _parquet(service.export("home"))):
+    for n_bytes in map(len, round_file(service.export("home"))):
         assert n_bytes
     service.close()
 

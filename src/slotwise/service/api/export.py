@@ -23,7 +23,7 @@ from slotwise.service.http.problems import broken_rule
 from slotwise.service.reporting.reports import RoundRow
 from slotwise.service.reporting.round_log import LogTables
 
-__all__ = ["OPERATIONS"]
+__all__ = ["OPERATIONS", "round_file"]
 
 
 class ExportQuery(Strict, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ async def export(context: ServiceContext, request: Request) -> StreamAnswer:
         tables = LogTables(pool)
         chunks = _parquet(tables.schema, map(tables.table, rounds))
     else:
-        chunks = _parquet(_SCHEMA, map(_round_table, rounds))
+        chunks = round_file(rounds)
     ending = "log.parquet" if query.format == "log" else query.format
     name = f'attachment; filename="{pool.pool_id}.{ending}"'.encode()
     # The first chunk is made before the status is sent: a store that is away is answered with 503.
@@ -101,6 +101,11 @@ def _json_lines(rounds: Iterator[list[RoundRow]]) -> Iterator[bytes]:
     for rows in rounds:
         if rows:
             yield _encode_lines(rows)
+
+
+def round_file(rounds: Iterator[list[RoundRow]]) -> Iterator[bytes]:
+    """Write rounds as Parquet, chunk by chunk."""
+    return _parquet(_SCHEMA, map(_round_table, rounds))
 
 
 def _parquet(schema: pa.Schema, tables: Iterator[pa.Table]) -> Iterator[bytes]:
@@ -120,14 +125,17 @@ def _round_table(rows: list[RoundRow]) -> pa.Table:
 
 
 def _array(kind: pa.DataType, column: Sequence[Any]) -> pa.Array:
-    """Return a column; lists as one flat array and offsets, which costs half of nested lists."""
-    if pa.types.is_map(kind):
-        return pa.array([list(item.items()) for item in column], kind)
-    if not pa.types.is_list(kind):
+    """Return a column; lists and maps as flat arrays and offsets, which costs half of nesting."""
+    if not pa.types.is_list(kind) and not pa.types.is_map(kind):
         return pa.array(column, kind)
-    offsets = np.concatenate(([0], np.cumsum([len(item) for item in column])))
-    flat = pa.array(list(chain.from_iterable(column)), kind.value_type)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat, type=kind)
+    ends = np.cumsum(np.fromiter(map(len, column), np.int32, len(column)), dtype=np.int32)
+    offsets = pa.array(np.concatenate((np.zeros(1, np.int32), ends)))
+    flat = list(chain.from_iterable(column))
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(offsets, pa.array(flat, kind.value_type), type=kind)
+    values = list(chain.from_iterable(map(dict.values, column)))
+    keys, items = pa.array(flat, kind.key_type), pa.array(values, kind.item_type)
+    return pa.MapArray.from_arrays(offsets, keys, items, type=kind)
 
 
 class _Sink(io.RawIOBase):

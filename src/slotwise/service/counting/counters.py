@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TypeVar
 
 from slotwise.service.counting.attribution import attribute, counted_clicks
 from slotwise.service.counting.views import (
     CLICKS,
     LEVELS,
-    REVENUE,
     Counters,
     Group,
     Level,
@@ -32,6 +32,8 @@ __all__ = [
 
 Key = TypeVar("Key")
 
+_link_id = attrgetter("link_id")
+
 SHARE_UNIT = 10_000
 """Page revenue enters its square as a whole number of 1/10,000 of `max_revenue_micros`."""
 
@@ -51,40 +53,35 @@ def count_settled(
     """
     shown: dict[Group, list[str]] = {"policy": [], "holdout": []}
     sums: Counter[tuple[Group, str]] = Counter()
-    pages: dict[Group, PageCounters] = {}
-    visitors: dict[tuple[Group, str, str], PageCounters] = {}
-    n_empty: Counter[Group] = Counter()
-    n_empty_visitors: Counter[tuple[Group, str, str]] = Counter()
+    pages: Counter[tuple[Group, int, int]] = Counter()
+    """Pages by group, outcome and `max_revenue_micros`: few such keys occur."""
+    visitors: Counter[tuple[tuple[Group, str, str], int, int]] = Counter()
     for view in views:
         decision, group = view.decision, group_of(view)
-        link_ids = [link.link_id for link in decision.shown]
+        issued_us, most = decision.issued_us, decision.max_revenue_micros
+        link_ids: Iterable[str] = map(_link_id, decision.shown)
         if counted_from_us:
-            issued_us = decision.issued_us
             link_ids = [item for item in link_ids if issued_us >= counted_from_us.get(item, 0)]
-        shown[group] += link_ids
+        shown[group].extend(link_ids)
+        total = 0
         # Most pages: nothing can have counted.
-        if not view.clicks or (level == REVENUE and not view.conversions):
-            n_empty[group] += 1
-            n_empty_visitors.update((group, *value) for value in decision.segment.items())
-            continue
-        counted = _outcomes(view, level)
-        for link_id in link_ids:
-            if link_id in counted:
-                sums[group, link_id] += counted[link_id]
-        page = _page_increment(1, sum(counted.values()), level, decision.max_revenue_micros)
-        _add_page(pages, group, page)
+        if view.clicks and (level == CLICKS or view.conversions):
+            counted = _outcomes(view, level)
+            total = sum(counted.values())
+            for link_id, outcome in counted.items():
+                if issued_us >= counted_from_us.get(link_id, 0):
+                    sums[group, link_id] += outcome
+        pages[group, total, most] += 1
         for feature, label in decision.segment.items():
-            _add_page(visitors, (group, feature, label), page)
-    for group, n_pages in n_empty.items():
-        _add_page(pages, group, _page_increment(n_pages, 0, level, 1))
-    for value, n_pages in n_empty_visitors.items():
-        _add_page(visitors, value, _page_increment(n_pages, 0, level, 1))
+            visitors[(group, feature, label), total, most] += 1
     links = {
         (group, link_id): _link_increment(n_shown, sums[group, link_id], level)
         for group, all_shown in shown.items()
         for link_id, n_shown in Counter(all_shown).items()
     }
-    return Counters(links=links, pages=pages, visitors=visitors)
+    return Counters(
+        links=links, pages=_page_sums(pages, level), visitors=_page_sums(visitors, level)
+    )
 
 
 def count_late(views: Iterable[View], counted_from_us: Mapping[str, int]) -> Counters:
@@ -153,14 +150,19 @@ def _link_increment(n_views: int, total: int, level: Level) -> LinkCounters:
     return LinkCounters(revenue_views=n_views, revenue_micros=total)
 
 
-def _page_increment(
-    n_pages: int, total: int, level: Level, max_revenue_micros: int
-) -> PageCounters:
-    """Count pages, at most one of which has an outcome."""
-    if level == CLICKS:
-        return PageCounters(click_views=n_pages, clicks=total, clicks_squared=total * total)
-    share = (total * SHARE_UNIT + max_revenue_micros // 2) // max_revenue_micros
-    return PageCounters(revenue_views=n_pages, revenue_micros=total, revenue_squared=share * share)
+def _page_sums(pages: Mapping[tuple[Key, int, int], int], level: Level) -> dict[Key, PageCounters]:
+    """Sum up numbers of pages by outcome and `max_revenue_micros`."""
+    sums: dict[Key, PageCounters] = {}
+    for (key, total, max_revenue_micros), n in pages.items():
+        if level == CLICKS:
+            page = PageCounters(click_views=n, clicks=n * total, clicks_squared=n * total * total)
+        else:
+            share = (total * SHARE_UNIT + max_revenue_micros // 2) // max_revenue_micros
+            page = PageCounters(
+                revenue_views=n, revenue_micros=n * total, revenue_squared=n * share * share
+            )
+        _add_page(sums, key, page)
+    return sums
 
 
 def _combine(first: Counters, second: Counters, sign: int) -> Counters:

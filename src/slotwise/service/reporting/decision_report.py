@@ -58,26 +58,27 @@ def round_row(view: View, closed_until_us: int) -> RoundRow:
             clicks = tuple([int(link in counted.clicked) for link in links])
         if revenue_settled and counted.revenue_micros:
             revenue = tuple([counted.revenue_micros.get(link, 0) for link in links])
+    # By position, in the order of the fields: by name a row would take twice as long.
     return RoundRow(
-        decision_id=decision.decision_id,
-        issued_us=decision.issued_us,
-        policy=decision.policy,
-        policy_version=decision.policy_version,
-        holdout=decision.holdout,
-        fallback=decision.fallback,
-        links=links,
-        propensities=tuple([link.propensity for link in decision.shown]),
-        clicks=clicks,
-        revenue_micros=revenue,
-        max_revenue_micros=decision.max_revenue_micros,
-        clicks_settled=clicks_settled,
-        revenue_settled=revenue_settled,
-        currency=decision.currency,
-        min_propensity=decision.min_propensity,
-        pool_key=decision.pool_key,
-        visitor=decision.visitor,
-        segment=decision.segment,
-        random_order=decision.random_order,
+        decision.decision_id,
+        decision.issued_us,
+        decision.policy,
+        decision.policy_version,
+        decision.holdout,
+        decision.fallback,
+        links,
+        tuple([link.propensity for link in decision.shown]),
+        clicks,
+        revenue,
+        decision.max_revenue_micros,
+        clicks_settled,
+        revenue_settled,
+        decision.currency,
+        decision.min_propensity,
+        decision.pool_key,
+        decision.visitor,
+        decision.segment,
+        decision.random_order,
     )
 
 

@@ -170,7 +170,7 @@ class DecisionReport(msgspec.Struct, frozen=True, kw_only=True):
     """Revenue that counts, or will, for each clicked link."""
 
 
-class RoundRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class RoundRow(msgspec.Struct, frozen=True, gc=False):
     """One decision of the round log, in the form of the export."""
 
     decision_id: str
