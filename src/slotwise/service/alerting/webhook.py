@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -106,13 +108,23 @@ class Webhook:
             SIGNATURE_HEADER: signature(self.secret, int(sent_at.timestamp()), body),
         }
         try:
-            # The environment could name a proxy or other certificates: the address alone decides.
-            with (
-                httpx.Client(timeout=TIMEOUT_S, follow_redirects=False, trust_env=False) as client,
-                client.stream("POST", self.url, content=body, headers=headers) as answer,
-            ):
-                return answer.is_success, f"the receiver answered {answer.status_code}"
-        except httpx.TimeoutException:
+            status = asyncio.run(self._status(body, headers))
+        except TimeoutError:
             return False, f"the receiver did not answer within {TIMEOUT_S:g} s"
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return False, f"the receiver cannot be reached: {error}"
+        return httpx.codes.is_success(status), f"the receiver answered {status}"
+
+    async def _status(self, body: bytes, headers: Mapping[str, str]) -> int:
+        """Call the address and return its status.
+
+        The time limit is for the whole call: limits for each read would let a receiver that
+        sends a byte now and then keep the thread for ever.
+        """
+        # The environment could name a proxy or other certificates: the address alone decides.
+        async with (
+            asyncio.timeout(TIMEOUT_S),
+            httpx.AsyncClient(timeout=None, follow_redirects=False, trust_env=False) as client,
+            client.stream("POST", self.url, content=body, headers=headers) as answer,
+        ):
+            return answer.status_code
