@@ -12,9 +12,10 @@ import pytest
 from slotwise.service.deciding.guests import MAX_KEPT
 from slotwise.service.deciding.snapshot import MAX_KEPT_VISITORS
 from slotwise.service.records import SECOND_US
+from slotwise.service.server import BackgroundServer
 from slotwise.service.service import Service
 from slotwise.testing.store_rows import reads
-from tests.service.conftest import POOL, problem_of
+from tests.service.conftest import POOL, http, problem_of
 from tests.service.rows import T0, link, pool
 
 FEATURES: dict[str, Any] = {"country": "text", "campaign": "text", "days": [1, 7]}
@@ -57,6 +58,25 @@ def test_a_flood_of_values_leaves_a_bounded_trace(service: Service) -> None:
     assert learned is not None
     assert len(learned.state) < 150_000
     assert len(learned.published) < 5_000
+
+
+def test_a_flood_over_http_leaves_a_bounded_trace(server: BackgroundServer) -> None:
+    with http(server.url, server.admin_key) as admin:
+        body = POOL | {"policy": {"name": "paced-kl"}, "features": FEATURES, "slots": 2}
+        admin.put("/v1/pools/flood", json=body).raise_for_status()
+        links = [{"link_id": f"l{n}", "url": f"https://shop.example/{n}"} for n in range(6)]
+        admin.post("/v1/pools/flood/links:batch", json={"links": links}).raise_for_status()
+        for k in range(MAX_KEPT + 150):
+            said = {"country": f"c{k}" * (1 + k % 40), "campaign": f"{k:x}", "days": k / 7}
+            answer = admin.post("/v1/pools/flood/decide", json={"visitor": said})
+            assert answer.status_code == 200
+    snapshot = server.context.service._decider.snapshot("flood")
+    assert len(snapshot.guests._kept) <= MAX_KEPT
+    # Words that nobody knows are one visitor to the policy: few pages, and few texts of them.
+    assert len(snapshot._pages) <= 8
+    texts = server.context.page_writer._texts["flood"]
+    assert len(texts.placed) <= 8 * len(links) * 2
+    assert len(texts.kept) <= len(texts.placed) + len(texts.heads)
 
 
 @pytest.mark.parametrize("word", HOSTILE)

@@ -72,9 +72,8 @@ class PageWriter:
         """Return the answer's JSON."""
         pool_id, decision_id, shown = decision.pool_id, decision.decision_id, decision.shown
         texts = self._texts_of(pool_id, decision.policy_version)
-        links = list(map(texts.placed.get, map(id, shown)))
-        if None in links:
-            links = [self._place(texts, pool_id, link) for link in shown]
+        placed = texts.placed.get
+        links = [placed(id(link)) or self._place(texts, pool_id, link) for link in shown]
         head = texts.heads.get((id(decision.floor), decision.holdout, decision.fallback))
         if head is None:
             head = self._head(texts, decision)
