@@ -227,6 +227,28 @@ def decide_while_folding(target: Target, policy: str) -> Measure:
     return Measure("decide p99 ms, folding", decided.p99_ms, 10, False, sides)
 
 
+def decide_while_republishing(target: Target, pool_id: str) -> Measure:
+    """Measure the tail of 500 decisions a second while links of the pool are changed.
+
+    Every change publishes the pool anew before it is answered.
+    """
+    decide = target.request(f"/v1/pools/{pool_id}/decide")
+    taken = target.start_load([decide], rate=500, connections=32, seconds=SECONDS)
+    began, changes_s = time.perf_counter(), []
+    while time.perf_counter() < began + SECONDS:
+        changed = time.perf_counter()
+        link = f"/v1/pools/{pool_id}/links/link-{len(changes_s)}"
+        target.client.patch(link, json={"title": "Changed"}).raise_for_status()
+        changes_s.append(time.perf_counter() - changed)
+    decided = taken()
+    sides = {
+        "p50_ms": decided.p50_ms,
+        "change_ms": 1e3 * statistics.median(changes_s),
+        "changes_per_s": len(changes_s) / (time.perf_counter() - began),
+    }
+    return Measure("decide p99 ms, republishing", decided.p99_ms, 10, False, sides)
+
+
 def events_against_single_commits(target: Target, pool_id: str, folder: Path) -> Measure:
     """Compare durable events in batches of 100 with one commit for each on the same disk."""
     clicks = []

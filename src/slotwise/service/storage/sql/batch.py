@@ -204,16 +204,18 @@ class SqlBatch:
         # Late feedback that came before a reset must be counted before it, not after.
         self._write_new_rows()
         saved = []
-        known: dict[str, dict[str, LinkRecord]] = {}
+        places: dict[str, dict[str, int]] = {}
+        n_links: dict[str, int] = {}
+        for pool_id in {link.pool_id for link in operation.links}:
+            named = {link.link_id for link in operation.links if link.pool_id == pool_id}
+            places[pool_id] = self._reader.places(pool_id, named)
+            n_links[pool_id] = self._reader.n_links(pool_id)
         for link in operation.links:
-            if link.pool_id not in known:
-                stored = self._reader.links(link.pool_id)
-                known[link.pool_id] = {item.link_id: item for item in stored}
-            links = known[link.pool_id]
-            before = links.get(link.link_id)
-            placed = replace(link, place=len(links) if before is None else before.place)
-            links[link.link_id] = placed
-            saved.append(placed)
+            of_pool = places[link.pool_id]
+            if link.link_id not in of_pool:
+                of_pool[link.link_id] = n_links[link.pool_id]
+                n_links[link.pool_id] += 1
+            saved.append(replace(link, place=of_pool[link.link_id]))
             if link.link_id in operation.reset:
                 for statement in self._session.statements.reset_counters:
                     self._session.execute(statement, pool_id=link.pool_id, link_id=link.link_id)

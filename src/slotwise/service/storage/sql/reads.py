@@ -66,6 +66,11 @@ class SqlReader:
             rows.LINKS.record(row) for row in self._fetch(self._statements.links, pool_id=pool_id)
         ]
 
+    def places(self, pool_id: str, link_ids: Iterable[str]) -> dict[str, int]:
+        """Return the places of those of these links that a pool has."""
+        ids = self._session.listed(list(link_ids))
+        return dict(self._fetch(self._statements.places, pool_id=pool_id, ids=ids))
+
     def n_links(self, pool_id: str) -> int:
         """Count the links of a pool."""
         return int(self._fetch(self._statements.n_links, pool_id=pool_id)[0][0])

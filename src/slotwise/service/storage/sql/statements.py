@@ -119,6 +119,9 @@ class Statements:
                 of_pool, links.c.counted_from_us > literal_column("0")
             )
         )
+        self.places = self._sql(
+            select(links.c.link_id, links.c.place).where(of_pool, self._listed("links.link_id"))
+        )
         self.n_links = self._sql(select(func.count()).select_from(links).where(of_pool))
         self.keys = self._sql(_rows(schema.keys).order_by(schema.keys.c.key_id))
         newest = _rows(changes).order_by(changes.c.seq.desc())
