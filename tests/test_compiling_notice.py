@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from numba.core.caching import NullCache
 
 from slotwise import compiling_notice as compiling
 from slotwise.compiling_notice import NOTICE, CompilingNotice
@@ -28,9 +31,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def compiling_of(module: str) -> Any:
+def compiling_of(module: str, cache: object = None) -> Any:
     function = SimpleNamespace(__module__=module)
-    return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)})
+    return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function, _cache=cache)})
 
 
 OURS = compiling_of("slotwise.policies.paced_kl")
@@ -76,18 +79,38 @@ def test_a_program_of_somebody_else_is_not_announced(clock: Clock) -> None:
     assert said.getvalue() == ""
 
 
-def test_numba_tells_the_notice() -> None:
-    program = """
+def test_a_loop_that_cannot_be_kept_is_not_announced(clock: Clock) -> None:
+    """It is compiled in every process, but from functions that are kept."""
+    said = io.StringIO()
+    notice = CompilingNotice(said)
+    loop = compiling_of("slotwise.simulation.engine", NullCache())
+    notice.on_start(loop)
+    compile_for(notice, clock, 1.0)
+    clock.now += 10.0
+    notice.on_end(loop)
+    assert said.getvalue() == ""
+    notice.on_start(loop)
+    compile_for(notice, clock, 1.1)
+    assert said.getvalue() == f"{NOTICE}\n"
+
+
+def test_numba_tells_the_notice(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("""
 from slotwise import compiling_notice as compiling
-from slotwise.selection.compiled import hot_loop
 compiling.MIN_SECONDS = 0.0
-@hot_loop
+from slotwise.selection.compiled import KIND
 def mine(x): return x + 1
-mine.py_func.__module__ = "slotwise.mine"
+mine.__module__ = "slotwise.mine"
+mine = KIND(mine)
 mine(1)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stderr == f"{NOTICE}\n"
-    assert done.stdout == ""
+""")
+    fresh = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    fresh.pop("NUMBA_CACHE_LOCATOR_CLASSES", None)
+    text = program.read_text()
+    for kind, said in (("hot", f"{NOTICE}\n"), ("hot_loop", "")):
+        program.write_text(text.replace("KIND", kind))
+        done = subprocess.run(
+            [sys.executable, str(program)], capture_output=True, text=True, check=True, env=fresh
+        )
+        assert (done.stderr, done.stdout) == (said, "")

@@ -7,6 +7,7 @@ import time
 from typing import Any, TextIO
 
 from numba.core import event
+from numba.core.caching import NullCache
 
 __all__ = ["CompilingNotice", "announce_compiling", "watch_compiler"]
 
@@ -22,7 +23,9 @@ NOTICE = (
 class CompilingNotice(event.Listener):
     """Adds up how long functions of slotwise were compiled, and prints the notice once.
 
-    Code that is found on disk is not compiled, so nothing is said from the second run on.
+    Code that is found on disk is not compiled. Loops that cannot be kept on disk are compiled in
+    every process, from functions that are kept; they do not count. So nothing is said from the
+    second run on.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -32,7 +35,7 @@ class CompilingNotice(event.Listener):
 
     def on_start(self, happened: Any) -> None:
         """Note that a function is being compiled."""
-        if _is_ours(happened):
+        if _counts(happened):
             if self._depth == 0:
                 self._started = time.perf_counter()
             self._depth += 1
@@ -40,7 +43,7 @@ class CompilingNotice(event.Listener):
 
     def on_end(self, happened: Any) -> None:
         """Note that a function is compiled."""
-        if _is_ours(happened) and self._depth:
+        if _counts(happened) and self._depth:
             self._say()
             self._depth -= 1
             if self._depth == 0:
@@ -53,9 +56,11 @@ class CompilingNotice(event.Listener):
             print(NOTICE, file=self._stream or sys.stderr, flush=True)
 
 
-def _is_ours(happened: Any) -> bool:
-    function = happened.data["dispatcher"].py_func
-    return str(getattr(function, "__module__", "")).startswith("slotwise.")
+def _counts(happened: Any) -> bool:
+    """Say whether a function is slotwise's own and is kept on disk once it is compiled."""
+    dispatcher = happened.data["dispatcher"]
+    is_ours = str(getattr(dispatcher.py_func, "__module__", "")).startswith("slotwise.")
+    return is_ours and not isinstance(dispatcher._cache, NullCache)
 
 
 _NOTICE = CompilingNotice()

@@ -14,19 +14,32 @@ from slotwise.cli.main import main
 FIRST_PAGE = """
 from numba.core import event
 import slotwise
+from msgspec.structs import replace
+from slotwise.service.records import PoolSettings
+from slotwise.service.warm_up import warm_up
+from slotwise.environments import SegmentLinks
+FEATURES = {"device": ("phone", "desktop"), "days": (1, 7), "country": str}
 with event.install_recorder("numba:compile") as recorder:
-    selector = slotwise.Selector(list("abcde"), 2, policy="uniform", click_floor=0.2)
-    page = selector.select()
-    selector.update(page, clicks=[page.shown[0]], revenue={})
-    selector.report()
-ours = [e.data["dispatcher"].py_func.__qualname__ for _, e in recorder.buffer if e.is_start]
-print(ours)
+    for more in ({}, {"features": FEATURES}, {"features": FEATURES, "slot_weights": "learn"}):
+        selector = slotwise.Selector(list("abcde"), 2, policy=POLICY, click_floor=0.2, **more)
+        page = selector.select(visitor={"device": "phone"} if more else None)
+        selector.update(page, clicks=[page.shown[0]], revenue={})
+        selector.report()
+    pool = PoolSettings("a", 3, 0.2, 1000, "EUR", 1, 1, POLICY)
+    declared = {"days": [1, 7], "country": "text"}
+    for features in ({}, declared):
+        warm_up(replace(pool, features=features, learn_slot_weights=bool(features)))
+    kinds = SegmentLinks([[0.5] * 5] * 3, [[0.5] * 5] * 3, [0.2, 0.3, 0.5])
+    slotwise.simulate(kinds, {"p": slotwise.make_policy(POLICY)}, 2, 0.1, n_rounds=5, n_runs=1)
+found = [e.data["dispatcher"] for _, e in recorder.buffer if e.is_start]
+print([one.py_func.__qualname__ for one in found if type(one._cache).__name__ != "NullCache"])
 """
 
 
 @pytest.mark.slow
-def test_the_first_page_compiles_nothing(tmp_path: Path) -> None:
-    """On an empty cache: `uniform` is the policy with the least to compile."""
+@pytest.mark.parametrize("policy", ["uniform", "paced-bayes"])
+def test_the_first_page_compiles_nothing(policy: str, tmp_path: Path) -> None:
+    """On an empty cache, with visitors and slots; loops that cannot be kept are left out."""
     fresh = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     fresh.pop("NUMBA_CACHE_LOCATOR_CLASSES", None)
 
@@ -35,11 +48,11 @@ def test_the_first_page_compiles_nothing(tmp_path: Path) -> None:
             [sys.executable, *command], env=fresh, capture_output=True, text=True, check=True
         )
 
-    warmed = run("-m", "slotwise", "warm-up", "uniform")
+    warmed = run("-m", "slotwise", "warm-up", policy)
     assert "1 policies ready" in warmed.stdout
     assert str(tmp_path) in warmed.stdout
     assert "slotwise: compiling" not in warmed.stderr
-    assert run("-c", FIRST_PAGE).stdout == "[]\n"
+    assert run("-c", FIRST_PAGE.replace("POLICY", repr(policy))).stdout == "[]\n"
 
 
 def test_an_unknown_policy_is_named(capsys: pytest.CaptureFixture[str]) -> None:

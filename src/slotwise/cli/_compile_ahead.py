@@ -13,9 +13,12 @@ from slotwise.selector import Selector
 __all__ = ["compile_policy", "compiled_folder"]
 
 LINKS, N_SLOTS = tuple("abcd"), 2
+FEATURES: dict[str, Any] = {"device": ("phone", "desktop"), "country": str, "new": bool}
 VARIANTS: tuple[dict[str, Any], ...] = (
     {"click_floor": 0.3},
-    {"click_floor": 0.3, "features": {"device": ("phone", "desktop")}},
+    {"click_floor": 0.3, "features": FEATURES},
+    {"click_floor": 0.3, "slot_weights": "learn"},
+    {"click_floor": 0.3, "features": FEATURES, "slot_weights": "learn"},
     {"levels": ("click", "cart", "sale"), "floors": {"click": 0.3, "cart": 0.1}},
 )
 """Kinds of selectors for which a policy may have code of its own."""
@@ -30,7 +33,8 @@ def compile_policy(name: str) -> None:
     policy = _small(name)
     for variant in VARIANTS:
         try:
-            _play(Selector(LINKS, N_SLOTS, policy=policy, horizon=1000, seed=1, **variant))
+            made = Selector(LINKS, N_SLOTS, policy=policy, horizon=1000, seed=1, **variant)
+            _play(made, {"device": "phone"} if "features" in variant else {})
         except SlotwiseError:
             continue
     _serve(name)
@@ -43,11 +47,11 @@ def _small(name: str) -> Policy:
     return make_policy(name, {key: value for key, value in wanted.items() if key in known})
 
 
-def _play(selector: Selector) -> None:
+def _play(selector: Selector, visitor: dict[str, str]) -> None:
     has_own_levels = selector.problem.n_levels > 2
     *reached, last = selector.problem.levels if has_own_levels else ("clicks", "revenue")
     for _ in range(2):
-        page = selector.select()
+        page = selector.select(visitor=visitor)
         link = page.shown[0]
         feedback: dict[str, Any] = {name: [link] for name in reached}
         selector.update(page, **feedback, **{last: {link: 0.5}})
@@ -58,22 +62,31 @@ def _play(selector: Selector) -> None:
 
 def _serve(name: str) -> None:
     try:
+        from msgspec.structs import replace
+
         from slotwise.service.records import PoolSettings
         from slotwise.service.warm_up import warm_up
     except ModuleNotFoundError:
         return
     settings = {"probabilities": [0.5] * 4} if name == "fixed-mix" else {}
-    warm_up(PoolSettings("toy", N_SLOTS, 0.3, 1_000_000, "EUR", 1, 1, name, settings))
+    pool = PoolSettings("toy", N_SLOTS, 0.3, 1_000_000, "EUR", 1, 1, name, settings)
+    declared = {"device": ["phone", "desktop"], "country": "text", "new": "bool"}
+    for features in ({}, declared):
+        for learns in (False, True):
+            warm_up(replace(pool, features=features, learn_slot_weights=learns))
 
 
 def _simulate(policy: Policy) -> None:
     try:
-        from slotwise.environments import BernoulliLinks
+        from slotwise.environments import BernoulliLinks, SegmentLinks
         from slotwise.simulation import simulate
     except ModuleNotFoundError:
         return
     rates = [0.5] * len(LINKS)
-    simulate(BernoulliLinks(rates, rates), {"policy": policy}, N_SLOTS, 0.3, n_rounds=2, n_runs=1)
+    segments = SegmentLinks([rates] * 2, [rates] * 2, [0.5, 0.5])
+    for links, weights in ((BernoulliLinks(rates, rates), None), (segments, "learn")):
+        policies = {"policy": policy}
+        simulate(links, policies, N_SLOTS, 0.3, n_rounds=2, n_runs=1, slot_weights=weights)
 
 
 def compiled_folder() -> Path:
