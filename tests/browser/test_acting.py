@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
@@ -27,9 +27,15 @@ def opened(watched: Watched, server: BackgroundServer, day: str) -> Page:
     return page
 
 
+def row_of(page: Page, label: str) -> Locator:
+    """Return the row of a field of the open form."""
+    named = page.locator("label", has_text=re.compile(f"^{re.escape(label)}"))
+    return page.locator("dialog[open] .field").filter(has=named)
+
+
 def field(page: Page, label: str) -> tuple[str, str]:
     """Return what a field of the open form holds, and the sentence beside it."""
-    row = page.locator("dialog[open] .field", has_text=label)
+    row = row_of(page, label)
     return row.locator("input, textarea, select").input_value(), row.locator(".wrong").inner_text()
 
 
@@ -309,3 +315,48 @@ def test_counts_of_the_past_are_imported(
     expect(opened.locator("#change-list")).to_contain_text("imported counts of link l0")
     [known] = admin.get("/v1/pools/past/known-counts").json()["known"]
     assert (known["views"], known["revenue_micros"], known["discount"]) == (1000, 12_500_000, 0.5)
+
+
+def test_a_pool_is_told_of_visitors_slots_and_policy(
+    opened: Page, admin: httpx.Client, keep_picture: KeepPicture
+) -> None:
+    opened.get_by_role("button", name="New pool").click()
+    fill(opened, "Name", "visitors")
+    fill(opened, "Hosts of your shop", "shop.example")
+
+    def refused(label: str, value: str, sentence: str, mended: str) -> None:
+        fill(opened, label, value)
+        save(opened)
+        expect(row_of(opened, label).locator(".wrong")).to_contain_text(sentence)
+        fill(opened, label, mended)
+
+    known = "device = phone, desktop\ndays: 1, 7, 30\ncountry = text\nreturning = yes/no"
+    refused("What is known of visitors", "device", "must be different words", known)
+    refused("Slots", "best first", "This must be empty, the word learn, or a number", "learn")
+    refused("Slots", "1, 2", "`slot_weights` must be", "1.6, 0.9, 0.5")
+    refused("Policy", "con-ubc", "did you mean 'con-ucb'?", 'con-ucb {"horizon": 5000')
+    refused("Policy", 'con-ucb {"horizon": 5000', "This does not have the form", "")
+    keep_picture(opened, "pool-form")
+    assert_accessible(opened)
+    save(opened)
+    expect(opened.locator("#pool-form")).to_be_hidden()
+    stored = admin.get("/v1/pools/visitors").json()
+    assert stored["policy"] == {"name": "paced-bayes", "settings": {}}
+    assert stored["slot_weights"] == [1.6, 0.9, 0.5]
+    assert stored["features"] == {
+        "device": ["phone", "desktop"],
+        "days": [1, 7, 30],
+        "country": "text",
+        "returning": "bool",
+    }
+    opened.keyboard.press("Escape")  # the form for its links
+    opened.get_by_role("button", name="Settings").click()
+    shown = field(opened, "What is known of visitors")[0].splitlines()
+    assert sorted(shown) == sorted(known.replace("days:", "days =").splitlines())
+    fill(opened, "Policy", 'con-ucb {"horizon": 5000}')
+    fill(opened, "Slots", "learn")
+    save(opened)
+    expect(opened.locator("#pool-form")).to_be_hidden()
+    stored = admin.get("/v1/pools/visitors").json()
+    assert stored["policy"] == {"name": "con-ucb", "settings": {"horizon": 5000}}
+    assert stored["slot_weights"] == "learn"

@@ -25,7 +25,7 @@ def whom(server: BackgroundServer, admin: httpx.Client, clock: DayClock) -> str:
         "click_floor": 0.1,
         "click_window_s": 600,
         "revenue_window_s": 600,
-        "features": {"device": ["phone", "desktop"], "country": "text"},
+        "features": {"device": ["phone", "desktop"], "country": "text", "returning": "bool"},
         "slot_weights": "learn",
     }
     admin.put("/v1/pools/whom", json=settings).raise_for_status()
@@ -36,7 +36,7 @@ def whom(server: BackgroundServer, admin: httpx.Client, clock: DayClock) -> str:
         for _ in range(200):
             clock.advance(2)
             device = chance.choice(["phone", "desktop"])
-            said = {"device": device, "country": chance.choice(["DE", HOSTILE])}
+            said = {"device": device, "country": chance.choice(["DE", HOSTILE]), "returning": True}
             page = service.decide("whom", clock(), visitor=said)
             for shown in page.shown:
                 likes = (int(shown.link_id[1:]) < 3) == (device == "phone")
@@ -72,6 +72,7 @@ def test_it_tells_who_brings_what_and_sees_what(
     expect(rows.filter(has_text="device: desktop")).to_contain_text("(-")
     expect(panel.locator(".verdict")).to_contain_text("groups differ from it for sure")
     expect(rows.filter(has_text=HOSTILE)).to_have_count(1)
+    expect(rows.filter(has_text="returning: yes")).to_have_count(1)
     slots = panel.locator(".slot-weights tbody tr")
     expect(slots).to_have_count(3)
     weights = [slot["weight"] for slot in figures["slots"]]

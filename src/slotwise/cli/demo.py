@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -16,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotwise.client import Client, Page, click_event, conversion_event
+from slotwise.errors import SlotwiseError
 from slotwise.service.access.keys import new_key
 from slotwise.service.api.context import system_clock_us
 from slotwise.service.demo.shop import PRODUCTS, SHOP_POOL, shop_operations
@@ -46,6 +49,14 @@ PAUSE_S = 0.2
 """Between two groups of visitors: the shop must answer people in time as well."""
 
 
+FEATURES = {"device": ["phone", "desktop"], "returning": "bool"}
+PHONES, RETURNING = 0.6, 0.5
+LIKES = {"phone": (1.2, 0.6), "desktop": (0.7, 1.6)}
+"""How much more often visitors click what is cheap, and what is dear; on average 1."""
+DEAR_MICROS = 15_000_000
+SLOT_WEIGHTS = (1.4, 1.0, 0.6)
+
+
 class Taste(NamedTuple):
     """How often visitors click a product, and how often such a click becomes a sale."""
 
@@ -72,21 +83,35 @@ def register(app: typer.Typer) -> None:
 
 
 class Visitors:
-    """Visitors who click and buy at fixed rates."""
+    """Visitors who click and buy at the rates of `TASTES`, on average.
+
+    On a phone people click what is cheap, at a desk what is dear; who comes back buys more often,
+    and the first slot is clicked most.
+    """
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
         self._n_orders = 0
 
-    def react(self, page: Page) -> list[dict[str, Any]]:
+    def next(self) -> dict[str, Any]:
+        """Return what is known of the next visitor."""
+        is_phone = self._rng.random() < PHONES
+        return {
+            "device": "phone" if is_phone else "desktop",
+            "returning": bool(self._rng.random() < RETURNING),
+        }
+
+    def react(self, page: Page, visitor: dict[str, Any]) -> list[dict[str, Any]]:
         """Return what a visitor of the page does."""
         events: list[dict[str, Any]] = []
         for shown in page.links:
             taste = TASTES[shown.link_id]
-            if self._rng.random() >= taste.clicks:
+            is_dear = PRODUCTS[shown.link_id].price_micros >= DEAR_MICROS
+            likes = LIKES[visitor["device"]][is_dear] * SLOT_WEIGHTS[shown.position - 1]
+            if self._rng.random() >= taste.clicks * likes:
                 continue
             events.append(click_event(page.decision_id, shown.link_id))
-            if self._rng.random() < taste.sales:
+            if self._rng.random() < taste.sales * (1.5 if visitor["returning"] else 0.5):
                 self._n_orders += 1
                 events.append(
                     conversion_event(
@@ -126,7 +151,8 @@ def demo(
                 introduce(console, server.url, server.admin_key)
                 if open_shop and console.is_terminal:
                     webbrowser.open(f"{server.url}/shop")
-                run(client, Visitors(seed), seconds, console)
+                declared = declare_features(server.url, server.admin_key)
+                run(client, Visitors(seed), seconds, console, declared)
             except KeyboardInterrupt:
                 console.print("Stopped. Nothing is kept.")
 
@@ -140,7 +166,8 @@ def introduce(console: Console, url: str, admin_key: str) -> None:
         f"  admin key      {admin_key}  (to pin and retire links)",
         "",
         f"The shop shows {N_SLOTS} of {len(PRODUCTS)} products. Simulated visitors click and buy",
-        "at the rates under *true*, which the service does not know: it learns them.",
+        "at the rates under *true*, which the service does not know: it learns them. People at",
+        "a phone, at a desk and those who come back differ: see *For whom?* on the dashboard.",
         f"It earns as much as it can while a page brings {CLICK_FLOOR} clicks on average, the",
         f"floor. You may click and buy as well; clicks count for {CLICK_WINDOW_S} seconds here,",
         "later ones are reported as late. Stop with Ctrl-C.",
@@ -159,6 +186,7 @@ def make_shop(client: Client, url: str) -> None:
         click_window_s=CLICK_WINDOW_S,
         revenue_window_s=REVENUE_WINDOW_S,
         holdout=HOLDOUT,
+        slot_weights="learn",
         allowed_hosts=[url.removeprefix("http://")],
     )
     for name, product in PRODUCTS.items():
@@ -167,15 +195,43 @@ def make_shop(client: Client, url: str) -> None:
         )
 
 
-def run(client: Client, visitors: Visitors, seconds: float | None, console: Console) -> None:
+def declare_features(url: str, admin_key: str) -> threading.Event:
+    """Let pages depend on the visitor, beside the first views; say when they do.
+
+    What that needs is compiled once on a machine, and nobody has to wait for it.
+    """
+    declared = threading.Event()
+
+    def declare() -> None:
+        with (
+            suppress(SlotwiseError),  # the demo was stopped meanwhile
+            Client(url, admin_key, timeout_s=COMPILE_S, max_tries=1) as client,
+        ):
+            client.patch_pool(SHOP_POOL, features=FEATURES)
+            declared.set()
+
+    threading.Thread(target=declare, name="slotwise-demo", daemon=True).start()
+    return declared
+
+
+def run(
+    client: Client,
+    visitors: Visitors,
+    seconds: float | None,
+    console: Console,
+    declared: threading.Event,
+) -> None:
     """Send visitors and redraw the table until the time is over."""
     began = time.monotonic()
     n_views, drawn = 0, -1.0
     with Live(console=console, auto_refresh=False) as live:
         while seconds is None or time.monotonic() - began < seconds:
             events = []
+            are_known = declared.is_set()
             for _ in range(VIEWS_AT_ONCE):
-                events += visitors.react(client.decide(SHOP_POOL))
+                visitor = visitors.next()
+                page = client.decide(SHOP_POOL, visitor=visitor if are_known else None)
+                events += visitors.react(page, visitor)
             if events:
                 client.batch(events)
             n_views += VIEWS_AT_ONCE

@@ -14,6 +14,7 @@ __all__ = [
     "ID_PATTERN",
     "ID_RULE",
     "LIMITS",
+    "LONGEST_SESSION_S",
     "MAX_ALL_VALUES",
     "MAX_AMOUNT_MICROS",
     "MAX_BATCH_ITEMS",
@@ -40,6 +41,7 @@ __all__ = [
     "MAX_POOLS",
     "MAX_POOL_LINKS",
     "MAX_SEALED_CHARS",
+    "MAX_SESSION_S",
     "MAX_SLOTS",
     "MAX_SUM_MICROS",
     "MAX_TITLE_CHARS",
@@ -49,6 +51,7 @@ __all__ = [
     "MAX_WEIGHT_RATIO",
     "MAX_WINDOW_S",
     "METADATA_PATTERN",
+    "SESSION_S",
     "is_currency",
     "is_id",
 ]
@@ -80,6 +83,13 @@ MAX_METADATA = 20
 MAX_METADATA_CHARS = 1_000
 MAX_CLIENT_TIME_CHARS = 64
 MAX_NOTE_CHARS = 300
+
+SESSION_S = 30 * 60
+"""How long a session lasts unless it is renewed, where the settings say nothing else."""
+MAX_SESSION_S = 12 * 3600
+"""How long after signing in a session can be renewed, where the settings say nothing else."""
+LONGEST_SESSION_S = 30 * 86_400
+"""The most that the settings can say of a session."""
 
 MAX_KNOWN_ROWS = 256
 MAX_KNOWN_VIEWS = 1_000_000_000_000

@@ -15,11 +15,14 @@ from msgspec import Meta
 from slotwise.errors import InvalidConfig, InvalidInput, MissingData
 from slotwise.service.http.client_address import TrustedProxies
 from slotwise.service.limits import (
+    LONGEST_SESSION_S,
     MAX_BATCH_ITEMS,
     MAX_BODY_BYTES,
     MAX_DEPTH,
     MAX_POOL_LINKS,
     MAX_POOLS,
+    MAX_SESSION_S,
+    SESSION_S,
 )
 from slotwise.service.logs import LogLevel
 
@@ -121,6 +124,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "fails: https, or http on this machine; empty: nobody is told"
         ),
     ] = ""
+    session_idle_s: Annotated[
+        int,
+        Meta(
+            description="How long somebody stays signed in to the dashboard without using it",
+            ge=60,
+            le=LONGEST_SESSION_S,
+        ),
+    ] = SESSION_S
+    session_max_s: Annotated[
+        int,
+        Meta(
+            description="How long after signing in somebody must sign in again",
+            ge=60,
+            le=LONGEST_SESSION_S,
+        ),
+    ] = MAX_SESSION_S
     plan_within_s: Annotated[
         Seconds, Meta(description="How long the simulation of a traffic plan may take")
     ] = 120.0

@@ -7,7 +7,8 @@ from threading import Lock
 
 import msgspec
 
-from slotwise.service.access.sessions import MAX_SESSION_S, Session
+from slotwise.service.access.sessions import Session
+from slotwise.service.limits import LONGEST_SESSION_S
 from slotwise.service.records import SECOND_US, ChangeRecord
 from slotwise.service.storage.commands import SaveChange
 from slotwise.service.storage.contract import Store
@@ -65,7 +66,7 @@ class SignedOut:
 
     def _note(self, session_id: str, ended_us: int) -> None:
         # A session that was ended longer ago than this could not be renewed any more.
-        oldest_us = ended_us - MAX_SESSION_S * SECOND_US
+        oldest_us = ended_us - LONGEST_SESSION_S * SECOND_US
         with self._lock:
             still = {one: at for one, at in self._ended.items() if at >= oldest_us}
             self._ended = still | {session_id: ended_us}

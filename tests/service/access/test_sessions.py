@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from slotwise.service.access.keys import click_secrets
-from slotwise.service.access.sessions import MAX_SESSION_S, SESSION_S, SessionSigner
+from slotwise.service.access.sessions import SessionSigner
+from slotwise.service.limits import MAX_SESSION_S, SESSION_S
 from slotwise.service.records import Scope
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
@@ -183,6 +184,28 @@ def test_a_session_is_short_and_renewed_up_to_a_day_of_work(
         clock.advance(SESSION_S - 60)
         n_renewed += 1
     assert MAX_SESSION_S / SESSION_S <= n_renewed <= MAX_SESSION_S / (SESSION_S - 60) + 2
+
+
+def test_settings_say_how_long_a_session_lasts(tmp_path: Path, clock: Clock) -> None:
+    store = f"sqlite:///{tmp_path / 'short.db'}"
+    settings = Settings(port=0, store=store, session_idle_s=120, session_max_s=300)
+    with BackgroundServer(settings, clock_us=clock) as short, http(short.url, None) as browser:
+        browser.headers.update(OWN_PAGE | ELSEWHERE)
+        assert sign_in(browser, short.admin_key).json()["left_s"] == 120
+        clock.advance(100)
+        assert browser.put(ADDRESS).json()["left_s"] == 120
+        clock.advance(119)
+        assert browser.put(ADDRESS).json()["left_s"] == 81
+        clock.advance(82)
+        assert problem_of(browser.put(ADDRESS))["type"] == "missing-key"
+
+
+def test_a_shorter_setting_ends_sessions_that_began_before() -> None:
+    secrets = {"k1": b"0" * 32}
+    text = SessionSigner(secrets).sign(SessionSigner(secrets).start("0" * 16, now_us=0))
+    short = SessionSigner(secrets, idle_s=60, max_s=600)
+    assert short.read(text, now_us=599_000_000) is not None
+    assert short.read(text, now_us=600_000_000) is None
 
 
 @pytest.mark.parametrize("place", [0, 20, 40, 75, 86, 100, -1])

@@ -16,14 +16,11 @@ import secrets
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from slotwise.service.limits import MAX_SESSION_S, SESSION_S
 from slotwise.service.records import SECOND_US
 
-__all__ = ["MAX_SESSION_S", "SESSION_S", "Session", "SessionSigner", "same_origin"]
+__all__ = ["Session", "SessionSigner", "same_origin"]
 
-SESSION_S = 30 * 60
-"""How long a session lasts unless it is renewed."""
-MAX_SESSION_S = 12 * 3600
-"""How long after signing in a session can be renewed."""
 _PURPOSE = b"slotwise session 1"
 _TOKEN = re.compile(
     r"(?P<signed>(?P<secret>[0-9a-zA-Z]{1,64})\.(?P<key>[0-9a-f]{16})\.(?P<id>[0-9a-f]{32})"
@@ -43,11 +40,6 @@ class Session(NamedTuple):
         """Return the seconds until the session ends, rounded up."""
         return max(-((now_us - self.ends_us) // SECOND_US), 0)
 
-    def renewed(self, now_us: int) -> Session:
-        """Return the session with a later end, as late as its start allows."""
-        latest_us = self.started_us + MAX_SESSION_S * SECOND_US
-        return self._replace(ends_us=min(now_us + SESSION_S * SECOND_US, latest_us))
-
 
 class SessionSigner:
     """Makes and reads the texts of sessions.
@@ -60,11 +52,18 @@ class SessionSigner:
     True
     """
 
-    def __init__(self, click_secrets: Mapping[str, bytes]) -> None:
+    def __init__(
+        self,
+        click_secrets: Mapping[str, bytes],
+        idle_s: int = SESSION_S,
+        max_s: int = MAX_SESSION_S,
+    ) -> None:
         """Derive secrets of its own from those of the store by id; the last one signs.
 
-        No text that is signed for another purpose, such as a click token, is a session.
+        No text that is signed for another purpose, such as a click token, is a session. One lasts
+        `idle_s` unless it is renewed, and `max_s` in all.
         """
+        self._idle_us, self._max_us = idle_s * SECOND_US, max_s * SECOND_US
         self._secrets = {
             secret_id: hmac.digest(secret, _PURPOSE, "sha256")
             for secret_id, secret in click_secrets.items()
@@ -73,7 +72,12 @@ class SessionSigner:
 
     def start(self, key_id: str, now_us: int) -> Session:
         """Return a new session for a key."""
-        return Session(key_id, secrets.token_hex(16), now_us, now_us).renewed(now_us)
+        return self.renewed(Session(key_id, secrets.token_hex(16), now_us, now_us), now_us)
+
+    def renewed(self, session: Session, now_us: int) -> Session:
+        """Return the session with a later end, as late as its start allows."""
+        latest_us = session.started_us + self._max_us
+        return session._replace(ends_us=min(now_us + self._idle_us, latest_us))
 
     def sign(self, session: Session) -> str:
         """Return the text of a session."""
@@ -89,7 +93,7 @@ class SessionSigner:
         if not hmac.compare_digest(self._mac(found["secret"], found["signed"]), found["mac"]):
             return None
         started_us, ends_us = (int(found[name]) * SECOND_US for name in ("started", "ends"))
-        if now_us >= ends_us:
+        if now_us >= min(ends_us, started_us + self._max_us):  # the settings may have changed
             return None
         return Session(found["key"], found["id"], started_us, ends_us)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
@@ -63,7 +63,7 @@ class ServiceContext:
         self.refusals = Refusals(self.log)
         self.metrics = ServiceMetrics(self.service.health, self.refusals.total)
         self.page_writer = PageWriter(self.service, self.signer, self.public_base)
-        self.session_signer = SessionSigner(click_secrets(self.service.keys()))
+        self.session_signer = self._new_session_signer(click_secrets(self.service.keys()))
         self.outcomes = OutcomesSinceStart(self.clock_us())
         self.export_threads = ThreadPoolExecutor(N_EXPORT_THREADS, "slotwise-export")
         """Exports are long: with threads of their own they delay no report."""
@@ -89,7 +89,11 @@ class ServiceContext:
         """Read the secrets again, after another process has made or revoked one."""
         secrets = click_secrets(self.service.keys())
         self.signer.renew(secrets)
-        self.session_signer = SessionSigner(secrets)
+        self.session_signer = self._new_session_signer(secrets)
+
+    def _new_session_signer(self, secrets: Mapping[str, bytes]) -> SessionSigner:
+        settings = self.settings
+        return SessionSigner(secrets, settings.session_idle_s, settings.session_max_s)
 
     def close(self) -> None:
         """Wait for what the threads are doing; drop what they have not begun."""

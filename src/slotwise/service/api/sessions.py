@@ -72,7 +72,7 @@ async def renew_session(context: ServiceContext, request: Request) -> Answer:
     session = read_session(context, request)
     if session is None:
         raise RequestProblem("missing-key", "the session has ended; sign in again")
-    return _answer(context, request, session.renewed(context.clock_us()))
+    return _answer(context, request, context.session_signer.renewed(session, context.clock_us()))
 
 
 async def sign_out(context: ServiceContext, request: Request) -> Answer:

@@ -6,6 +6,7 @@ import * as words from "./words.js";
 
 const panel = document.querySelector("#for-whom");
 const at = (selector) => panel.querySelector(selector);
+const FLAGS = { True: "yes", False: "no" };
 let asking = new AbortController();
 let shown = null;
 
@@ -53,7 +54,7 @@ function rows(figures) {
 
 function row(one, figures) {
   const made = document.createElement("tr");
-  const name = cell("th", one.value ? `${one.feature}: ${one.value}` : one.feature);
+  const name = cell("th", one.value ? `${one.feature}: ${FLAGS[one.value] ?? one.value}` : one.feature);
   name.scope = "row";
   const { revenue_per_view_micros: revenue, clicks_per_view: clicks } = one;
   const money = (micros) => words.perThousand(micros, figures.currency);

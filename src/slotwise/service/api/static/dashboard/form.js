@@ -23,9 +23,9 @@ export function number(text) {
 // The rules of the service in the words of a form.
 function plain(detail, rule) {
   if (/missing required field/.test(detail)) return "Please fill this in.";
+  if (rule && /^(Expected|Invalid) /.test(detail)) return rule;
   const [, kind, compared, limit] = /^Expected `(\w+)`(?: (>=|<=|>|<) ([\d.e+]+))?/.exec(detail) ?? [];
   if (!kind) return detail;
-  if (rule) return rule;
   const what = kind === "int" ? "a whole number" : "a number";
   if (kind !== "int" && kind !== "float") return "This does not have the form that is described above.";
   const words = { ">=": "at least", "<=": "at most", ">": "more than", "<": "less than" };

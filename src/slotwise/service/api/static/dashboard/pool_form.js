@@ -12,6 +12,38 @@ const seconds = (size) => ({
 });
 const plainNumber = { read: number, show: String };
 
+
+// Features as people write them: a line for each.
+const isNumbers = (words) => words.every((word) => word !== "" && Number.isFinite(Number(word)));
+function features(text) {
+  const lines = text.split("\n").map((line) => line.trim()).filter(Boolean);
+  return Object.fromEntries(lines.map((line) => {
+    const [, name, kind] = /^([^=:]*)[=:]?(.*)$/.exec(line).map((part) => part.trim());
+    const words = kind.split(",").map((word) => word.trim());
+    if (/^(yes\s*\/\s*no|bool)$/i.test(kind)) return [name, "bool"];
+    if (words.length === 1 && kind === "text") return [name, "text"];
+    return [name, isNumbers(words) ? words.map(Number) : words];
+  }));
+}
+const featureLines = (value) => Object.entries(value).map(([name, kind]) => `${name} = ${kind === "bool" ? "yes/no" : Array.isArray(kind) ? kind.join(", ") : kind}`).join("\n");
+
+function policy(text) {
+  const [, name, settings] = /^([^{]*)(\{[^]*)?$/.exec(text.trim());
+  if (!name.trim()) return undefined;
+  try {
+    return { name: name.trim(), settings: settings ? JSON.parse(settings) : {} };
+  } catch {
+    return { name: name.trim(), settings }; // which the service refuses
+  }
+}
+const policyText = ({ name, settings }) => (Object.keys(settings).length ? `${name} ${JSON.stringify(settings)}` : name);
+
+function slotWeights(text) {
+  const words = text.trim().split(/[\s,;]+/).filter(Boolean);
+  if (words.length === 0) return null;
+  return isNumbers(words) ? words.map(Number) : text.trim().toLowerCase();
+}
+
 const FIELDS = [
   { name: "pool_id", label: "Name", hint: "Letters, digits and . _ : - ; pages ask for the pool by it, so it stays.", maxLength: 64, read: (text) => text.trim() },
   { name: "slots", label: "Links on a page", hint: "How many places the list has.", value: "3", inputMode: "numeric", ...plainNumber },
@@ -26,6 +58,9 @@ const FIELDS = [
   { name: "explore", label: "Share of random links", hint: "From 0 to 1. With 0.02 the log can say what another floor would have brought.", value: "0", inputMode: "decimal", ...plainNumber },
   { name: "click_window_s", label: "Clicks count for (minutes)", hint: "After the page was seen.", value: "30", inputMode: "decimal", ...seconds(60) },
   { name: "revenue_window_s", label: "Sales count for (hours)", hint: "After the page was seen. A page is learned from when both have passed.", value: "24", inputMode: "decimal", ...seconds(3600) },
+  { name: "policy", label: "Policy", hint: "How links are chosen. Leave it empty for the usual one; otherwise a name, and settings if it needs them: con-ucb {\"horizon\": 100000}", read: policy, show: policyText },
+  { name: "features", kind: "area", rows: 3, label: "What is known of visitors", hint: "One feature on each line: device = phone, desktop (words), days = 1, 7, 30 (edges of bins), country = text (any word), returning = yes/no. Leave it empty where pages are the same for all.", read: features, show: featureLines },
+  { name: "slot_weights", label: "Slots", hint: "Leave it empty where all places are alike; learn, to find out how often each is clicked; or known weights: 1.6, 0.9, 0.5", rule: "This must be empty, the word learn, or a number for each place.", read: slotWeights, show: (value) => (Array.isArray(value) ? value.join(", ") : value ?? "") },
 ];
 
 const rows = FIELDS.map(({ value, read, show, ...field }) => makeField(field));
