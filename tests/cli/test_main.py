@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 
 import slotwise
 import slotwise.cli
-from slotwise.cli.main import command_names, main
+from slotwise.cli.main import OF_SERVICE, command_names, main, module_of
 from slotwise.errors import SlotwiseError
 from slotwise.extras import extras_with
 from slotwise.version import __version__
@@ -205,3 +206,26 @@ def test_a_public_name_that_lacks_its_packages_names_the_extra(
     monkeypatch.setitem(sys.modules, "pydantic", None)
     with pytest.raises(SlotwiseError, match=r"`slotwise\.simulate` needs the package pydantic"):
         _ = slotwise.simulate
+
+
+def test_a_command_without_its_extra_names_that_one_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "typer", None)
+    for command, extra in (("serve", "service"), ("simulate", "experiments")):
+        assert main([command]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert said.endswith(f"pip install 'slotwise[{extra}]'\n")
+        assert said.startswith(f"slotwise: `slotwise {command}` needs the package typer")
+
+
+def test_commands_of_the_service_are_those_that_import_it() -> None:
+    folder = Path(slotwise.cli.__file__).parent
+    named = re.compile(r"slotwise\.(service|client)\b")
+    found = {
+        command
+        for command in command_names()
+        if named.search((folder / f"{module_of(command)}.py").read_text())
+    }
+    assert found == OF_SERVICE

@@ -79,8 +79,8 @@ def test_ctrl_c_says_what_is_kept(
     monkeypatch.setattr(Block, "play", play_ten)
     command = ["reproduce", *TINY, "--threads", "1", "--out", str(tmp_path)]
     assert main(command) == 130
-    # Ten were played; the sweep will use nine again, all but the default policy's.
-    assert "stopped: 19 of 183 runs are kept; the same command continues" in capsys.readouterr().err
+    # Ten were played, and the sweep will use all of them again.
+    assert "stopped: 20 of 192 runs are kept; the same command continues" in capsys.readouterr().err
 
 
 def test_on_the_original_files_a_floor_out_of_reach_is_reported(

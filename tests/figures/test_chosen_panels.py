@@ -37,6 +37,16 @@ def test_a_figure_is_as_wide_as_asked_and_panels_stay_inside(width: str) -> None
     assert [text.get_text() for text in figure.texts] == ["Title"]
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_title_is_the_experiments_and_fits(width: str) -> None:
+    titled = {"experiment": "Figure 2: Ad-Clicks with a floor that binds"}
+    results = make_results(n_runs=2, changes=titled)
+    figure = draw_panels(results, ["regret"], Layout(width=width))
+    [title] = [text for text in figure.texts if "Figure 2" in text.get_text()]
+    assert title.get_window_extent().x1 <= figure.bbox.x1
+    assert draw_panels(results, ["regret"], Layout("", width)).texts == []
+
+
 @pytest.mark.parametrize("log", AXES)
 def test_axes_are_logarithmic_as_asked(log: str) -> None:
     (axes,) = make_results(n_runs=2).plot("violation", log=log).axes

@@ -15,14 +15,22 @@ from typing import TYPE_CHECKING
 
 import slotwise.cli
 from slotwise.compiling_notice import announce_compiling
-from slotwise.errors import SlotwiseError
+from slotwise.errors import MissingPackage, SlotwiseError
 from slotwise.extras import missing_package
 from slotwise.version import __version__
 
 if TYPE_CHECKING:
     import typer
 
-__all__ = ["build_app", "command_names", "main"]
+__all__ = ["OF_SERVICE", "build_app", "command_names", "main"]
+
+OF_SERVICE = frozenset(
+    {
+        *("backup", "demo", "forget", "import", "keys", "move-store", "purge", "restore", "serve"),
+        *("set-back", "verify"),
+    }
+)
+"""Commands that the extra `service` brings; the others belong to `experiments`."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -83,7 +91,7 @@ def build_app(args: Sequence[str]) -> typer.Typer:
     try:
         import typer
     except ModuleNotFoundError as error:
-        raise missing_package("`slotwise`", error) from error
+        raise _missing_extra(args, error) from error
 
     app = typer.Typer(
         no_args_is_help=True,
@@ -112,6 +120,16 @@ def build_app(args: Sequence[str]) -> typer.Typer:
     for name in [args[0]] if args and args[0] in names else names:
         add_command(app, name)
     return app
+
+
+def _missing_extra(args: Sequence[str], error: ModuleNotFoundError) -> MissingPackage:
+    """Return what to install for the command that `args` start with, in one sentence."""
+    if not args or args[0] not in command_names():
+        return missing_package("`slotwise`", error)
+    extra = "service" if args[0] in OF_SERVICE else "experiments"
+    problem = f"`slotwise {args[0]}` needs the package {error.name}, which is not installed"
+    install = f"install it with: pip install 'slotwise[{extra}]'"
+    return MissingPackage(f"{problem}; {install}", name=error.name)
 
 
 def add_command(app: typer.Typer, name: str) -> None:

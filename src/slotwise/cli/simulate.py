@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -68,7 +70,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         log: Annotated[
             Path | None,
-            typer.Option("--log", help="Log the pages of run 0 of each policy to DIR/POLICY."),
+            typer.Option("--log", help="Log the pages of run 0 of each policy to DIR/LABEL."),
         ] = None,
         explore: Annotated[
             float,
@@ -94,9 +96,28 @@ def register(app: typer.Typer) -> None:
         console.print(finals_table(results))
         typer.echo(planned.path)
         if log is not None:
-            for label in experiment.policies:
-                log_run(experiment, label, _new_log_folder(log / label), explore)
-                typer.echo(log / label)
+            for label, name in folder_names(experiment.policies).items():
+                log_run(experiment, label, _new_log_folder(log / name), explore)
+                typer.echo(log / name)
+
+
+def folder_names(labels: Iterable[str]) -> dict[str, str]:
+    """Return a name for each label that is one folder on every system, and no other's.
+
+    >>> folder_names(["con-ucb/72", "con-ucb-72", "../mine", "γ"])
+    {'con-ucb/72': 'con-ucb-72', 'con-ucb-72': 'con-ucb-72-2', '../mine': 'mine', 'γ': 'γ'}
+    """
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for label in labels:
+        plain = re.sub(r"[^\w.-]+", "-", label).strip(".-") or "policy"
+        name, number = plain, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{plain}-{number}"
+        taken.add(name.lower())
+        names[label] = name
+    return names
 
 
 def _new_log_folder(folder: Path) -> Path:

@@ -29,9 +29,17 @@ LABEL_MARGIN = 0.04
 SMALLEST_PANEL = 2.2
 
 
+MARGIN = 0.12
+LETTER_WIDTH = 0.62
+"""Of a bold letter, on average, as a share of its size."""
+
+
 @dataclass(frozen=True)
 class Layout:
-    """How chosen panels are drawn: title, width and logarithmic axes."""
+    """How chosen panels are drawn: title, width and logarithmic axes.
+
+    Without a title they have that of the experiment; an empty one leaves it out.
+    """
 
     title: str | None = None
     width: str = "wide"
@@ -56,7 +64,9 @@ def draw_panels(
     width = WIDTHS[layout.width]
     n_columns = min(len(panels), max(1, int(width / (SMALLEST_PANEL + LABEL_WIDTH))))
     n_rows = -(-len(panels) // n_columns)
-    title_height = 0.2 if layout.title else 0.0
+    setting = Setting.of(results)
+    title = setting.figure_title if layout.title is None else layout.title
+    title_height = 0.2 if title else 0.0
     height = PANEL_HEIGHT * n_rows + title_height
     with house_style():
         figure = ShownFigure(figsize=(width, height))
@@ -73,15 +83,16 @@ def draw_panels(
             )
             draw_panel(axes, panel, results, layout.log)
             _make_room_for_labels(axes, cell * (column + 1))
-        if note := Setting.of(results).dagger_note(results.labels):
+        if note := setting.dagger_note(results.labels):
             right, bottom = 1 - 0.12 / width, 0.08 / height
             figure.text(right, bottom, note, fontsize=7.5, color=MUTED, ha="right")
-        if layout.title:
+        if title:
+            longest = width - 2 * MARGIN
             figure.text(
-                0.12 / width,
-                1 - 0.12 / height,
-                layout.title,
-                fontsize=11,
+                MARGIN / width,
+                1 - MARGIN / height,
+                title,
+                fontsize=min(11.0, max(6.0, 72 * longest / (LETTER_WIDTH * len(title)))),
                 fontweight="bold",
                 color=INK,
                 va="top",
