@@ -9,14 +9,17 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.policies import (
+    NO_SLOTS,
     PacedBayes,
     PacedKL,
     Policy,
     QueueKL,
     QueueTS,
     average_ahead,
+    average_probabilities,
     expect_views,
 )
+from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.problem import Problem
 from slotwise.selection import solve
 
@@ -73,3 +76,76 @@ def test_a_plan_has_rounds() -> None:
     state = PacedKL().start(PROBLEM)
     with pytest.raises(InvalidInput, match="`n_rounds` must be"):
         average_ahead(PacedKL(), PROBLEM, state, RATES, np.random.default_rng(1), n_rounds=0)
+
+
+FOR_WHOM = Problem(n_links=6, n_slots=1, click_floor=0.2, feature_sizes=(2, 3))
+LIKED = np.array([[0.6, 0.1, 0.1, 0.1, 0.1, 0.1], [0.1, 0.6, 0.1, 0.1, 0.1, 0.1]])
+
+
+def taught_for_whom(n_rounds: int = 1_200) -> Any:
+    """Return a state that saw three visitors of the first kind for one of the second.
+
+    The first kind likes link 0, the second link 1.
+    """
+    policy, rng = PacedKLVisitors(), np.random.default_rng(2)
+    state: Any = policy.start(FOR_WHOM)
+    shown, certain = np.arange(6), np.ones(6)
+    for k in range(n_rounds):
+        kind = int(k % 4 == 3)
+        visitor = np.array([kind, 2 + rng.integers(3)])
+        clicks = (rng.random(6) < LIKED[kind]).astype(float)
+        for level in range(2):
+            policy.learn(
+                state, visitor, level, shown, NO_SLOTS, certain, certain, 0.5**level * clicks
+            )
+    return state
+
+
+def test_visitors_seen_have_the_shares_in_which_they_came() -> None:
+    state = taught_for_whom()
+    visitors = PacedKLVisitors().visitors_seen(state)
+    assert visitors.shape == (64, 2)
+    shares = np.bincount(visitors.ravel(), minlength=5) / 64
+    np.testing.assert_allclose(
+        shares, state.effects.seen[0] / state.effects.seen[0, :2].sum(), atol=1 / 64
+    )
+    assert shares[:2].tolist() == [0.75, 0.25]
+    assert np.array_equal(visitors, PacedKLVisitors().visitors_seen(state))
+    assert PacedKL().visitors_seen(PacedKL().start(PROBLEM)).shape == (1, 0)
+    nobody_yet = PacedKLVisitors().visitors_seen(PacedKLVisitors().start(FOR_WHOM))
+    assert set(nobody_yet.ravel().tolist()) == {0, 1, 2, 3, 4}
+
+
+def test_rounds_ahead_are_those_of_the_visitors_that_come() -> None:
+    """For a visitor of whom nothing is known link 0 would be on every page."""
+    policy, state = PacedKLVisitors(), taught_for_whom()
+    rates = state.evidence.sums / state.evidence.views
+    rng = np.random.default_rng(1)
+    average = average_ahead(policy, FOR_WHOM, state, rates, rng, n_rounds=256)
+    np.testing.assert_allclose(average, [0.75, 0.25, 0, 0, 0, 0], atol=0.05)
+    same = average_probabilities(policy, state, rng)
+    np.testing.assert_allclose(same, [0.75, 0.25, 0, 0, 0, 0], atol=0.05)
+    second = np.array([[1, 2], [1, 3], [1, 4]])
+    for told in (
+        average_ahead(policy, FOR_WHOM, state, rates, rng, n_rounds=99, visitors=second),
+        average_probabilities(policy, state, rng, visitors=second),
+    ):
+        assert told[1] > 0.95
+
+
+def test_open_views_are_those_of_the_visitors_that_come() -> None:
+    policy, state = PacedKLVisitors(), taught_for_whom()
+    before = policy.knowledge(state)
+    rates = state.evidence.sums / state.evidence.views
+    views = np.zeros((2, 6))
+    views[0, :2] = 40.0
+    expect_views(policy, state, views, rates)
+    more = {name: array - before[name] for name, array in policy.knowledge(state).items()}
+    np.testing.assert_allclose(more["views"][0], views[0])
+    np.testing.assert_allclose(more["seen"][0, :2], [60.0, 20.0])
+    np.testing.assert_allclose(
+        more["value_sums"][0, :2, 0], [30.0 * rates[0, 0], 10.0 * rates[0, 0]]
+    )
+    second = np.array([[1, 2]])
+    expect_views(policy, state, views, rates, visitors=second)
+    np.testing.assert_allclose(state.effects.seen[0, :2] - before["seen"][0, :2], [60.0, 100.0])

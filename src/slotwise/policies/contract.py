@@ -229,6 +229,13 @@ class Policy:
             knowledge[name] = moved
         return self.restore(problem, knowledge)
 
+    def visitors_seen(self, state: Any) -> NDArray[np.int64]:  # noqa: ARG002 - overridden by some
+        """Return visitors like those the state has seen, a row each.
+
+        One of whom nothing is known for policies that do not tell visitors apart.
+        """
+        return NOBODY[None]
+
     def estimates(self, state: Any) -> Estimates | None:  # noqa: ARG002 - overridden by some
         """Return what goes into the floor program, or None for policies that solve none."""
         return None

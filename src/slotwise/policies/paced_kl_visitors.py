@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotwise.policies.checks import check_positive, require_no_rate_floors
 from slotwise.policies.contract import Feedback, Floats, Knowledge, Links, Visitor
@@ -38,6 +39,7 @@ from slotwise.policies.knowledge.visitor_effects import (
     new_visitor_effects,
     refresh_effects,
     score_level,
+    visitors_like_those_seen,
 )
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
@@ -48,6 +50,9 @@ from slotwise.selection.top_page import Search, new_search
 __all__ = ["PacedKLVisitors", "PacedKLVisitorsState", "upper_bound"]
 
 OF_LINKS = frozenset({"value_sums", "value_exposure", "link_exposure", "used_level"})
+
+N_VISITORS = 64
+"""Visitors that stand for those seen: enough for shares in steps of 1.6 %."""
 
 OF_SEGMENTS = ("segment_queue", "segment_owed", "segment_rounds")
 """What is known of the floors of segments, as it is saved."""
@@ -182,6 +187,10 @@ class PacedKLVisitors(QueuePolicy):
         )
         look_again(state)
         return state
+
+    def visitors_seen(self, state: PacedKLVisitorsState) -> NDArray[np.int64]:
+        """Return visitors with the values that were seen, in the shares in which they were."""
+        return visitors_like_those_seen(state.effects, N_VISITORS)
 
     def knowledge(self, state: PacedKLVisitorsState) -> Knowledge:
         """Return the evidence, the queues and the effects."""

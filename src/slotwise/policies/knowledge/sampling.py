@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from slotwise.policies.contract import NOBODY, Floats, Links, Policy
+from slotwise.policies.contract import Floats, Links, Policy
 from slotwise.policies.knowledge.evidence import (
     Evidence,
     add_views,
@@ -145,9 +146,15 @@ def draw_first(
 
 
 def average_probabilities(
-    policy: Policy, state: Any, rng: np.random.Generator, n_draws: int = 1_000
+    policy: Policy,
+    state: Any,
+    rng: np.random.Generator,
+    n_draws: int = 1_000,
+    visitors: NDArray[np.int64] | None = None,
 ) -> Floats:
-    """Return the average page over `n_draws` choices of the policy.
+    """Return the average page over `n_draws` choices of the policy for each of some visitors.
+
+    `visitors` has a row each: by default such as the state has seen.
 
     A sampling policy's page is certain given its sample, so its own probabilities say 1 for every
     link shown. Where propensities are logged, publish this average and round it: then the
@@ -163,8 +170,11 @@ def average_probabilities(
     [0.5, 0.5, 0.5, 0.5]
     """
     n_draws = whole_number("n_draws", n_draws, at_least=1) if policy.samples else 1
+    who = policy.visitors_seen(state) if visitors is None else visitors
+    different, counts = np.unique(who, axis=0, return_counts=True)
     total = np.zeros(len(state.mix.sure))
-    for _ in range(n_draws):
-        type(policy).choose(state, NOBODY, rng)
-        total += dense_probabilities(state.mix)
+    for visitor, share in zip(different, counts / len(who), strict=True):
+        for _ in range(n_draws):
+            type(policy).choose(state, visitor, rng)
+            total += share * dense_probabilities(state.mix)
     return (total / n_draws).clip(0.0, 1.0)

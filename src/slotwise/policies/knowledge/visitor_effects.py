@@ -40,6 +40,7 @@ __all__ = [
     "refresh_effects",
     "score_level",
     "value_bonus",
+    "visitors_like_those_seen",
 ]
 
 FIRST_VARIANCE = 0.3
@@ -128,6 +129,23 @@ def new_visitor_effects(problem: Problem, exploration: float) -> VisitorEffects:
         rate=np.zeros((n_levels, n_links)),
         bonus=np.zeros((n_levels, n_links)),
     )
+
+
+def visitors_like_those_seen(effects: VisitorEffects, n_visitors: int) -> NDArray[np.int64]:
+    """Return visitors, a row each, in which every value is as frequent as among those seen.
+
+    How features go together is not known: each is dealt out by itself, always in the same way.
+    """
+    dealer = np.random.default_rng(0)
+    places = (np.arange(n_visitors) + 0.5) / n_visitors
+    columns = []
+    for feature in range(effects.tau.shape[1] - 1):
+        values = np.flatnonzero(effects.feature_of == feature)
+        seen = effects.seen[0, values]
+        shares = np.cumsum(seen if seen.any() else np.ones(len(values)))
+        column = values[np.searchsorted(shares, places * shares[-1], side="right")]
+        columns.append(dealer.permutation(column))
+    return np.array(columns, np.int64).reshape(len(columns), n_visitors).T.copy()
 
 
 @hot

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from slotwise.policies.contract import NO_SLOTS, NOBODY, Floats, Policy
+from slotwise.policies.contract import NO_SLOTS, Floats, Policy
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.compiled import direct
 from slotwise.selection.rounding import draw_page
@@ -14,26 +15,31 @@ from slotwise.selection.rounding import draw_page
 __all__ = ["average_ahead", "expect_views"]
 
 
-def expect_views(policy: Policy, state: Any, views: Floats, rates: Floats) -> None:
+def expect_views(
+    policy: Policy,
+    state: Any,
+    views: Floats,
+    rates: Floats,
+    visitors: NDArray[np.int64] | None = None,
+) -> None:
     """Let a state learn what views that are still open are expected to bring.
 
-    `views` and `rates` have a row for each level and a column for each link.
+    `views` and `rates` have a row for each level and a column for each link. The views are taken
+    to be those of `visitors`, a row each, in equal parts: by default of such as the state has
+    seen.
     """
+    who = policy.visitors_seen(state) if visitors is None else visitors
+    different, counts = np.unique(who, axis=0, return_counts=True)
     for level in range(len(views)):
         links = np.flatnonzero(views[level] > 0.0)
-        if len(links):
-            n_views = views[level, links]
-            certain = np.ones(len(links))
-            type(policy).learn(
-                state,
-                NOBODY,
-                level,
-                links,
-                NO_SLOTS,
-                certain,
-                n_views,
-                n_views * rates[level, links],
-            )
+        certain = np.ones(len(links))
+        for visitor, share in zip(different, counts / len(who), strict=True):
+            if len(links):
+                n_views = views[level, links] * share
+                outcomes = n_views * rates[level, links]
+                type(policy).learn(
+                    state, visitor, level, links, NO_SLOTS, certain, n_views, outcomes
+                )
 
 
 def average_ahead(
@@ -43,6 +49,7 @@ def average_ahead(
     rates: Floats,
     rng: np.random.Generator,
     n_rounds: int = 128,
+    visitors: NDArray[np.int64] | None = None,
 ) -> Floats:
     """Return the average page over the next rounds of the policy if every link brought its rate.
 
@@ -51,6 +58,9 @@ def average_ahead(
     ahead are: each is chosen by the policy itself, and taught what the estimated `rates` (a row
     for each level) say it brings, as batches of bandits are planned with imagined feedback
     (Desautels, Krause and Burdick 2014). The state is left as it is.
+
+    The rounds are those of `visitors`, a row each, in turn: by default of such as the state has
+    seen.
 
     >>> from slotwise.policies import PacedKL
     >>> problem = Problem(n_links=3, n_slots=1, click_floor=0.3)
@@ -63,18 +73,21 @@ def average_ahead(
     """
     n_rounds = whole_number("n_rounds", n_rounds, at_least=1)
     ahead: Any = policy.restore(problem, policy.knowledge(state))
+    who = np.ascontiguousarray(policy.visitors_seen(state) if visitors is None else visitors)
     page, probabilities = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
     one_view = np.ones(problem.n_slots)
-    choose = direct(type(policy).choose, ahead, NOBODY, rng)
+    choose = direct(type(policy).choose, ahead, who[0], rng)
     draw = direct(draw_page, ahead.mix, rng, page, probabilities)
     learn = direct(
-        type(policy).learn, ahead, NOBODY, 0, page, NO_SLOTS, probabilities, one_view, one_view
+        type(policy).learn, ahead, who[0], 0, page, NO_SLOTS, probabilities, one_view, one_view
     )
     n_shown = np.zeros(problem.n_links)
-    for _ in range(n_rounds):
-        choose(ahead, NOBODY, rng)
+    for k in range(n_rounds):
+        visitor = who[k % len(who)]
+        choose(ahead, visitor, rng)
         draw(ahead.mix, rng, page, probabilities)
         n_shown[page] += 1.0
         for level in range(problem.n_levels):
-            learn(ahead, NOBODY, level, page, NO_SLOTS, probabilities, one_view, rates[level, page])
+            brought = rates[level, page]
+            learn(ahead, visitor, level, page, NO_SLOTS, probabilities, one_view, brought)
     return n_shown / n_rounds
