@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
 from slotwise.selection import frontier, solve
-from tests.reference.floor_program import best_clicks, clicks_of_best_value
-from tests.reference.kinds import best_for_kinds_by_highs
+from tests.reference.kinds import best_for_kinds_by_highs, extremes
 from tests.selection.instances import RATES, make_rates
 
 Floats = NDArray[np.float64]
@@ -41,13 +40,6 @@ def programs(draw: st.DrawFn) -> Program:
         n_slots,
         max(0.0, free + place * (most - free + 1e-3 * (place > 1))),
     )
-
-
-def extremes(value: Floats, clicks: Floats, shares: Floats, n_slots: int) -> tuple[float, float]:
-    """Return the clicks of the pages with the most value, and the most clicks."""
-    rows = list(zip(value, clicks, strict=True))
-    free = [clicks_of_best_value(v, c, n_slots) for v, c in rows]
-    return float(shares @ free), float(shares @ [best_clicks(c, n_slots) for _, c in rows])
 
 
 @settings(max_examples=400)

@@ -2,6 +2,7 @@
 
 from slotwise.selection.compiled import compiled
 from slotwise.selection.frontier import Frontier, frontier
+from slotwise.selection.kinds_program import KindsProgram
 from slotwise.selection.mix import Mix, dense_probabilities, new_mix, set_probabilities
 from slotwise.selection.rounding import dependent_rounding, draw_page, take_sure_page
 from slotwise.selection.solve import FloorProgram, Solution, solve
@@ -12,6 +13,7 @@ __all__ = [
     "FloorProgram",
     "FloorsSolution",
     "Frontier",
+    "KindsProgram",
     "Mix",
     "Solution",
     "compiled",

@@ -22,7 +22,18 @@ from slotwise.selection.boundary import page_boundary
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.top_page import TIE, Search, top_page
 
-__all__ = ["BINDING", "INFEASIBLE", "SLACK", "Price", "floor_slackness", "search_price"]
+__all__ = [
+    "BINDING",
+    "INFEASIBLE",
+    "MAX_PRICE",
+    "MAX_STEPS",
+    "SLACK",
+    "Line",
+    "Price",
+    "floor_slackness",
+    "meeting_price",
+    "search_price",
+]
 
 SLACK, BINDING, INFEASIBLE = range(3)
 
@@ -83,7 +94,7 @@ def _side(
 
 
 @inner
-def _meeting(few: Line, many: Line, nudge: float) -> float:
+def meeting_price(few: Line, many: Line, nudge: float) -> float:
     """Return a price between those of two lines: where they meet, unless rounding forbids.
 
     Where sums of many links hide the difference of the two pages, the price is stepped inward
@@ -155,7 +166,7 @@ def search_price(
 
     nudge = 4.0 * TIE
     for _ in range(MAX_STEPS):
-        price = _meeting(few, many, nudge)
+        price = meeting_price(few, many, nudge)
         if price >= MAX_PRICE or price == few.price or price == many.price:
             break
         page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 1.0, price, search)

@@ -22,12 +22,13 @@ from slotwise.selection.floor_program import (
 from slotwise.selection.mix import dense_probabilities
 from slotwise.selection.price_search import INFEASIBLE
 from slotwise.selection.solve_afresh import INVALID_RATES, solve_if_valid
-from slotwise.selection.solve_kinds import solve_kinds
+from slotwise.selection.solve_kinds import new_kinds, solve_kept_kinds
 
 __all__ = [
     "STATUSES",
     "FloorProgram",
     "Solution",
+    "check_floor",
     "check_kinds",
     "check_page",
     "check_rates",
@@ -87,7 +88,8 @@ def check_page(value: NDArray[np.float64], clicks: NDArray[np.float64], n_slots:
         raise InvalidInput.of("n_slots", f"from 1 to the number of links ({len(value)})", n_slots)
 
 
-def _check_floor(floor: float) -> float:
+def check_floor(floor: float) -> float:
+    """Return a floor after checking that it is a finite number and not negative."""
     if not 0.0 <= floor < np.inf:
         raise InvalidInput.of("floor", "a finite number that is at least 0", floor)
     return float(floor)
@@ -132,7 +134,7 @@ def solve(
         return _solve_for_kinds(value, clicks, n_slots, floor, shares)
     value, clicks = _as_array("value", value), _as_array("clicks", clicks)
     check_page(value, clicks, n_slots)
-    found = _machine_code()(value, clicks, n_slots, _check_floor(floor))
+    found = _machine_code()(value, clicks, n_slots, check_floor(floor))
     if found[2] == INVALID_RATES:
         check_rates("value", value)
         check_rates("clicks", clicks)
@@ -170,7 +172,8 @@ def _solve_for_kinds(
     value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float, shares: ArrayLike | None
 ) -> Solution:
     rows, click_rows, weights = check_kinds(value, clicks, n_slots, shares)
-    found = solve_kinds(rows, click_rows, weights, n_slots, _check_floor(floor))
+    kinds = new_kinds(rows, click_rows, weights)
+    found = solve_kept_kinds(kinds, n_slots, check_floor(floor))
     return Solution(found[0], found[1], STATUSES[found[2]], found[3], found[4])
 
 
@@ -209,7 +212,7 @@ class FloorProgram:
         clicks = check_rates("clicks", clicks)
         check_page(value, clicks, n_slots)
         self._n_slots = n_slots
-        self._floor = _check_floor(floor)
+        self._floor = check_floor(floor)
         self._program = new_program(value, clicks)
         self._solve = direct(solve_kept_program, self._program, n_slots, self._floor)
         self._change = direct(change_kept_links, self._program, np.zeros(1, np.int64), value, value)
