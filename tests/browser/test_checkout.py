@@ -6,9 +6,8 @@ import re
 import uuid
 from collections.abc import Iterator
 from http.cookies import SimpleCookie
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -20,6 +19,7 @@ from slotwise.client import Client
 from slotwise.service.server import BackgroundServer
 from tests.browser.conftest import USER_AGENT
 from tests.browser.simulated_day import POOL
+from tests.loopback_server import LoopbackServer
 
 DOCS = Path("docs/postback.md").read_text()
 SCRIPT: str
@@ -35,7 +35,7 @@ PRODUCT = """<!doctype html><title>Product</title><script src="/checkout.js"></s
 <input type="hidden" name="decision_id" data-slotwise-order="{link}"><button>Buy</button></form>"""
 
 
-class Shop:
+class Shop(LoopbackServer):
     """A shop with a list, products and a till; `server_side` makes pages without a script."""
 
     def __init__(self, service: str, track_key: str) -> None:
@@ -71,15 +71,9 @@ class Shop:
                 self.end_headers()
                 self.wfile.write(body.encode())
 
-            def log_message(self, format: str, *arguments: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.host = f"127.0.0.1:{self._server.server_port}"
+        super().__init__(Handler)
         self.pool_id = f"checkout-{self._server.server_port}"
         exec(SERVER_SIDE.replace('"home"', f'"{self.pool_id}"'), self._code)
-        self._thread = Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
 
     def page(self, path: str, session: str) -> str:
         if path == "/checkout.js":
@@ -103,9 +97,7 @@ class Shop:
         return outcome
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().close()
         self._client.close()
 
 

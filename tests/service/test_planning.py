@@ -6,12 +6,16 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from slotwise.service.errors import Conflict
 from slotwise.service.planning import Planner
+from slotwise.service.server import BackgroundServer
+from slotwise.service.settings import Settings
 
 SAY = "import sys; print('{\"done\": 0.5}', flush=True); "
 
@@ -87,3 +91,20 @@ def test_closing_ends_the_process() -> None:
         assert await all_lines(lines) == []
 
     run(ask)
+
+
+def test_a_service_that_stops_ends_its_plan(tmp_path: Path) -> None:
+    long = {"links": 9, "slots": 2, "click_rate": 0.1, "revenue_per_click": 0.1}
+    long |= {"views_per_day": 1, "max_views": 1_000_000, "cases": 1000}
+    settings = Settings(port=0, store=f"sqlite:///{tmp_path / 'plan.db'}")
+    with (
+        BackgroundServer(settings) as server,
+        httpx.Client(base_url=server.url, timeout=60) as client,
+        client.stream("POST", "/v1/plan", json=long) as answer,
+    ):
+        assert next(answer.iter_lines()) == '{"done":0.0}'
+        run = server.context.planner._run
+        server._run.stop()
+    assert run is not None
+    assert run._process is not None
+    assert run._process.wait() < 0  # by a signal

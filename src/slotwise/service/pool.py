@@ -59,9 +59,7 @@ class Pool(NamedTuple):
     def known_counts(self) -> Iterator[tuple[str, KnownCounts]]:
         """Yield the imported counts of links that may be shown."""
         for link_id in self.active if self.known_us else ():
-            link = self.links[link_id]
-            if link.known_us >= link.counted_from_us:
-                yield from ((link_id, counts) for counts in link.known)
+            yield from ((link_id, counts) for counts in self.links[link_id].start_counts)
 
     def problem(self) -> Problem:
         """Return the problem of a page of this pool."""

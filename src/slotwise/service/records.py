@@ -114,6 +114,11 @@ class LinkRecord(msgspec.Struct, frozen=True):
     known_us: int = 0
     """When it was imported; a later reset of the statistics makes it void."""
 
+    @property
+    def start_counts(self) -> tuple[KnownCounts, ...]:
+        """What was imported and is not void."""
+        return self.known if self.known_us >= self.counted_from_us else ()
+
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
     """A link that must stand at a position (1 is the first) of the page."""

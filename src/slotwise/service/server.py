@@ -238,6 +238,7 @@ class _Run:
     def stop(self) -> None:
         """Take no new request, finish those under way."""
         self.context.stopping = True
+        self.context.planner.close()
         self.server.should_exit = True
 
     def log_lost(self) -> None:

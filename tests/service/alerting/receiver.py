@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
-from typing import Any
+from http.server import BaseHTTPRequestHandler
+from threading import Event
+
+from tests.loopback_server import LoopbackServer
 
 
-class Receiver:
+class Receiver(LoopbackServer):
     """Takes messages and answers what it is told to, the last answer for ever."""
 
     def __init__(self) -> None:
@@ -30,15 +31,4 @@ class Receiver:
                 self.end_headers()
                 receiver.came.set()
 
-            def log_message(self, format: str, *arguments: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler)

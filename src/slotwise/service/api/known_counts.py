@@ -92,8 +92,7 @@ def _rows(links: Iterable[LinkRecord]) -> KnownRows:
                 discount=one.discount,
             )
             for link in links
-            if link.known_us >= link.counted_from_us
-            for one in link.known
+            for one in link.start_counts
         ]
     )
 

@@ -81,7 +81,9 @@ class LinkTable:
         starts_us: tuple[int, ...],
     ) -> None:
         self._pool = pool
+        links = list(links)
         self._url_of = {link.link_id: link.url for link in links}
+        self._imported = {link.link_id for link in links if link.start_counts}
         self._explanation_of = {item.link_id: item for item in explained}
         self._links = [(link, _role(pool, link, self._explanation(link))) for link in report.links]
         self._pending_views = activity.pending_views
@@ -107,6 +109,11 @@ class LinkTable:
             n_found=len(found),
             rows=tuple(self._row(link, role) for link, role in shown),
         )
+
+    def _why(self, link: LinkReport, role: Role) -> str:
+        if role == "exploring" and link.click_views == 0 and link.link_id in self._imported:
+            return "It starts from the counts that were imported; no view of its own has settled."
+        return _why(self._pool, link, role, self._explanation(link))
 
     def _explanation(self, link: LinkReport) -> Explanation | None:
         return self._explanation_of.get(link.link_id)
@@ -152,7 +159,7 @@ class LinkTable:
             pending_views=self._pending_views.get(link.link_id, 0),
             click_rate=link.click_rate,
             revenue_per_view_micros=link.revenue_per_view_micros,
-            why=_why(self._pool, link, role, self._explanation(link)),
+            why=self._why(link, role),
             views_by_span=tuple(span.views if span else 0 for span in spans),
             clicks_by_span=tuple(span.clicks if span else 0 for span in spans),
         )
