@@ -5,6 +5,7 @@
     python -m benchmarks.service.storage export     # an export of the same views
     python -m benchmarks.service.storage size       # bytes on disk for a decision
     python -m benchmarks.service.storage purge      # dropping half of the views again
+    python -m benchmarks.service.storage forget     # taking all of them back
 
 With `--store postgresql` it is a private PostgreSQL server instead of a SQLite file. All but `sql`
 fill a store first: pages of 10 of 100 links, 0.4 clicks a page and a
@@ -36,6 +37,7 @@ from slotwise.service.service import Service
 from slotwise.service.storage import SqliteStore, Store, open_store, rows, schema
 from slotwise.service.storage.commands import (
     AppendDecision,
+    ForgetViews,
     Operation,
     SaveLinks,
     SavePool,
@@ -204,7 +206,12 @@ def _purge(store: Store, n_bytes: Callable[[], int], n_views: int) -> None:
     )
 
 
-_PARTS = {"size": _size, "verify": _verify, "export": _export, "purge": _purge}
+def _forget(store: Store, _: Callable[[], int], n_views: int) -> None:
+    forget = ForgetViews(key_id="", since_us=0, change=change_row("home"))  # asked by no key
+    assert store.commit([forget]) == [n_views]
+
+
+_PARTS = {"size": _size, "verify": _verify, "export": _export, "purge": _purge, "forget": _forget}
 
 
 def main() -> int:

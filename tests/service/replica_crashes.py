@@ -26,6 +26,7 @@ from tests.service.crash_harness import (
     _feedback,
     check,
     client_of,
+    start,
 )
 from tests.service.private_postgresql import PrivatePostgresql, private_postgresql
 
@@ -130,7 +131,7 @@ def run_on(
             sender.join()
         n_acknowledged += len(acknowledged.events)
         if gone is not None:
-            servers[gone] = Server(address)
+            servers[gone] = start(cycle, address)
         check(servers[cycle % 2].url, key, acknowledged)
         tell((cycle + 1) / cycles)
     stopped = [server.stop() for server in servers]
