@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,12 @@ def logs_stay_as_they_were() -> Iterator[None]:
     for one, (handlers, level, propagate) in zip(loggers, before, strict=True):
         one.handlers, one.propagate = handlers, propagate
         one.setLevel(level)
+
+
+@pytest.mark.parametrize("package", ["httpx", "alembic", "polars", "matplotlib"])
+def test_a_start_loads_only_what_every_service_needs(package: str) -> None:
+    program = f"import sys, slotwise.cli.serve; sys.exit({package!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_the_printed_commands_work_when_pasted(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
-import httpx
 import msgspec
 
 from slotwise.service.alerting.conditions import Alert, AlertKind
@@ -102,6 +101,8 @@ class Webhook:
         )
 
     def _call(self, body: bytes, sent_at: datetime) -> tuple[bool, str]:
+        import httpx  # here: it takes a tenth of a start, and most services send no alerts
+
         headers = {
             "content-type": "application/json",
             "user-agent": "slotwise",
@@ -121,6 +122,8 @@ class Webhook:
         The time limit is for the whole call: limits for each read would let a receiver that
         sends a byte now and then keep the thread for ever.
         """
+        import httpx
+
         # The environment could name a proxy or other certificates: the address alone decides.
         async with (
             asyncio.timeout(TIMEOUT_S),
