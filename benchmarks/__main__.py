@@ -22,7 +22,7 @@ from benchmarks.embedding import alternatives, first_pages, imports, large_pool_
 from benchmarks.evaluating import evaluating
 from benchmarks.measuring import Row
 from benchmarks.reproducing import reproducing
-from benchmarks.rounds import growth, rounds, threads
+from benchmarks.rounds import ad_clicks_rounds, growth, rounds, threads
 from benchmarks.solving import solving
 from slotwise.version import __version__
 
@@ -52,6 +52,9 @@ def main() -> None:
     parser.add_argument(
         "--markdown", type=Path, help=f"write the table between {START} and {END} of this file"
     )
+    parser.add_argument(
+        "--ad-clicks", type=Path, metavar="FOLDER", help="measure rounds on Ad-Clicks as well"
+    )
     asked = parser.parse_args()
     for name in asked.names:
         if name not in BENCHMARKS:
@@ -61,6 +64,8 @@ def main() -> None:
     for name in asked.names or BENCHMARKS:
         print(f"measuring {name} ...", flush=True)
         rows += BENCHMARKS[name]()
+        if name == "rounds" and asked.ad_clicks is not None:
+            rows += ad_clicks_rounds(asked.ad_clicks)
     seconds = time.perf_counter() - start
     Console().print(as_table(rows))
     asked.json.parent.mkdir(parents=True, exist_ok=True)
