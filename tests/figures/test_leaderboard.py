@@ -71,6 +71,18 @@ def test_both_forms_show_numbers_rule_and_reasons(board: Leaderboard, tmp_path: 
     assert Leaderboard.load(written.json).labels == board.labels
 
 
+def test_both_forms_and_the_file_have_the_share_of_the_gain(tmp_path: Path) -> None:
+    gains = {"value_without_visitors": 0.8, "value_without_order": 0.9}
+    case = make_case("segments", {"paced-kl": Fared(2_500.0, 0.0, spread=100.0)}, gains=gains)
+    written = write_leaderboard(make_board(case), tmp_path)
+    for path in (written.html, written.markdown):
+        text = path.read_text(encoding="utf-8").replace("\\", "")
+        assert "Share of the gain that knowing the visitors can bring: paced-kl 75 % (7" in text
+        assert "Share of the gain that order on the page can bring: paced-kl 50 % (" in text
+    loaded = Leaderboard.load(written.json).cases[0].standings[0].measures
+    assert loaded["gain_of_visitors"].mean == pytest.approx(0.75)
+
+
 def test_markdown_tables_are_whole(board: Leaderboard, tmp_path: Path) -> None:
     lines = write_leaderboard(board, tmp_path).markdown.read_text(encoding="utf-8").splitlines()
     tables = 0

@@ -175,6 +175,9 @@ def _print(page: LeaderboardPage) -> None:
     console.print(records_table(page), defaults_table(page), aims_table(page))
     if page.bounds:
         console.print(bounds_table(page))
+    for chapter in page.chapters:
+        for sentence in chapter.gains:
+            console.print(f"{chapter.board.name}: {sentence}", highlight=False, markup=False)
     for paragraph in page.recommendation:
         console.print(paragraph, highlight=False, markup=False)
     for note in page.notes:

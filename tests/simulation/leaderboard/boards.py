@@ -27,6 +27,7 @@ def make_case_results(
     status: str = "binding",
     n_rounds: int = N_ROUNDS,
     n_runs: int = N_RUNS,
+    gains: Mapping[str, float] | None = None,
 ) -> Results:
     """Return results in which each policy ended around these numbers, symmetric over runs."""
     around = np.linspace(-1.0, 1.0, n_runs)
@@ -45,6 +46,7 @@ def make_case_results(
             "value": OPTIMUM,
             "status": status,
             "attainable_clicks": MOST_CLICKS,
+            **(gains or {}),
             "shadow_price": PRICE,
         },
         "policies": [{"label": label, "name": label.split("/")[0]} for label in totals],
@@ -61,9 +63,10 @@ def make_case(
     n_rounds: int = N_ROUNDS,
     n_runs: int = N_RUNS,
     refused: Mapping[str, str] | None = None,
+    gains: Mapping[str, float] | None = None,
 ) -> CaseBoard:
     """Return the board of a case; policies whose label holds `ts` know the horizon."""
-    results = make_case_results(policies, floor, status, n_rounds, n_runs)
+    results = make_case_results(policies, floor, status, n_rounds, n_runs, gains)
     knows = {label: "ts" in label for label in results.labels}
     ranking = rank_case(results, {label: [0.5] * n_runs for label in policies}, knows)
     return CaseBoard(

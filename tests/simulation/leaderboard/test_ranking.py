@@ -120,3 +120,20 @@ def test_the_recommendation_knows_no_horizon() -> None:
     best = best_without_horizon(board)
     assert best is not None
     assert best.label == "paced-kl"
+
+
+def test_where_visitors_differ_the_share_of_their_gain_is_measured() -> None:
+    policies = {"good": Fared(2_500.0, 0.0, spread=100.0)}
+    case = make_case("case", policies, gains={"value_without_visitors": 0.8})
+    share = case.standings[0].measures["gain_of_visitors"]
+    # 2,500 of the 10,000 that knowing the visitors can bring are missing
+    assert share.mean == pytest.approx(0.75)
+    assert 0.74 < share.low < 0.75 < share.high < 0.76
+    assert case.oracle["gain_of_visitors"].mean == pytest.approx(1.0)
+    assert "gain_of_order" not in case.standings[0].measures
+
+
+@pytest.mark.parametrize("gains", [None, {"value_without_visitors": 0.9995}])
+def test_a_gain_that_does_not_exist_has_no_share(gains: dict[str, float] | None) -> None:
+    case = make_case("case", {"good": Fared(900.0, 0.0)}, gains=gains)
+    assert not {"gain_of_visitors", "gain_of_order"} & {*case.standings[0].measures}

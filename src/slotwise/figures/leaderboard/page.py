@@ -33,6 +33,7 @@ __all__ = [
     "gather_board",
 ]
 
+GAIN_WORDS = {"gain_of_visitors": "knowing the visitors", "gain_of_order": "order on the page"}
 MEASURE_NAMES = {"deficit": "largest running deficit", "microseconds": "µs per round"}
 
 
@@ -96,6 +97,7 @@ class CaseChapter(NamedTuple):
 
     board: CaseBoard
     sizes: str
+    gains: list[str]
     rows: list[CaseRow]
     refused: list[str]
 
@@ -219,7 +221,22 @@ def _chapter(case: CaseBoard) -> CaseChapter:
     if case.oracle:
         rows.append(CaseRow("", _name(ORACLE), "", "", _measure_cells(case.oracle)))
     refused = [f"{_name(label)} rejects this case: {why}" for label, why in case.refused.items()]
-    return CaseChapter(case, sizes, rows, refused)
+    return CaseChapter(case, sizes, _gains(case), rows, refused)
+
+
+def _gains(case: CaseBoard) -> list[str]:
+    """Return a sentence for each gain that the case offers: what share of it policies earn."""
+    sentences = []
+    for name, words in GAIN_WORDS.items():
+        shares = [
+            f"{_name(one.label)} {100 * share.mean:.0f} % "
+            f"({100 * share.low:.0f} to {100 * share.high:.0f} %)"
+            for one in case.standings
+            if (share := one.measures.get(name)) is not None
+        ]
+        if shares:
+            sentences.append(f"Share of the gain that {words} can bring: {', '.join(shares)}.")
+    return sentences
 
 
 def _floor_cell(case: CaseBoard, standing: Standing) -> str:

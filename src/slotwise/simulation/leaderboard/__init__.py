@@ -2,6 +2,7 @@
 
 from slotwise.simulation.leaderboard.aims import REFERENCE, AimCheck, AimVerdict, check_aims
 from slotwise.simulation.leaderboard.board import (
+    GAINS,
     MEASURES,
     CaseBoard,
     Leaderboard,
@@ -36,6 +37,7 @@ from slotwise.simulation.leaderboard.table_file import write_table
 
 __all__ = [
     "ALLOWED_FACTOR",
+    "GAINS",
     "MEASURES",
     "QUICK_CASES",
     "RECOMMENDATION_RULE",

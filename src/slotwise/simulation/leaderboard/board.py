@@ -10,10 +10,17 @@ from typing import Any
 
 from slotwise.errors import MissingData, UnsupportedState
 
-__all__ = ["MEASURES", "CaseBoard", "Leaderboard", "Measure", "Standing"]
+__all__ = ["GAINS", "MEASURES", "CaseBoard", "Leaderboard", "Measure", "Standing"]
 
 MEASURES = ("regret", "violation", "shortfall", "deficit", "microseconds")
 """The measures of every policy; the last is the processor time of a round."""
+
+GAINS = {
+    "gain_of_visitors": "value_without_visitors",
+    "gain_of_order": "value_without_order",
+}
+"""Shares of a gain, measured where it exists: from the best mix that does not know the visitors, or
+leaves the order of the page to chance, to the best that does; with the name of that mix's value."""
 
 FORMAT = 1
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise import metrics
-from slotwise.simulation.leaderboard.board import Measure, Standing
+from slotwise.simulation.leaderboard.board import GAINS, Measure, Standing
 from slotwise.simulation.results import Results
 
 __all__ = ["ALLOWED_FACTOR", "ORACLE", "RULE", "CaseRanking", "rank_case"]
@@ -26,6 +26,8 @@ LEAST_ALLOWED, ALLOWED_SHARE = 50.0, 0.001
 LUCK = 0.4
 """Mean of the positive part of a standard normal: clicks vary by about sqrt(floor * rounds)."""
 RESOLUTION_SHARE = 0.001
+LEAST_GAIN = 1.001
+"""A share of a gain is measured where the best mix earns this much more than the one without."""
 
 RULE = (
     "A policy keeps the floor if its mean shortfall over runs is at most 50 clicks, 0.1 % of "
@@ -143,12 +145,21 @@ def regret_resolution(results: Results) -> float:
 
 
 def measures_of(results: Results, label: str, seconds: Sequence[float]) -> dict[str, Measure]:
-    """Return mean and interval of every measure, without time if none was measured."""
+    """Return mean and interval of every measure, without time if none was measured.
+
+    Shares of a gain are among them where visitors or slots differ enough for one.
+    """
     samples = {
         name: results.final(label, name) for name in ("regret", "violation", "shortfall", "deficit")
     }
     if seconds:
         samples["microseconds"] = 1e6 * np.asarray(seconds) / results.n_rounds
+    best = results.config["optimum"]
+    for name, without in GAINS.items():
+        least = best.get(without)
+        if least is not None and best["value"] > LEAST_GAIN * least:
+            earned = results.final(label, "reward") / results.n_rounds
+            samples[name] = (earned - least) / (best["value"] - least)
     return {
         name: Measure(*map(float, metrics.mean_interval(sample)))
         for name, sample in samples.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slotwise.simulation.leaderboard.board import MEASURES, Leaderboard
+from slotwise.simulation.leaderboard.board import GAINS, MEASURES, Leaderboard
 
 __all__ = ["write_table"]
 
@@ -28,7 +28,7 @@ def write_table(board: Leaderboard, path: Path) -> None:
                 "version": board.version,
                 "seed": board.seed,
             }
-            for name in MEASURES:
+            for name in (*MEASURES, *GAINS):
                 measure = standing.measures.get(name)
                 row[name] = None if measure is None else measure.mean
                 row[f"{name}_low"] = None if measure is None else measure.low
