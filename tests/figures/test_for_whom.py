@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import slotwise
@@ -38,9 +39,12 @@ def test_there_is_a_row_for_each_value_and_a_series_for_each_policy(results: Res
         "device phone",
         "device desktop",
     ]
-    marks = [line for line in axes.lines if line.get_marker() == "|"]
-    assert [float(line.get_xdata()[0]) for line in marks] == pytest.approx([0.0, 300.0])  # type: ignore[index,arg-type]
-    assert len(figure.legends[0].get_texts()) == 2
+    (marks,) = [line for line in axes.lines if line.get_label() == "best, knows visitors"]
+    assert np.asarray(marks.get_xdata()).tolist() == pytest.approx([0.0, 300.0])
+    assert np.asarray(marks.get_ydata()).tolist() == [0, 1]
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert len(texts) == 3
+    assert "best, knows visitors" in texts
 
 
 def test_it_is_drawn_beside_the_usual_figure(results: Results, tmp_path: Path) -> None:

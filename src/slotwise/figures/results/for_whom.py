@@ -41,10 +41,16 @@ def draw_for_whom(results: Results) -> Figure:
         height = FRAME_INCHES + ROW_INCHES * len(values)
         figure = ShownFigure(figsize=(WIDTH_INCHES, height))
         axes = figure.add_axes((0.2, 0.75 / height, 0.55, (height - 1.75) / height))
-        for row, value in enumerate(values):
-            knowing, blind = best[value]
+        for row in range(len(values)):
             axes.axhline(row, color=GRID, linewidth=0.8, zorder=0)
-            axes.plot([100 * (knowing / blind - 1.0)], [row], "|", color=INK, markersize=16)
+        axes.plot(
+            [100 * (best[value][0] / best[value][1] - 1.0) for value in values],
+            range(len(values)),
+            "|",
+            color=INK,
+            markersize=16,
+            label="best, knows visitors",
+        )
         for place, label in enumerate(results.labels):
             gains = np.array([_gain(results, label, value, best[value][1]) for value in values])
             spread = 2.0 * gains.std(axis=1) / np.sqrt(gains.shape[1])
