@@ -8,12 +8,18 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
-from slotwise.selection import FloorProgram, Solution, solve
+from slotwise.selection import FloorProgram, Solution, floor_program, solve
 from tests.reference.certificate import check_certificate
 from tests.reference.floor_program import best_clicks, clicks_of_best_value
 from tests.selection.instances import RATES, Instance, make_rates
 
 Floats = NDArray[np.float64]
+
+
+@pytest.fixture(params=[0, floor_program.SMALL], ids=["zones", "whole"], autouse=True)
+def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search pools of any size in zones, or small ones whole."""
+    monkeypatch.setattr(floor_program, "SMALL", request.param)
 
 
 def check_same(warm: Solution, instance: Instance) -> str:

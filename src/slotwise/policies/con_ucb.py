@@ -22,7 +22,7 @@ from slotwise.policies.floors.deficit import (
     with_deficit,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import hot, inner
 from slotwise.selection.confidence import paper_upper
 from slotwise.selection.floor_program import (
     Program,
@@ -38,12 +38,16 @@ __all__ = ["ConUCB"]
 
 
 class ConUCBState(NamedTuple):
-    """Counts, and the floor program on their upper bounds, kept warm."""
+    """Counts, and the floor program on their upper bounds, kept warm.
+
+    `gathered` is room for the counts of links whose bounds are computed together.
+    """
 
     n_slots: int
     gamma: float
     counts: Counts
     deficit: Deficit
+    gathered: Floats
     program: Program
     mix: Mix
 
@@ -60,6 +64,22 @@ def rank(state: ConUCBState, links: Links, worth: Floats) -> None:
     rank_by_program(state.program, links, worth)
 
 
+@inner
+def _set_bounds(state: ConUCBState, level: int, links: Links) -> None:
+    """Give the program the bounds of some links; gathered first, they are computed in vectors."""
+    total, n_views, n_links = state.gathered[0], state.gathered[1], len(links)
+    for k in range(n_links):
+        total[k] = state.counts.sums[level, links[k]]
+        n_views[k] = state.counts.views[level, links[k]]
+    for k in range(n_links):
+        total[k] = paper_upper(total[k], n_views[k], state.gamma)
+    for k in range(n_links):
+        if level == 0:
+            set_clicks(state.program, links[k], total[k])
+        else:
+            set_value(state.program, links[k], total[k])
+
+
 @hot
 def learn(
     state: ConUCBState,
@@ -72,18 +92,15 @@ def learn(
     outcomes: Floats,
 ) -> None:
     """Count, and move the bounds of the links that were counted; no other bound changes."""
-    counts, program, gamma = state.counts, state.program, state.gamma
+    counts = state.counts
     if level == 0:
         note_clicks(state.deficit, views, outcomes)
     for k in range(len(links)):
-        link = links[k]
-        counts.views[level, link] += views[k]
-        counts.sums[level, link] += outcomes[k]
-        upper = paper_upper(counts.sums[level, link], counts.views[level, link], gamma)
-        if level == 0:
-            set_clicks(program, link, upper)
-        elif level == len(counts.views) - 1:
-            set_value(program, link, upper)
+        counts.views[level, links[k]] += views[k]
+        counts.sums[level, links[k]] += outcomes[k]
+    if level == 0 or level == len(counts.views) - 1:
+        for begin in range(0, len(links), state.gathered.shape[1]):
+            _set_bounds(state, level, links[begin : begin + state.gathered.shape[1]])
 
 
 @dataclass(frozen=True)
@@ -144,7 +161,8 @@ class ConUCB(ConUCBFloors):
         horizon = require_horizon(self.name, self.horizon, problem)
         deficit = new_deficit(problem, self.deficit_feedback, horizon)
         counts = new_counts(problem)
-        return ConUCBState(problem.n_slots, gamma, counts, deficit, program, program.mix)
+        room = np.zeros((2, problem.n_links))
+        return ConUCBState(problem.n_slots, gamma, counts, deficit, room, program, program.mix)
 
     def knowledge(self, state: ConUCBState) -> Knowledge:
         """Return the counts, and the deficit where it is fed back."""

@@ -13,7 +13,7 @@ A score is linear in the price: a link that lies above a line at two prices lies
 every price between. So IN and OUT are judged at the lowest and the highest price expected soon,
 against a line along which the threshold should move. While price and threshold stay within
 reach of that line, the band's optimum is the optimum: the certificate is checked on every
-solve, and when it fails the zones are drawn anew.
+solve, and when it fails the zones are drawn anew. Small pools are searched whole.
 """
 
 from __future__ import annotations
@@ -52,12 +52,16 @@ __all__ = [
 
 OUT, BAND, IN, TOP = range(4)
 
-N_TOP, N_IN, N_BAND, STATUS, IS_DRAWN, PAIR, PAIR_OTHER, N_CHANGED, N_DRAWN = range(9)
+N_TOP, N_IN, N_BAND, STATUS, IS_DRAWN, PAIR, PAIR_OTHER, N_CHANGED, HAS_ZONES = range(9)
 VALUE_WEIGHT, LOW_PRICE, LOW_THRESHOLD, HIGH_PRICE, HIGH_THRESHOLD, MARGIN, PRICE, STEP = range(8)
 
 
 FIRST_MARGIN = 0.01
 """How far from the threshold the first band reaches; later ones learn from the last."""
+
+
+SMALL = 600
+"""Pools up to this size have no zones: looking at all of their links costs less."""
 
 
 class Program(NamedTuple):
@@ -99,6 +103,7 @@ def new_program(value: NDArray[np.float64], clicks: NDArray[np.float64]) -> Prog
         numbers=np.zeros(8),
     )
     program.sizes[PAIR] = -1
+    program.sizes[HAS_ZONES] = n_links > SMALL
     program.numbers[MARGIN] = FIRST_MARGIN
     program.value[:], program.clicks[:] = value, clicks
     program.changed[:], program.is_changed[:] = np.arange(n_links), True
@@ -295,7 +300,6 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
     numbers[PRICE] = price.click_weight if price.status == BINDING else 0.0
     sizes[STATUS] = price.status
     sizes[IS_DRAWN] = 1
-    sizes[N_DRAWN] += 1
     sizes[PAIR] = -1
     target = _band_target(len(program.value), n_slots)
     least = 1e-9 * (1.0 + price.click_weight)
@@ -358,27 +362,64 @@ def _guess_price(program: Program) -> float:
 
 
 @inner
-def _band_floor(program: Program, floor: float) -> float:
-    """Return the clicks that are left for the band to bring."""
-    left = floor - program.sizes[N_TOP]
-    for k in range(program.sizes[N_IN]):
-        left -= program.clicks[program.inner[k]]
-    return left
+def _solve_entries(
+    program: Program,
+    value: NDArray[np.float64],
+    clicks: NDArray[np.float64],
+    n_entries: int,
+    links: NDArray[np.int64],
+    n_slots: int,
+    floor: float,
+    slackness: float,
+) -> Price:
+    """Add the best mix of some entries to `program.mix`; entry i is `links[i]`."""
+    search = program.search
+    guess, step = _guess_price(program), max(program.numbers[STEP], 1e-9)
+    price = search_price(value, clicks, n_entries, n_slots, floor, slackness, guess, step, search)
+    share_slots(clicks, links, n_slots, floor, price, search, program.mix)
+    return price
 
 
 @inner
-def _search_band(program: Program, n_slots: int, floor: float) -> Price:
-    return search_price(
+def _solve_band(program: Program, n_slots: int, floor: float) -> Price:
+    """Write the best mix into `program.mix`, IN and TOP taken for sure."""
+    sizes, mix = program.sizes, program.mix
+    n_top, n_inner = sizes[N_TOP], sizes[N_IN]
+    left = floor - n_top
+    for k in range(n_top):
+        mix.sure[k] = mix.tied[k]
+    for k in range(n_inner):
+        mix.sure[n_top + k] = program.inner[k]
+        left -= program.clicks[program.inner[k]]
+    mix.sizes[:] = 0
+    mix.sizes[N_SURE] = n_top + n_inner
+    return _solve_entries(
+        program,
         program.band_value,
         program.band_clicks,
-        program.sizes[N_BAND],
-        n_slots - program.sizes[N_TOP] - program.sizes[N_IN],
-        _band_floor(program, floor),
+        sizes[N_BAND],
+        program.band,
+        n_slots - n_top - n_inner,
+        left,
         floor_slackness(floor),
-        _guess_price(program),
-        max(program.numbers[STEP], 1e-9),
-        program.search,
     )
+
+
+@inner
+def _solve_zones(program: Program, n_slots: int, floor: float) -> Price:
+    """Write the best mix into `program.mix`, drawing the zones anew where they do not hold."""
+    sizes = program.sizes
+    band_slots = n_slots - sizes[N_TOP] - sizes[N_IN]
+    if sizes[IS_DRAWN] == 0 or not 1 <= band_slots <= sizes[N_BAND]:
+        _draw_zones(program, n_slots, floor)
+    price = _solve_band(program, n_slots, floor)
+    if not _band_holds(program, price):
+        _draw_zones(program, n_slots, floor)
+        price = _solve_band(program, n_slots, floor)
+        if not _band_holds(program, price):
+            _take_all_into_band(program)
+            price = _solve_band(program, n_slots, floor)
+    return price
 
 
 @inner
@@ -390,34 +431,25 @@ def solve_program(program: Program, n_slots: int, floor: float) -> None:
     sizes, numbers, mix = program.sizes, program.numbers, program.mix
     _settle_changes(program)
     mix.sizes[:] = 0
-    n_top = sizes[N_TOP]
-    if n_top >= n_slots:
-        mix.sizes[N_TIED] = n_top
+    if sizes[N_TOP] >= n_slots:
+        mix.sizes[N_TIED] = sizes[N_TOP]
         mix.sizes[TIED_SLOTS] = n_slots
         sizes[STATUS] = SLACK if n_slots >= floor - floor_slackness(floor) else INFEASIBLE
         numbers[PRICE] = 0.0
         return
-    band_slots = n_slots - n_top - sizes[N_IN]
-    if sizes[IS_DRAWN] == 0 or not 1 <= band_slots <= sizes[N_BAND]:
-        _draw_zones(program, n_slots, floor)
-    price = _search_band(program, n_slots, floor)
-    if not _band_holds(program, price):
-        _draw_zones(program, n_slots, floor)
-        price = _search_band(program, n_slots, floor)
-        if not _band_holds(program, price):
-            _take_all_into_band(program)
-            price = _search_band(program, n_slots, floor)
-
-    for k in range(n_top):
-        mix.sure[k] = mix.tied[k]
-    for k in range(sizes[N_IN]):
-        mix.sure[n_top + k] = program.inner[k]
-    mix.sizes[N_SURE] = n_top + sizes[N_IN]
-    band_slots = n_slots - mix.sizes[N_SURE]
-    band_floor = _band_floor(program, floor)
-    share_slots(
-        program.band_clicks, program.band, band_slots, band_floor, price, program.search, mix
-    )
+    if sizes[HAS_ZONES] == 1:
+        price = _solve_zones(program, n_slots, floor)
+    else:
+        price = _solve_entries(
+            program,
+            program.value,
+            program.clicks,
+            len(program.value),
+            program.search.links,
+            n_slots,
+            floor,
+            floor_slackness(floor),
+        )
     sizes[STATUS] = price.status
     sizes[PAIR] = -1
     if price.status == BINDING:
