@@ -71,6 +71,7 @@ def test_it_tells_who_brings_what_and_sees_what(
     expect(phone.locator("td").last).to_contain_text(likeliest)
     expect(rows.filter(has_text="device: desktop")).to_contain_text("(-")
     expect(panel.locator(".verdict")).to_contain_text("groups differ from it for sure")
+    expect(page.locator("#cost .verdict")).to_contain_text("takes all visitors and slots as alike")
     expect(rows.filter(has_text=HOSTILE)).to_have_count(1)
     expect(rows.filter(has_text="returning: yes")).to_have_count(1)
     slots = panel.locator(".slot-weights tbody tr")

@@ -48,6 +48,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     revenue_window_s: int
     holdout: float
     policy: str
+    pages_differ: bool
+    """Whether pages are made for the visitor or for slots that differ, which `frontier` ignores."""
     n_links: int
     n_retired: int
     allowed_hosts: tuple[str, ...]
@@ -133,6 +135,7 @@ def draw_pool(
         revenue_window_s=pool.revenue_window_s,
         holdout=pool.holdout,
         policy=pool.policy,
+        pages_differ=bool(pool.features or pool.slot_weights or pool.learn_slot_weights),
         n_links=len(links) - n_retired,
         n_retired=n_retired,
         allowed_hosts=pool.allowed_hosts,

@@ -175,8 +175,9 @@ export function costing(pool) {
   if (pool.frontier.length === 0) return "The pool has no links, so there is nothing to choose from.";
   if (!isKnown(pool)) return "Not known yet: no view has settled.";
   if (price === null) return "No page reaches the floor, so its cost is unknown: pages show the most clicked links.";
-  if (price === 0) return "Nothing at present: the pages that earn most keep the floor by themselves.";
-  return `One more click per 100 views costs about ${money(price, pool.currency)} on those 100 views.`;
+  const alike = pool.pages_differ ? " The curve below takes all visitors and slots as alike; pages made for each earn more at the same floor." : "";
+  if (price === 0) return `Nothing at present: the pages that earn most keep the floor by themselves.${alike}`;
+  return `One more click per 100 views costs about ${money(price, pool.currency)} on those 100 views.${alike}`;
 }
 
 // The best revenue of a page that keeps a floor: the frontier is straight between its corners.
