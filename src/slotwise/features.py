@@ -170,6 +170,10 @@ class Bins(Feature):
         return {"name": self.name, "kind": self.kind, "edges": list(self.edges)}
 
 
+DECLARATIONS = f"str, bool, a tuple of 1 to {MAX_VALUES} words or of as many rising numbers"
+"""What may be declared of a feature, in Python's words."""
+
+
 def _declared(name: Any, declaration: Any) -> Feature:
     """Return the feature that a declaration means."""
     where = f"features[{name!r}]"
@@ -181,7 +185,7 @@ def _declared(name: Any, declaration: Any) -> Feature:
         return OpenWords(name, FrequentWords())
     if declaration is bool:
         return Flag(name, bool)
-    rule = f"str, bool, a tuple of 1 to {MAX_VALUES} words or of as many rising numbers"
+    rule = DECLARATIONS
     if not isinstance(declaration, tuple | list) or not 1 <= len(declaration) <= MAX_VALUES:
         raise InvalidInput.of(where, rule, declaration)
     values = tuple(declaration)

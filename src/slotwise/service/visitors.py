@@ -18,7 +18,17 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from slotwise.errors import InvalidInput
-from slotwise.features import NOT_KNOWN, RARE, Bins, Feature, Features, Flag, OpenWords
+from slotwise.features import (
+    DECLARATIONS,
+    MAX_VALUES,
+    NOT_KNOWN,
+    RARE,
+    Bins,
+    Feature,
+    Features,
+    Flag,
+    OpenWords,
+)
 from slotwise.frequent_words import MAX_LENGTH, SEEN_OFTEN, FrequentWords
 from slotwise.service.limits import MAX_ID_CHARS
 
@@ -35,6 +45,9 @@ __all__ = [
 TEXT, BOOL = "text", "bool"
 _FLAGS = dict.fromkeys(("true", "yes", "1"), True) | dict.fromkeys(("false", "no", "0"), False)
 _TYPES: dict[str, Any] = {TEXT: str, BOOL: bool}
+_DECLARATIONS = (
+    f'a list of 1 to {MAX_VALUES} words or of as many rising numbers, "{TEXT}" or "{BOOL}"'
+)
 
 
 class KnownVisitor(NamedTuple):
@@ -60,8 +73,7 @@ def declared_features(declared: Mapping[str, Any]) -> Features:
             raise InvalidInput.of("features", rule, f"{name[:MAX_ID_CHARS]}...")
         if isinstance(kind, str):
             if kind not in _TYPES:
-                rule = f'a list of words, a list of rising numbers, "{TEXT}" or "{BOOL}"'
-                raise _refused(InvalidInput.of(f"features[{name!r}]", rule, kind))
+                raise _refused(InvalidInput.of(f"features[{name!r}]", _DECLARATIONS, kind))
             kind = _TYPES[kind]
         elif isinstance(kind, list | tuple) and any(isinstance(one, bool) for one in kind):
             raise _refused(InvalidInput.of(f"features[{name!r}]", "words or numbers", kind))
@@ -73,8 +85,8 @@ def declared_features(declared: Mapping[str, Any]) -> Features:
 
 
 def _refused(error: InvalidInput) -> InvalidInput:
-    """Return an error about one feature as one about the setting that has it."""
-    return InvalidInput(str(error), "features")
+    """Return an error about one feature as one about the setting that has it, in JSON's words."""
+    return InvalidInput(str(error).replace(DECLARATIONS, _DECLARATIONS), "features")
 
 
 class VisitorCode:
