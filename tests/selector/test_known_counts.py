@@ -74,6 +74,21 @@ def test_segments_teach_what_differs(table: Path) -> None:
         ("link,views,clicks\na,10,nan\n", "row 2: `clicks` must be a whole number of at least 0"),
         ("link,views,clicks\na,10,11\n", "`clicks` of 'a' must be at most its views (10), got 11"),
         ("link,views,clicks,revenue\na,9,0,1\n", "`revenue` must be of links that were clicked"),
+        ("link;views;clicks\na;10,000;1\n", "row 2: `views` must be a whole number of at least 0"),
+        ("link;views;clicks\na;90;1.000\n", "digits alone, such as 10000, got '1.000'"),
+        ("link\tviews\tclicks\na\t10.0\t1\n", "digits alone, such as 10000, got '10.0'"),
+        ("link,views,clicks\na,1_000,1\n", "digits alone, such as 10000, got '1_000'"),
+        (f"link,views,clicks\na,{'9' * 5000},1\n", "row 2: `views` must be a whole number"),
+        ("link,views,clicks\na,9,1\nb,,0\n", "row 3: `views` must be a whole number"),
+        ("link,views,clicks\na,9,\n", "row 2: `clicks` must be a whole number"),
+        ("link,views,clicks\na,10,000,1\n", "row 2: counts must have 3 cells"),
+        ("link,views,clicks,revenue\na,9,1\n", "one for each column, got 3"),
+        ("link,views,clicks,link\na,9,1,b\n", "must have each column once, got 'link' again"),
+        ("link,views,clicks,os,os\na,9,1,x,y\n", "must have each column once, got 'os' again"),
+        ("link;views;clicks;revenue\na;9;1;1.000,50\n", "row 2: `revenue` must be a number"),
+        ("link,views,clicks,revenue\na,9,1,.\n", "row 2: `revenue` must be a number"),
+        (f"link,views,clicks\n{'a' * 131_073},9,1\n", "row 2: not CSV: field larger than"),
+        ('link,views,clicks,os\na,9,1,"x\nb,9,1,y\n', "row 3: not CSV: unexpected end of data"),
     ],
 )
 def test_counts_that_cannot_be_are_refused(
@@ -85,3 +100,10 @@ def test_counts_that_cannot_be_are_refused(
     assert not table.with_suffix(".sel").exists()
     with pytest.raises(SlotwiseError, match="that exists"):
         read_known_counts("nowhere.csv")
+
+
+def test_a_decimal_sign_stands_in_revenue_alone(table: Path) -> None:
+    for sign in ".,":
+        table.write_text(f"link;views;clicks;revenue\n\na;10;1;9{sign}5\nb;10;1;\nc;9;1;1e+16\n")
+        rows = read_known_counts(table)
+        assert [(row.views, row.revenue) for row in rows] == [(10, 9.5), (10, 0.0), (9, 1e16)]

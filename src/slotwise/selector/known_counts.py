@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -52,41 +54,63 @@ def read_known_counts(path: str | Path) -> list[KnownCounts]:
 def parse_known_counts(text: str, name: str) -> list[KnownCounts]:
     """Read a table with the columns of `read_known_counts`; `name` is what errors call it.
 
-    Cells stand between commas, semicolons or tabs.
+    Cells stand between commas, semicolons or tabs. Nothing is guessed: what could be read in two
+    ways is refused.
     """
     lines = text.removeprefix("\ufeff").lstrip("\r\n")
     delimiter = max(DELIMITERS, key=lines.partition("\n")[0].count)
-    reader = csv.DictReader(io.StringIO(lines, newline=""), delimiter=delimiter)
-    names = [name.strip() for name in reader.fieldnames or ()]
-    for needed in ("link", "views", "clicks"):
-        if names.count(needed) != 1:
-            raise MissingData(f"{name}: counts must have the columns link, views, clicks")
-    rows = []
-    for row in reader:
-        cells = {(key or "").strip(): str(cell or "").strip() for key, cell in row.items()}
-        where = f"{name}, row {reader.line_num}"
-        features = {key: cells[key] for key in names if key not in ("link", *COUNTS) and cells[key]}
-        if delimiter != ",":  # spreadsheets of many countries write 9,5
-            cells |= {key: cells.get(key, "").replace(",", ".") for key in COUNTS}
-        counted = [_number(where, key, cells.get(key, "")) for key in COUNTS]
-        rows.append(
-            KnownCounts(cells["link"], features, int(counted[0]), int(counted[1]), counted[2])
-        )
+    reader = csv.reader(io.StringIO(lines, newline=""), delimiter=delimiter, strict=True)
+    try:
+        names = [cell.strip() for cell in next(reader, [])]
+        _check_columns(name, names)
+        rows = [
+            _row(f"{name}, row {reader.line_num}", names, row, delimiter) for row in reader if row
+        ]
+    except csv.Error as error:
+        raise InvalidInput(f"{name}, row {reader.line_num}: not CSV: {error}") from None
     if not rows:
         raise MissingData(f"{name}: counts must have a row for each link, got none")
     return rows
 
 
-def _number(where: str, name: str, cell: str) -> float:
+def _check_columns(name: str, names: Sequence[str]) -> None:
+    if not {"link", "views", "clicks"} <= set(names):
+        raise MissingData(f"{name}: counts must have the columns link, views, clicks")
+    for column in names:
+        if names.count(column) > 1:
+            raise InvalidInput(f"{name}: counts must have each column once, got {column!r} again")
+
+
+def _row(where: str, names: Sequence[str], row: Sequence[str], delimiter: str) -> KnownCounts:
+    if len(row) != len(names):
+        rule = f"{len(names)} cells, one for each column"
+        raise InvalidInput(f"{where}: counts must have {rule}, got {len(row)}")
+    cells = {name: cell.strip() for name, cell in zip(names, row, strict=True)}
+    features = {key: cells[key] for key in names if key not in ("link", *COUNTS) and cells[key]}
+    views, clicks = (_whole(where, key, cells[key]) for key in ("views", "clicks"))
+    revenue = cells.get("revenue") or "0"
+    if delimiter != ",":  # spreadsheets of many countries write 9,5
+        revenue = revenue.replace(",", ".")
+    return KnownCounts(cells["link"], features, views, clicks, _amount(where, revenue))
+
+
+def _whole(where: str, name: str, cell: str) -> int:
+    """Return a count; 10,000 and 10.000 are ten thousand or ten, as the country may be."""
+    if not re.fullmatch(r"[0-9]{1,300}", cell):
+        rule = "a whole number of at least 0 in digits alone, such as 10000"
+        raise InvalidInput(f"{where}: {InvalidInput.of(name, rule, cell)}")
+    return int(cell)
+
+
+def _amount(where: str, cell: str) -> float:
+    is_number = re.fullmatch(r"[0-9]*\.?[0-9]*([eE][+-]?[0-9]{1,3})?", cell)
     try:
-        number = float(cell or 0)
-    except ValueError:
-        number = float("nan")
-    is_whole = name == "revenue" or number == int(number if np.isfinite(number) else 0)
-    if not (np.isfinite(number) and number >= 0 and is_whole):
-        kind = "" if name == "revenue" else "whole "
-        raise InvalidInput(f"{where}: `{name}` must be a {kind}number of at least 0, got {cell!r}")
-    return number
+        amount = float(cell) if is_number else math.nan
+    except ValueError:  # a sign alone
+        amount = math.nan
+    if not math.isfinite(amount):
+        raise InvalidInput(f"{where}: {InvalidInput.of('revenue', 'a number of at least 0', cell)}")
+    return amount
 
 
 def start_from_counts(

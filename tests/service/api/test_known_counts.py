@@ -60,7 +60,10 @@ def test_a_table_is_stored_and_read(admin: httpx.Client, make_pool: Callable[...
         ("link,views,clicks\nnobody,10,1\n", "has no link 'nobody'"),
         ("link,views,clicks,browser\nl1,10,1,x\n", "must be declared features only"),
         ("link,views,clicks,days\nl1,10,1,many\n", "link l1: `visitor['days']` must be a number"),
-        ("link,views,clicks,clicks\nl1,10,1,1\n", "counts must have the columns"),
+        ("link,views,clicks,clicks\nl1,10,1,1\n", "must have each column once"),
+        ("link;views;clicks\nl1;10,000;1\n", "csv, row 2: `views` must be a whole number"),
+        ("link,views,clicks\nl1,10\n", "csv, row 2: counts must have 3 cells"),
+        (f"link,views,clicks\n{'a' * 131_073},9,1\n", "csv, row 2: not CSV: field larger than"),
     ],
 )
 def test_a_wrong_table_stores_nothing(
