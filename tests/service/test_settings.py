@@ -23,7 +23,8 @@ def test_flags_that_were_not_given_change_nothing() -> None:
 
 
 def test_other_variables_are_left_alone() -> None:
-    assert load_settings(None, {"HOME": "x", "PORT": "5"}, {}) == Settings()
+    others = {"HOME": "x", "PORT": "5", "SLOTWISE_KEY": "of the command import"}
+    assert load_settings(None, others, {}) == Settings()
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,8 @@ def test_other_variables_are_left_alone() -> None:
         ({}, {"fold_every_s": "0"}, "flags: fold_every_s: Expected `float` > 0"),
         ({}, {"public_url": "ftp://x"}, "public_url: must be an http or https address"),
         ({}, {"public_url": "https://"}, "public_url: must be an http or https address"),
+        ({}, {"public_url": "https://[::1"}, "public_url: must be an http or https address"),
+        ({}, {"public_url": "http://h:99999"}, "public_url: must be an http or https address"),
     ],
 )
 def test_a_broken_rule_names_its_source_and_key(

@@ -73,13 +73,12 @@ def serve_command(
 
 def gather_settings(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> Settings:
     """Merge file, environment and flags; the values of `--set` are read like TOML's."""
-    environment = {name: value for name, value in os.environ.items() if name != "SLOTWISE_CONFIG"}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:
             raise InvalidConfig(f"flags: --set: must be NAME=VALUE, got {assignment!r}")
         flags[name] = value
-    return load_settings(config, environment, flags)
+    return load_settings(config, os.environ, flags)
 
 
 def announce(start: ServerStart) -> None:

@@ -7,13 +7,13 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
 
 from slotwise.errors import InvalidConfig, InvalidInput, MissingData
 from slotwise.service.http.client_address import TrustedProxies
+from slotwise.service.http.web_address import split_address
 from slotwise.service.limits import (
     LONGEST_SESSION_S,
     MAX_BATCH_ITEMS,
@@ -29,6 +29,8 @@ from slotwise.service.logs import LogLevel
 __all__ = ["ENVIRONMENT_PREFIX", "Settings", "is_loopback", "load_settings", "setting_notes"]
 
 ENVIRONMENT_PREFIX = "SLOTWISE_"
+NO_SETTINGS = ("SLOTWISE_CONFIG", "SLOTWISE_KEY")
+"""Variables with that prefix of which commands take an option: --config, and --key of `import`."""
 
 Count = Annotated[int, Meta(ge=1)]
 Rate = Annotated[float, Meta(gt=0)]
@@ -207,7 +209,7 @@ def load_settings(
     from_environment = {
         name.removeprefix(ENVIRONMENT_PREFIX).lower(): value
         for name, value in environment.items()
-        if name.startswith(ENVIRONMENT_PREFIX)
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in NO_SETTINGS
     }
     # Flags given as NAME=VALUE are text, like the environment.
     from_flags = {name: value for name, value in flags.items() if value is not None}
@@ -254,17 +256,17 @@ def _check(source: str, values: Mapping[str, Any], *, strict: bool) -> None:
 
 
 def _check_public_url(url: str) -> None:
-    parts = urlsplit(url)
-    if url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query):
+    parts = split_address(url)
+    if url and (parts is None or parts.query):
         raise InvalidConfig(f"public_url: must be an http or https address, got {url!r}")
 
 
 def _check_alert_url(url: str) -> None:
     """Refuse an address to which alerts could go in the clear, or with a password in it."""
-    parts = urlsplit(url)
-    is_safe = parts.scheme == "https" or (
-        parts.scheme == "http" and is_loopback(parts.hostname or "")
+    parts = split_address(url)
+    is_safe = parts is not None and (
+        "@" not in parts.netloc and (parts.scheme == "https" or is_loopback(parts.hostname or ""))
     )
-    if url and not (is_safe and parts.hostname and "@" not in parts.netloc):
+    if url and not is_safe:
         rule = "an https address without a user name, or an http address of this machine"
         raise InvalidConfig(f"alert_url: must be {rule}, got {url!r}")

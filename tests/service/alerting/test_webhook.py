@@ -14,7 +14,7 @@ import pytest
 from slotwise.errors import InvalidConfig
 from slotwise.service.alerting.conditions import Alert
 from slotwise.service.alerting.watch import MAX_WAITING, AlertWatch
-from slotwise.service.alerting.webhook import SIGNATURE_HEADER, Webhook
+from slotwise.service.alerting.webhook import SIGNATURE_HEADER, AlertMessage, Delivery, Webhook
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings, load_settings
 from tests.service.alerting.receiver import Receiver
@@ -124,6 +124,33 @@ def test_a_receiver_that_is_not_there_is_said_in_a_sentence() -> None:
     assert delivery.detail.startswith("the receiver cannot be reached: ")
 
 
+@pytest.mark.parametrize("url", ["https://xn--/", "https://h:abc/", "https://[::1", "https://."])
+def test_an_address_that_nobody_can_call_is_said_in_a_sentence(url: str) -> None:
+    watch = watch_of(url)
+    delivery = watch.webhook.send(watch.webhook.message(MISSED, "started", NOW, NOW))
+    assert delivery.detail.startswith("the receiver cannot be reached: ")
+
+
+def test_a_failure_does_not_end_the_delivering(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = watch_of(receiver.url, [MISSED, FAILED], [MISSED, FAILED])
+    send = watch.webhook.send
+
+    def fail_first(message: AlertMessage, attempts: int = 1) -> Delivery:
+        if message.alert == "floor-missed":
+            raise RuntimeError("out of threads")
+        return send(message, attempts)
+
+    monkeypatch.setattr(watch.webhook, "send", fail_first)
+    watch.check()
+    watch.check()
+    watch.start()
+    assert receiver.came.wait(60)
+    watch.stop()
+    assert json.loads(receiver.got[0][1])["alert"] == "learning-failed"
+
+
 def test_a_queue_that_is_full_holds_nobody_up() -> None:
     many = [Alert(kind="floor-missed", pool_id=f"p{n}", detail="") for n in range(MAX_WAITING + 5)]
     watch = watch_of("http://127.0.0.1:1/", many, many)
@@ -143,6 +170,16 @@ def test_a_queue_that_is_full_holds_nobody_up() -> None:
         "file:///etc/passwd",
         "http://127.0.0.1.evil.example/",
         "http://169.254.169.254/latest",
+        "https://h:abc/",
+        "https://h:99999/",
+        "https://h:0/",
+        "https://ex ample/",
+        "https://h/a b",
+        "https://h\n.example/",
+        "https://.",
+        "https://a..b/",
+        "https://xn--/",
+        "https://[::1",
     ],
 )
 def test_addresses_that_are_not_safe_are_refused(url: str) -> None:
@@ -151,7 +188,15 @@ def test_addresses_that_are_not_safe_are_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["https://alerts.example/x", "http://127.0.0.1:9/", "http://[::1]:9/", ""]
+    "url",
+    [
+        "https://alerts.example/x",
+        "https://bücher.example./x",
+        "https://alert_hub:8443/?team=1",
+        "http://127.0.0.1:9/",
+        "http://[::1]:9/",
+        "",
+    ],
 )
 def test_addresses_that_are_safe_are_taken(url: str) -> None:
     assert load_settings(None, {}, {"alert_url": url}).alert_url == url

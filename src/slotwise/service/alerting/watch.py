@@ -113,4 +113,7 @@ class AlertWatch:
                 message = self._waiting.get(timeout=1.0)
             except Empty:
                 continue
-            self.deliver(message)
+            try:
+                self.deliver(message)
+            except Exception:  # whatever it is, the next message is to be sent
+                _log.exception("alert %s is not delivered", message.alert)

@@ -112,7 +112,7 @@ class Webhook:
             status = asyncio.run(self._status(body, headers))
         except TimeoutError:
             return False, f"the receiver did not answer within {TIMEOUT_S:g} s"
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             return False, f"the receiver cannot be reached: {error}"
         return httpx.codes.is_success(status), f"the receiver answered {status}"
 
