@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from slotwise.cli import reproduce
 from slotwise.cli.main import main
 from slotwise.simulation import Results
 from slotwise.simulation.blocks import Block, PlayedBlock
@@ -54,6 +55,21 @@ def test_a_second_time_nothing_is_run_and_the_same_is_said(
     assert "Con-UCB γ/72" in printed
     assert "paced-bayes †" in printed
     assert "† not in the paper" in printed
+
+
+def test_a_quick_look_leaves_the_results_of_the_whole_run_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folders: list[Path] = []
+
+    def note(out: Path, *_: object, **__: object) -> None:
+        folders.append(out)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "plan_paper", note)
+    for options in ([], ["--quick"], ["--quick", "--out", "mine"]):
+        assert main(["reproduce", *options]) == 130
+    assert folders == [Path("paper"), Path("paper-quick"), Path("mine")]
 
 
 def test_sweeps_share_the_runs_of_the_figures(paper: Path) -> None:

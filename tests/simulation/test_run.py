@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import tracemalloc
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from slotwise.environments import Environment, LateFeedback
 from slotwise.errors import InvalidInput
 from slotwise.policies import CUCB, ConUCB, Exp3M, FixedMix, LExp, Policy, Uniform
 from slotwise.problem import Problem
-from slotwise.simulation import Experiment, Results, oracle, run_experiment, simulate
+from slotwise.simulation import Experiment, Results, blocks, oracle, run_experiment, simulate
 from slotwise.simulation.blocks import Block, PlayedBlock
 from slotwise.simulation.experiment import N_CHECKPOINTS, current_commit
 from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS
@@ -117,6 +119,34 @@ def test_after_ctrl_c_the_same_call_goes_on(
     resumed = run_experiment(experiment(), n_threads=n_threads, parts=tmp_path)
     assert count_plays() == 20 - n_kept
     assert_same(whole, resumed)
+
+
+def test_ctrl_c_while_runs_are_submitted_waits_for_none_that_has_not_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_shut_down, played = threading.Event(), []
+
+    class Interrupted(ThreadPoolExecutor):
+        def submit(self, play: Callable[..., object], /, block: Block) -> Future[object]:  # type: ignore[override]
+            if block.runs == (2,):
+                raise Stop
+            return super().submit(play, block)
+
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            is_shut_down.set()
+            super().shutdown(wait=wait)
+
+    def play(block: Block) -> PlayedBlock:
+        is_shut_down.wait()
+        played.append(block.runs)
+        return PlayedBlock([], [])
+
+    monkeypatch.setattr(blocks, "ThreadPoolExecutor", Interrupted)
+    monkeypatch.setattr(Block, "play", play)
+    with pytest.raises(Stop):
+        run_experiment(experiment({"cucb": CUCB()}), n_threads=1)
+    assert (1,) not in played
 
 
 def test_kept_runs_serve_more_runs_and_more_policies(

@@ -65,9 +65,16 @@ def register(app: typer.Typer) -> None:
         scheduler: SchedulerOption = None,
         shard: ShardOption = None,
         out: Annotated[
-            Path, typer.Option("--out", help="The directory for results, figures and report.")
-        ] = Path("paper"),
+            Path | None,
+            typer.Option(
+                "--out",
+                help="The directory for results, figures and report; `paper` by default, "
+                "`paper-quick` with --quick.",
+            ),
+        ] = None,
     ) -> None:
+        if out is None:
+            out = Path("paper-quick" if quick else "paper")
         plan = plan_paper(out, data, n_runs=runs, n_rounds=rounds, is_quick=quick)
         parts = out / "parts"
         if shard is not None:

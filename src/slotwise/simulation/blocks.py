@@ -103,8 +103,8 @@ def play_in_threads(
         return played
 
     with ThreadPoolExecutor(n_threads) as pool:
-        waiting = {pool.submit(play, block): block for block in blocks}
-        try:
+        try:  # from the first submission on: Ctrl-C must not wait for blocks that have not started
+            waiting = {pool.submit(play, block): block for block in blocks}
             for future in as_completed(waiting):
                 yield waiting[future], future.result()
         finally:
