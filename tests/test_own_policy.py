@@ -63,6 +63,30 @@ def test_an_experiment_names_it_by_entry_point_and_by_module(project: Path) -> N
     assert results.config["dataset"]["title"] == "Three links"
 
 
+def test_commands_look_in_the_current_folder_and_beside_the_file(
+    project: Path, tmp_path: Path
+) -> None:
+    mine = '[[policies]]\nname = "own_policy:FollowClicks"\n'
+    head = 'title = "Mine"\ndataset = "own_policy:three_links"\nn_rounds = 50\nn_runs = 1\n'
+    (project / "by_module.toml").write_text(head + mine)
+    slotwise = [sys.executable, "-P", "-m", "slotwise"]  # -P: as the installed program, which
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}  # knows no current folder
+    for folder, *command in (
+        (tmp_path, "simulate", str(project / "by_module.toml")),
+        (project, "policies", "own_policy:FollowClicks"),
+    ):
+        done = subprocess.run(
+            [*slotwise, *command],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert Results.load(tmp_path / "by_module.parquet").labels == ("own_policy:FollowClicks",)
+
+
 PROGRAM = """
 import slotwise
 from slotwise.simulation.leaderboard import pick_entrants

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from importlib import metadata
 from typing import Any
 
 from slotwise.errors import UnknownName
 
-__all__ = ["entry_point_names", "find_outside"]
+__all__ = ["entry_point_names", "find_outside", "look_for_modules_in"]
 
 
 def entry_point_names(group: str) -> list[str]:
     """Return the names that installed packages offer under a group, such as "slotwise.policies"."""
     return sorted({point.name for point in metadata.entry_points(group=group)})
+
+
+def look_for_modules_in(folder: str) -> None:
+    """Find "module:name" in this folder, too, after everything that Python finds without it."""
+    if folder not in sys.path:
+        sys.path.append(folder)
 
 
 def find_outside(group: str, name: str) -> Any:

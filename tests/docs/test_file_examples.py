@@ -13,13 +13,18 @@ from slotwise.service.settings import load_settings
 from slotwise.simulation import load_experiment
 from tests.docs.pages import PAGES, Block, blocks_of, read_page
 
+LINKS = "page,shows,hits,euros\nhome,1000,100,50\nnews,400,0,0\nhelp,50,25,100\n"
+
 
 def check_toml(code: str, folder: Path) -> None:
     """Read a file as an experiment where it names policies, else as settings of the service."""
     file = folder / "shown.toml"
     file.write_text(code, encoding="utf-8")
-    if "policies" in tomllib.loads(code):
-        load_experiment(file).experiment()
+    keys = tomllib.loads(code)
+    if "policies" in keys:
+        links = folder / "links.csv"
+        links.write_text(LINKS, encoding="utf-8")
+        load_experiment(file).experiment(links if keys.get("dataset") == "table" else None)
     else:
         load_settings(file, {}, {})
 

@@ -375,3 +375,10 @@ def test_an_interrupted_save_leaves_the_old_file(
     assert everything(selector) == unsaved
     selector.save(saved)
     assert knowledge(Selector.load(saved)) == knowledge(selector)
+
+
+def test_a_folder_that_does_not_exist_is_named_with_the_file_of_the_user(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "pages.sel"
+    with pytest.raises(FileNotFoundError) as caught:
+        new_selector().save(path)
+    assert str(caught.value).endswith(f"{str(path)!r}")

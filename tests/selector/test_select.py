@@ -219,6 +219,10 @@ def test_restricted_pages_are_drawn_with_their_probabilities() -> None:
         ({"pin": "blog"}, r"`pin` must be a collection of links, got 'blog'; write \['blog'\]"),
         ({"exclude": b"blog"}, "`exclude` must be a collection of links, got b'blog'"),
         ({"pin": [["blog"]]}, r"`pin` must be a collection of hashable links, got \[\['blog'\]\]"),
+        (
+            {"exclude": {"device": "phone"}},
+            "`exclude` must be links of the pool, got 'device'; .* is given as visitor={...}",
+        ),
         ({"exclude": 3}, "`exclude` must be a collection of hashable links, got 3"),
     ],
 )

@@ -331,3 +331,13 @@ def test_files_of_a_loader_that_are_missing_are_no_fault_of_the_settings(
     write.write_text(GOOD.replace("coupon-like", "edx-course"))
     with pytest.raises(MissingData, match=r"appendix\.csv"):
         load_experiment(write).experiment(tmp_path)
+
+
+def test_a_table_is_told_its_page_by_the_keys_of_the_file(write: Path, tmp_path: Path) -> None:
+    links = tmp_path / "links.csv"
+    links.write_text("views,clicks,revenue\n100,50,5\n100,20,9\n100,10,1\n")
+    page = 'dataset = "table"\nn_slots = 2\nclick_floor = 0.6\nfailure_probability = 0.05'
+    write.write_text(GOOD.replace('dataset = "coupon-like"', page))
+    experiment = load_experiment(write).experiment(links)
+    assert (experiment.problem.n_slots, experiment.problem.click_floor) == (2, 0.6)
+    assert experiment.failure_probability == 0.05

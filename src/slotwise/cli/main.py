@@ -17,6 +17,7 @@ import slotwise.cli
 from slotwise.compiling_notice import announce_compiling
 from slotwise.errors import MissingPackage, SlotwiseError
 from slotwise.extras import missing_package
+from slotwise.outside import look_for_modules_in
 from slotwise.version import __version__
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def main(args: Sequence[str] | None = None) -> int:
     announce_compiling(False)  # commands show their own progress
     try:
         app = build_app(args)
+        if not OF_SERVICE.intersection(args[:1]):
+            look_for_modules_in("")  # the current folder, for policies named "module:Class"
         app(args, prog_name="slotwise")
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)

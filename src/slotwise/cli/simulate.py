@@ -19,6 +19,7 @@ from slotwise.cli._running import (
     say_what_is_kept,
 )
 from slotwise.errors import InvalidInput
+from slotwise.outside import look_for_modules_in
 from slotwise.simulation import Planned, experiment_path, load_experiment, log_run, run_series
 from slotwise.simulation.series import notes_of, shard_plan
 
@@ -78,6 +79,7 @@ def register(app: typer.Typer) -> None:
         ] = 0.0,
     ) -> None:
         path = experiment_path(file)
+        look_for_modules_in(str(path.parent.absolute()))
         wanted = {"n_runs": runs, "n_rounds": rounds, "seed": seed}
         changes = {key: value for key, value in wanted.items() if value is not None}
         experiment = load_experiment(path, changes).experiment(data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +63,9 @@ class Pool:
         found: list[int] = []
         for link in listed_links(name, links):
             if link not in self._place:
-                raise InvalidInput.of(name, "links of the pool", link)
+                hint = "what is known of a visitor is given as visitor={...}"
+                advice = hint if isinstance(links, Mapping) else ""
+                raise InvalidInput.of(name, "links of the pool", link, advice)
             found.append(self._place[link])
         if len(set(found)) < len(found):
             repeated = next(place for i, place in enumerate(found) if place in found[:i])

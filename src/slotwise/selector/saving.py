@@ -63,6 +63,8 @@ def write_file(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArr
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the file as asked for
     finally:
         temporary.unlink(missing_ok=True)
 

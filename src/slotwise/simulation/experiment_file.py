@@ -106,18 +106,25 @@ class ExperimentFile(Section):
                 return self._with_page(load_dataset(self.original, directory))
             except MissingData as missing:
                 note = f"look-alike used instead of {self.original}: {missing}"
-                return self._with_page(load_dataset(self.dataset, **self.options), note)
+                return self._with_page(load_dataset(self.dataset, **self._options), note)
         is_built_in = isinstance(find_dataset(self.dataset), LookAlike)
         return self._with_page(
-            load_dataset(self.dataset, None if is_built_in else directory, **self.options)
+            load_dataset(self.dataset, None if is_built_in else directory, **self._options)
         )
 
+    @property
+    def _page(self) -> dict[str, Any]:
+        """What the file says of the page; the data set says the rest."""
+        names = ("n_slots", "click_floor", "failure_probability")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """The options of the data set; a table has no page of its own and must be told it."""
+        return self.options | self._page
+
     def _with_page(self, data: Dataset, note: str | None = None) -> Dataset:
-        changes: dict[str, Any] = {
-            name: value
-            for name in ("n_slots", "click_floor", "failure_probability")
-            if (value := getattr(self, name)) is not None
-        }
+        changes = self._page
         if note is not None:
             changes["notes"] = (*data.notes, note)
         return dataclasses.replace(data, **changes) if changes else data
