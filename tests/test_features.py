@@ -145,6 +145,14 @@ def test_long_words_are_rare_and_places_are_bounded() -> None:
     assert places(features, country=f"c{MAX_WORDS + 4}") == [1]
 
 
+@pytest.mark.parametrize("word", ["\ud800x", "D\nE", "\x1b[2J", "\u202eDE"])
+def test_words_that_cannot_be_printed_are_rare(word: str) -> None:
+    features = Features({"country": str})
+    for _ in range(2 * SEEN_OFTEN):
+        assert features.describe(features.encode({"country": word})) == {"country": RARE}
+    assert features.features[0].plain() == {**features.plain()[0], "words": [], "counts": {}}
+
+
 @given(st.lists(st.sampled_from("abcdefgh"), max_size=400), st.integers(0, 400))
 def test_features_survive_saving_at_any_point(words: list[str], at: int) -> None:
     never_saved = Features({"w": str, **SHOP})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["FrequentWords"]
+__all__ = ["FrequentWords", "may_be_kept"]
 
 MAX_WORDS = 30
 """With "not known" and "rare" an open list takes 32 values."""
@@ -17,6 +17,15 @@ SEEN_OFTEN = 50
 
 MAX_LENGTH = 100
 """Longer words are never kept."""
+
+
+def may_be_kept(word: str) -> bool:
+    """Whether a word may have a place of its own; it must be printable, for reports show it.
+
+    >>> may_be_kept("DE"), may_be_kept(chr(7)), may_be_kept("D" * 101)
+    (True, False, False)
+    """
+    return len(word) <= MAX_LENGTH and word.isprintable()
 
 
 class FrequentWords:
@@ -38,7 +47,7 @@ class FrequentWords:
     def place(self, word: str) -> int | None:
         """Count `word` once; return its place, or None while it is rare."""
         place = self._places.get(word)
-        if place is not None or len(self.words) == MAX_WORDS or len(word) > MAX_LENGTH:
+        if place is not None or len(self.words) == MAX_WORDS or not may_be_kept(word):
             return place
         if word not in self.counts and len(self.counts) == MAX_COUNTED:
             self.counts = {known: n - 1 for known, n in self.counts.items() if n > 1}

@@ -29,7 +29,7 @@ from slotwise.features import (
     Flag,
     OpenWords,
 )
-from slotwise.frequent_words import MAX_LENGTH, SEEN_OFTEN, FrequentWords
+from slotwise.frequent_words import SEEN_OFTEN, FrequentWords, may_be_kept
 from slotwise.service.limits import MAX_ID_CHARS
 
 __all__ = [
@@ -161,7 +161,7 @@ class VisitorCode:
             return place, self._label(feature, place) if place else None
         if not isinstance(value, str):
             raise InvalidInput(str(feature.refuse("a word", value)), "visitor")
-        if len(value) > MAX_LENGTH or value == RARE or not value.isprintable():
+        if value == RARE or not may_be_kept(value):
             return 1, RARE
         return self._known_word(feature, value), value
 
