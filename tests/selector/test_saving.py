@@ -238,6 +238,11 @@ CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "no number known": lambda header, arrays: arrays["knows_views"].fill(np.nan),
     "infinite counts": lambda header, arrays: arrays["sums"].fill(np.inf),
     "counts below 0": lambda header, arrays: arrays["views"].fill(-1.0),
+    "known counts below 0": lambda header, arrays: arrays["knows_views"].fill(-1.0),
+    "no page number": lambda header, arrays: arrays.update(page_number=np.array([np.nan])),
+    "page numbers of words": lambda header, arrays: arrays.update(page_number=np.array(["x"])),
+    "a huge page number": lambda header, arrays: arrays.update(page_number=np.array([1e300])),
+    "a page not chosen": lambda header, arrays: arrays["page_number"].fill(10**6),
     "clipped by words": lambda header, arrays: header.update(n_clipped="many"),
     "levels of words": lambda header, arrays: header.update(levels="click"),
     "a floor on nothing": lambda header, arrays: header.update(floors={"cart": 0.2}),
@@ -249,6 +254,14 @@ CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
 def test_a_file_whose_parts_do_not_fit_is_refused(change: str, saved: Path) -> None:
     with pytest.raises(UnsupportedState, match=r"pages\.sel cannot be restored: \S"):
         Selector.load(rewritten(saved, CHANGES[change]))
+
+
+@pytest.mark.parametrize("policy", ["cucb", "paced-kl", "paced-bayes"])
+def test_rounds_below_0_are_refused(policy: str, tmp_path: Path) -> None:
+    new_selector(policy).save(tmp_path / "pages.sel")
+    edited = rewritten(tmp_path / "pages.sel", lambda _, arrays: arrays["knows_rounds"].fill(-5.0))
+    with pytest.raises(UnsupportedState, match=r"array knows_rounds must be at least 0"):
+        Selector.load(edited)
 
 
 def test_counts_in_another_memory_order_are_read_and_added_to(tmp_path: Path) -> None:

@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = ["load_selector", "save_selector"]
 
+WHOLE = {"page_number", "page_length", "page_shown", "page_in_random_order", "page_visitor"}
+"""Arrays of whole numbers."""
+
+COUNTED = {
+    *("views", "sums", "settled", "rounds", "clock", "sales", "segment_rounds"),
+    *("value_sums", "value_exposure", "link_exposure", "common_sums", "common_expected"),
+    *("seen", "seen_at", "tau", "pool"),
+}
+"""What policies know by counting, and what they fit to it: never below 0."""
+
 
 def _pages_to_arrays(pages: OpenPages, places: dict[Link, int]) -> dict[str, NDArray[Any]]:
     """Return the open pages as arrays; `places` grows by links that have left the pool.
@@ -65,6 +75,9 @@ def _pages_from_file(
         earlier={token: range(*ends) for token, ends in header["issued"].items()},
         level_names=level_names,
     )
+    for name in WHOLE & arrays.keys():
+        if arrays[name].dtype != np.int64:
+            raise ValueError(f"array {name} must be of whole numbers")
     lengths = arrays["page_length"]
     n_slots = int(lengths.sum())
     shapes: dict[str, tuple[int, ...]] = {
@@ -85,6 +98,8 @@ def _pages_from_file(
     none_random = np.zeros(len(lengths), np.int64)  # files of versions without slot weights
     is_random = arrays.get("page_in_random_order", none_random).tolist()
     numbers = arrays["page_number"].tolist()
+    if len(set(numbers)) < len(numbers) or not all(1 <= one <= pages.n_issued for one in numbers):
+        raise ValueError("array page_number must be of different pages that were chosen")
     rows = zip(numbers, lengths.tolist(), visitors, is_random, strict=True)
     for number, length, visitor, in_random_order in rows:
         slots = slice(start, start + length)
@@ -239,6 +254,6 @@ def _state_from_file(selector: Selector, arrays: dict[str, NDArray[Any]]) -> Any
             raise ValueError(f"array {name} is {array.shape}, not {expected.shape}")
         if not np.isfinite(array).all():
             raise ValueError(f"array {name} must be of finite numbers")
-    if (arrays["views"] < 0).any() or (arrays["sums"] < 0).any():
-        raise ValueError("counts must be at least 0")
+        if name.removeprefix("knows_") in COUNTED and (array < 0).any():
+            raise ValueError(f"array {name} must be at least 0")
     return policy.restore(problem, knowledge)
