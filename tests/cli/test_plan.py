@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -66,3 +69,17 @@ def test_lines_tell_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["done"] for line in lines[:-1]] == [round(case / 12, 4) for case in range(13)]
     assert lines[-1]["plan"]["n_cases"] == 12
+
+
+def test_it_gives_up_when_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [*PAGE, "--revenue-per-click", "0.4"]
+    long = [sys.executable, "-m", "slotwise", *asked, "--cases", "100000", "--within", "0.01"]
+    ended = subprocess.run(long, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "slotwise: the simulation took longer than 0.01 seconds\n" in ended.stderr
+    assert main([*asked, *FEW, "--within", "500"]) == 0  # and nothing ends this process later
+    timers = [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
+    assert all(timer.finished.is_set() for timer in timers)
+    for wrong in ("0", "nan"):
+        assert main([*asked, *FEW, "--within", wrong]) == 2
+        assert "`--within` must be a positive number of seconds" in capsys.readouterr().err

@@ -42,6 +42,14 @@ def test_lines_come_as_they_are_written() -> None:
     run(ask)
 
 
+def test_the_process_is_told_how_long_it_may_take() -> None:
+    async def ask() -> None:
+        plans = planner("print('{\"plan\": \"' + sys.argv[-1] + '\"}')", within_s=45.5)
+        assert (await all_lines(plans.start([])))[-1] == {"plan": "--within=45.5"}
+
+    run(ask)
+
+
 def test_the_last_line_of_a_failure_is_told() -> None:
     async def ask() -> None:
         plans = planner("sys.exit('first\\nslotwise: `slots` must be less')")

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from contextlib import nullcontext
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from typing import Annotated
 
@@ -61,11 +65,16 @@ def register(app: typer.Typer) -> None:
             bool,
             typer.Option("--json-lines", help="Print progress, then the answer, as lines of JSON."),
         ] = False,
+        within: Annotated[
+            float,
+            typer.Option("--within", show_default=False, help="Give up after so many seconds."),
+        ] = math.inf,
     ) -> None:
         if not (math.isfinite(per_day) and per_day > 0):
             raise InvalidInput.of("--views-per-day", "a positive finite number", per_day)
         page = RoughPage(links, slots, click_rate, revenue, floor, holdout)
-        with nullcontext(_tell_line) if as_lines else progress_bar("plan") as tell:
+        showing = nullcontext(_tell_line) if as_lines else progress_bar("plan")
+        with _giving_up_after(within), showing as tell:
             tell(0.0, "plan")
             found = plan_traffic(
                 page,
@@ -88,6 +97,26 @@ def register(app: typer.Typer) -> None:
         if found.share_of_floors_in_reach < 1:
             reach = f"{found.share_of_floors_in_reach:.0%}"
             console.print(f"the floor is in reach of the links in {reach} of cases", markup=False)
+
+
+@contextmanager
+def _giving_up_after(seconds: float) -> Iterator[None]:
+    """End the process when the time is over: a simulated case cannot be interrupted."""
+    if not seconds > 0:
+        raise InvalidInput.of("--within", "a positive number of seconds", seconds)
+
+    def give_up() -> None:
+        told = f"slotwise: the simulation took longer than {seconds:g} seconds"
+        print(told, file=sys.stderr, flush=True)
+        os._exit(1)
+
+    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _tell_line(share: float, _name: str = "") -> None:

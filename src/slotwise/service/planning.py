@@ -57,7 +57,9 @@ class Planner:
                 self._is_free.release()
                 put(None)
 
-        run = self._run = _Run([*self._command, *arguments], self._within_s)
+        # The process knows its limit as well: it may outlive a service that was killed.
+        command = [*self._command, *arguments, f"--within={self._within_s}"]
+        run = self._run = _Run(command, self._within_s)
         threading.Thread(target=work, name="slotwise-plan", daemon=True).start()
         return _lines(lines, run)
 
