@@ -125,8 +125,13 @@ class PoolDirectory:
             n_pools, limit = len(self._pools), self._options.max_pools
             if known is None and n_pools >= limit:
                 raise LimitReached(f"`max_pools` is {limit}, and there are {n_pools} pools")
-        check_pool(pool, len(known.active) if known else 0)
         before = known.settings if known else None
+        has_known = (
+            known is not None
+            and known.settings.policy != pool.policy
+            and any(link.start_counts for link in known.links.values())
+        )
+        check_pool(pool, len(known.active) if known else 0, has_known=has_known)
         created_us = before.created_us if before else now_us
         pool = replace(pool, created_us=created_us, changed_us=now_us, archived=False)
         action = "pool.change" if before else "pool.create"

@@ -26,12 +26,17 @@ from slotwise.slot_weights import asked_slot_weights
 
 __all__ = ["check_known", "check_link", "check_pool"]
 
+LEARNS_FROM_COUNTS = "one that learns from counts"
+
 MAX_SETTING = 1e15
 """The largest number in the settings of a policy: counts above it are not exact any more."""
 
 
-def check_pool(pool: PoolSettings, n_active_links: int) -> None:
-    """Raise `InvalidInput` for the first rule that a pool breaks."""
+def check_pool(pool: PoolSettings, n_active_links: int, *, has_known: bool = False) -> None:
+    """Raise `InvalidInput` for the first rule that a pool breaks.
+
+    `has_known` says that its links start from counts, which the policy must be able to learn.
+    """
     _check_id("pool_id", pool.pool_id)
     _check_range("slots", pool.slots, 1, MAX_SLOTS)
     if not math.isfinite(pool.click_floor) or not 0 <= pool.click_floor < pool.slots:
@@ -53,7 +58,7 @@ def check_pool(pool: PoolSettings, n_active_links: int) -> None:
     if n_values > MAX_ALL_VALUES:
         raise InvalidInput.of("features", f"of at most {MAX_ALL_VALUES} values in all", n_values)
     _check_slot_weights(pool)
-    _check_policy(pool, n_active_links)
+    _check_policy(pool, n_active_links, has_known=has_known)
 
 
 def check_link(link: LinkRecord) -> None:
@@ -80,10 +85,10 @@ def check_known(pool: Pool, known: Mapping[str, Sequence[KnownCounts]]) -> None:
             _check_range("revenue_micros", row.revenue_micros, 0, MAX_SUM_MICROS)
             if not 0 < row.discount <= 1:
                 raise InvalidInput.of("discount", "more than 0 and at most 1", row.discount)
-    policy, problem = pool.policy(), pool.problem() if pool.active else None
-    if problem is not None and "views" not in policy.knowledge(policy.start(problem)):
-        rule = "one that learns from counts"
-        raise InvalidInput.of("policy", rule, pool.settings.policy)
+    if any(known.values()) and pool.active:  # taking counts back is free to every policy
+        policy = pool.policy()
+        if "views" not in policy.knowledge(policy.start(pool.problem())):
+            raise InvalidInput.of("policy", LEARNS_FROM_COUNTS, pool.settings.policy)
 
 
 def _check_slot_weights(pool: PoolSettings) -> None:
@@ -122,7 +127,7 @@ def _check_numbers(settings: object) -> None:
             _check_numbers(one)
 
 
-def _check_policy(pool: PoolSettings, n_active_links: int) -> None:
+def _check_policy(pool: PoolSettings, n_active_links: int, *, has_known: bool) -> None:
     """Start the policy once, so that missing or wrong settings are refused now."""
     if ":" in pool.policy:  # a caller over HTTP must not choose what the server imports
         advice = "let its package offer it as an entry point `slotwise.policies`"
@@ -133,13 +138,17 @@ def _check_policy(pool: PoolSettings, n_active_links: int) -> None:
     n_links = n_active_links or (len(given) if isinstance(given, list | tuple) else 0)
     problem = problem_of(max(n_links, 1) if n_links else pool.slots + 1, pool.slots, 0.0)
     try:
-        policy_of(pool).start(problem)  # visitors change nothing about its settings
+        policy = policy_of(pool)
+        state = policy.start(problem)  # visitors change nothing about its settings
     except SlotwiseError as error:
         argument = "policy" if isinstance(error, UnknownName) else "policy_settings"
         raise InvalidInput(f"policy {pool.policy}: {error}", argument) from error
     except (TypeError, ValueError, ArithmeticError) as error:
         rule = f"settings that {pool.policy} can use ({error})"
         raise InvalidInput.of("policy_settings", rule, pool.policy_settings) from error
+    if has_known and "views" not in policy.knowledge(state):
+        advice = "its links start from imported counts: import 0 views of them first"
+        raise InvalidInput.of("policy", LEARNS_FROM_COUNTS, pool.policy, advice)
 
 
 def _check_id(name: str, value: str) -> None:

@@ -189,6 +189,23 @@ def test_visitors_start_from_what_is_known_of_them(open_service: OpenService) ->
         assert shown.count(liked) >= 18, (country, shown)
 
 
+@pytest.mark.parametrize("policy", ["lexp", "exp3-m"])
+def test_a_policy_that_cannot_learn_them_is_refused_until_they_are_taken_back(
+    policy: str, open_service: OpenService
+) -> None:
+    service = open_service()
+    start(service)
+    put(service, l1=GOOD, l2=GOOD)
+    with pytest.raises(InvalidInput, match=r"`policy` must be one that learns .*: import 0 views"):
+        set_up(service, rows.seconds(2), policy=policy, policy_settings={"horizon": 1000})
+    assert service.pool("home").policy == "paced-bayes"
+    set_up(service, rows.seconds(3), policy="uniform")
+    put(service, l1=None, l2=None)
+    for seconds in (4, 5):
+        set_up(service, rows.seconds(seconds), policy=policy, policy_settings={"horizon": 1000})
+        put(service, l1=None)
+
+
 @pytest.mark.parametrize(
     ("counts", "rule"),
     [
