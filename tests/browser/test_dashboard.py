@@ -189,6 +189,30 @@ def test_an_empty_pool_shows_the_snippet_and_ticks_what_arrives(
     expect(page.locator("#start")).to_be_hidden()
 
 
+def test_a_pool_that_does_not_exist_is_said_not_to(watched: Watched, day: str) -> None:
+    watched.allowed_errors = ("404",)
+    page = watched.open("nope")
+    expect(page.locator("#trouble")).to_contain_text('There is no pool "nope"; these are')
+    page.locator("#pool").select_option(day)
+    expect(page.locator("#trouble")).to_be_hidden()
+
+
+def test_views_of_one_moment_are_drawn_as_points(watched: Watched, admin: httpx.Client) -> None:
+    admin.put("/v1/pools/moment", json=POOL | {"holdout": 0.0}).raise_for_status()
+    admin.post("/v1/pools/moment/links:batch", json={"links": links(4)}).raise_for_status()
+    decision = admin.post("/v1/pools/moment/decide", json={}).raise_for_status().json()
+    named = {"decision_id": decision["decision_id"], "link_id": decision["links"][0]["link_id"]}
+    admin.post("/v1/events", json={"type": "click", **named}).raise_for_status()
+    page = watched.open("moment")
+    wait_for_charts(page)
+    for chart in ("#floor-chart", "#earning-chart"):
+        point = page.locator(f"{chart} .points path").first
+        expect(point).to_be_visible()
+        box = point.bounding_box()
+        assert box is not None
+        assert box["height"] > 8
+
+
 def test_an_infeasible_floor_says_what_to_do(
     watched: Watched, admin: httpx.Client, day: str, keep_picture: KeepPicture
 ) -> None:

@@ -17,7 +17,9 @@ import pytest
 from slotwise.cli.demo import summary
 from slotwise.cli.main import main
 from slotwise.cli.serve import first_steps
-from slotwise.service.server import BackgroundServer
+from slotwise.service.access.keys import new_key
+from slotwise.service.server import BackgroundServer, open_service
+from slotwise.service.settings import Settings
 from tests.service.crash_harness import Server
 
 
@@ -155,6 +157,20 @@ def test_keys_are_made_listed_and_revoked(
     assert "there is no key" in capsys.readouterr().err
     assert main(["keys", "make", "root", *store]) == 2
     assert "`scopes` must be some of page, decide, track, read, admin" in capsys.readouterr().err
+
+
+def test_the_list_of_keys_names_the_pool_of_a_page_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "keys.db"
+    page_key = new_key(["page"], label="front", pool_id="start-page", now_us=1)
+    service = open_service(Settings(store=f"sqlite:///{path}"))
+    try:
+        service.put_key(page_key.record, "a test", 1).result()
+    finally:
+        service.close()
+    assert main(["keys", "list", "--store", f"sqlite:///{path}"]) == 0
+    assert "start-page" in capsys.readouterr().out
 
 
 def test_the_demo_shows_what_it_learns(capsys: pytest.CaptureFixture[str]) -> None:

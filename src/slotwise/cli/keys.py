@@ -14,6 +14,7 @@ from slotwise.errors import InvalidInput
 from slotwise.service.access.keys import SCOPES, new_key
 from slotwise.service.api.answers import to_time
 from slotwise.service.api.context import system_clock_us
+from slotwise.service.errors import StoreInUse
 from slotwise.service.server import open_service
 from slotwise.service.service import Service
 from slotwise.service.settings import Settings
@@ -61,7 +62,7 @@ def make(
     if len(wanted) != len(scopes):
         raise InvalidInput.of("scopes", f"some of {', '.join(SCOPES)}, once each", scopes)
     made = new_key(wanted, label=label, pool_id=pool, now_us=now_us)
-    with _opened(store) as service:
+    with _opened(store, "POST /v1/keys") as service:
         if pool:
             service.pool(pool)
         service.put_key(made.record, "slotwise keys", now_us).result()
@@ -70,7 +71,8 @@ def make(
 
 def list_keys(store: StoreUrl = _DEFAULT_STORE) -> None:
     """List the keys."""
-    table = Table("key id", "scopes", "label", "made", "revoked")
+    table = Table("key id", "scopes", "pool", "label", "made", "revoked")
+    table.columns[0].no_wrap = True
     opened = open_existing_to_read(store)
     try:
         with opened.reading() as reader:
@@ -81,7 +83,7 @@ def list_keys(store: StoreUrl = _DEFAULT_STORE) -> None:
         if key.scopes:
             revoked = f"{to_time(key.revoked_us):%Y-%m-%d %H:%M}" if key.revoked_us else ""
             made = f"{to_time(key.created_us):%Y-%m-%d %H:%M}"
-            table.add_row(key.key_id, ", ".join(key.scopes), key.label, made, revoked)
+            table.add_row(key.key_id, ", ".join(key.scopes), key.pool_id, key.label, made, revoked)
     Console().print(table)
 
 
@@ -90,14 +92,18 @@ def revoke(
     store: StoreUrl = _DEFAULT_STORE,
 ) -> None:
     """Revoke a key."""
-    with _opened(store) as service:
+    with _opened(store, f"DELETE /v1/keys/{key_id}") as service:
         service.revoke_key(key_id, "slotwise keys", system_clock_us()).result()
     print(f"{key_id} is revoked")
 
 
 @contextmanager
-def _opened(store: str) -> Iterator[Service]:
-    service = open_service(Settings(store=store))
+def _opened(store: str, call: str) -> Iterator[Service]:
+    """Open a store; where a service runs on it, name the call that does the same there."""
+    try:
+        service = open_service(Settings(store=store))
+    except StoreInUse as error:
+        raise StoreInUse(f"{error}: {call}, or Keys on its dashboard") from None
     try:
         yield service
     finally:

@@ -2,6 +2,7 @@
 
     SlotwiseError
     ├── StoreUnavailable  (ConnectionError)  the store is away; try again later
+    │   └── StoreInUse                       another process writes the store
     ├── Superseded        (RuntimeError)     another replica learns now; read the store again
     ├── UnknownPool       (LookupError)      no such pool, or it is archived
     ├── UnknownLink       (LookupError)      no such link in the pool, or it is retired
@@ -21,6 +22,7 @@ from slotwise.errors import SlotwiseError
 __all__ = [
     "Conflict",
     "LimitReached",
+    "StoreInUse",
     "StoreUnavailable",
     "Superseded",
     "UnknownKey",
@@ -35,6 +37,10 @@ class StoreUnavailable(SlotwiseError, ConnectionError):
 
     retry_after_s = 1
     """How long a caller does well to wait."""
+
+
+class StoreInUse(StoreUnavailable):
+    """Another process writes the store, as a running service does."""
 
 
 class Superseded(SlotwiseError, RuntimeError):

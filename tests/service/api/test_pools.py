@@ -157,6 +157,13 @@ def test_a_batch_of_links_is_stored_whole_or_not_at_all(admin: httpx.Client, poo
     assert problem_of(refused)["errors"][0]["pointer"] == "/links/1/link_id"
 
 
+def test_a_field_that_is_nearly_right_is_answered_with_the_right_one(
+    admin: httpx.Client, pool: str
+) -> None:
+    refused = admin.patch(f"/v1/pools/{pool}", json={"floor": 0.5})
+    assert "did you mean `click_floor`?" in problem_of(refused)["detail"]
+
+
 def test_links_of_unknown_pools_and_unknown_links_are_named(admin: httpx.Client, pool: str) -> None:
     link = {"url": "https://shop.example/1"}
     assert problem_of(admin.put("/v1/pools/none/links/l1", json=link))["type"] == "unknown-pool"

@@ -7,7 +7,13 @@ import pytest
 
 from slotwise.service.api.decide import DecideBody
 from slotwise.service.api.pools import PoolBody
-from slotwise.service.http.problems import PROBLEMS, RequestProblem, field_error, refuse
+from slotwise.service.http.problems import (
+    PROBLEMS,
+    RequestProblem,
+    field_error,
+    refuse,
+    suggest_field,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +45,22 @@ def test_a_missing_field_of_the_whole_body_is_pointed_at() -> None:
 def test_names_are_escaped_as_json_pointers_are() -> None:
     error = field_error("Object contains unknown field `a/b~c`")
     assert error.pointer == "/a~1b~0c"
+
+
+@pytest.mark.parametrize(
+    ("message", "advice"),
+    [
+        ("Object contains unknown field `floor`", "; did you mean `click_floor`?"),
+        ("Object contains unknown field `zzz`", "; known are slots, click_floor"),
+        ("Object contains unknown field `floor` - at `$.pin[0]`", ""),
+        ("Object missing required field `slots`", ""),
+    ],
+)
+def test_an_unknown_field_of_the_body_brings_a_suggestion(message: str, advice: str) -> None:
+    broken = field_error(message)
+    suggested = suggest_field(broken, ["slots", "click_floor"])
+    assert suggested.detail == broken.detail + advice
+    assert suggested.pointer == broken.pointer
 
 
 def test_an_answer_has_the_title_and_status_of_its_type() -> None:

@@ -41,6 +41,7 @@ from slotwise.service.http.problems import (
     broken_rule,
     field_error,
     refuse,
+    suggest_field,
 )
 from slotwise.service.http.query import read_query
 from slotwise.service.http.rate_limits import check_depth
@@ -193,7 +194,8 @@ class App:
         try:
             return self._decoders[operation.name].decode(body)
         except msgspec.ValidationError as error:
-            broken = field_error(str(error))
+            fields = getattr(operation.body, "__struct_encode_fields__", ())
+            broken = suggest_field(field_error(str(error)), fields)
             raise RequestProblem("validation", broken.detail, errors=[broken]) from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RequestProblem("invalid-json", str(error)) from None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -19,6 +20,7 @@ __all__ = [
     "broken_rule",
     "field_error",
     "refuse",
+    "suggest_field",
 ]
 
 
@@ -141,3 +143,18 @@ def field_error(message: str, within: str = "") -> FieldError:
     if named := _NAMED_FIELD.search(rule):
         pointer += "/" + named.group(1).replace("~", "~0").replace("/", "~1")
     return FieldError(rule, pointer)
+
+
+def suggest_field(broken: FieldError, fields: Sequence[str]) -> FieldError:
+    """Name the field that was likely meant by an unknown one of the whole body, or all there are.
+
+    >>> unknown = field_error("Object contains unknown field `floor`")
+    >>> suggest_field(unknown, ["slots", "click_floor"]).detail
+    'Object contains unknown field `floor`; did you mean `click_floor`?'
+    """
+    named = _NAMED_FIELD.search(broken.detail)
+    if "contains unknown" not in broken.detail or not named or broken.pointer.count("/") != 1:
+        return broken
+    close = difflib.get_close_matches(named.group(1)[:100], fields, n=1, cutoff=0.5)
+    advice = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(fields)}"
+    return FieldError(f"{broken.detail}; {advice}", broken.pointer)

@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from slotwise.service.errors import StoreUnavailable
+from slotwise.service.errors import StoreInUse, StoreUnavailable
 
 __all__ = ["WriterLock"]
 
@@ -29,7 +29,7 @@ class WriterLock:
         except OSError as error:
             writer = os.read(self._descriptor, 20).decode(errors="replace").strip()
             self.release()
-            raise StoreUnavailable(
+            raise StoreInUse(
                 f"the store {store} is in use by process {writer or 'unknown'}; stop that process, "
                 "or ask its service over HTTP"
             ) from error

@@ -36,6 +36,9 @@ function spansOf(pool, group) {
   return spans.filter((span) => span.views >= most / 5);
 }
 
+// Points along a line; one without a line beside it is larger, and whole where it lies on the axis.
+const along = (spans) => ({ mode: "lines+markers", marker: { size: spans.length > 1 ? 5 : 9 }, cliponaxis: false });
+
 const middle = (pool, span) => date(span.start_us + pool.span_us / 2);
 
 export function drawEarning(element, pool) {
@@ -46,7 +49,7 @@ export function drawEarning(element, pool) {
       return {
         name, x: spans.map((span) => middle(pool, span)),
         y: spans.map((span) => (span.revenue_micros / span.views) / 1000),
-        mode: "lines+markers", marker: { size: 5 },
+        ...along(spans),
         line: { color: ink(colour), dash: group === "holdout" ? "dash" : "solid", width: 2 },
       };
     });
@@ -68,7 +71,7 @@ export function drawFloor(element, pool) {
     const traces = [
       { ...band, y: means.map((mean, i) => Math.max(mean - halves[i], 0)) },
       { ...band, y: means.map((mean, i) => mean + halves[i]), fill: "tonexty", fillcolor: ink("band"), name: "likely range", showlegend: true },
-      { name: "chosen pages", x, y: means, mode: "lines+markers", marker: { size: 5 }, line: { color: ink("main"), width: 2 } },
+      { name: "chosen pages", x, y: means, ...along(spans), line: { color: ink("main"), width: 2 } },
       {
         name: "the floor", mode: "lines", line: { color: ink("sale"), dash: "dash", width: 2, shape: "hv" },
         x: [...steps.map((step) => date(step.from_us)), end], y: [...steps, steps.at(-1)].map((step) => step.click_floor),
@@ -78,7 +81,7 @@ export function drawFloor(element, pool) {
     if (random.length > 0) {
       traces.push({
         name: "random pages", x: random.map((span) => middle(pool, span)), y: random.map((span) => span.clicks / span.views),
-        mode: "lines+markers", marker: { size: 4 }, line: { color: ink("other"), dash: "dot", width: 2 },
+        ...along(random), line: { color: ink("other"), dash: "dot", width: 2 },
       });
     }
     const layout = { ...changeMarks(pool), xaxis: timeAxis(pool), yaxis: { title: { text: "clicks per view" } } };
@@ -89,7 +92,7 @@ export function drawFloor(element, pool) {
 export function drawCost(element, pool, floor, gives) {
   const scaled = (micros) => micros / 1000;
   const present = [pool.floor.expected, pool.expected_revenue_micros];
-  const words = `The best revenue for each floor. Now: ${rate(present[0])} clicks per view and ${perThousand(present[1], pool.currency)} per 1,000 views.`;
+  const words = `The best revenue for each floor. Pages now, still trying links out: ${rate(present[0])} clicks per view and ${perThousand(present[1], pool.currency)} per 1,000 views.`;
   drawWhenSeen(element, words, () => {
     const first = pool.frontier[0];
     // Below its first corner a floor changes nothing.
@@ -100,7 +103,7 @@ export function drawCost(element, pool, floor, gives) {
         name: "the best there is", x: points.map((point) => point.click_floor), y: points.map((point) => scaled(point.revenue_micros)),
         mode: "lines", line: { color: ink("main"), width: 2 },
       },
-      { ...marker, name: "now", x: [present[0]], y: [scaled(present[1])], marker: { size: 11, color: ink("click") } },
+      { ...marker, name: "pages now, still trying links out", x: [present[0]], y: [scaled(present[1])], marker: { size: 11, color: ink("click") } },
     ];
     if (gives !== null) {
       traces.push({ ...marker, name: "at the slider", x: [floor], y: [scaled(gives)], marker: { size: 11, symbol: "diamond", color: ink("sale") } });

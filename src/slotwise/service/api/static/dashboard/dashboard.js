@@ -19,6 +19,7 @@ const at = (selector) => document.querySelector(selector);
 
 let pool = null;
 let chosen = new URLSearchParams(location.search).get("pool");
+let missing = null; // the pool of the address, where there is none of that name
 let timer;
 let asking = new AbortController();
 let turning = new AbortController();
@@ -79,7 +80,7 @@ async function renew(signal) {
   // Somebody who has sorted meanwhile gets those rows by another call.
   if (query === String(links.query())) showRows(figures.links);
   readLibrary();
-  tell(pool.trouble);
+  tell(pool.trouble || (missing === null ? "" : `There is no pool "${missing}"; these are the figures of ${chosen}.`));
 }
 
 async function namesOfPools(signal) {
@@ -113,7 +114,10 @@ async function turn() {
 function choosePool(pools) {
   const select = at("#pool");
   const running = pools.filter((one) => !one.archived).concat(pools.filter((one) => one.archived));
-  if (!running.some((one) => one.pool_id === chosen)) chosen = running[0]?.pool_id ?? null;
+  if (!running.some((one) => one.pool_id === chosen)) {
+    missing = chosen;
+    chosen = running[0]?.pool_id ?? null;
+  }
   at(".pool-choice").hidden = pools.length === 0;
   const wanted = running.map((one) => `${one.pool_id}${one.archived ? " (archived)" : ""}`);
   if (JSON.stringify(wanted) !== JSON.stringify([...select.options].map((option) => option.text))) {
@@ -123,7 +127,7 @@ function choosePool(pools) {
 }
 
 function choose(pool_id) {
-  chosen = pool_id;
+  [chosen, missing] = [pool_id, null];
   history.replaceState(null, "", `?pool=${encodeURIComponent(chosen)}`);
   links.startOver();
   refresh();
