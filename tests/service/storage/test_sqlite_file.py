@@ -166,7 +166,9 @@ def test_verify_reports_a_damaged_database_and_a_damaged_row(
     assert "the row of decision d1 is damaged" in capsys.readouterr().err
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DELETE FROM decisions")
-        connection.execute("INSERT INTO links VALUES ('home', 'l1', 'u', 't', 0, 0, 0, 0, 0, '{}')")
+        connection.execute(
+            "INSERT INTO links VALUES ('home', 'l1', 'u', 't', 0, 0, 0, 0, 0, '{}', '[]', 0)"
+        )
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute(
             "UPDATE sqlite_master SET sql = 'CREATE INDEX ix_links_place ON links "
