@@ -153,6 +153,13 @@ def test_words_that_cannot_be_printed_are_rare(word: str) -> None:
     assert features.features[0].plain() == {**features.plain()[0], "words": [], "counts": {}}
 
 
+def test_words_that_an_earlier_version_kept_can_be_printed() -> None:
+    kept = {"name": "country", "kind": "open", "words": ["\ud800x", "DE"], "counts": {}}
+    features = Features.restore([kept])
+    assert features.features[0].labels()[:4] == [NOT_KNOWN, RARE, "\\ud800x", "DE"]
+    assert places(features, country="DE") == [3]
+
+
 @given(st.lists(st.sampled_from("abcdefgh"), max_size=400), st.integers(0, 400))
 def test_features_survive_saving_at_any_point(words: list[str], at: int) -> None:
     never_saved = Features({"w": str, **SHOP})

@@ -290,7 +290,9 @@ class Features:
         )
         for feature, one in zip(features.features, plain, strict=True):
             if isinstance(feature, OpenWords):
-                feature.frequent = FrequentWords(one["words"], one["counts"])
+                # Versions that kept words which cannot be printed gave them places for good.
+                words = [word.encode(errors="backslashreplace").decode() for word in one["words"]]
+                feature.frequent = FrequentWords(words, one["counts"])
         return features
 
 

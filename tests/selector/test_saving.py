@@ -234,6 +234,7 @@ CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "shorter pages": shorter("page_shown"),
     "odd probability": lambda header, arrays: arrays["page_probabilities"].fill(1.5),
     "infinite outcome": lambda header, arrays: arrays["page_outcomes"].fill(np.inf),
+    "half an outcome": lambda header, arrays: arrays["page_outcomes"][:, 0].fill(0.0),
     "a page before the first": lambda header, arrays: arrays["page_shown"].fill(-1),
     "no number known": lambda header, arrays: arrays["knows_views"].fill(np.nan),
     "infinite counts": lambda header, arrays: arrays["sums"].fill(np.inf),

@@ -93,6 +93,9 @@ def _pages_from_file(
         raise ValueError("pages must have links, with probabilities from 0 to 1")
     if np.isinf(outcomes).any() or (outcomes < 0).any() or (arrays["page_shown"] < 0).any():
         raise ValueError("what pages brought must be finite and at least 0, of known links")
+    is_open = np.isnan(outcomes)
+    if (is_open != np.repeat(is_open[:, np.cumsum(lengths) - lengths], lengths, axis=1)).any():
+        raise ValueError("a page must be settled for all of its links or for none")
     start = 0
     visitors = _visitors_from_file(arrays, features)
     none_random = np.zeros(len(lengths), np.int64)  # files of versions without slot weights
