@@ -72,6 +72,16 @@ def test_a_quick_look_leaves_the_results_of_the_whole_run_alone(
     assert folders == [Path("paper"), Path("paper-quick"), Path("mine")]
 
 
+@pytest.mark.parametrize("smaller", [["--runs", "2"], ["--rounds", "50", "--runs", "9"]])
+def test_results_of_more_runs_or_rounds_are_not_replaced(
+    paper: Path, smaller: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.read_bytes() for path in paper.rglob("*") if path.is_file()}
+    assert main(["reproduce", *TINY, *smaller, "--out", str(paper)]) == 2
+    assert "has 3 runs of 60 rounds" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in paper.rglob("*") if path.is_file()} == before
+
+
 def test_sweeps_share_the_runs_of_the_figures(paper: Path) -> None:
     figure = Results.load(paper / "results" / "figure-1-coupon.parquet")
     sweep = Results.load(paper / "results" / "gamma-sweep-coupon.parquet")

@@ -20,7 +20,7 @@ from slotwise.figures import is_sweep, write_report
 from slotwise.figures.report.claims import findings_of
 from slotwise.simulation import run_series
 from slotwise.simulation.paper import plan_paper
-from slotwise.simulation.series import notes_of, shard_plan
+from slotwise.simulation.series import notes_of, refuse_to_shrink, shard_plan
 
 __all__ = ["register"]
 
@@ -79,6 +79,7 @@ def register(app: typer.Typer) -> None:
         parts = out / "parts"
         if shard is not None:
             plan, parts = shard_plan(plan, shard, out)
+        refuse_to_shrink(plan)
         console = Console()
         for note in notes_of(plan):
             console.print(f"note: {note}", highlight=False, markup=False)

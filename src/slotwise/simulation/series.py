@@ -20,7 +20,15 @@ from slotwise.simulation.shards import Shard, shard_path
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["Planned", "finished_results", "kept_runs", "notes_of", "run_series", "shard_plan"]
+__all__ = [
+    "Planned",
+    "finished_results",
+    "kept_runs",
+    "notes_of",
+    "refuse_to_shrink",
+    "run_series",
+    "shard_plan",
+]
 
 SeriesProgress = Callable[[float, str], None]
 """Called with the share of the work that is done, and the title of the experiment that is run."""
@@ -118,6 +126,22 @@ def finished_results(planned: Planned) -> Results | None:
     told_apart = {*wanted, *found.config} - {"commit", "seconds"}
     is_same = all(found.config.get(key) == wanted.get(key) for key in told_apart)
     return found if is_same and found.n_runs == len(planned.experiment.runs) else None
+
+
+def refuse_to_shrink(plan: Iterable[Planned]) -> None:
+    """Raise `InvalidInput` if results of more runs or rounds would be replaced by smaller ones."""
+    for planned in plan:
+        try:
+            found = Results.load(planned.path)
+        except (MissingData, UnsupportedState):
+            continue
+        n_runs, n_rounds = len(planned.experiment.runs), planned.experiment.n_rounds
+        if found.n_runs > n_runs or found.n_rounds > n_rounds:
+            raise InvalidInput(
+                f"{planned.path} has {found.n_runs:,} runs of {found.n_rounds:,} rounds and would "
+                f"be replaced by {n_runs:,} runs of {n_rounds:,}; name another folder",
+                argument="out",
+            )
 
 
 def kept_runs(plan: Sequence[Planned], parts: Path) -> int:
