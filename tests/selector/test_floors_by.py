@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from slotwise.errors import InvalidInput
 from slotwise.policies import PacedKL
 from slotwise.policies.paced_kl_visitors import OF_SEGMENTS
 from slotwise.problem import Problem
+from slotwise.selector import KnownCounts, start_from_counts
 from tests.reference.paced_kl import Queue
 
 LINKS = [f"link {k}" for k in range(8)]
@@ -81,6 +83,28 @@ def test_floors_of_segments_are_saved(tmp_path: Path) -> None:
     for _ in range(20):
         asked = {"country": "AT"}
         assert loaded.select(visitor=asked).shown == chooser.select(visitor=asked).shown
+
+
+def test_counts_of_the_past_owe_segments_nothing() -> None:
+    chooser = selector({"country": {"DE": 0.4}})
+    counts = [KnownCounts(LINKS[0], {"country": "DE"}, 1_000, 20, 5.0)]
+    start_from_counts(chooser, counts)
+    known = chooser._player.knowledge(chooser._state)
+    assert known["segment_queue"].tolist() == known["segment_owed"].tolist() == [0.0]
+
+
+def test_a_segment_that_still_has_a_floor_keeps_its_queue() -> None:
+    chooser = selector({"country": {"DE": 0.55, "AT": 0.3}})
+    play(chooser, 200)
+    before = chooser._player.knowledge(chooser._state)
+    (german, _), (austrian, _) = chooser.problem.value_floors
+    floors = ((german + 9, 0.2), (austrian, 0.4))
+    problem = dataclasses.replace(chooser.problem, value_floors=floors)
+    moved = chooser._player.move(chooser._state, problem, np.arange(len(LINKS)))
+    after = chooser._player.knowledge(moved)
+    for name in OF_SEGMENTS:
+        assert after[name].tolist() == [0.0, before[name][1]]
+    assert after["queue"].tolist() == before["queue"].tolist()
 
 
 @pytest.mark.parametrize(

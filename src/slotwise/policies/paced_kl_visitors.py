@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies.checks import check_positive, require_no_rate_floors
-from slotwise.policies.contract import Feedback, Floats, Knowledge, Links, Visitor
+from slotwise.policies.contract import Feedback, Floats, Knowledge, Links, State, Visitor
 from slotwise.policies.floors.queue import (
     QueuePolicy,
     Queues,
@@ -21,6 +21,7 @@ from slotwise.policies.floors.queue import (
 )
 from slotwise.policies.floors.segment_floors import (
     SegmentFloors,
+    moved_segment_floors,
     new_segment_floors,
     price_clicks,
     queue_clicks,
@@ -213,6 +214,11 @@ class PacedKLVisitors(QueuePolicy):
         of_segments = (floors.queues.lengths, floors.queues.owed, floors.rounds)
         for name, array in zip(OF_SEGMENTS, of_segments, strict=True):
             array[:] = knowledge[name]
+
+    def move(self, state: PacedKLVisitorsState, problem: Problem, kept: Links) -> State:
+        """Return a state for a changed pool; a segment that still has a floor keeps its queue."""
+        floors = moved_segment_floors(state.segment_floors, problem, self.patience)
+        return super().move(state._replace(segment_floors=floors), problem, kept)
 
     def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:
         """Return the knowledge of a version without floors of segments as it is now."""

@@ -23,7 +23,7 @@ __all__ = ["OWED", "KnownCounts", "parse_known_counts", "read_known_counts", "st
 
 DELIMITERS = ",;\t"
 COUNTS = ("views", "clicks", "revenue")
-OWED = ("queue", "owed", "deficit")
+OWED = ("queue", "owed", "deficit", "segment_queue", "segment_owed")
 """What a policy owes the floor; pages of the past, shown by somebody else, owe nothing."""
 
 

@@ -19,7 +19,14 @@ from slotwise.policies.floors.queue import Queues, new_queues, paced_length
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 
-__all__ = ["SegmentFloors", "new_segment_floors", "price_clicks", "queue_clicks"]
+__all__ = [
+    "SegmentFloors",
+    "floor_price",
+    "moved_segment_floors",
+    "new_segment_floors",
+    "price_clicks",
+    "queue_clicks",
+]
 
 
 class SegmentFloors(NamedTuple):
@@ -42,6 +49,17 @@ def new_segment_floors(problem: Problem, patience: float) -> SegmentFloors:
     )
     places = np.array([place for place, _ in floors], np.int64)
     return SegmentFloors(queues, places, np.zeros(len(floors)))
+
+
+def moved_segment_floors(before: SegmentFloors, problem: Problem, patience: float) -> SegmentFloors:
+    """Return the queues of a changed problem; a value that still has a floor keeps its queue."""
+    after = new_segment_floors(problem, patience)
+    for new, place in enumerate(after.places.tolist()):
+        for old in np.flatnonzero(before.places == place).tolist():
+            after.queues.lengths[new] = before.queues.lengths[old]
+            after.queues.owed[new] = before.queues.owed[old]
+            after.rounds[new] = before.rounds[old]
+    return after
 
 
 @hot
@@ -75,12 +93,17 @@ def queue_clicks(floors: SegmentFloors, visitor: Visitor, views: Floats, outcome
 
 
 @hot
+def floor_price(floors: SegmentFloors, floor: int) -> float:
+    """Return what a click of a visitor of its segment is worth for one floor."""
+    promised = floors.queues.least[floor] * (floors.rounds[floor] + 1.0)
+    return floors.queues.lengths[floor] / (floors.queues.patience * math.sqrt(promised))
+
+
+@hot
 def price_clicks(floors: SegmentFloors, visitor: Visitor) -> float:
     """Return what a click is worth for the floors of a visitor's segments."""
     price = 0.0
     for floor in range(len(floors.places)):
         if _belongs(visitor, floors.places[floor]):
-            promised = floors.queues.least[floor] * (floors.rounds[floor] + 1.0)
-            root = floors.queues.patience * math.sqrt(promised)
-            price += floors.queues.lengths[floor] / root
+            price += floor_price(floors, floor)
     return price

@@ -7,12 +7,16 @@ visitors of the last minutes, and a visitor's page is the average over them:
     probability of link i for visitor x = mean over prices of [i among the L largest
                                           U_revenue(x) + price U_clicks(x)]
 
+Where segments have floors, a version has the prices of every round: that of the floor for all and
+that of each segment's floor. The prices of a visitor are their sums over the visitor's segments.
+
 One dependent rounding of these probabilities draws the page, so they are exact given the visitor.
 What a version holds by value and link is in single precision: it is read, never added to.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +24,12 @@ from numpy.typing import NDArray
 
 from slotwise.policies.contract import Floats, Links, Visitor
 from slotwise.policies.floors.queue import Queues, price_levels, queue_outcomes
+from slotwise.policies.floors.segment_floors import (
+    SegmentFloors,
+    floor_price,
+    price_clicks,
+    queue_clicks,
+)
 from slotwise.policies.knowledge.visitor_effects import (
     VisitorEffects,
     link_bonus,
@@ -36,6 +46,9 @@ __all__ = ["Open", "VisitorPages", "learning_only", "prices_ahead", "visitor_pag
 
 N_PRICES = 16
 """Prices of a version: the means of as many parts of the rounds ahead, in order of price."""
+
+MAX_KEPT_PRICES = 256
+"""Sets of segments whose prices a version keeps."""
 
 _NOTHING = np.zeros((0, 0))
 _NO_VALUES = np.zeros((0, 0, 0))
@@ -130,28 +143,76 @@ def _settle_open(queues: Queues, views: Floats, clicks: Floats, rounds: Floats) 
 
 
 @compiled
+def _settle_segments(
+    floors: SegmentFloors,
+    effects: VisitorEffects,
+    visitors: NDArray[np.int64],
+    values: NDArray[np.float32],
+) -> None:
+    """Let the queues of segments settle open views, given by value and link.
+
+    The last of these visitors who belongs to a segment stands for all of it.
+    """
+    views, clicks = np.zeros(1), np.zeros(1)
+    for floor in range(len(floors.places)):
+        place = floors.places[floor]
+        visitor = visitors[0]
+        for other in visitors:
+            for value in other:
+                if value == place:
+                    visitor = other
+        score_level(effects, visitor, 0)
+        views[0], clicks[0] = 0.0, 0.0
+        for link in range(values.shape[1]):
+            views[0] += values[place, link]
+            clicks[0] += values[place, link] * effects.rate[0, link]
+        queue_clicks(floors, floors.places[floor : floor + 1], views, clicks)
+
+
+@compiled
 def _play_ahead(
     effects: VisitorEffects,
     queues: Queues,
+    floors: SegmentFloors,
     rounds: Floats,
     visitors: NDArray[np.int64],
     links: Links,
     room: Room,
     prices: Floats,
 ) -> None:
-    """Let the queue go on as if every page brought the clicks that are expected of it."""
+    """Let the queues go on as if every page brought the clicks that are expected of it.
+
+    A row of `prices` has the price of the floor for all, then that of each segment's floor.
+    """
     one_view = np.ones(queues.n_slots)
     outcomes = np.zeros(queues.n_slots)
     price = np.zeros(1)
     for k in range(len(prices)):
         price_levels(queues, rounds)
-        price[0] = queues.worth[0] - queues.rewards[0]
-        prices[k] = price[0]
         visitor = visitors[k % len(visitors)]
+        prices[k, 0] = queues.worth[0] - queues.rewards[0]
+        for floor in range(len(floors.places)):
+            prices[k, 1 + floor] = floor_price(floors, floor)
+        price[0] = prices[k, 0] + price_clicks(floors, visitor)
         clicks = _choose_at(effects, queues.rewards, price, visitor, links, queues.n_slots, room)
         outcomes[0] = clicks
         rounds[0] += 1.0
         queue_outcomes(queues, 0, one_view, outcomes, rounds)
+        queue_clicks(floors, visitor, one_view, outcomes)
+
+
+def _copied(queues: Queues) -> Queues:
+    return queues._replace(
+        lengths=queues.lengths.copy(), owed=queues.owed.copy(), worth=queues.worth.copy()
+    )
+
+
+def _grouped(prices: Floats) -> Floats:
+    """Return the means of `N_PRICES` parts of the prices, in order of price; one if all agree."""
+    if len(prices) < N_PRICES:
+        return prices
+    means: Floats = np.sort(prices).reshape(N_PRICES, -1).mean(axis=1)
+    return means[:1] if means[0] == means[-1] else means
 
 
 def prices_ahead(
@@ -162,35 +223,46 @@ def prices_ahead(
     click_rates: Floats,
     n_rounds: int,
 ) -> Floats:
-    """Return the prices of the next rounds with these visitors, a row each, grouped to a few.
+    """Return the prices of the next rounds with these visitors, grouped to a few.
 
+    With floors of segments they are not grouped: a row for each round, a column for each floor.
     Views that are still open are first expected to bring their links' `click_rates`.
     """
-    queues = state.queues._replace(
-        lengths=state.queues.lengths.copy(),
-        owed=state.queues.owed.copy(),
-        worth=state.queues.worth.copy(),
-    )
+    queues, held = _copied(state.queues), state.segment_floors
+    floors = held._replace(queues=_copied(held.queues), rounds=held.rounds.copy())
     rounds = state.evidence.rounds.copy()
     shown = open_views.links[0]
     if shown.any():
         rounds[0] += shown.sum() / queues.n_slots
         brought = np.array([shown @ click_rates])
         _settle_open(queues, np.array([shown.sum()]), brought, rounds)
-    prices = np.zeros(max(n_rounds, N_PRICES) // N_PRICES * N_PRICES)
-    _play_ahead(pages.effects, queues, rounds, visitors, pages.links, pages.room, prices)
-    means: Floats = np.sort(prices).reshape(N_PRICES, -1).mean(axis=1)
-    return means[:1] if means[0] == means[-1] else means
+    if shown.any():
+        _settle_segments(floors, pages.effects, visitors, open_views.values[0])
+    n_rounds = max(n_rounds, N_PRICES) // N_PRICES * N_PRICES
+    prices = np.zeros((n_rounds, 1 + len(floors.places)))
+    ahead = (queues, floors, rounds, visitors, pages.links, pages.room, prices)
+    _play_ahead(pages.effects, *ahead)
+    return prices if len(floors.places) else _grouped(prices[:, 0])
 
 
 class VisitorPages:
     """What a version shows to each visitor. Not safe for threads: it has room for one page."""
 
-    def __init__(self, effects: VisitorEffects, rewards: Floats, prices: Floats) -> None:
+    def __init__(
+        self,
+        effects: VisitorEffects,
+        rewards: Floats,
+        prices: Floats,
+        floor_places: Sequence[int] = (),
+    ) -> None:
         n_links = effects.rate.shape[1]
         self.effects = effects
         self.rewards = rewards
         self.prices = prices
+        """With floors of segments a row for each round: the price for all, then of each floor."""
+        self.floor_places = tuple(floor_places)
+        self._by_floors: dict[tuple[int, ...], Floats] = {}
+        self._last_prices = prices
         self.links = np.arange(n_links)
         self.room = Room(
             value=np.zeros(n_links),
@@ -202,18 +274,39 @@ class VisitorPages:
 
     def with_prices(self, prices: Floats) -> VisitorPages:
         """Return the pages at other prices."""
-        return VisitorPages(self.effects, self.rewards, prices)
+        return VisitorPages(self.effects, self.rewards, prices, self.floor_places)
+
+    @property
+    def shadow_price(self) -> float:
+        """The mean price of a click for the floor that holds for all visitors."""
+        return float(self.prices.mean() if self.prices.ndim == 1 else self.prices[:, 0].mean())
+
+    def prices_of(self, visitor: Visitor) -> Floats:
+        """Return the prices of a click of a visitor, who may belong to segments with floors."""
+        if not self.floor_places:
+            return self.prices
+        known = set(visitor.tolist())
+        held = tuple(k for k, place in enumerate(self.floor_places, 1) if place in known)
+        prices = self._by_floors.get(held)
+        if prices is None:
+            if len(self._by_floors) >= MAX_KEPT_PRICES:
+                self._by_floors.clear()
+            prices = _grouped(self.prices[:, (0, *held)].sum(axis=1))
+            self._by_floors[held] = prices
+        return prices
 
     def page(self, visitor: Visitor, links: Links, n_slots: int) -> tuple[Floats, float]:
         """Return the inclusion probabilities of some links for a visitor, and expected clicks."""
-        arguments = (self.effects, self.rewards, self.prices, visitor, links, n_slots, self.room)
-        expected = _choose_at(*arguments)
+        prices = self._last_prices = self.prices_of(visitor)
+        expected = _choose_at(
+            self.effects, self.rewards, prices, visitor, links, n_slots, self.room
+        )
         return self.room.probabilities[: len(links)].copy(), float(expected)
 
     def scores(self, links: Links) -> Floats:
         """Return what the links are worth to the visitor of the last page, at the mean price."""
         rates: Any = self.effects.rate[:, links]
-        worth: Floats = self.rewards @ rates + float(self.prices.mean()) * rates[0]
+        worth: Floats = self.rewards @ rates + float(self._last_prices.mean()) * rates[0]
         return worth
 
 
@@ -240,4 +333,5 @@ def visitor_pages(state: PacedKLVisitorsState, open_views: Open, prices: Floats)
         bonus=np.zeros_like(effects.bonus),
     )
     _freeze(state, open_views, frozen)
-    return VisitorPages(frozen, state.queues.rewards.copy(), prices)
+    places = state.segment_floors.places.tolist()
+    return VisitorPages(frozen, state.queues.rewards.copy(), prices, places)
