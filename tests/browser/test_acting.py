@@ -332,6 +332,14 @@ def test_a_pool_is_told_of_visitors_slots_and_policy(
 
     known = "device = phone, desktop\ndays: 1, 7, 30\ncountry = text\nreturning = yes/no"
     refused("What is known of visitors", "device", "must be different words", known)
+    floors = "Click floors for some visitors"
+    refused(floors, "country 0.3", "Each line must have a feature, one of its values", "x = 1")
+    refused(floors, "browser lynx = 0.3", "declared features (device, days, country, ret", "x = 1")
+    refused(floors, "days often = 0.3", "below 1, 1 to 7, 7 to 30, from 30), got 'often'", "x = 1")
+    refused(floors, "country DE = 9", "below slots (3) for country DE, got 9", "x = 1")
+    refused(floors, "country DE = 1\ncountry DE = 2", "Each line must have a feature", "x = 1")
+    promised = "country DE = 0.3\ncountry AT = 0.25\ndays 7 to 30 = 0.2\nreturning yes = 0.15"
+    fill(opened, floors, promised)
     refused("Slots", "best first", "This must be empty, the word learn, or a number", "learn")
     refused("Slots", "1, 2", "`slot_weights` must be", "1.6, 0.9, 0.5")
     refused("Policy", "con-ubc", "did you mean 'con-ucb'?", 'con-ucb {"horizon": 5000')
@@ -349,10 +357,18 @@ def test_a_pool_is_told_of_visitors_slots_and_policy(
         "country": "text",
         "returning": "bool",
     }
+    assert stored["floors_by"] == {
+        "country": {"DE": 0.3, "AT": 0.25},
+        "days": {"7 to 30": 0.2},
+        "returning": {"True": 0.15},
+    }
     opened.keyboard.press("Escape")  # the form for its links
     opened.get_by_role("button", name="Settings").click()
     shown = field(opened, "What is known of visitors")[0].splitlines()
     assert sorted(shown) == sorted(known.replace("days:", "days =").splitlines())
+    assert sorted(field(opened, floors)[0].splitlines()) == sorted(promised.splitlines())
+    refused("Policy", 'con-ucb {"horizon": 5000}', "keeps floors of segments", "")
+    fill(opened, floors, "")
     fill(opened, "Policy", 'con-ucb {"horizon": 5000}')
     fill(opened, "Slots", "learn")
     save(opened)

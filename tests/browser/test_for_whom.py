@@ -27,6 +27,7 @@ def whom(server: BackgroundServer, admin: httpx.Client, clock: DayClock) -> str:
         "revenue_window_s": 600,
         "features": {"device": ["phone", "desktop"], "country": "text", "returning": "bool"},
         "slot_weights": "learn",
+        "floors_by": {"device": {"phone": 0.2}, "country": {"AT": 0.3}},
     }
     admin.put("/v1/pools/whom", json=settings).raise_for_status()
     admin.post("/v1/pools/whom/links:batch", json={"links": links(6)}).raise_for_status()
@@ -72,6 +73,10 @@ def test_it_tells_who_brings_what_and_sees_what(
     expect(rows.filter(has_text="device: desktop")).to_contain_text("(-")
     expect(panel.locator(".verdict")).to_contain_text("groups differ from it for sure")
     expect(page.locator("#cost .verdict")).to_contain_text("takes all visitors and slots as alike")
+    expect(panel.locator(".floor-column")).to_have_text("Is the floor kept?")
+    expect(phone).to_contain_text("0.20: kept")
+    expect(phone).to_contain_text("since it was set")
+    expect(rows.filter(has_text="country: AT")).to_contain_text("0.30: not sure yet")
     expect(rows.filter(has_text=HOSTILE)).to_have_count(1)
     expect(rows.filter(has_text="returning: yes")).to_have_count(1)
     slots = panel.locator(".slot-weights tbody tr")

@@ -34,6 +34,7 @@ VISITORS: list[dict[str, object]] = [
     {"country": "x" * 200, "days": 0.5},
     {},
 ]
+FLOORS_BY = {"country": {"DE": 0.2}, "device": {"phone": 0.25}}
 LINK_IDS = [f"l{k}" for k in range(1, 7)]
 
 
@@ -57,7 +58,7 @@ def set_up(service: Service) -> None:
     pins = (Pin(link_id="l5", position=2),)
     home = pool("home", "con-ucb", policy_settings={"horizon": 1000})
     service.put_pool(home, "test", T0).result()
-    side = pool("side", "paced-kl", pins=pins, features=FEATURES)
+    side = pool("side", "paced-kl", pins=pins, features=FEATURES, floors_by=FLOORS_BY)
     service.put_pool(side, "test", T0).result()
     key = KeyRecord(key_id="k1", key_hash="ab" * 32, scopes=("decide", "read"), label="old")
     service.put_key(key, "test", T0).result()

@@ -41,6 +41,7 @@ __all__ = [
     "MAX_POOLS",
     "MAX_POOL_LINKS",
     "MAX_SEALED_CHARS",
+    "MAX_SEGMENT_FLOORS",
     "MAX_SESSION_S",
     "MAX_SLOTS",
     "MAX_SUM_MICROS",
@@ -64,6 +65,7 @@ MAX_FEATURES = 16
 MAX_FEATURE_VALUES = 64
 MAX_ALL_VALUES = 256
 """What is learned of 10,000 links for so many values takes about 180 MB."""
+MAX_SEGMENT_FLOORS = 32
 MAX_WEIGHT_RATIO = 1_000
 MAX_VALUE_CHARS = 1_000
 MAX_HOSTS = 100
@@ -115,6 +117,7 @@ LIMITS: dict[str, int] = {
     "features of a pool": MAX_FEATURES,
     "words or bin edges of a feature": MAX_FEATURE_VALUES,
     "values of all features, 32 for an open list and one more for not known": MAX_ALL_VALUES,
+    "floors of segments (`floors_by`)": MAX_SEGMENT_FLOORS,
     "a slot's weight over that of another": MAX_WEIGHT_RATIO,
     "characters of a feature's value (of a word that is kept: 100)": MAX_VALUE_CHARS,
     "seconds of a click or revenue window": MAX_WINDOW_S,

@@ -41,6 +41,8 @@ METRICS: dict[str, str] = {
     "slotwise_pool_version": "Version of the published probabilities, by pool",
     "slotwise_pool_published_seconds": "When that version was published, by pool",
     "slotwise_pool_floor": "1 for the present floor status, by pool and status",
+    "slotwise_pool_segment_floor": "1 for the present status of a segment's floor, by pool, "
+    "feature, value and status",
     "slotwise_pool_fallback": "1 when the pool answers with its fallback order, by pool",
 }
 """Every metric with its help text."""
@@ -118,6 +120,7 @@ class ServiceMetrics(Collector):
         version = family("slotwise_pool_version")
         published = family("slotwise_pool_published_seconds")
         floor = family("slotwise_pool_floor", "status")
+        segments = family("slotwise_pool_segment_floor", "feature", "value", "status")
         fallback = family("slotwise_pool_fallback")
         for pool in health.pools:
             learned.add_metric([pool.pool_id], pool.learned_us / 1e6)
@@ -126,7 +129,10 @@ class ServiceMetrics(Collector):
             fallback.add_metric([pool.pool_id], bool(pool.fallback))
             for status in _FLOOR_STATUSES:
                 floor.add_metric([pool.pool_id, status], pool.floor_status == status)
-        yield from (learned, version, published, floor, fallback)
+                for one in pool.segment_floors:
+                    labels = [pool.pool_id, one.feature, one.value, status]
+                    segments.add_metric(labels, one.status == status)
+        yield from (learned, version, published, floor, segments, fallback)
 
     def _request_seconds(self) -> Metric:
         name = "slotwise_request_seconds"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from slotwise.policies import Policy, make_policy
 from slotwise.problem import Problem
 from slotwise.selection.page_order import PageOrder, learn_slot_weights, new_page_order
 from slotwise.service.records import KnownCounts, LinkRecord, PoolSettings
-from slotwise.service.visitors import declared_features
+from slotwise.service.visitors import VisitorCode, declared_features
 from slotwise.slot_weights import LEARN, asked_slot_weights
 
 __all__ = [
@@ -63,7 +64,9 @@ class Pool(NamedTuple):
 
     def problem(self) -> Problem:
         """Return the problem of a page of this pool."""
-        return pool_problem(self.settings, len(self.active))
+        problem = pool_problem(self.settings, len(self.active), None)
+        assert problem is not None
+        return problem
 
     def policy(self) -> Policy:
         """Return the policy of this pool; visitors that differ may need one of their own."""
@@ -104,7 +107,14 @@ def page_order_of(pool: PoolSettings, clicks: Sequence[float] = ()) -> PageOrder
     return order
 
 
-def pool_problem(pool: PoolSettings, n_links: int) -> Problem:
-    """Return the problem of a page of a pool when it has so many links."""
+def pool_problem(pool: PoolSettings, n_links: int, code: VisitorCode | None) -> Problem | None:
+    """Return the problem of a page of a pool when it has so many links.
+
+    With a `code` it has the floors of segments, too; None where the code has no place for one.
+    """
     sizes = declared_features(pool.features).sizes if pool.features else ()
-    return problem_of(n_links, pool.slots, pool.click_floor, sizes)
+    problem = problem_of(n_links, pool.slots, pool.click_floor, sizes)
+    if code is None or not pool.floors_by:
+        return problem
+    floors = code.value_floors(pool.floors_by, problem.n_slots)
+    return None if floors is None else dataclasses.replace(problem, value_floors=floors)

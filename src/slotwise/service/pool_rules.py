@@ -12,6 +12,7 @@ from slotwise.service.limits import (
     MAX_AMOUNT_MICROS,
     MAX_KNOWN_ROWS,
     MAX_KNOWN_VIEWS,
+    MAX_SEGMENT_FLOORS,
     MAX_SLOTS,
     MAX_SUM_MICROS,
     MAX_WEIGHT_RATIO,
@@ -21,7 +22,7 @@ from slotwise.service.limits import (
 )
 from slotwise.service.pool import Pool, policy_of, problem_of
 from slotwise.service.records import KnownCounts, LinkRecord, PoolSettings
-from slotwise.service.visitors import declared_features
+from slotwise.service.visitors import declared_features, declared_floors
 from slotwise.slot_weights import asked_slot_weights
 
 __all__ = ["check_known", "check_link", "check_pool"]
@@ -58,6 +59,7 @@ def check_pool(pool: PoolSettings, n_active_links: int, *, has_known: bool = Fal
     if n_values > MAX_ALL_VALUES:
         raise InvalidInput.of("features", f"of at most {MAX_ALL_VALUES} values in all", n_values)
     _check_slot_weights(pool)
+    _check_floors_by(pool)
     _check_policy(pool, n_active_links, has_known=has_known)
 
 
@@ -97,6 +99,20 @@ def _check_slot_weights(pool: PoolSettings) -> None:
         rule = f"numbers at most {MAX_WEIGHT_RATIO} times as large as each other"
         raise InvalidInput.of("slot_weights", rule, weights)
     asked_slot_weights(weights, pool.slots)
+
+
+def _check_floors_by(pool: PoolSettings) -> None:
+    """Refuse floors of values that are not declared, and a policy that keeps no such floors."""
+    floors = declared_floors(pool.floors_by, pool.features)
+    n_floors = sum(len(of_values) for of_values in floors.values())
+    if n_floors > MAX_SEGMENT_FLOORS:
+        rule = f"at most {MAX_SEGMENT_FLOORS} floors in all"
+        raise InvalidInput.of("floors_by", rule, n_floors)
+    for name, of_values in floors.items():
+        for value, least in of_values.items():
+            if not math.isfinite(least) or not 0 <= least < pool.slots:
+                rule = f"at least 0 and below slots ({pool.slots}) for {name} {value}"
+                raise InvalidInput.of("floors_by", rule, least)
 
 
 def _check_pins(pool: PoolSettings) -> None:
@@ -146,6 +162,11 @@ def _check_policy(pool: PoolSettings, n_active_links: int, *, has_known: bool) -
     except (TypeError, ValueError, ArithmeticError) as error:
         rule = f"settings that {pool.policy} can use ({error})"
         raise InvalidInput.of("policy_settings", rule, pool.policy_settings) from error
+    sizes = declared_features(pool.features).sizes
+    visitors = problem_of(problem.n_links, pool.slots, 0.0, sizes)
+    if pool.floors_by and not policy.for_problem(visitors).keeps_value_floors:
+        rule = "one that keeps floors of segments, such as the default"
+        raise InvalidInput.of("policy", rule, pool.policy, "or leave `floors_by` empty")
     if has_known and "views" not in policy.knowledge(state):
         advice = "its links start from imported counts: import 0 views of them first"
         raise InvalidInput.of("policy", LEARNS_FROM_COUNTS, pool.policy, advice)

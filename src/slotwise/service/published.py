@@ -19,10 +19,13 @@ from slotwise.service.records import DecisionRecord, FloorReport
 __all__ = [
     "EMPTY_POOL",
     "LEARNING_FAILED",
+    "PLAIN_FORMAT",
     "POLICY_COMPILING",
     "POLICY_FAILED",
+    "PUBLISHED_FORMAT",
     "PageSolver",
     "Published",
+    "SegmentFloor",
     "Shown",
     "Version",
     "VersionUser",
@@ -31,11 +34,27 @@ __all__ = [
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 
-PUBLISHED_FORMAT = 2
+PUBLISHED_FORMAT = 3
+PLAIN_FORMAT = 2
+"""The same without floors of segments, as releases before them read it."""
 POLICY_FAILED = "policy-failed"
 LEARNING_FAILED = "learning-failed"
 POLICY_COMPILING = "policy-compiling"
 EMPTY_POOL = "empty-pool"
+
+
+class SegmentFloor(msgspec.Struct, frozen=True, kw_only=True):
+    """How visitors with one value of a feature stand to their floor."""
+
+    feature: str
+    value: str
+    floor: FloorReport
+    shadow_price: float
+    """What a click of such a visitor is worth beyond that of others, on average."""
+    delivered: PageCounters = PageCounters()
+    """Clicks of the pages that these visitors saw since `since_us`, the holdout's left out."""
+    since_us: int = 0
+    """When this floor was set."""
 
 
 class _Numbered(msgspec.Struct):
@@ -68,7 +87,10 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     """The frequent words of features that are open lists."""
     slot_clicks: tuple[float, ...] = ()
     """Clicks by slot on pages in random order, from which slot weights are learned."""
-    format: int = PUBLISHED_FORMAT
+    segment_floors: tuple[SegmentFloor, ...] = ()
+    """Where there are some, `prices` has a row for each round ahead: the price of the floor for
+    all visitors, then that of each of these."""
+    format: int = PLAIN_FORMAT
 
     @classmethod
     def decode(cls, stored: bytes) -> Published:

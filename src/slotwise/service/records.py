@@ -79,6 +79,8 @@ class PoolSettings(msgspec.Struct, frozen=True):
     """How much more often a link is clicked in one slot than in another, by position and with
     mean 1; empty where slots are alike or their weights are learned."""
     learn_slot_weights: bool = False
+    floors_by: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
+    """Click floors for visitors with one value of a feature, by feature and label of the value."""
 
 
 class KnownCounts(msgspec.Struct, frozen=True, kw_only=True):

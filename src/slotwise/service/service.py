@@ -34,7 +34,7 @@ from slotwise.service.pool_directory import PoolDirectory
 from slotwise.service.records import Event, Outcome, PoolSettings
 from slotwise.service.replica import Replica
 from slotwise.service.reporting.reporter import Reporter
-from slotwise.service.reporting.reports import Health, PoolHealth
+from slotwise.service.reporting.reports import Health, PoolHealth, SegmentFloorStatus
 from slotwise.service.signed_out import SignedOut
 from slotwise.service.storage.commands import RecordEvent
 from slotwise.service.storage.contract import Store
@@ -184,6 +184,12 @@ class Service:
                 n_failures=states[pool_id].n_failures,
                 failure=states[pool_id].failure,
                 learned_us=states[pool_id].learned_us,
+                segment_floors=tuple(
+                    SegmentFloorStatus(
+                        feature=one.feature, value=one.value, status=one.floor.status
+                    )
+                    for one in published.segment_floors
+                ),
             )
             for pool_id, published in self._decider.published()
         ]

@@ -11,6 +11,7 @@ published version carries the words that were frequent, and its pages know those
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -23,13 +24,20 @@ from slotwise.features import (
     MAX_VALUES,
     NOT_KNOWN,
     RARE,
+    SHARED,
     Bins,
     Feature,
     Features,
     Flag,
     OpenWords,
 )
-from slotwise.frequent_words import SEEN_OFTEN, FrequentWords, may_be_kept
+from slotwise.frequent_words import (
+    MAX_LENGTH,
+    MAX_WORDS,
+    SEEN_OFTEN,
+    FrequentWords,
+    may_be_kept,
+)
 from slotwise.service.limits import MAX_ID_CHARS
 
 __all__ = [
@@ -40,6 +48,7 @@ __all__ = [
     "KnownVisitor",
     "VisitorCode",
     "declared_features",
+    "declared_floors",
 ]
 
 TEXT, BOOL = "text", "bool"
@@ -82,6 +91,46 @@ def declared_features(declared: Mapping[str, Any]) -> Features:
         return Features(features)
     except InvalidInput as error:
         raise _refused(error) from None
+
+
+def declared_floors(
+    floors_by: Mapping[str, Mapping[str, float]], declared: Mapping[str, Any]
+) -> dict[str, dict[str, float]]:
+    """Return the floors of segments by the labels of values, as decisions have them.
+
+    An undeclared feature and a value that it cannot have raise `InvalidInput`.
+    """
+    features = {one.name: one for one in declared_features(declared).features}
+    floors: dict[str, dict[str, float]] = {}
+    for name, of_values in floors_by.items():
+        if name not in features:
+            known = ", ".join(features) or "none is declared"
+            raise InvalidInput.of("floors_by", f"by declared features ({known})", name[:100])
+        floors[name] = {}
+        for value, least in of_values.items():
+            label = _declared_value(features[name], value)
+            if label in floors[name]:
+                raise InvalidInput.of("floors_by", f"one floor for each value of {name}", value)
+            floors[name][label] = least
+        if isinstance(features[name], OpenWords) and len(floors[name].keys() - SHARED) > MAX_WORDS:
+            rule = f"of at most {MAX_WORDS} words of {name}, an open list"
+            raise InvalidInput.of("floors_by", rule, len(floors[name]))
+    return floors
+
+
+def _declared_value(feature: Feature, value: str) -> str:
+    """Return the label of a value that a feature may have."""
+    if isinstance(feature, OpenWords) and value and may_be_kept(value):
+        return value
+    labels = [label for label in feature.labels() if label]
+    if isinstance(feature, Flag) and value.lower() in _FLAGS:
+        return str(_FLAGS[value.lower()])
+    if value not in labels:
+        rule = f"by values of {feature.name} ({', '.join(labels)})"
+        if isinstance(feature, OpenWords):
+            rule = f"by words of {feature.name} with at most {MAX_LENGTH} printable characters"
+        raise InvalidInput.of("floors_by", rule, value[:100])
+    return value
 
 
 def _refused(error: InvalidInput) -> InvalidInput:
@@ -204,6 +253,25 @@ class VisitorCode:
         for (name, word), n_seen in counts.most_common():
             if n_seen >= SEEN_OFTEN and name in opened and word != RARE:
                 opened[name].frequent.keep(word)
+
+    def value_floors(
+        self, floors_by: Mapping[str, Mapping[str, float]], n_slots: int
+    ) -> tuple[tuple[int, float], ...] | None:
+        """Return floors of segments as a policy takes them; a word with a floor gets a place.
+
+        None where an open list has no place left for one. A floor that no page reaches is lowered.
+        """
+        most = math.nextafter(n_slots, 0.0)
+        floors = []
+        for name, of_values in floors_by.items():
+            for label, least in of_values.items():
+                try:
+                    place = self.features.place(name, label)
+                except InvalidInput:
+                    return None
+                if least > 0.0:
+                    floors.append((place, min(least, most)))
+        return tuple(floors)
 
     def plain(self) -> list[dict[str, Any]]:
         """Return everything there is to save."""

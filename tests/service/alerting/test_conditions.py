@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from slotwise.service.alerting.conditions import alerts_of
 from slotwise.service.records import SECOND_US, FloorReport, FloorStatus
 from slotwise.service.reporting.overview import Overview
-from slotwise.service.reporting.reports import Rate
+from slotwise.service.reporting.reports import Rate, SegmentFloorReport
 from slotwise.service.storage.activity import Span
 
 HOUR_US = 3600 * SECOND_US
@@ -109,3 +109,27 @@ def test_a_pool_that_never_had_feedback_has_not_lost_it(healthy: Overview) -> No
     silent = tuple(span(hour, 0, 0) for hour in range(24))
     assert kinds(replace(healthy, spans=silent)) == []
     assert kinds(replace(healthy, spans=())) == []
+
+
+def test_a_floor_of_a_segment_is_named(healthy: Overview) -> None:
+    of_phones = SegmentFloorReport(
+        feature="device",
+        value="phone",
+        floor=floor("learning"),
+        delivered_views=200,
+        clicks_delivered=Rate(mean=0.1, low=0.05, high=0.15),
+        shadow_price_micros=0,
+    )
+    few = replace(of_phones, delivered_views=99)
+    assert kinds(replace(healthy, segment_floors=(few,))) == []
+    found = alerts_of(replace(healthy, segment_floors=(few, of_phones)))
+    sentence = (
+        "Pages for visitors with device phone delivered 0.100 (0.050 to 0.150) clicks per view "
+        "since the floor of 0.2 was set."
+    )
+    assert [(one.kind, one.detail) for one in found] == [("floor-missed", sentence)]
+    out_of_reach = replace(of_phones, floor=floor("infeasible"))
+    both = replace(healthy, segment_floors=(out_of_reach,), floor=floor("infeasible"))
+    [alert] = alerts_of(both)
+    assert "clicks per view: the most is about 0.150. No page" in alert.detail
+    assert "clicks per view for visitors with device phone: the most" in alert.detail

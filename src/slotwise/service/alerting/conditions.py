@@ -7,8 +7,9 @@ from typing import Literal
 
 import msgspec
 
-from slotwise.service.records import SECOND_US
+from slotwise.service.records import SECOND_US, FloorReport
 from slotwise.service.reporting.overview import Overview
+from slotwise.service.reporting.reports import Rate
 from slotwise.service.storage.activity import Span
 
 __all__ = ["Alert", "AlertKind", "alerts_of"]
@@ -36,27 +37,31 @@ def alerts_of(pool: Overview) -> Iterator[Alert]:
         return
     if pool.trouble:
         yield Alert(kind="learning-failed", pool_id=pool.pool_id, detail=pool.trouble)
-    missed = _missed_floor(pool)
-    if missed:
-        yield Alert(kind="floor-missed", pool_id=pool.pool_id, detail=missed)
+    missed = [_missed_floor("", pool.floor, pool.delivered_views, pool.clicks_delivered)]
+    for one in pool.segment_floors:
+        whom = f" for visitors with {one.feature} {one.value}"
+        missed.append(_missed_floor(whom, one.floor, one.delivered_views, one.clicks_delivered))
+    if any(missed):
+        detail = " ".join(filter(None, missed))
+        yield Alert(kind="floor-missed", pool_id=pool.pool_id, detail=detail)
     stopped = _stopped(pool)
     if stopped:
         yield Alert(kind="feedback-stopped", pool_id=pool.pool_id, detail=stopped)
 
 
-def _missed_floor(pool: Overview) -> str:
-    floor, delivered = pool.floor, pool.clicks_delivered
+def _missed_floor(whom: str, floor: FloorReport, n_views: int, delivered: Rate | None) -> str:
+    """Say in one sentence that a floor is missed; nothing where it is not."""
     if floor.clicks <= 0:
         return ""
     if floor.status == "infeasible":
         return (
-            f"No page of these links reaches the floor of {floor.clicks:g} clicks per view: the "
-            f"most is about {floor.attainable:.3f}."
+            f"No page of these links reaches the floor of {floor.clicks:g} clicks per view{whom}: "
+            f"the most is about {floor.attainable:.3f}."
         )
-    if delivered is None or pool.delivered_views < MIN_VIEWS or delivered.high >= floor.clicks:
+    if delivered is None or n_views < MIN_VIEWS or delivered.high >= floor.clicks:
         return ""
     return (
-        f"Pages delivered {delivered.mean:.3f} ({delivered.low:.3f} to {delivered.high:.3f}) "
+        f"Pages{whom} delivered {delivered.mean:.3f} ({delivered.low:.3f} to {delivered.high:.3f}) "
         f"clicks per view since the floor of {floor.clicks:g} was set."
     )
 

@@ -13,6 +13,7 @@ from slotwise.service.limits import (
     MAX_FEATURE_VALUES,
     MAX_FEATURES,
     MAX_ID_CHARS,
+    MAX_SEGMENT_FLOORS,
     MAX_SLOTS,
     MAX_VALUE_CHARS,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "Currency",
     "DecisionId",
     "Features",
+    "FloorsBy",
     "Id",
     "LinkId",
     "PinBody",
@@ -44,6 +46,20 @@ Features = Annotated[
         max_length=MAX_FEATURES,
         description="What may be said of a visitor: by name a list of words, a list of rising "
         'numbers (bin edges), "text" (an open list of words) or "bool"',
+    ),
+]
+FloorsBy = Annotated[
+    dict[
+        str,
+        Annotated[
+            dict[str, Annotated[float, Meta(ge=0, lt=MAX_SLOTS)]],
+            Meta(max_length=MAX_SEGMENT_FLOORS),
+        ],
+    ],
+    Meta(
+        max_length=MAX_FEATURES,
+        description="Fewest expected clicks per page view of visitors with one value of a "
+        "feature, by feature and value, beside the floor for all",
     ),
 ]
 Visitor = Annotated[

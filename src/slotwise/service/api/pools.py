@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
 from slotwise.policies import default_policy
@@ -18,6 +19,7 @@ from slotwise.service.api.destinations import check_destination
 from slotwise.service.api.fields import (
     Currency,
     Features,
+    FloorsBy,
     Id,
     PinBody,
     Pins,
@@ -39,6 +41,7 @@ from slotwise.service.limits import (
     MAX_WINDOW_S,
 )
 from slotwise.service.records import Pin, PoolSettings
+from slotwise.service.visitors import declared_floors
 
 __all__ = ["OPERATIONS"]
 
@@ -113,6 +116,7 @@ class PoolBody(Strict, frozen=True, kw_only=True):
     pins: Pins = ()
     features: Features = msgspec.field(default_factory=dict)
     slot_weights: SlotWeights = None
+    floors_by: FloorsBy = msgspec.field(default_factory=dict)
 
 
 class PoolPatch(Strict, frozen=True, kw_only=True):
@@ -131,6 +135,7 @@ class PoolPatch(Strict, frozen=True, kw_only=True):
     pins: Pins | UnsetType = UNSET
     features: Features | UnsetType = UNSET
     slot_weights: SlotWeights | UnsetType = UNSET
+    floors_by: FloorsBy | UnsetType = UNSET
 
 
 class PoolAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +155,7 @@ class PoolAnswer(msgspec.Struct, frozen=True, kw_only=True):
     allowed_hosts: tuple[str, ...]
     features: Features
     slot_weights: SlotWeights
+    floors_by: FloorsBy
     archived: bool
     n_links: int
     created_at: Time
@@ -231,7 +237,9 @@ async def _store(context: ServiceContext, request: Request, body: PoolBody) -> P
 
     def check_and_store() -> Future[PoolSettings]:
         _check_links_stay_allowed(context, pool_id, body)
-        return context.service.put_pool(settings, request.caller(), context.clock_us())
+        floors_by = declared_floors(body.floors_by, settings.features)
+        labelled = replace(settings, floors_by=floors_by)
+        return context.service.put_pool(labelled, request.caller(), context.clock_us())
 
     try:
         # Not on the event loop: the check starts the policy, which may have to be compiled first.
@@ -273,6 +281,7 @@ def _body_of(pool: PoolSettings) -> PoolBody:
         pins=tuple(PinBody(link_id=pin.link_id, position=pin.position) for pin in pool.pins),
         features=pool.features,
         slot_weights="learn" if pool.learn_slot_weights else pool.slot_weights or None,
+        floors_by=pool.floors_by,
     )
 
 
@@ -309,6 +318,7 @@ EXAMPLE = {
     "allowed_hosts": ["shop.example"],
     "features": {"device": ["phone", "desktop"], "country": "text", "returning": "bool"},
     "slot_weights": None,
+    "floors_by": {"country": {"DE": 0.25}},
 }
 ANSWER_EXAMPLE = {
     "pool_id": "home",

@@ -70,6 +70,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     exposure: bytes = b""
     known_us: int = 0
     """When the counts of the past that it has learned were imported."""
+    floors_by: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
+    """The floors of segments whose queues are among `arrays`."""
 
 
 def encode_state(state: RunState) -> bytes:

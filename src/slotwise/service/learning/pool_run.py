@@ -9,13 +9,15 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from slotwise.errors import UnsupportedState
 from slotwise.policies import Policy
-from slotwise.service.counting.counters import add_counters, count_settled
+from slotwise.problem import Problem
 from slotwise.service.counting.rates import LinkCounts, LinkRates, estimate_rates
-from slotwise.service.counting.views import CLICKS, Counters, PageCounters, View
+from slotwise.service.counting.views import Counters, View
+from slotwise.service.learning.delivered import Delivered, DeliveredPages, Segment
 from slotwise.service.learning.open_views import OpenViews
 from slotwise.service.learning.policy_run import (
     PolicyRun,
@@ -36,17 +38,7 @@ from slotwise.service.visitors import VisitorCode
 
 _log = logging.getLogger(__name__)
 
-__all__ = ["NOTHING_DELIVERED", "Delivered", "Draft", "PoolRun"]
-
-
-class Delivered(NamedTuple):
-    """The clicks of the pages that were shown under the present floor."""
-
-    pages: PageCounters = PageCounters()
-    since_us: int = 0
-
-
-NOTHING_DELIVERED = Delivered()
+__all__ = ["Draft", "PoolRun"]
 
 
 class Draft(NamedTuple):
@@ -60,7 +52,7 @@ class Draft(NamedTuple):
     open_views: NDArray[np.float64] | None
     """By level and link, for a policy whose pages depend on them."""
     version: int
-    delivered: Delivered
+    delivered: Mapping[Segment, Delivered]
     visitors: ForVisitors | None = None
     """Where pages depend on the visitor; `run` is then None."""
     exposure: LinkCounts | None = None
@@ -103,8 +95,7 @@ class PoolRun:
         self._open_views = OpenViews()
         self.knows_open_views = True
         """False after a start, until `recall_open_views` has read them."""
-        self._delivered = NOTHING_DELIVERED
-        self._floor = (pool.settings.click_floor, pool.settings.slots)
+        self._delivered = DeliveredPages(pool.settings)
 
     @classmethod
     def load(cls, reader: StoreReader, pool: Pool, seed: np.random.SeedSequence) -> PoolRun:
@@ -122,8 +113,7 @@ class PoolRun:
                     "the version of pool %s cannot be read; it is made anew", run.pool_id
                 )
                 return run
-            run._floor = (published.floor.clicks, pool.settings.slots)
-            run._delivered = Delivered(published.delivered, published.delivered_since_us)
+            run._delivered = DeliveredPages.stored(published, pool.settings)
             made_for = (published.link_ids, published.pool_changed_us)
             if made_for == (pool.active, pool.settings.changed_us):
                 run.published = Version(pool, published, None)
@@ -155,18 +145,12 @@ class PoolRun:
             return True
 
     def count_delivered(self, views: Sequence[View], counted: Counters) -> None:
-        """Count the clicks of settled pages that were shown under the present floor.
+        """Count the clicks of settled pages that were shown under the present floors.
 
         `counted` are the clicks of all `views`.
         """
         with self.lock:
-            pages, since_us = self._delivered_under(self.pool)
-            shown = [view for view in views if view.decision.issued_us >= since_us]
-            if len(shown) < len(views):
-                counted = count_settled(shown, CLICKS, {})
-            before = Counters(pages={"policy": pages})
-            both = add_counters(before, Counters(pages=counted.pages))
-            self._delivered = Delivered(both.pages["policy"], since_us)
+            self._delivered.count(views, counted, self.pool.settings)
 
     def recall_open_views(self, reader: StoreReader, closed_until_us: int) -> None:
         """Count the views that are open, by what the store has of them."""
@@ -179,7 +163,7 @@ class PoolRun:
     def draft(self, shown: Shown, now_us: int) -> Draft:
         """Return all that the next version is made of, to be worked on without the lock."""
         with self.lock:
-            run, pool = self._round_run(), self.pool
+            run, pool = self._round_run(), self._pool_of_run()
             open_views = None
             if run is not None and run.policy.moves_each_round:
                 self._open_views.add(shown.links, now_us)
@@ -196,7 +180,7 @@ class PoolRun:
                 state=b"" if run is None else self._encode_state(run),
                 open_views=open_views,
                 version=self.version + 1,
-                delivered=self._delivered_under(pool),
+                delivered=self._delivered.under(pool.settings),
                 visitors=visitors,
                 exposure=None if slots is None else slots.moved(np.arange(len(pool.active))).counts,
                 slot_clicks=() if slots is None else slots.clicks,
@@ -235,14 +219,6 @@ class PoolRun:
             state=draft.state,
         )
 
-    def _delivered_under(self, pool: Pool) -> Delivered:
-        """Return what was delivered; another floor, or other slots, start over."""
-        floor = (pool.settings.click_floor, pool.settings.slots)
-        if floor != self._floor:
-            self._floor = floor
-            self._delivered = Delivered(since_us=pool.settings.changed_us)
-        return self._delivered
-
     def _round_run(self) -> PolicyRun | None:
         """Return the run to feed with rounds, or None for a policy that needs only counts."""
         known, pool = self._known, self.pool
@@ -254,6 +230,12 @@ class PoolRun:
         policy = pool.policy()
         if needs_only_counts(policy) and not _slots(pool):
             return None
+        if (
+            self._fed_run is not None
+            and known is not pool
+            and _problem(self._fed_run, pool) is None
+        ):
+            self._fed_run, self.fed_to = None, RoundPosition()
         if self._fed_run is None:
             self._fed_run = self._restore_state(pool)
             if self._fed_run is None:
@@ -265,8 +247,13 @@ class PoolRun:
             self._fed_run = _moved(self._fed_run, pool, starts)
         return self._fed_run
 
+    def _pool_of_run(self) -> Pool:
+        """Return the pool that `_round_run` was about; it may have been replaced since."""
+        assert self._known is not None
+        return self._known
+
     def _encode_state(self, run: PolicyRun) -> bytes:
-        pool = self.pool
+        pool = self._pool_of_run()
         return encode_state(
             RunState(
                 policy=pool.settings.policy,
@@ -283,6 +270,7 @@ class PoolRun:
                 slot_clicks=() if run.slots is None else run.slots.clicks,
                 exposure=b"" if run.slots is None else run.slots.exposure(),
                 known_us=pool.known_us,
+                floors_by=pool.settings.floors_by,
             )
         )
 
@@ -303,14 +291,20 @@ class PoolRun:
         )
         if about != _policy(pool):
             return None
-        policy, problem = pool.policy(), pool_problem(pool.settings, len(stored.link_ids))
-        if not PolicyRun.started(policy, problem, stored.link_ids).has_shape_of(stored.arrays):
+        policy = pool.policy()
+        settings = replace(pool.settings, floors_by=stored.floors_by)
+        code = VisitorCode(settings.features)
+        code.take_words(stored.words)
+        problem = pool_problem(settings, len(stored.link_ids), code)
+        if problem is None or not PolicyRun.started(policy, problem, stored.link_ids).has_shape_of(
+            stored.arrays
+        ):
             return None
         run = PolicyRun.restored(policy, problem, stored.link_ids, stored.arrays)
         if learns_for_whom(policy):
-            code = VisitorCode(pool.settings.features)
-            code.take_words(stored.words)
             run = VisitorRun.of(run, code)
+        if _problem(run, pool) is None:
+            return None
         if stored.slots:
             seen = (stored.slot_clicks, stored.exposure)
             run.slots = SlotsSeen.of(pool.settings, len(run.link_ids), *seen)
@@ -325,6 +319,15 @@ def _policy(pool: Pool) -> tuple[object, ...]:
     return *policy, settings.features, _slots(pool), pool.known_us
 
 
+def _problem(run: PolicyRun, pool: Pool) -> Problem | None:
+    """Return the problem of a pool for what a run knows.
+
+    None where the words of an open list that it knows leave no place for one that has a floor.
+    """
+    code = run.code if isinstance(run, VisitorRun) else None
+    return pool_problem(pool.settings, len(pool.active), code)
+
+
 def _slots(pool: Pool) -> tuple[object, ...]:
     """Return what the settings say of slots; nothing where they are alike."""
     settings = pool.settings
@@ -335,9 +338,12 @@ def _slots(pool: Pool) -> tuple[object, ...]:
 
 def _started(policy: Policy, pool: Pool) -> PolicyRun:
     """Return a run that has seen no page and knows what was imported."""
-    run = PolicyRun.started(policy, pool.problem(), pool.active)
+    code = VisitorCode(pool.settings.features)
+    problem = pool_problem(pool.settings, len(pool.active), code)
+    assert problem is not None  # nobody has taken a place yet
+    run = PolicyRun.started(policy, problem, pool.active)
     if learns_for_whom(policy):
-        run = VisitorRun.of(run, VisitorCode(pool.settings.features))
+        run = VisitorRun.of(run, code)
     run.slots = SlotsSeen.of(pool.settings, len(pool.active))
     run.learn_known(tuple(pool.known_counts()), pool.settings.max_revenue_micros)
     return run
@@ -350,9 +356,11 @@ def _moved(run: PolicyRun, pool: Pool, counted_from_us: Mapping[str, int]) -> Po
         for link_id, start_us in counted_from_us.items()
         if pool.links[link_id].counted_from_us != start_us
     )
-    if run.link_ids == pool.active and run.problem == pool.problem() and not forgotten:
+    problem = _problem(run, pool)
+    assert problem is not None  # otherwise all is learned again
+    if run.link_ids == pool.active and run.problem == problem and not forgotten:
         return run
-    moved = run.moved(pool.problem(), pool.active, forgotten)
+    moved = run.moved(problem, pool.active, forgotten)
     kept = frozenset(run.link_ids) - forgotten
     came = tuple(one for one in pool.known_counts() if one[0] not in kept)
     moved.learn_known(came, pool.settings.max_revenue_micros)

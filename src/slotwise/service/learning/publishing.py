@@ -16,12 +16,21 @@ from slotwise.service.counting.rates import (
     solve_page,
 )
 from slotwise.service.counting.views import Counters
+from slotwise.service.learning.delivered import ALL_VISITORS, NOTHING_DELIVERED, Delivered
 from slotwise.service.learning.policy_run import PolicyRun
 from slotwise.service.learning.pool_counts import pool_counts
-from slotwise.service.learning.pool_run import NOTHING_DELIVERED, Delivered, Draft
-from slotwise.service.learning.visitor_run import ForVisitors
+from slotwise.service.learning.pool_run import Draft
+from slotwise.service.learning.visitor_run import ForVisitors, OfSegment
 from slotwise.service.pool import Pool, policy_of
-from slotwise.service.published import EMPTY_POOL, POLICY_FAILED, Published, Version
+from slotwise.service.published import (
+    EMPTY_POOL,
+    PLAIN_FORMAT,
+    POLICY_FAILED,
+    PUBLISHED_FORMAT,
+    Published,
+    SegmentFloor,
+    Version,
+)
 
 __all__ = ["publish", "stand_in"]
 
@@ -73,24 +82,44 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
         probabilities=probabilities,
         shadow_price=price if math.isfinite(price) else None,
         fallback=fallback,
-        delivered=draft.delivered,
+        delivered=draft.delivered[ALL_VISITORS],
     )
     if draft.slot_clicks:
         published = replace(published, slot_clicks=draft.slot_clicks)
     if draft.visitors is None:
         return Version(draft.pool, published, run)
-    return Version(draft.pool, _for_visitors(published, draft.visitors), None, draft.visitors.pages)
+    return Version(
+        draft.pool, _for_visitors(published, draft, draft.visitors), None, draft.visitors.pages
+    )
 
 
-def _for_visitors(published: Published, visitors: ForVisitors) -> Published:
+def _for_visitors(published: Published, draft: Draft, visitors: ForVisitors) -> Published:
     """Return a version with what its pages for visitors are made of, and their price."""
-    prices = visitors.pages.prices
+    pages = visitors.pages
+    floors = tuple(_segment_floor(one, draft) for one in visitors.segments)
     return replace(
         published,
-        prices=prices.tobytes(),
+        prices=pages.prices.tobytes(),
         words=visitors.words,
-        shadow_price=None if published.shadow_price is None else float(prices.mean()),
+        shadow_price=None if published.shadow_price is None else pages.shadow_price,
         floor=replace(published.floor, expected=visitors.expected_clicks),
+        segment_floors=floors,
+        format=PUBLISHED_FORMAT if floors else PLAIN_FORMAT,
+    )
+
+
+def _segment_floor(one: OfSegment, draft: Draft) -> SegmentFloor:
+    """Return how a segment stands to its floor, as the pool has it."""
+    pages, since_us = draft.delivered[one.feature, one.value]
+    least = draft.pool.settings.floors_by[one.feature][one.value]
+    n_slots = round(float(one.probabilities.sum()))
+    return SegmentFloor(
+        feature=one.feature,
+        value=one.value,
+        floor=floor_report(one.rates, one.probabilities, n_slots, least, pages),
+        shadow_price=one.shadow_price,
+        delivered=pages,
+        since_us=since_us,
     )
 
 

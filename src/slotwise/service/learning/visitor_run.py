@@ -38,6 +38,31 @@ LINKS_AHEAD = 1_000_000
 """Links that are scored for one version, where that leaves `MIN_ROUNDS_AHEAD` rounds."""
 
 
+class OfSegment(NamedTuple):
+    """What is known of visitors with one value of a feature, who have a floor of their own."""
+
+    feature: str
+    value: str
+    rates: LinkRates
+    probabilities: Floats
+    shadow_price: float
+
+
+class SegmentSeen:
+    """Sums over the latest visitors of a segment: their pages and the click rates of links."""
+
+    def __init__(self, n_links: int) -> None:
+        self.n_visitors = 0
+        self.probabilities = np.zeros(n_links)
+        self.clicks = np.zeros(n_links)
+
+    def add(self, probabilities: Floats, clicks: Floats, n_visitors: int) -> None:
+        """Add visitors who get the same page."""
+        self.n_visitors += n_visitors
+        self.probabilities += n_visitors * probabilities
+        self.clicks += n_visitors * clicks
+
+
 class ForVisitors(NamedTuple):
     """What a version shows to whom, and what it shows on average over the latest visitors."""
 
@@ -45,6 +70,8 @@ class ForVisitors(NamedTuple):
     words: dict[str, tuple[str, ...]]
     probabilities: Floats
     expected_clicks: float
+    segments: tuple[OfSegment, ...] = ()
+    """A row for each floor of a segment."""
 
 
 def learns_for_whom(policy: Policy) -> bool:
@@ -132,7 +159,7 @@ class VisitorRun(PolicyRun):
     def for_visitors(self, open_views: Floats, rates: LinkRates) -> ForVisitors:
         """Return what the next version shows to whom."""
         opened = Open(np.ascontiguousarray(open_views), self._open_values)
-        pages = visitor_pages(self._state, opened, np.zeros(1))
+        pages = visitor_pages(self._state, opened, self._shaped(np.zeros(1 + self._n_floors)))
         n_links = len(self.link_ids)
         n_rounds = min(MAX_ROUNDS_AHEAD, max(MIN_ROUNDS_AHEAD, LINKS_AHEAD // n_links))
         visitors = self._latest_visitors()
@@ -140,16 +167,49 @@ class VisitorRun(PolicyRun):
         pages = pages.with_prices(prices)
         probabilities, clicks = np.zeros(n_links), 0.0
         different, counts = np.unique(visitors, axis=0, return_counts=True)
+        segments = [SegmentSeen(n_links) for _ in self.problem.value_floors]
         for visitor, count in zip(different, counts.tolist(), strict=True):
             page, expected = pages.page(visitor, pages.links, self.problem.n_slots)
             probabilities += page * (count / len(visitors))
             clicks += expected * count / len(visitors)
-        return ForVisitors(pages, self.code.words, probabilities, clicks)
+            for (place, _), seen in zip(self.problem.value_floors, segments, strict=True):
+                if place in visitor:
+                    seen.add(page, pages.effects.rate[0], count)
+        told = tuple(
+            self._of_segment(pages, floor, seen, rates) for floor, seen in enumerate(segments)
+        )
+        return ForVisitors(pages, self.code.words, probabilities, clicks, told)
+
+    @property
+    def _n_floors(self) -> int:
+        return len(self.problem.value_floors)
+
+    def _shaped(self, prices: Floats) -> Floats:
+        """Return prices of a version in the shape in which its pages take them."""
+        return prices.reshape(-1, 1 + self._n_floors) if self._n_floors else prices
+
+    def _of_segment(
+        self, pages: VisitorPages, floor: int, seen: SegmentSeen, rates: LinkRates
+    ) -> OfSegment:
+        """Return what is known of a segment, on average over its latest visitors."""
+        place, _ = self.problem.value_floors[floor]
+        feature, value = self.code.features.label(place)
+        if not seen.n_visitors:  # then for a visitor of whom nothing else is known
+            visitor = np.array(self.code.places({feature: value}, is_counted=False), np.int64)
+            page, _ = pages.page(visitor, pages.links, self.problem.n_slots)
+            seen.add(page, pages.effects.rate[0], 1)
+        clicks = (seen.clicks / seen.n_visitors).clip(0.0, 1.0)
+        n_views = self._state.effects.value_exposure[0, place] + 1.0
+        variance = (clicks * (1.0 - clicks) + 0.25 / n_views) / n_views
+        of_segment = LinkRates(clicks, np.minimum(rates.revenue, clicks), variance)
+        price = float(pages.prices[:, 1 + floor].mean())
+        probabilities = seen.probabilities / seen.n_visitors
+        return OfSegment(feature, value, of_segment, probabilities, price)
 
     def pages_at(self, prices: Floats) -> VisitorPages:
         """Return the pages of what was learned, at prices of a version that was stored."""
         opened = Open(np.zeros((2, len(self.link_ids))), self._open_values)
-        return visitor_pages(self._state, opened, prices)
+        return visitor_pages(self._state, opened, self._shaped(prices))
 
     def _latest_visitors(self) -> NDArray[np.int64]:
         """Return the latest visitors, a row each; one of whom nothing is known before the first."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from slotwise.service.counting.attribution import (
     attribute,
     judge_adjustment,
@@ -11,18 +13,27 @@ from slotwise.service.counting.attribution import (
     judge_conversion,
 )
 from slotwise.service.counting.views import StoredAdjustment, StoredClick, StoredConversion, View
-from slotwise.service.reporting.reports import DecisionReport, ReceivedEvent, RoundRow
+from slotwise.service.records import ChangeRecord, PoolSettings
+from slotwise.service.reporting.reports import (
+    DecisionReport,
+    ReceivedEvent,
+    RoundRow,
+    SegmentFloorSet,
+)
 from slotwise.service.storage.commands import Refusal
 
-__all__ = ["report_decision", "round_row"]
+__all__ = ["report_decision", "round_row", "settings_at"]
 
 _FOREVER = 2**63 - 1
 
 
 def report_decision(
-    view: View, refusals: Iterable[Refusal], closed_until_us: int
+    view: View, refusals: Iterable[Refusal], closed_until_us: int, pool: PoolSettings
 ) -> DecisionReport:
-    """Return what was received for a decision and what became of each event."""
+    """Return what was received for a decision and what became of each event.
+
+    `pool` are the settings under which it was made.
+    """
     decision = view.decision
     conversions = {item.event.conversion_id: item for item in view.conversions}
     received = [
@@ -42,7 +53,25 @@ def report_decision(
         revenue_settled=decision.revenue_closes_us <= closed_until_us,
         clicked=tuple(sorted(counted.clicked)),
         revenue_micros=dict(sorted(counted.revenue_micros.items())),
+        segment_floors=tuple(
+            SegmentFloorSet(feature=name, value=value, click_floor=pool.floors_by[name][value])
+            for name, value in decision.segment.items()
+            if value in pool.floors_by.get(name, ())
+        ),
     )
+
+
+def settings_at(present: PoolSettings, changes: Iterable[ChangeRecord], at_us: int) -> PoolSettings:
+    """Return the settings of a pool at a time, from the present ones and its changes since."""
+    later = [
+        one
+        for one in changes
+        if one.changed_us > at_us and one.before and one.action.startswith("pool.")
+    ]
+    if not later:
+        return present
+    first = min(later, key=lambda one: one.changed_us)
+    return msgspec.json.decode(first.before, type=PoolSettings)
 
 
 def round_row(view: View, closed_until_us: int) -> RoundRow:

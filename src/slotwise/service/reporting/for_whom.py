@@ -14,8 +14,8 @@ from slotwise.service.counting.views import Counters, PageCounters
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.pool import has_slot_weights, page_order_of
 from slotwise.service.records import PoolSettings
-from slotwise.service.reporting.pool_report import report_group
-from slotwise.service.reporting.reports import Explanation, Rate
+from slotwise.service.reporting.pool_report import report_group, report_segment_floors
+from slotwise.service.reporting.reports import Explanation, Rate, SegmentFloorReport
 
 __all__ = [
     "ForWhom",
@@ -54,6 +54,8 @@ class ValueReport(msgspec.Struct, frozen=True, kw_only=True):
     revenue_per_view_micros: Rate
     top_links: tuple[LinkForValue, ...]
     """The likeliest links of a visitor of whom only this is known."""
+    floor: SegmentFloorReport | None = None
+    """Where visitors with this value have a floor of their own."""
 
 
 class SlotWeight(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +88,7 @@ class ForWhom(msgspec.Struct, frozen=True, kw_only=True):
 def report_for_whom(counters: Counters, pool: PoolSettings, snapshot: Snapshot) -> ForWhom:
     """Return what is counted of visitors and what a version shows them."""
     average = report_group("policy", counters.pages.get("policy", PageCounters()), pool)
+    floors = {(one.feature, one.value): one for one in report_segment_floors(pool, snapshot)}
     values = []
     for feature, value, pages in counted_values(counters, pool):
         counted = report_group("policy", pages, pool)
@@ -97,6 +100,7 @@ def report_for_whom(counters: Counters, pool: PoolSettings, snapshot: Snapshot) 
                 clicks_per_view=counted.clicks_per_view,
                 revenue_per_view_micros=counted.revenue_per_view_micros,
                 top_links=_top_links(snapshot, for_value(snapshot, feature, value)),
+                floor=floors.get((feature, value)),
             )
         )
     return ForWhom(
@@ -114,13 +118,19 @@ def report_for_whom(counters: Counters, pool: PoolSettings, snapshot: Snapshot) 
 
 
 def counted_values(counters: Counters, pool: PoolSettings) -> list[tuple[str, str, PageCounters]]:
-    """Return the values of declared features that were seen, by feature, the most seen first."""
-    found = [
-        (feature, value, pages)
+    """Return the values of declared features that were seen, by feature, the most seen first.
+
+    Values that have a floor are among them, seen or not.
+    """
+    seen = {
+        (feature, value): pages
         for (group, feature, value), pages in counters.visitors.items()
         if group == "policy" and feature in pool.features
-    ]
-    found = sorted(found, key=lambda one: -one[2].click_views)[:MAX_VALUES]
+    }
+    with_floor = {(name, value) for name, values in pool.floors_by.items() for value in values}
+    found = [(*one, seen.get(one, PageCounters())) for one in {**seen, **dict.fromkeys(with_floor)}]
+    found.sort(key=lambda one: (one[:2] not in with_floor, -one[2].click_views))
+    found = sorted(found[:MAX_VALUES], key=lambda one: -one[2].click_views)
     order = {name: place for place, name in enumerate(pool.features)}
     return sorted(found, key=lambda one: order[one[0]])
 

@@ -21,7 +21,14 @@ from slotwise.service.reporting.link_table import LinkTable
 from slotwise.service.reporting.outcomes import OutcomesSinceStart
 from slotwise.service.reporting.page_problems import PageProblem
 from slotwise.service.reporting.reporter import Reporter
-from slotwise.service.reporting.reports import FrontierPoint, GroupReport, Health, PoolReport, Rate
+from slotwise.service.reporting.reports import (
+    FrontierPoint,
+    GroupReport,
+    Health,
+    PoolReport,
+    Rate,
+    SegmentFloorReport,
+)
 from slotwise.service.reporting.trouble import describe_trouble
 from slotwise.service.storage.activity import Activity, Span
 
@@ -60,6 +67,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     delivered_views: int
     clicks_delivered: Rate | None
     delivered_since_us: int
+    segment_floors: tuple[SegmentFloorReport, ...]
     floor_steps: tuple[FloorStep, ...]
     expected_revenue_micros: int
     """Of a page of the present version, by the present estimates."""
@@ -146,6 +154,7 @@ def draw_pool(
         delivered_views=report.delivered_views,
         clicks_delivered=report.clicks_delivered,
         delivered_since_us=report.delivered_since_us,
+        segment_floors=report.segment_floors,
         floor_steps=floor_steps(pool_id, changes, pool.click_floor, starts_us[0]),
         expected_revenue_micros=round(revenue * pool.max_revenue_micros),
         shadow_price_micros=report.shadow_price_micros,

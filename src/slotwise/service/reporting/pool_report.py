@@ -31,6 +31,7 @@ from slotwise.service.reporting.reports import (
     LinkReport,
     PoolReport,
     Rate,
+    SegmentFloorReport,
 )
 from slotwise.service.storage.contract import StoreReader
 
@@ -39,6 +40,7 @@ __all__ = [
     "report_frontier",
     "report_group",
     "report_pool",
+    "report_segment_floors",
     "report_totals",
     "share_rate",
 ]
@@ -94,6 +96,22 @@ def report_pool(reader: StoreReader, pool: PoolSettings, snapshot: Snapshot) -> 
         lift=totals.lift,
         n_quarantined=reader.n_quarantined(),
         links=tuple(links),
+        segment_floors=report_segment_floors(pool, snapshot),
+    )
+
+
+def report_segment_floors(pool: PoolSettings, snapshot: Snapshot) -> tuple[SegmentFloorReport, ...]:
+    """Return how the segments that have a floor of their own stand to it."""
+    return tuple(
+        SegmentFloorReport(
+            feature=one.feature,
+            value=one.value,
+            floor=one.floor,
+            delivered_views=one.delivered.click_views,
+            clicks_delivered=_delivered(one.delivered),
+            shadow_price_micros=round(one.shadow_price * pool.max_revenue_micros),
+        )
+        for one in snapshot.published.segment_floors
     )
 
 

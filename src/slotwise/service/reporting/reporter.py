@@ -10,7 +10,7 @@ from slotwise.service.notes import Notes
 from slotwise.service.pool_directory import PoolDirectory
 from slotwise.service.reporting import pool_report
 from slotwise.service.reporting.all_pools import PoolRow, describe_pool
-from slotwise.service.reporting.decision_report import report_decision, round_row
+from slotwise.service.reporting.decision_report import report_decision, round_row, settings_at
 from slotwise.service.reporting.for_whom import ForWhom, report_for_whom, say_for_whom
 from slotwise.service.reporting.reports import (
     DecisionReport,
@@ -33,6 +33,8 @@ from slotwise.service.storage.contract import Store
 __all__ = ["Reporter"]
 
 EXPORT_CHUNK = 10_000
+MAX_CHANGES = 1_000
+"""Latest changes of a pool that are read to find its settings at a time."""
 
 
 class Reporter:
@@ -116,7 +118,10 @@ class Reporter:
             if view is None:
                 raise UnknownDecision(f"there is no decision {decision_id!r}")
             closed_until_us = reader.progress().closed_until_us
-            return report_decision(view, reader.refusals(decision_id), closed_until_us)
+            present = self.directory.pool(view.decision.pool_id)
+            changes = reader.changes(present.pool_id, MAX_CHANGES)
+            pool = settings_at(present, changes, view.decision.issued_us)
+            return report_decision(view, reader.refusals(decision_id), closed_until_us, pool)
 
     def pool_of_decision(self, decision_id: str) -> str | None:
         """Return the pool of a stored decision."""

@@ -27,6 +27,9 @@ __all__ = [
     "Rate",
     "ReceivedEvent",
     "RoundRow",
+    "SegmentFloorReport",
+    "SegmentFloorSet",
+    "SegmentFloorStatus",
 ]
 
 
@@ -71,6 +74,28 @@ class GroupReport(msgspec.Struct, frozen=True, kw_only=True):
     revenue_per_view_micros: Rate
 
 
+class SegmentFloorReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the floor of visitors with one value of a feature is kept."""
+
+    feature: str
+    value: str
+    floor: FloorReport
+    delivered_views: int
+    """Page views of these visitors that settled since their floor was set, without the holdout."""
+    clicks_delivered: Rate | None
+    """Clicks of a page view among them, by which the floor is judged; None without views."""
+    shadow_price_micros: int
+    """What one more click of these visitors costs beyond that of others."""
+
+
+class SegmentFloorSet(msgspec.Struct, frozen=True, kw_only=True):
+    """A floor for visitors with one value of a feature."""
+
+    feature: str
+    value: str
+    click_floor: float
+
+
 class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     """The statistics of a pool."""
 
@@ -98,6 +123,8 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     n_quarantined: int
     """Events of all pools that wait for their decision."""
     links: tuple[LinkReport, ...]
+    segment_floors: tuple[SegmentFloorReport, ...] = ()
+    """How visitors of segments that have a floor of their own (`floors_by`) stand to it."""
 
 
 class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +195,8 @@ class DecisionReport(msgspec.Struct, frozen=True, kw_only=True):
     """Links whose click counts, or will when the window closes."""
     revenue_micros: dict[str, int]
     """Revenue that counts, or will, for each clicked link."""
+    segment_floors: tuple[SegmentFloorSet, ...] = ()
+    """The floors of segments that held for this visitor, beside the floor for all."""
 
 
 class RoundRow(msgspec.Struct, frozen=True, gc=False):
@@ -200,6 +229,14 @@ class RoundRow(msgspec.Struct, frozen=True, gc=False):
     """Whether the links stood in random order; `links` are in the order of the slots."""
 
 
+class SegmentFloorStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The status of the floor of a segment."""
+
+    feature: str
+    value: str
+    status: FloorStatus
+
+
 class PoolHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How fresh a pool's version is."""
 
@@ -215,6 +252,7 @@ class PoolHealth(msgspec.Struct, frozen=True, kw_only=True):
     """What failed at the last attempt, or empty."""
     learned_us: int
     """When the pool was last learned without a failure; 0 before the first time."""
+    segment_floors: tuple[SegmentFloorStatus, ...] = ()
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,7 +51,7 @@ __all__ = [
     "visitor_counters",
 ]
 
-SCHEMA_VERSION = "v0009"
+SCHEMA_VERSION = "v0010"
 """The migration that this code needs: the newest one in `slotwise.service.storage.migrations`."""
 OLDEST_SCHEMA = "v0008"
 """The oldest code that may use this schema, by the migration it knows.
@@ -92,6 +92,7 @@ pools = Table(
     Column("features", Text, nullable=False, server_default="{}"),
     Column("slot_weights", Text, nullable=False, server_default="[]"),
     Column("learn_slot_weights", Boolean, nullable=False, server_default=false()),
+    Column("floors_by", Text, nullable=False, server_default="{}"),
 )
 
 links = Table(

@@ -27,6 +27,7 @@ function put(figures) {
   panel.hidden = figures.values.length === 0 && figures.slots.length === 0;
   at(".verdict").textContent = verdict(figures);
   at(".scroller").hidden = at(".csv").parentElement.hidden = figures.values.length === 0;
+  at(".floor-column").hidden = !hasFloors(figures);
   at("tbody").replaceChildren(...rows(figures));
   putSlots(figures);
 }
@@ -58,15 +59,31 @@ function row(one, figures) {
   name.scope = "row";
   const { revenue_per_view_micros: revenue, clicks_per_view: clicks } = one;
   const money = (micros) => words.perThousand(micros, figures.currency);
+  const [standing, judged] = floorCell(one);
   const links = one.top_links.map((link) => `${link.title || link.link_id} (${words.share(link.probability)})`);
   made.append(
     name,
     cell("td", words.count(one.page_views), "number"),
     withInterval(money(revenue.mean) + against(one, figures), `${money(revenue.low)} to ${money(revenue.high)}`),
     withInterval(words.rate(clicks.mean), `${words.rate(clicks.low)} to ${words.rate(clicks.high)}`),
+    ...(hasFloors(figures) ? [withInterval(standing, judged)] : []),
     cell("td", links.join(", ")),
   );
   return made;
+}
+
+const hasFloors = (figures) => figures.values.some((one) => one.floor);
+const KEPT = { met: "kept", learning: "not sure yet", infeasible: "out of reach" };
+
+// Whether visitors with a value get the clicks that they were promised, by what was delivered since then.
+function floorCell({ floor }) {
+  if (!floor) return ["", ""];
+  const { delivered_views, clicks_delivered: found } = floor;
+  const { status, clicks, attainable } = floor.floor;
+  const isMissed = status === "learning" && found && delivered_views >= 100 && found.high < clicks;
+  const judged = status === "infeasible" ? `the most is about ${words.rate(attainable)}`
+    : found ? `${words.rate(found.mean)} since it was set` : "no view has settled";
+  return [`${words.rate(clicks)}: ${isMissed ? "missed" : KEPT[status]}`, judged];
 }
 
 function against(one, figures) {
@@ -113,12 +130,12 @@ function putSlots(figures) {
 }
 
 at(".csv").addEventListener("click", () => {
-  const columns = ["feature", "value", "page_views", "revenue_per_view", "revenue_low", "revenue_high", "clicks_per_view", "clicks_low", "clicks_high", "top_links"];
+  const columns = ["feature", "value", "page_views", "revenue_per_view", "revenue_low", "revenue_high", "clicks_per_view", "clicks_low", "clicks_high", "click_floor", "floor_status", "top_links"];
   const lines = shown.values.map((one) => {
     const money = one.revenue_per_view_micros;
     const clicks = one.clicks_per_view;
     return [one.feature, one.value, one.page_views, ...[money.mean, money.low, money.high].map((micros) => micros / 1e6),
-      clicks.mean, clicks.low, clicks.high, one.top_links.map((link) => link.link_id).join(" ")];
+      clicks.mean, clicks.low, clicks.high, one.floor?.floor.clicks ?? "", one.floor?.floor.status ?? "", one.top_links.map((link) => link.link_id).join(" ")];
   });
   download(`${shown.pool_id}-visitors`, [columns, ...lines]);
 });
