@@ -207,3 +207,17 @@ def test_a_generator_that_is_used_gives_its_draws() -> None:
     rng = np.random.default_rng(1)
     direct_choice(chancy, state, nobody, rng)(state, nobody, rng)
     assert state[0] == np.random.default_rng(1).random()
+
+
+@pytest.mark.skipif(not is_compiled(take_top_links), reason="nothing is compiled")
+def test_functions_linked_in_are_private_so_that_unused_arguments_cost_nothing() -> None:
+    @hot
+    def take(value: Any, n_slots: Any, search: Any, mix: Any) -> None:
+        take_top_links(value, value, 0.0, n_slots, search, mix)
+
+    dispatcher: Any = take
+    take(np.array([0.1, 0.9, 0.5]), 2, new_search(3), new_mix(3))
+    (code,) = dispatcher.inspect_llvm().values()
+    defined = [line for line in code.splitlines() if line.startswith("define")]
+    assert any("take" in line for line in defined)
+    assert not any("linkonce_odr" in line for line in defined)

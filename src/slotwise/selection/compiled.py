@@ -15,7 +15,7 @@ import numba
 import numpy as np
 
 from slotwise.compiling_notice import watch_compiler
-from slotwise.selection.linked_code import LinkedCompiler
+from slotwise.selection.linked_code import EntryCompiler, LinkedCompiler
 
 __all__ = [
     "compiled",
@@ -43,6 +43,7 @@ watch_compiler()
 def _jit(function: Function, **options: Any) -> Function:
     jit: Any = numba.njit
     no_nan = {"nnan", "nsz"}  # nothing here is NaN; minima may then use vector instructions
+    options.setdefault("pipeline_class", EntryCompiler)
     jitted: Function = jit(
         nogil=True, error_model="numpy", fastmath=no_nan, no_cfunc_wrapper=True, **options
     )(function)

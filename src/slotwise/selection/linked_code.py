@@ -5,17 +5,21 @@ result, so a function below five others is optimised six times. A function of `L
 translated once and kept as LLVM's intermediate code; it is optimised where it is linked in. That
 is nearly half of the time of a first page on a machine where nothing is compiled yet.
 
+A function that Python calls, or a loop that is given it, is compiled by `EntryCompiler`. What is
+linked into it is private to it, so LLVM may drop arguments that are not used: a state is dozens of
+arrays, and passing all of them on to each function takes longer than the function.
+
 On disk the intermediate code lies where numba keeps the code for linking, beside machine code
 that defines no function: numba reads it like any other.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from numba.core import codegen, compiler, compiler_machinery, typed_passes
 
-__all__ = ["LinkedCompiler"]
+__all__ = ["EntryCompiler", "LinkedCompiler"]
 
 llvm: Any = codegen.ll  # type: ignore[attr-defined]
 
@@ -44,27 +48,53 @@ class _LinkedLibrary(codegen.JITCodeLibrary):
         finalize()
 
 
+class _EntryLibrary(codegen.JITCodeLibrary):
+    """The machine code of a function that is called from outside; what it calls is private."""
+
+    def _optimize_final_module(self) -> None:
+        """Optimise, with leave to change how the functions linked in take their arguments."""
+        code: Any = self._final_module
+        for function in code.functions:
+            if not function.is_declaration and function.linkage == llvm.Linkage.linkonce_odr:
+                function.linkage = "internal"
+        optimize: Any = super()._optimize_final_module
+        optimize()
+
+
 _register: Any = compiler_machinery.register_pass
 
 
-@_register(mutates_CFG=True, analysis_only=False)
-class _LinkedLowering(typed_passes.NativeLowering):
-    """Translate a typed function into a `_LinkedLibrary`."""
+class _Lowering(typed_passes.NativeLowering):
+    """Translate a typed function into a library of the class `library`."""
 
-    _name = "linked_lowering"
+    _name: Any = "lowering"
+    library: ClassVar[Any]
 
     def run_pass(self, state: Any) -> bool:
         """Translate the function of `state`."""
         if state.library is None:
-            library: Any = _LinkedLibrary
-            state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
+            state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
             state.library.enable_object_caching()
         translate: Any = super().run_pass
         return bool(translate(state))
 
 
+@_register(mutates_CFG=True, analysis_only=False)
+class _LinkedLowering(_Lowering):
+    _name = "linked_lowering"
+    library = _LinkedLibrary
+
+
+@_register(mutates_CFG=True, analysis_only=False)
+class _EntryLowering(_Lowering):
+    _name = "entry_lowering"
+    library = _EntryLibrary
+
+
 class LinkedCompiler(compiler.CompilerBase):
-    """numba's compiler, with `_LinkedLowering` as its last step but one."""
+    """numba's compiler, with another lowering as its last step but one."""
+
+    lowering: ClassVar[Any] = _LinkedLowering
 
     def define_pipelines(self) -> list[Any]:
         """Return the steps of numba's own compiler, lowering exchanged."""
@@ -73,6 +103,12 @@ class LinkedCompiler(compiler.CompilerBase):
         manager = new_manager("linked")
         for step, description in builder.define_nopython_pipeline(self.state).passes:
             is_lowering = step is typed_passes.NativeLowering
-            manager.add_pass(_LinkedLowering if is_lowering else step, description)
+            manager.add_pass(self.lowering if is_lowering else step, description)
         manager.finalize()
         return [manager]
+
+
+class EntryCompiler(LinkedCompiler):
+    """The compiler of functions that Python, or a loop that is given them, calls."""
+
+    lowering = _EntryLowering
