@@ -7,34 +7,34 @@ from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import SlotwiseError
 from slotwise.extras import missing_package
-from slotwise.policies import (
-    CUCB,
-    AnytimeConUCB,
-    ConTS,
-    ConUCB,
-    Exp3M,
-    FixedMix,
-    KLConUCB,
-    LExp,
-    PacedBayes,
-    PacedKL,
-    Policy,
-    QueueKL,
-    QueueTS,
-    SafeConUCB,
-    Uniform,
-    compiled,
-    default_policy,
-    make_policy,
-)
-from slotwise.problem import Problem
-from slotwise.rounds import Decision
-from slotwise.selector import Selector
 from slotwise.version import __version__
 
 if TYPE_CHECKING:
     from slotwise.client import Client
     from slotwise.environments import BernoulliLinks, LogisticLinks, SegmentLinks
+    from slotwise.policies import (
+        CUCB,
+        AnytimeConUCB,
+        ConTS,
+        ConUCB,
+        Exp3M,
+        FixedMix,
+        KLConUCB,
+        LExp,
+        PacedBayes,
+        PacedKL,
+        Policy,
+        QueueKL,
+        QueueTS,
+        SafeConUCB,
+        Uniform,
+        compiled,
+        default_policy,
+        make_policy,
+    )
+    from slotwise.problem import Problem
+    from slotwise.rounds import Decision
+    from slotwise.selector import Selector
     from slotwise.simulation import Results, simulate
 
 __all__ = [
@@ -69,23 +69,33 @@ __all__ = [
     "simulate",
 ]
 
-# Loaded when first asked for: they bring tables, files or HTTP, which choosing links does not need.
+# Loaded when first asked for. Tables, files and HTTP are not needed to choose links, and a compiler
+# is not needed to store them.
 _LATER = {
     "BernoulliLinks": "slotwise.environments",
     "Client": "slotwise.client",
+    "Decision": "slotwise.rounds",
     "LogisticLinks": "slotwise.environments",
+    "Problem": "slotwise.problem",
     "Results": "slotwise.simulation",
     "SegmentLinks": "slotwise.environments",
+    "Selector": "slotwise.selector",
     "simulate": "slotwise.simulation",
 }
+_PACKAGES = ("policies", "problem", "rounds", "selection", "selector")
+"""Modules that `import slotwise` has always brought."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
+    if name in _PACKAGES:
+        return importlib.import_module(f"slotwise.{name}")
+    if name in __all__:
+        module = _LATER.get(name, "slotwise.policies")
         try:
-            return getattr(importlib.import_module(_LATER[name]), name)
+            found = globals()[name] = getattr(importlib.import_module(module), name)
         except ModuleNotFoundError as error:
             raise missing_package(f"`slotwise.{name}`", error) from error
+        return found
     raise AttributeError(f"module 'slotwise' has no attribute {name!r}")
 
 

@@ -67,7 +67,9 @@ def tune_interpreter() -> None:
     gc.set_threshold(_COLLECT_EVERY)
 
 
-def open_service(settings: Settings, compile_beside: bool = False) -> Service:
+def open_service(
+    settings: Settings, compile_beside: bool = False, write_beside: bool = False
+) -> Service:
     """Open the store and the service over it; threads are not started yet."""
     options = ServiceOptions(
         compile_beside=compile_beside,
@@ -77,7 +79,7 @@ def open_service(settings: Settings, compile_beside: bool = False) -> Service:
         max_pools=settings.max_pools,
         seed=settings.seed,
     )
-    store = open_store(settings.store, settings.store_direct)
+    store = open_store(settings.store, settings.store_direct, write_beside)
     try:
         _check_whole(store, settings.store)
         return Service(store, options)
@@ -194,8 +196,9 @@ class _Run:
         operations: Iterable[Operation] = (),
         clock_us: Callable[[], int] | None = None,
         compile_beside: bool = False,
+        write_beside: bool = False,
     ) -> None:
-        self.service = open_service(settings, compile_beside)
+        self.service = open_service(settings, compile_beside, write_beside)
         try:
             signer, admin_key = _prepare(self.service, settings)
             self._socket = _bind(settings)
@@ -312,7 +315,7 @@ def serve(settings: Settings, announce: Callable[[ServerStart], None]) -> None:
         await run.main(announce)
 
     with signals:
-        runs.append(_Run(settings, compile_beside=True))
+        runs.append(_Run(settings, compile_beside=True, write_beside=True))
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(main(runs[0]))
 
@@ -322,7 +325,7 @@ class BackgroundServer:
 
     Use it as a context: it listens inside and everything is committed after. `operations` are
     served beside the service's own. A call that puts a pool waits until the pool's policy is
-    compiled, unless that is to be done beside, as `serve` does.
+    compiled, unless that is to be done beside, as `serve` does; so are commits to a file.
     """
 
     def __init__(
@@ -331,8 +334,9 @@ class BackgroundServer:
         operations: Iterable[Operation] = (),
         clock_us: Callable[[], int] | None = None,
         compile_beside: bool = False,
+        write_beside: bool = False,
     ) -> None:
-        self._run = _Run(settings, operations, clock_us, compile_beside)
+        self._run = _Run(settings, operations, clock_us, compile_beside, write_beside)
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name="slotwise-server", daemon=True)

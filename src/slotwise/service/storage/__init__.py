@@ -12,6 +12,7 @@ from slotwise.errors import InvalidInput
 from slotwise.extras import missing_package
 from slotwise.service.storage.contract import Store, StoreReader
 from slotwise.service.storage.memory import MemoryStore
+from slotwise.service.storage.sqlite.process_store import ProcessStore
 from slotwise.service.storage.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MemoryStore",
+    "ProcessStore",
     "SqliteStore",
     "Store",
     "StoreReader",
@@ -30,13 +32,14 @@ __all__ = [
 ]
 
 
-def open_store(address: str, direct: str = "") -> Store:
+def open_store(address: str, direct: str = "", write_beside: bool = False) -> Store:
     """Open the store at an address; an empty place gets a new store.
 
     `sqlite:///shop.sqlite` (or just a path) is a file, relative to the working directory;
     `sqlite:////var/lib/shop.sqlite` an absolute one; `postgresql://user@host/database` is shared
     with other processes; `memory:` lasts as long as the process. `direct` is another address of
-    the same PostgreSQL database, for sessions, where the first one is a pooler's.
+    the same PostgreSQL database, for sessions, where the first one is a pooler's. With
+    `write_beside` a process of its own writes a file.
 
     >>> with open_store("memory:").reading() as reader:
     ...     reader.pools()
@@ -46,7 +49,7 @@ def open_store(address: str, direct: str = "") -> Store:
         return MemoryStore()
     if is_postgresql(address):
         return open_postgresql(address, direct)
-    return SqliteStore(sqlite_path(address))
+    return (ProcessStore if write_beside else SqliteStore)(sqlite_path(address))
 
 
 def is_postgresql(address: str) -> bool:

@@ -92,14 +92,18 @@ class ViewBatch(msgspec.Struct, frozen=True, kw_only=True):
     """The place of the last view: the next batch starts after it."""
 
 
-class SavePool(msgspec.Struct, frozen=True, kw_only=True):
+class _Operation(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """One write of a store; its type is sent with it to a process that commits."""
+
+
+class SavePool(_Operation, frozen=True, kw_only=True):
     """Create or replace a pool."""
 
     pool: PoolSettings
     change: ChangeRecord
 
 
-class SaveLinks(msgspec.Struct, frozen=True, kw_only=True):
+class SaveLinks(_Operation, frozen=True, kw_only=True):
     """Create or replace links; those in `reset` lose their counters.
 
     Answers the links as stored: with the place of each.
@@ -110,39 +114,39 @@ class SaveLinks(msgspec.Struct, frozen=True, kw_only=True):
     reset: tuple[str, ...] = ()
 
 
-class SaveKey(msgspec.Struct, frozen=True, kw_only=True):
+class SaveKey(_Operation, frozen=True, kw_only=True):
     """Create or replace a key."""
 
     key: KeyRecord
     change: ChangeRecord
 
 
-class SaveChange(msgspec.Struct, frozen=True, kw_only=True):
+class SaveChange(_Operation, frozen=True, kw_only=True):
     """Add to the list of changes what is stored nowhere else: a note, the end of a session."""
 
     change: ChangeRecord
 
 
-class AppendDecision(msgspec.Struct, frozen=True, kw_only=True):
+class AppendDecision(_Operation, frozen=True, kw_only=True):
     """Store a decision; an id that is there already changes nothing."""
 
     decision: DecisionRecord
 
 
-class RecordEvent(msgspec.Struct, frozen=True, kw_only=True):
+class RecordEvent(_Operation, frozen=True, kw_only=True):
     """Judge an event and store it; answers an `Outcome`."""
 
     event: Event
     received_us: int
 
 
-class CloseWindows(msgspec.Struct, frozen=True, kw_only=True):
+class CloseWindows(_Operation, frozen=True, kw_only=True):
     """Promise that what arrives from now on is judged by a time after `until_us`."""
 
     until_us: int
 
 
-class ApplyFold(msgspec.Struct, frozen=True, kw_only=True):
+class ApplyFold(_Operation, frozen=True, kw_only=True):
     """Add counted views to the counters and move the level's position, or do neither.
 
     Answers False, and changes nothing, when the position is not at `after` any more or
@@ -157,7 +161,7 @@ class ApplyFold(msgspec.Struct, frozen=True, kw_only=True):
     increment: Counters
 
 
-class ForgetViews(msgspec.Struct, frozen=True, kw_only=True):
+class ForgetViews(_Operation, frozen=True, kw_only=True):
     """Let the views that a key proposed since a time count no more; answers their number.
 
     The rows stay. Counters lose what these views added, and policies that learn view by view
@@ -169,7 +173,7 @@ class ForgetViews(msgspec.Struct, frozen=True, kw_only=True):
     change: ChangeRecord
 
 
-class PurgeViews(msgspec.Struct, frozen=True, kw_only=True):
+class PurgeViews(_Operation, frozen=True, kw_only=True):
     """Drop raw rows of a pool that closed before a time, a limited number of views at once.
 
     Only views go that are folded at every level, with their events; what they added to the
@@ -182,7 +186,7 @@ class PurgeViews(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
 
 
-class SaveLearned(msgspec.Struct, frozen=True, kw_only=True):
+class SaveLearned(_Operation, frozen=True, kw_only=True):
     """Replace what a pool has learned and publishes."""
 
     learned: Learned

@@ -49,11 +49,13 @@ class SqliteStore(SqliteFile):
 
     sharing = None
 
-    def __init__(self, path: Path | str, busy_timeout_s: float = 5.0) -> None:
+    def __init__(
+        self, path: Path | str, busy_timeout_s: float = 5.0, lock: WriterLock | None = None
+    ) -> None:
         super().__init__(path, busy_timeout_s)
         self._write_lock = Lock()
         self._writer: sqlite3.Connection | None = None
-        self._lock = WriterLock(self._path)
+        self._lock = lock or WriterLock(self._path)
         try:
             with self._write_lock, sqlite_errors():
                 create_private(self._path)

@@ -1,0 +1,138 @@
+"""A process that commits to a SQLite file for another one.
+
+Judging a group of writes and handing its rows to SQLite takes the interpreter for milliseconds.
+In the process that answers requests, every request would wait for that. So `slotwise serve` sends
+its writes, as bytes, to this process, which answers each group after its commit.
+
+The process ends when its pipe is closed, which the system does when the other process ends in any
+way. A commit that was under way is finished first, and the lock of the file is held until then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from socket import socketpair
+
+import msgspec
+
+from slotwise.errors import InvalidInput
+from slotwise.service.errors import StoreUnavailable
+from slotwise.service.records import LinkRecord, Outcome
+from slotwise.service.storage.commands import Operation
+from slotwise.service.storage.sqlite.store import SqliteStore
+from slotwise.service.storage.sqlite.writer_lock import WriterLock
+
+__all__ = ["WriterProcess", "main"]
+
+_LOWER_PRIORITY = 5
+"""Requests that wait for the processor come before commits."""
+
+
+class _Reply(msgspec.Struct, omit_defaults=True):
+    """What became of one commit: its answers, or why there are none."""
+
+    answers: list[bool | int | Outcome | list[LinkRecord] | None] = []
+    away: str = ""
+    """Why the store cannot be used now."""
+    refused: bytes = b""
+    """Any other error, pickled."""
+
+
+def _refuse(value: object) -> object:
+    raise InvalidInput.of("operations", "operations of a store", value)
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=_refuse).encode
+_read_reply = msgspec.msgpack.Decoder(_Reply).decode
+
+
+class WriterProcess:
+    """The process, as the one that started it sees it; for one thread at a time."""
+
+    def __init__(self, store: Path, lock: WriterLock, busy_timeout_s: float) -> None:
+        here, there = socketpair()
+        with there:
+            inherited = (there.fileno(), lock.descriptor)
+            command = [sys.executable, "-c", f"from {__name__} import main; main()"]
+            self._process = subprocess.Popen(
+                [*command, str(store), str(busy_timeout_s), *map(str, inherited)],
+                pass_fds=inherited,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+        self._pipe = Connection(here.detach())
+        self.has_ended = False
+        """Whether another one has to be started."""
+
+    def commit(self, operations: Sequence[Operation]) -> list[object]:
+        """Commit operations there; `StoreUnavailable` leaves open whether they were committed."""
+        try:
+            self._pipe.send_bytes(_encode(operations))
+            reply = _read_reply(self._pipe.recv_bytes())
+        except (OSError, EOFError) as error:
+            self.has_ended = True
+            raise StoreUnavailable("the process that writes the store has ended") from error
+        if reply.away:
+            raise StoreUnavailable(reply.away)
+        if reply.refused:
+            raise pickle.loads(reply.refused)
+        return list(reply.answers)
+
+    def close(self) -> None:
+        """Let the process end after its last commit, and wait for that."""
+        self._pipe.close()
+        self._process.wait()
+
+
+class _Writer:
+    """The store on the side of the process that writes it."""
+
+    def __init__(self, path: Path, lock: WriterLock, busy_timeout_s: float) -> None:
+        self._path = path
+        self._lock = lock
+        self._busy_timeout_s = busy_timeout_s
+        self._store: SqliteStore | None = None
+        self._read = msgspec.msgpack.Decoder(list[Operation]).decode
+
+    def reply(self, message: bytes) -> _Reply:
+        try:
+            if self._store is None:
+                self._store = SqliteStore(self._path, self._busy_timeout_s, self._lock)
+            answers: list[object] = self._store.commit(self._read(message))
+            return _Reply(answers)  # type: ignore[arg-type]
+        except StoreUnavailable as error:
+            return _Reply(away=str(error))
+        except Exception as error:
+            error.add_note(traceback.format_exc())
+            return _Reply(refused=pickle.dumps(error))
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+
+
+def main() -> None:
+    """Commit what is sent until the pipe is closed."""
+    store, busy_timeout_s, pipe, lock = sys.argv[1:]
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, signal.SIG_IGN)  # one to the whole group is meant for the other process
+    os.nice(_LOWER_PRIORITY)
+    writer = _Writer(Path(store), WriterLock.inherited(int(lock)), float(busy_timeout_s))
+    gc.freeze()
+    with (
+        contextlib.closing(writer),
+        contextlib.suppress(EOFError, OSError),
+        Connection(int(pipe)) as requests,
+    ):
+        while True:
+            requests.send_bytes(_encode(writer.reply(requests.recv_bytes())))

@@ -1,0 +1,110 @@
+"""A process of its own commits: it may be killed, and the one that it writes for, too."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from slotwise.service.errors import StoreInUse, StoreUnavailable
+from slotwise.service.records import ChangeRecord
+from slotwise.service.storage import ProcessStore, SqliteStore, Store, open_store
+from slotwise.service.storage.commands import AppendDecision, SavePool
+from slotwise.testing.store_contract import StoreContract
+from slotwise.testing.store_rows import reads
+from tests.service.rows import decision, pool
+
+CREATED = ChangeRecord(changed_us=1, changed_by="test", action="pool.create", subject="home")
+
+
+class TestProcessStore(StoreContract):
+    def open_store(self, place: Path) -> Store:
+        place.mkdir(exist_ok=True)
+        return ProcessStore(place / "store.db")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ProcessStore]:
+    store = ProcessStore(tmp_path / "store.db")
+    store.commit([SavePool(pool=pool(), change=CREATED)])
+    yield store
+    store.close()
+
+
+def process_of(store: ProcessStore) -> subprocess.Popen[bytes]:
+    assert store._writer is not None
+    return store._writer._process
+
+
+def test_a_killed_writer_is_replaced(store: ProcessStore) -> None:
+    first = process_of(store)
+    first.kill()
+    with pytest.raises(StoreUnavailable, match="the process that writes the store has ended"):
+        store.commit([AppendDecision(decision=decision("d1"))])
+    store.commit([AppendDecision(decision=decision("d2"))])
+    assert process_of(store).pid != first.pid
+    assert reads(store).decision("d2") is not None
+
+
+def test_signals_to_the_whole_group_leave_the_writer_alone(store: ProcessStore) -> None:
+    writer = process_of(store)
+    for one in (signal.SIGINT, signal.SIGTERM):
+        writer.send_signal(one)
+    store.commit([AppendDecision(decision=decision("d1"))])
+    assert process_of(store) is writer
+    assert reads(store).decision("d1") is not None
+
+
+def test_an_error_keeps_its_type_and_says_where_it_came_from(store: ProcessStore) -> None:
+    with closing(sqlite3.connect(store._path)) as other:
+        other.execute("DROP TABLE decisions")
+    with pytest.raises(sqlite3.OperationalError, match="no such table: decisions") as raised:
+        store.commit([AppendDecision(decision=decision("d1"))])
+    assert "storage/sqlite/session.py" in raised.value.__notes__[0]
+
+
+def test_closing_ends_the_writer_and_frees_the_file(store: ProcessStore, tmp_path: Path) -> None:
+    writer = process_of(store)
+    with pytest.raises(StoreInUse, match=f"in use by process {os.getpid()};"):
+        SqliteStore(tmp_path / "store.db")
+    store.close()
+    assert writer.returncode == 0
+    SqliteStore(tmp_path / "store.db").close()
+
+
+def test_a_writer_ends_with_the_process_that_it_writes_for(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    program = (
+        "import sys; from slotwise.service.storage import ProcessStore;"
+        "store = ProcessStore(sys.argv[1]); store.commit([]);"
+        "print(store._writer._process.pid, flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        writer = int(other.stdout.readline())
+        with pytest.raises(StoreInUse, match=f"in use by process {other.pid};"):
+            ProcessStore(path)
+        ended = os.pidfd_open(writer)
+        os.kill(writer, signal.SIGSTOP)
+        other.kill()
+        other.wait()
+    os.kill(writer, signal.SIGCONT)
+    SqliteStore(path).close()  # waits until the writer has noticed
+    assert select.select([ended], [], [], 60)[0], "the writer goes on"
+    os.close(ended)
+
+
+def test_only_files_have_a_writer_of_their_own(tmp_path: Path) -> None:
+    beside = open_store(str(tmp_path / "one.db"), write_beside=True)
+    assert isinstance(beside, ProcessStore)
+    beside.close()
+    assert not isinstance(open_store("memory:", write_beside=True), ProcessStore)
