@@ -180,6 +180,8 @@ def test_a_queue_that_is_full_holds_nobody_up() -> None:
         "https://a..b/",
         "https://xn--/",
         "https://[::1",
+        "https://[::1]x/",
+        "https://x[::1]/",
     ],
 )
 def test_addresses_that_are_not_safe_are_refused(url: str) -> None:
