@@ -8,6 +8,7 @@ answer is `DecideAnswer`; a test reads answers back as one.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import repeat
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +22,8 @@ __all__ = ["PageWriter"]
 _MAX_NUMBERS = 100_000
 _MAX_PLACED = 20_000
 _MAX_HEADS = 5_000
+_TOKEN = b"\0"
+"""Stands for what is signed: no byte of JSON."""
 
 
 class _LinkText(NamedTuple):
@@ -32,24 +35,15 @@ class _LinkText(NamedTuple):
     place: str
 
 
-class _PlacedText(NamedTuple):
-    """The JSON of a link at a position of the page: before and after the head of its token."""
-
-    before: bytes
-    """It starts with the comma after the link before."""
-    after: bytes
-    place: str
-    """Of the link in its pool."""
-
-
 class _VersionTexts:
     """The texts of one version of a pool that has not been changed since."""
 
     def __init__(self, version: int, revision: int) -> None:
         self.made_for = (version, revision)
         self.links: dict[str, _LinkText] = {}
-        self.placed: dict[int, _PlacedText] = {}
-        """By `id` of the shown link: the pages of a version share theirs."""
+        self.placed: dict[int, tuple[bytes, str]] = {}
+        """The JSON of a link at a position of the page, with `_TOKEN` for the head of its token,
+        and its place in the pool; by `id` of the shown link: the pages of a version share them."""
         self.heads: dict[tuple[int, bool, str], str] = {}
         """What stands before the links, by `id` of the floor's report, holdout and fallback."""
         self.kept: list[ShownLink | FloorReport] = []
@@ -72,8 +66,10 @@ class PageWriter:
         """Return the answer's JSON."""
         pool_id, decision_id, shown = decision.pool_id, decision.decision_id, decision.shown
         texts = self._texts_of(pool_id, decision.policy_version)
-        placed = texts.placed.get
-        links = [placed(id(link)) or self._place(texts, pool_id, link) for link in shown]
+        try:
+            links = list(map(texts.placed.__getitem__, map(id, shown)))
+        except KeyError:
+            links = [self._placed(texts, pool_id, link) for link in shown]
         head = texts.heads.get((id(decision.floor), decision.holdout, decision.fallback))
         if head is None:
             head = self._head(texts, decision)
@@ -84,23 +80,14 @@ class PageWriter:
         ).encode()
         if not links:
             return start + b"]}"
-        before, after, places = zip(*links, strict=True)
+        of_links, places = zip(*links, strict=True)
         if len(links) <= MAX_SIGNED_TOGETHER:
             issued_ms = decision.issued_us // 1000
             token = self._signer.sign_page(pool_id, decision_id, issued_ms, "-".join(places))
-            parts = [token.encode()] * (3 * len(links))
-            parts[2::3] = after
+            on_page = b",".join(of_links).replace(_TOKEN, token.encode())
         else:
-            parts = [b""] * (3 * len(links))
-            parts[1::3] = [self._signed_alone(decision, link) for link in shown]
-            parts[2::3] = [
-                text.removeprefix(_end_of_token(link))
-                for text, link in zip(after, shown, strict=True)
-            ]
-        parts[0::3] = before
-        parts[0] = start + before[0][1:]
-        parts.append(b"]}")
-        return b"".join(parts)
+            on_page = b",".join(map(self._signed_alone, repeat(decision), shown, of_links))
+        return b"%b%b]}" % (start, on_page)
 
     def _head(self, texts: _VersionTexts, decision: DecisionRecord) -> str:
         """Write what stands between the time and the links; few such texts occur in a version."""
@@ -119,10 +106,11 @@ class PageWriter:
             texts.kept.append(floor)
         return text
 
-    def _signed_alone(self, decision: DecisionRecord, link: ShownLink) -> bytes:
+    def _signed_alone(self, decision: DecisionRecord, link: ShownLink, text: bytes) -> bytes:
         issued_ms = decision.issued_us // 1000
         where = (decision.pool_id, decision.decision_id, issued_ms, link.position, link.link_id)
-        return self._signer.token(ClickToken(*where)).encode()
+        token = self._signer.token(ClickToken(*where))
+        return text.replace(_TOKEN + _end_of_token(link), token.encode())
 
     def _texts_of(self, pool_id: str, version: int) -> _VersionTexts:
         revision = self._service.revision(pool_id)
@@ -131,22 +119,22 @@ class PageWriter:
             texts = self._texts[pool_id] = _VersionTexts(version, revision)
         return texts
 
-    def _place(self, texts: _VersionTexts, pool_id: str, shown: ShownLink) -> _PlacedText:
-        """Write a link at its position; cache the text up to a maximum number."""
-        link_id, position = shown.link_id, shown.position
-        link = texts.links.get(link_id)
+    def _placed(self, texts: _VersionTexts, pool_id: str, shown: ShownLink) -> tuple[bytes, str]:
+        """Return the text of a link at its position; written once, up to a maximum number."""
+        known = texts.placed.get(id(shown))
+        if known is not None:
+            return known
+        link = texts.links.get(shown.link_id)
         if link is None:
-            link = texts.links[link_id] = self._describe(self._service.link(pool_id, link_id))
-        end = f'","propensity":{self._number(shown.propensity)}{link.end}'
-        text = _PlacedText(
-            f",{link.start}{position}{link.middle}".encode(),
-            _end_of_token(shown) + end.encode(),
-            link.place,
-        )
+            described = self._describe(self._service.link(pool_id, shown.link_id))
+            link = texts.links[shown.link_id] = described
+        before = f"{link.start}{shown.position}{link.middle}".encode()
+        after = f'","propensity":{self._number(shown.propensity)}{link.end}'.encode()
+        placed = before + _TOKEN + _end_of_token(shown) + after, link.place
         if len(texts.placed) < _MAX_PLACED:
-            texts.placed[id(shown)] = text
+            texts.placed[id(shown)] = placed
             texts.kept.append(shown)
-        return text
+        return placed
 
     def _describe(self, link: LinkRecord) -> _LinkText:
         return _LinkText(

@@ -34,6 +34,7 @@ MAX_RECENT = 50_000
 """Decisions with an id of the caller's that are kept in memory for a second request."""
 N_THREADS = 4
 
+_Pages = tuple[PageMix, PageMix | HoldoutMix]
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -179,7 +180,10 @@ class Decider:
 
         Reading, unless `proposes_at_once`.
         """
-        return self._choose(self._asked(pool_id, (), (), slots, visitor), now_us, None)
+        asked = self._asked(pool_id, (), (), slots, visitor)
+        pages = self._pages(asked)
+        with self._lock:
+            return self._draw(asked, pages, now_us, None)
 
     def proposes_at_once(
         self, pool_id: str, slots: int | None, visitor: Mapping[str, Any] = NOTHING_SAID
@@ -231,8 +235,9 @@ class Decider:
         return _Asked(snapshot, wish, text, known, key_id)
 
     def _decide(self, asked: _Asked, now_us: int, decision_id: str | None) -> DecisionRecord:
-        decision = self._choose(asked, now_us, decision_id)
+        pages = self._pages(asked)
         with self._lock:
+            decision = self._draw(asked, pages, now_us, decision_id)
             self._count_shown(decision)
             if decision_id is not None:
                 self._remember(decision)
@@ -278,21 +283,27 @@ class Decider:
             raise Conflict(f"the decision {known.decision_id!r} was made for another request")
         return known
 
-    def _choose(self, asked: _Asked, now_us: int, decision_id: str | None) -> DecisionRecord:
-        snapshot, wish, text, known, key_id = asked
+    @staticmethod
+    def _pages(asked: _Asked) -> _Pages:
+        """Return the pages to draw from: the policy's, and one at random for the holdout."""
+        snapshot, wish = asked.snapshot, asked.wish
+        page = snapshot.page(wish)
+        return page, snapshot.holdout_page(wish) if snapshot.pool.settings.holdout else page
+
+    def _draw(
+        self, asked: _Asked, pages: _Pages, now_us: int, decision_id: str | None
+    ) -> DecisionRecord:
+        """Draw a page; the caller has the lock."""
+        snapshot, _, text, known, key_id = asked
         pool = snapshot.pool.settings
-        page: PageMix | HoldoutMix = snapshot.page(wish)
-        at_random = snapshot.holdout_page(wish) if pool.holdout > 0 else page
-        with self._lock:
-            holdout = pool.holdout > 0 and self._rng.random() < pool.holdout
-            if holdout:
-                page = at_random
-            shown, random_order = page.draw(self._rng), False
-            if snapshot.slots is not None and not page.fallback:
-                shown, random_order = snapshot.slots.arrange(
-                    shown, page.pinned, self._rng, at_random=holdout
-                )
-            new_id = decision_id or self._ids.new(now_us)
+        holdout = pool.holdout > 0 and self._rng.random() < pool.holdout
+        page = pages[holdout]
+        shown, random_order = page.draw(self._rng), False
+        if snapshot.slots is not None and not page.fallback:
+            shown, random_order = snapshot.slots.arrange(
+                shown, page.pinned, self._rng, at_random=holdout
+            )
+        new_id = decision_id or self._ids.new(now_us)
         click_closes_us = now_us + pool.click_window_s * SECOND_US
         revenue_until_us = now_us + pool.revenue_window_s * SECOND_US
         # By position, in the order of the fields: by name it would take six times as long.
