@@ -82,7 +82,7 @@ _LATER = {
     "Selector": "slotwise.selector",
     "simulate": "slotwise.simulation",
 }
-_PACKAGES = ("policies", "problem", "rounds", "selection", "selector")
+_PACKAGES = ("features", "page_log", "policies", "problem", "rounds", "selection", "selector")
 """Modules that `import slotwise` has always brought."""
 
 
@@ -100,4 +100,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_PACKAGES})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib import metadata
 
 from slotwise.errors import MissingPackage
 
@@ -39,6 +38,8 @@ def missing_package(needed_by: str, error: ModuleNotFoundError) -> MissingPackag
     package = (error.name or "").partition(".")[0]
     if package in ("", "slotwise"):
         raise error
+    from importlib import metadata  # slow to import, and seldom needed
+
     extras = extras_with(package, metadata.requires("slotwise") or ())
     problem = f"{needed_by} needs the package {package}, which is not installed"
     if not extras:

@@ -71,6 +71,8 @@ def test_a_floor_out_of_reach_is_answered_with_the_best_that_can_be_had(
     [
         (["coupon-lik"], "did you mean 'coupon-like'?"),
         (["edx-course"], "`directory` must be where the files of `edx-course` are"),
+        (["edx-course"], "name them: slotwise datasets edx-course --data DIR"),
+        (["table"], "name them: slotwise datasets table --data links.csv -o n_slots=10 -o click_f"),
         (["coupon-like", "-o", "n_slots"], "`--option` must be name=value, got 'n_slots'"),
         (["coupon-like", "-o", "n_slots=many"], "`n_slots` must be of type int, got 'many'"),
         (["--floor", "3"], "`NAME` must be given together with --data, --floor or --option"),

@@ -132,6 +132,20 @@ def test_interrupt_is_quiet(add_command: AddCommand, capsys: pytest.CaptureFixtu
     assert capsys.readouterr() == ("", "")
 
 
+def test_an_interrupt_while_a_command_is_imported_is_quiet(
+    add_command: AddCommand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_command("late", "pass", imports="raise KeyboardInterrupt")
+    assert main(["late"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_nothing_slow_is_imported_where_an_interrupt_would_show() -> None:
+    asked = "import slotwise.cli.main, sys; print(*{'numba', 'numpy', 'typer'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
+    assert (found.returncode, found.stdout) == (0, "\n")
+
+
 def test_the_code_of_exit_is_kept(add_command: AddCommand) -> None:
     add_command("leave", "raise typer.Exit(3)")
     assert main(["leave"]) == 3

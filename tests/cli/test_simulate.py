@@ -39,6 +39,7 @@ def test_a_file_becomes_results_beside_the_shell(
     assert main(["simulate", "mine.toml"]) == 0
     printed = capsys.readouterr().out
     assert printed.splitlines()[-1] == "mine.parquet"
+    assert "Mine" in [line.strip() for line in printed.splitlines()]
     assert "Look-alike of Coupon-Purchase (h = 4)" in printed
     results = Results.load("mine.parquet")
     assert results.labels == ("cucb", "oracle")

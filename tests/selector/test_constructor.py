@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -99,3 +100,24 @@ def test_a_selector_says_what_it_is() -> None:
     selector.select()
     asked = "n_links=5, n_slots=2, click_floor=0.3"
     assert repr(selector) == f"<Selector {asked}, policy='cucb': 4 pages, 1 open>"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"floor_by": {}}, "`Selector` has no argument `floor_by`; did you mean `floors_by`?"),
+        ({"click_flor": 0.3}, "did you mean `click_floor`?"),
+        ({"xyz": 1}, "`Selector` has no argument `xyz`; known are links, n_slots, policy"),
+    ],
+)
+def test_an_argument_that_is_not_there_is_answered_with_the_likely_one(
+    wrong: Any, message: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(message)):
+        Selector(["a", "b"], 1, **wrong)
+
+
+def test_slots_without_their_name_are_asked_for() -> None:
+    anything: Any = Selector
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'n_slots'"):
+        anything(["a", "b"], slots=1)

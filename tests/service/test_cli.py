@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -174,12 +175,18 @@ def test_the_list_of_keys_names_the_pool_of_a_page_key(
 
 
 def test_the_demo_shows_what_it_learns(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--seconds", "1", "--seed", "1"]) == 0
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert main(["demo", "--seconds", "1", "--seed", "1", "--port", str(port)]) == 0
     printed = capsys.readouterr().out
-    assert re.search(r"^  the shop +http://127\.0\.0\.1:\d+/shop$", printed, re.MULTILINE)
+    assert re.search(rf"^  the shop +http://127\.0\.0\.1:{port}/shop$", printed, re.MULTILINE)
     assert re.search(r"^  the dashboard +http://127\.0\.0\.1:\d+/$", printed, re.MULTILINE)
     assert "page views in" in printed
-    assert "Copper kettle" in printed
+    [kettle] = [line for line in printed.splitlines() if "Copper kettle" in line]
+    assert re.fullmatch(r"\| Copper kettle +\|( +\S+ \|){5}", kettle)
+    assert not set(printed) & {chr(27), chr(13)}
+    assert printed.endswith("\n")
 
 
 def test_the_demo_says_what_was_earned_and_kept() -> None:

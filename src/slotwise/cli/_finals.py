@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from slotwise.figures.report.claims import CLAIMS, Finding, scale_phrase
@@ -22,7 +23,10 @@ def finals_table(results: Results) -> Table:
     """Return the means of every policy after the last round."""
     setting = Setting.of(results)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
-    table.title = f"{setting.heading}\n[not bold]{setting.size_sentence}[/]"
+    own = str(results.config.get("experiment") or "")
+    lines = [escape(own)] if own and own not in setting.heading else []
+    lines += [escape(setting.heading), f"[not bold]{setting.size_sentence}[/]"]
+    table.title = "\n".join(lines)
     table.add_column("policy", no_wrap=True)
     metrics = METRICS
     if setting.floor_names:
@@ -32,7 +36,7 @@ def finals_table(results: Results) -> Table:
     for label in results.labels:
         means = (float(results.final(label, metric).mean()) for metric in metrics)
         cells = [f"{mean:,.2f}" if abs(mean) < 100 else f"{mean:,.0f}" for mean in means]
-        table.add_row(setting.dagger_name(label), *cells)
+        table.add_row(escape(setting.dagger_name(label)), *cells)
     table.caption = setting.dagger_note(results.labels) or None
     table.caption_justify = "left"
     return table

@@ -19,10 +19,12 @@ from slotwise.environments.datasets import (
     load_dataset,
     look_ahead,
 )
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, MissingData
 
 __all__ = ["register"]
 
+EXAMPLES = {"table": "slotwise datasets table --data links.csv -o n_slots=10 -o click_floor=0.4"}
+"""Commands of data sets that need more than a directory."""
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 HELP = """List the data sets, or show one: its sizes, its optimum and its rates.
 
@@ -34,14 +36,14 @@ Examples:
 
   slotwise datasets edx-course --data downloads
 
-  slotwise datasets table --data links.csv -o n_slots=10 -o click_floor=0.4
+  {table}
 """
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
 
-    @app.command("datasets", help=HELP)
+    @app.command("datasets", help=HELP.format_map(EXAMPLES))
     def datasets(
         name: Annotated[str | None, typer.Argument(help="The data set to show.")] = None,
         data: Annotated[
@@ -65,7 +67,14 @@ def register(app: typer.Typer) -> None:
         options = dict(parse_option(text) for text in option or [])
         if floor is not None:
             options["click_floor"] = floor
-        show(console, load_dataset(name, data, **options))
+        try:
+            dataset = load_dataset(name, data, **options)
+        except MissingData as error:
+            if data is not None:
+                raise
+            command = EXAMPLES.get(name, f"slotwise datasets {name} --data DIR")
+            raise MissingData(f"{error}; name them: {command}") from error
+        show(console, dataset)
 
 
 def parse_option(text: str) -> tuple[str, str | int | float]:

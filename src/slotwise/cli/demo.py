@@ -6,12 +6,13 @@ import tempfile
 import threading
 import time
 import webbrowser
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
+from rich import box
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -35,7 +36,7 @@ Examples:
 
   slotwise demo
 
-  slotwise demo --seconds 60 --seed 7
+  slotwise demo --seconds 60 --seed 7 --port 8470
 """
 MAX_REVENUE_MICROS = 50_000_000
 CLICK_FLOOR = 0.4
@@ -45,6 +46,10 @@ HOLDOUT = 0.2
 VIEWS_AT_ONCE = 30
 COMPILE_S = 300.0
 """How long making the pool may take: its policy is compiled once on a machine."""
+TOLD_EVERY_S = 10.0
+"""How often a file, or another program, is told how far it is."""
+WIDE = 90
+"""Columns of a terminal that has room for bars."""
 PAUSE_S = 0.2
 """Between two groups of visitors: the shop must answer people in time as well."""
 
@@ -130,13 +135,16 @@ def demo(
         float | None, typer.Option(help="How long to run; until Ctrl-C without it")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of visitors and pages")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the shop; any free one without it")
+    ] = 0,
     open_shop: Annotated[bool, typer.Option("--open/--no-open", help="Open the demo shop")] = True,
 ) -> None:
     """Watch the service learn."""
     console = Console()
     with tempfile.TemporaryDirectory(prefix="slotwise-demo-") as folder:
         settings = Settings(
-            port=0, store=f"sqlite:///{Path(folder) / 'demo.db'}", fold_every_s=0.5, seed=seed
+            port=port, store=f"sqlite:///{Path(folder) / 'demo.db'}", fold_every_s=0.5, seed=seed
         )
         page_key = new_key(["page"], label="demo shop", pool_id=SHOP_POOL, now_us=system_clock_us())
         with (
@@ -223,8 +231,10 @@ def run(
 ) -> None:
     """Send visitors and redraw the table until the time is over."""
     began = time.monotonic()
-    n_views, drawn = 0, -1.0
-    with Live(console=console, auto_refresh=False) as live:
+    n_views, drawn, told = 0, -1.0, 0.0
+    with (
+        Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live
+    ):
         while seconds is None or time.monotonic() - began < seconds:
             events = []
             are_known = declared.is_set()
@@ -236,15 +246,24 @@ def run(
                 client.batch(events)
             n_views += VIEWS_AT_ONCE
             elapsed = time.monotonic() - began
-            if elapsed - drawn >= 1.0:
+            if live is not None and elapsed - drawn >= 1.0:
                 drawn = elapsed
-                live.update(picture(client.stats(SHOP_POOL), n_views, elapsed), refresh=True)
+                shown = picture(client.stats(SHOP_POOL), n_views, elapsed, console.width)
+                live.update(shown, refresh=True)
+            if live is None and elapsed - told >= TOLD_EVERY_S:
+                told = elapsed
+                console.print(f"{n_views:,} page views in {elapsed:.0f} s", highlight=False)
             time.sleep(PAUSE_S)
+    if live is None:
+        console.print(picture(client.stats(SHOP_POOL), n_views, time.monotonic() - began, 0))
 
 
-def picture(stats: dict[str, Any], n_views: int, elapsed: float) -> Group:
-    """Return the table of links and the lines below it."""
-    table = Table(title=f"{n_views:,} page views in {elapsed:.0f} s")
+def picture(stats: dict[str, Any], n_views: int, elapsed: float, width: int) -> Group:
+    """Return the table of links and the lines below it, for a terminal of `width` or a file (0)."""
+    table = Table(
+        title=f"{n_views:,} page views in {elapsed:.0f} s",
+        box=box.HEAVY_HEAD if width else box.ASCII2,
+    )
     for heading in ("product", "clicks a view", "true", "EUR a click", "true", "shown now"):
         table.add_column(heading, justify="left" if heading == "product" else "right")
     for link in stats["links"]:
@@ -257,11 +276,14 @@ def picture(stats: dict[str, Any], n_views: int, elapsed: float) -> Group:
             f"{taste.clicks:.2f}",
             f"{link['revenue_micros'] / clicks / 1e6:.2f}" if clicks else "?",
             f"{taste.sales * product.price_micros / 1e6:.2f}",
-            f"{probability:4.0%} "
-            + "█" * round(10 * probability)
-            + "░" * (10 - round(10 * probability)),
+            f"{probability:4.0%}" + (_bar(probability) if width >= WIDE else ""),
         )
     return Group(table, Text(summary(stats)))
+
+
+def _bar(probability: float) -> str:
+    n_full = round(10 * probability)
+    return " " + "█" * n_full + "░" * (10 - n_full)
 
 
 def summary(stats: dict[str, Any]) -> str:

@@ -14,10 +14,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import slotwise.cli
-from slotwise.compiling_notice import announce_compiling
 from slotwise.errors import MissingPackage, SlotwiseError
 from slotwise.extras import missing_package
-from slotwise.outside import look_for_modules_in
 from slotwise.version import __version__
 
 if TYPE_CHECKING:
@@ -40,8 +38,12 @@ def main(args: Sequence[str] | None = None) -> int:
     if args == ["--version"]:  # also where the packages of the commands are missing
         print(f"slotwise {__version__}")
         return 0
-    announce_compiling(False)  # commands show their own progress
     try:
+        # Slow to import, and a command may be stopped meanwhile.
+        from slotwise.compiling_notice import announce_compiling
+        from slotwise.outside import look_for_modules_in
+
+        announce_compiling(False)  # commands show their own progress
         app = build_app(args)
         if not OF_SERVICE.intersection(args[:1]):
             look_for_modules_in("")  # the current folder, for policies named "module:Class"

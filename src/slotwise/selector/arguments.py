@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from slotwise.errors import InvalidFeedback, InvalidInput
@@ -17,10 +19,28 @@ __all__ = [
     "checked_money",
     "checked_policy",
     "checked_share",
+    "refuse_unknown",
 ]
 
 NOT_LEVELS = ("self", "page", "views", "click_floor")
 """Arguments of `update`, `update_batch` and `set_floor`, so no level can have their names."""
+
+
+def refuse_unknown(unknown: Iterable[str], function: Callable[..., object]) -> None:
+    """Raise `TypeError` for an argument that a function does not have, with the likely one.
+
+    >>> def select(links, *, click_floor=0.0, **unknown): refuse_unknown(unknown, select)
+    >>> select(["sale"], floor=0.3)
+    Traceback (most recent call last):
+    TypeError: `select` has no argument `floor`; did you mean `click_floor`?
+    """
+    for name in unknown:
+        parameters = inspect.signature(function).parameters.values()
+        known = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+        close = difflib.get_close_matches(name, known, n=1)
+        advice = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(known[1:])}"
+        called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+        raise TypeError(f"`{called}` has no argument `{name}`; {advice}")
 
 
 def checked_policy(policy: Policy | str | None) -> Policy:

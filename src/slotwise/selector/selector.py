@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, Never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from slotwise.selector.arguments import (
     checked_levels,
     checked_policy,
     checked_share,
+    refuse_unknown,
 )
 from slotwise.selector.batch import read_batch
 from slotwise.selector.delivered import Delivered
@@ -109,7 +110,9 @@ class Selector(Generic[AnyLink]):
         slot_weights: Sequence[float] | str | None = None,
         floors_by: Mapping[str, Mapping[Any, float]] | None = None,
         seed: int | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_unknown(unknown, Selector.__init__)
         asked = checked_policy(policy)
         self._money = Money(max_revenue)
         max_pages = whole_number("max_open_pages", max_open_pages, at_least=1)

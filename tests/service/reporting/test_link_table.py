@@ -156,6 +156,13 @@ def test_nobody_earns_nothing(price: float, role: Role) -> None:
     assert "earner" not in {one for one, _ in roles.values()}
 
 
+def test_a_link_that_is_never_shown_is_no_earner() -> None:
+    snapshot = version(0, (0.0, 1.0, 0.0), 0.0)
+    [role, why] = table(VersionAverages(snapshot), snapshot)["rich"]
+    assert role == "resting"
+    assert "EUR per view. It is shown on some pages in turn, and is not shown at the moment" in why
+
+
 def test_a_pinned_link_is_pinned() -> None:
     pool = replace(POOL, pins=(Pin(link_id="poor", position=1),))
     snapshot = version(0, (1.0, 0.0, 0.0), 0.1, A_POOL.with_settings(pool))

@@ -177,9 +177,8 @@ def _role(pool: PoolSettings, link: LinkReport, explanation: Explanation | None)
         return "pinned"
     if link.click_views < MIN_VIEWS or explanation is None:
         return "exploring"
-    # A policy may keep the floor by alternating pages: the present version need not show every
-    # link that belongs to the best mix of pages.
-    if explanation.probability < SHOWN and not _earns_a_place(explanation):
+    # On average over the latest versions: a policy may keep the floor by pages in turn.
+    if explanation.probability < SHOWN:
         return "resting"
     price = explanation.shadow_price
     if price is None or price * explanation.click_rate > explanation.revenue_rate:
@@ -216,14 +215,14 @@ def _why(pool: PoolSettings, link: LinkReport, role: Role, explanation: Explanat
     if price is None:
         known = (
             f"No page reaches the floor, so clicks alone count: about {explanation.click_rate:.3f} "
-            f"per view. A place takes {explanation.threshold:.3f}."
+            f"per view. A place takes {explanation.threshold:.3f} clicks per view."
         )
     else:
         known = f"A view is worth {money(explanation.score)} {pool.currency}"
         if price > 0:
             revenue, clicks = explanation.revenue_rate, price * explanation.click_rate
             known += f": {money(revenue)} as revenue, {money(clicks)} as clicks for the floor"
-        known += f". A place takes {money(explanation.threshold)}."
+        known += f". A place takes {money(explanation.threshold)} {pool.currency} per view."
     earns = _earns_a_place(explanation)
     if earns and explanation.probability < SHOWN:
         return f"{known} It is shown on some pages in turn, and is not shown at the moment."

@@ -308,16 +308,23 @@ def _reason(
 ) -> str:
     if snapshot.published.fallback:
         return f"the pool shows its fallback order ({snapshot.published.fallback})"
+    pool = snapshot.pool.settings
+
+    def money(share: float) -> str:
+        return f"{share * pool.max_revenue_micros / 1e6:,.4g} {pool.currency}"
+
+    starts = money(threshold)
     if price is None:
-        worth = f"no page reaches the floor, so clicks alone count: {score:.4g} a view"
+        worth = f"no page reaches the floor, so clicks alone count: {score:.4g} clicks a view"
+        starts = f"{threshold:.4g} clicks"
     elif price > 0:
-        worth = f"revenue plus {price:.4g} for each click is worth {score:.4g} a view"
+        worth = f"revenue plus {money(price)} for each click is worth {money(score)} a view"
     else:
-        worth = f"the floor costs nothing, its revenue is worth {score:.4g} a view"
+        worth = f"the floor costs nothing, its revenue is worth {money(score)} a view"
     if probability <= 0.0:
         place = "is not shown now"
     elif score >= threshold:
         place = "belongs to the best page as known"
     else:
         place = "is shown to learn more about it, or to mix pages that together keep the floor"
-    return f"{worth}, the best page starts at {threshold:.4g}: the link {place}"
+    return f"{worth}, the best page starts at {starts}: the link {place}"

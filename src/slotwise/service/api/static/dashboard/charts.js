@@ -121,6 +121,8 @@ export function drawCost(element, pool, floor, gives) {
   });
 }
 
+// The spans of the service, in seconds: what happened in one is shown as it was counted.
+const SPANS = { 10: "10 seconds", 60: "minute", 300: "5 minutes", 900: "15 minutes", 3600: "hour" };
 const HAPPENED = ["views", "clicks", "sales"];
 
 export function drawHealth(element, pool) {
@@ -130,12 +132,11 @@ export function drawHealth(element, pool) {
     if (sum) for (const name of HAPPENED) sum[name] += span[name];
   }
   const total = (name) => count([...sums.values()].reduce((sum, one) => sum + one[name], 0));
-  const words = `Since ${time(pool.starts_us[0])}: ${total("views")} views, ${total("clicks")} clicks and ${total("sales")} sales, by the hour of the view.`;
+  const words = `Since ${time(pool.starts_us[0])}: ${total("views")} views, ${total("clicks")} clicks and ${total("sales")} sales, by the time of the view.`;
   drawWhenSeen(element, words, () => {
-    const perHour = 3.6e9 / pool.span_us;
     const x = pool.starts_us.map((start) => date(start + pool.span_us / 2));
     const traces = [["main", "y"], ["click", "y2"], ["sale", "y3"]].map(([colour, yaxis], i) => ({
-      name: `${HAPPENED[i]} per hour`, type: "bar", x, y: [...sums.values()].map((sum) => sum[HAPPENED[i]] * perHour), yaxis, marker: { color: ink(colour) },
+      name: `${HAPPENED[i]} per ${SPANS[pool.span_us / 1e6] ?? "bar"}`, type: "bar", x, y: [...sums.values()].map((sum) => sum[HAPPENED[i]]), yaxis, marker: { color: ink(colour) },
     }));
     const layout = {
       ...changeMarks(pool), xaxis: { ...timeAxis(pool), anchor: "y3" }, bargap: 0.15,

@@ -52,7 +52,9 @@ function row(key) {
   }));
   const about = element("td", {}, element("b", { textContent: key.label || "without a name" }), element("small", { textContent: key.key_id }));
   const may = key.scopes.join(", ") + (key.pool_id ? ` of ${key.pool_id}` : "");
-  const last = key.revoked_at ? element("td", { textContent: `revoked ${time(Date.parse(key.revoked_at) * 1000)}` }) : element("td", {}, revoke);
+  const isLastAdmin = key.scopes.includes("admin") && listed.filter((one) => !one.revoked_at && one.scopes.includes("admin")).length === 1;
+  const last = key.revoked_at ? element("td", { textContent: `revoked ${time(Date.parse(key.revoked_at) * 1000)}` })
+    : isLastAdmin ? element("td", { textContent: "The last admin key: make another one before you revoke it." }) : element("td", {}, revoke);
   return element("tr", {}, about, element("td", { textContent: may }), element("td", { textContent: time(Date.parse(key.created_at) * 1000) }), last);
 }
 

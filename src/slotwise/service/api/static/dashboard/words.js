@@ -197,7 +197,7 @@ export function whatIf(answer) {
   const between = (one, shown) => `${shown(one.value)} (${shown(one.low)} to ${shown(one.high)})`;
   const kept = { true: "It would have kept the floor.", false: "It would have missed the floor." };
   return `What if? By its log, a floor of ${rate(answer.click_floor)} would have brought ${between(answer.revenue, money)} per 1,000 views ` +
-    `and ${between(answer.clicks, rate)} clicks per view. ${kept[answer.floor_is_kept] ?? "The range has the floor inside."}`;
+    `and ${between(answer.clicks, rate)} clicks per view. ${kept[answer.floor_is_kept] ?? "Whether it would have kept the floor cannot be told from this log: the floor lies within the range."}`;
 }
 
 export function otherFloor(pool, floor) {
