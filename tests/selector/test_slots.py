@@ -71,6 +71,23 @@ def test_weights_are_learned_and_reported() -> None:
     assert report.slot_columns()["slot"] == [1, 2, 3, 4]
 
 
+def test_a_report_says_which_link_stands_where() -> None:
+    chooser = selector(WEIGHTS)
+    play(chooser, 3000)
+    report = chooser.report()
+    pages = [chooser.select().shown for _ in range(300)]
+    for row in report.slots:
+        stood = sum(page[row.slot - 1] == row.link for page in pages) / len(pages)
+        # two shares, of 64 and of 300 pages: 0.35 is 5 standard errors of their difference
+        assert row.share == pytest.approx(stood, abs=0.35)
+    best = report.slots[int(np.argmax(WEIGHTS))]
+    assert best.share > 0.6
+    assert f"slot {best.slot} {best.link} ({best.share:.0%})" in str(report)
+    columns = report.slot_columns()
+    assert columns["link"] == [row.link for row in report.slots]
+    assert chooser.report().slots == chooser.report().slots
+
+
 def test_known_weights_are_reported_as_they_are() -> None:
     report = selector(WEIGHTS).report()
     assert [row.weight for row in report.slots] == pytest.approx(WEIGHTS)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput
 from slotwise.policies import NO_SLOTS
 from slotwise.problem import Problem
+from slotwise.rounds import Link
 from slotwise.selection.compiled import direct
 from slotwise.selection.page_order import (
     PageOrder,
@@ -31,12 +33,17 @@ SIGMAS = 1.96
 """Standard errors on either side of a 95 % interval."""
 
 
+MOSTLY = 0.5
+"""A link stands somewhere mostly when it does so on more than this part of the pages."""
+
+
 @dataclass(frozen=True)
 class SlotReport:
     """How often links are clicked in a slot, relative to the average slot; 1 is the first slot.
 
     `low` and `high` are a 95 % interval, which a known weight does not need. `clicks` are those on
-    pages in random order, from which weights are learned.
+    pages in random order, from which weights are learned. `link` stands there most often, on the
+    part `share` of the pages that the selector would choose now; None in reports without pages.
     """
 
     slot: int
@@ -44,6 +51,8 @@ class SlotReport:
     low: float
     high: float
     clicks: int
+    link: Link | None = None
+    share: float = 0.0
 
 
 class PageSlots:
@@ -102,9 +111,17 @@ class PageSlots:
             raise ValueError(f"array slot_clicks must be counts of shape {shape}")
         learn_slot_weights(self.order, clicks.astype(np.float64))
 
-    def report(self) -> tuple[SlotReport, ...]:
-        """Return a row for every slot; none where slots are alike."""
-        return slot_reports(self.order)
+    def report(self, links: Sequence[Link], pages: Iterable[Links]) -> tuple[SlotReport, ...]:
+        """Return a row for every slot; none where slots are alike. `pages` are in slot order."""
+        rows = slot_reports(self.order)
+        if not rows:
+            return ()
+        drawn = np.array(list(pages))
+        told = []
+        for row, stood in zip(rows, drawn.T, strict=True):
+            place, n_pages = Counter(stood.tolist()).most_common(1)[0]
+            told.append(replace(row, link=links[place], share=n_pages / len(drawn)))
+        return tuple(told)
 
 
 def slot_reports(order: PageOrder) -> tuple[SlotReport, ...]:
@@ -129,11 +146,12 @@ def slot_columns(rows: Sequence[SlotReport]) -> dict[str, list[object]]:
 
 
 def slot_lines(rows: Sequence[SlotReport]) -> list[str]:
-    """Return the weights in one line; none where slots are alike."""
+    """Return the weights and what mostly stands where, a line each; none where slots are alike."""
     if not rows:
         return []
     weights = ", ".join(
         f"{row.weight:.3g}" + (f" ({row.low:.3g} to {row.high:.3g})" if row.low < row.high else "")
         for row in rows
     )
-    return [f"slot weights: {weights}"]
+    stand = [f"slot {row.slot} {row.link} ({row.share:.0%})" for row in rows if row.share > MOSTLY]
+    return [f"slot weights: {weights}", *([f"mostly in {', '.join(stand)}"] if stand else [])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import os
 import threading
@@ -37,6 +36,7 @@ from slotwise.selector.money import Money
 from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages
 from slotwise.selector.page_journal import PageJournal
 from slotwise.selector.page_slots import PageSlots
+from slotwise.selector.pages_ahead import PagesAhead
 from slotwise.selector.pool import Pool
 from slotwise.selector.price_of_floor import PriceOfFloor, price_of_floor
 from slotwise.selector.probabilities import Probabilities
@@ -415,14 +415,8 @@ class Selector(Generic[AnyLink]):
         Looking changes nothing: the next pages are the same with and without a report.
         """
         with self._lock:
-            # on copies, so that neither the order of links nor the next page changes
-            state = self._player.restore(self._problem, self._player.knowledge(self._state))
-
-            def page_for(visitor: Visitor) -> NDArray[np.float64]:
-                self._choose(state, visitor, copy.deepcopy(self._rng))
-                return explored(dense_probabilities(state.mix), self._explore)
-
-            probabilities = page_for(self._visits.encode(None))
+            ahead = PagesAhead(self)
+            probabilities = ahead.probabilities(self._visits.encode(None))
             money, problem = self._money.max_revenue, self._problem
             page = page_report(self._counts, probabilities, problem, money)
             promised = (problem.n_slots, money, problem.click_floor, page.status == "infeasible")
@@ -435,8 +429,8 @@ class Selector(Generic[AnyLink]):
                 n_open_pages=len(self._pages),
                 n_forgotten_pages=self._pages.n_forgotten,
                 n_clipped=self._money.n_clipped,
-                for_whom=self._visits.report(problem, money, self.links, page_for),
-                slots=self._slots.report(),
+                for_whom=self._visits.report(problem, money, self.links, ahead.probabilities),
+                slots=self._slots.report(self.links, ahead.pages()),
             )
 
     def frontier(self) -> PriceOfFloor:
