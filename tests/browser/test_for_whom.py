@@ -72,7 +72,9 @@ def test_it_tells_who_brings_what_and_sees_what(
     expect(phone.locator("td").last).to_contain_text(likeliest)
     expect(rows.filter(has_text="device: desktop")).to_contain_text("(-")
     expect(panel.locator(".verdict")).to_contain_text("groups differ from it for sure")
-    expect(page.locator("#cost .verdict")).to_contain_text("takes all visitors and slots as alike")
+    expect(page.locator("#cost .verdict")).to_contain_text(
+        "knows the 4 kinds of visitors that came of late. It takes all slots as alike"
+    )
     expect(panel.locator(".floor-column")).to_have_text("Is the floor kept?")
     expect(phone).to_contain_text("0.20: kept")
     expect(phone).to_contain_text("since it was set")

@@ -222,6 +222,42 @@ def test_it_learns_for_whom(service: Service) -> None:
     assert phone.floor.status == "met"
 
 
+def test_the_price_of_the_floor_is_that_of_the_kinds_who_came(service: Service) -> None:
+    visit(opened(service, click_floor=0.3, explore=0.1), 1_500, T0)
+    told, snapshot = service.frontier("home"), service._decider.snapshot("home")
+    assert told.n_kinds == 4  # two devices, two countries
+    kinds = snapshot.published.kinds
+    assert sum(one.share for one in kinds) == pytest.approx(1.0)
+    rates = [snapshot.rates_of_kinds()[k][1] for k in range(4)]
+    shares = [one.share for one in kinds]
+    floors = [point.click_floor for point in told.points]
+    assert floors == sorted(floors)
+    # Each kind has its most clicked links at the last floor, and earns most at the first.
+    most = sum(
+        share * np.sort(one.clicks)[-2:].sum() for share, one in zip(shares, rates, strict=True)
+    )
+    best = sum(
+        share * np.sort(one.value)[-2:].sum() for share, one in zip(shares, rates, strict=True)
+    )
+    assert floors[-1] == pytest.approx(most)
+    assert told.points[0].revenue == pytest.approx(best)
+    # Two links at 0.5 clicks and 0.4 a click; 700 views of each make a standard error of 0.011.
+    assert best == pytest.approx(0.4, abs=0.07)
+    assert told.expected_revenue is not None
+    assert 0.5 * best < told.expected_revenue < best
+
+
+def test_kinds_that_are_too_many_are_taken_as_alike(service: Service) -> None:
+    opened(service, features={"days": list(range(64)), "new": "bool"})
+    for k in range(256):
+        service.decide("home", T0 + k, visitor={"days": k % 64, "new": k % 128 < 64})
+    service.learn(T0 + 100 * SECOND_US)
+    told = service.frontier("home")
+    assert (told.n_kinds, told.expected_revenue) == (0, None)
+    assert service._decider.snapshot("home").published.kinds == ()
+    assert told.points
+
+
 def test_a_policy_that_ignores_visitors_shows_everybody_the_same(service: Service) -> None:
     now_us = visit(opened(service, policy="con-ucb", policy_settings={"horizon": 1000}), 400, T0)
     pages = [

@@ -29,6 +29,7 @@ __all__ = [
     "Shown",
     "Version",
     "VersionUser",
+    "VisitorKind",
 ]
 
 Floats = NDArray[np.float64]
@@ -41,6 +42,14 @@ POLICY_FAILED = "policy-failed"
 LEARNING_FAILED = "learning-failed"
 POLICY_COMPILING = "policy-compiling"
 EMPTY_POOL = "empty-pool"
+
+
+class VisitorKind(msgspec.Struct, frozen=True, array_like=True):
+    """Visitors with the same value of every feature."""
+
+    places: tuple[int, ...]
+    share: float
+    """The part of the latest visitors who are of this kind."""
 
 
 class SegmentFloor(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +94,8 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     """Prices of a click that the pages of visitors are averaged over; the rest is in the state."""
     words: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """The frequent words of features that are open lists."""
+    kinds: tuple[VisitorKind, ...] = ()
+    """The kinds of the latest visitors; none where they are too many to list."""
     slot_clicks: tuple[float, ...] = ()
     """Clicks by slot on pages in random order, from which slot weights are learned."""
     segment_floors: tuple[SegmentFloor, ...] = ()

@@ -17,7 +17,12 @@ from slotwise.service.counting.rates import floor_report
 from slotwise.service.deciding.guests import Guests
 from slotwise.service.deciding.page_mix import PageMix, uniform_probabilities
 from slotwise.service.deciding.slot_order import SlotOrder
-from slotwise.service.deciding.visitor_mixes import HoldoutMix, VisitorMix, VisitorMixes
+from slotwise.service.deciding.visitor_mixes import (
+    HoldoutMix,
+    VisitorMix,
+    VisitorMixes,
+    VisitorRates,
+)
 from slotwise.service.deciding.wishes import NO_WISH, Wish
 from slotwise.service.pool import has_slot_weights
 from slotwise.service.published import EMPTY_POOL, POLICY_COMPILING, POLICY_FAILED, Version
@@ -133,6 +138,12 @@ class Snapshot:
         if self._visitors is None:
             return self.shown_probabilities()
         return self._visitors.probabilities(self.guests.places(visitor))
+
+    def rates_of_kinds(self) -> list[tuple[float, VisitorRates]]:
+        """Return the share and the rates of every kind of visitor that the version lists."""
+        if self._visitors is None:
+            return []
+        return [(one.share, self._visitors.rates(one.places)) for one in self.published.kinds]
 
     def shares(self) -> dict[str, float]:
         """Return these probabilities by link."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from slotwise.selection.exploring import explored
 from slotwise.service.deciding.page_mix import PageMix
 from slotwise.service.records import FloorReport, PoolSettings, ShownLink
 
-__all__ = ["HoldoutMix", "VisitorMix", "VisitorMixes"]
+__all__ = ["HoldoutMix", "VisitorMix", "VisitorMixes", "VisitorRates"]
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
@@ -70,6 +71,14 @@ class HoldoutMix:
         )
 
 
+class VisitorRates(NamedTuple):
+    """The page of a visitor, and what each link is expected to bring of them a view."""
+
+    probabilities: Floats
+    value: Floats
+    clicks: Floats
+
+
 class VisitorMixes:
     """Makes the pages of one version for its visitors; any thread may ask."""
 
@@ -117,11 +126,16 @@ class VisitorMixes:
             max(least, 0.0),
         )
 
+    def rates(self, visitor: Sequence[int]) -> VisitorRates:
+        """Return what every link brings of a visitor, and their page without wishes."""
+        n_slots = min(self._pool.slots, len(self._link_ids))
+        places = np.array(visitor, np.int64)
+        with self._solving:
+            probabilities, _ = self._pages.page(places, self.all_links, n_slots)
+            rates = self._pages.effects.rate
+            value, clicks = self._pages.rewards @ rates, rates[0].copy()
+        return VisitorRates(explored(probabilities, self._pool.explore), value, clicks)
+
     def probabilities(self, visitor: Sequence[int]) -> Floats:
         """Return the probability of every link on the page of a visitor without wishes."""
-        n_slots = min(self._pool.slots, len(self._link_ids))
-        with self._solving:
-            probabilities, _ = self._pages.page(
-                np.array(visitor, np.int64), self.all_links, n_slots
-            )
-        return explored(probabilities, self._pool.explore)
+        return self.rates(visitor).probabilities

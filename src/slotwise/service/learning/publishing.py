@@ -101,6 +101,7 @@ def _for_visitors(published: Published, draft: Draft, visitors: ForVisitors) -> 
         published,
         prices=pages.prices.tobytes(),
         words=visitors.words,
+        kinds=visitors.kinds,
         shadow_price=None if published.shadow_price is None else pages.shadow_price,
         floor=replace(published.floor, expected=visitors.expected_clicks),
         segment_floors=floors,

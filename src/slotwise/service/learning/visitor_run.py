@@ -23,6 +23,7 @@ from slotwise.problem import Problem
 from slotwise.service.counting.rates import LinkRates
 from slotwise.service.counting.views import CLICKS, Level, View
 from slotwise.service.learning.policy_run import PolicyRun
+from slotwise.service.published import VisitorKind
 from slotwise.service.records import SECOND_US, DecisionRecord, KnownCounts, PoolSettings
 from slotwise.service.visitors import VisitorCode
 
@@ -32,6 +33,8 @@ Floats = NDArray[np.float64]
 
 RECENT_VISITORS = 256
 """Latest visitors with whom the next rounds are played ahead."""
+MAX_KINDS = 64
+"""Kinds of visitors that a version lists."""
 MAX_ROUNDS_AHEAD = 256
 MIN_ROUNDS_AHEAD = 64
 LINKS_AHEAD = 1_000_000
@@ -72,6 +75,8 @@ class ForVisitors(NamedTuple):
     expected_clicks: float
     segments: tuple[OfSegment, ...] = ()
     """A row for each floor of a segment."""
+    kinds: tuple[VisitorKind, ...] = ()
+    """The kinds of the latest visitors, where they are few."""
 
 
 def learns_for_whom(policy: Policy) -> bool:
@@ -178,7 +183,12 @@ class VisitorRun(PolicyRun):
         told = tuple(
             self._of_segment(pages, floor, seen, rates) for floor, seen in enumerate(segments)
         )
-        return ForVisitors(pages, self.code.words, probabilities, clicks, told)
+        kinds = tuple(
+            VisitorKind(tuple(visitor), count / len(visitors))
+            for visitor, count in zip(different.tolist(), counts.tolist(), strict=True)
+            if len(different) <= MAX_KINDS
+        )
+        return ForVisitors(pages, self.code.words, probabilities, clicks, told, kinds)
 
     @property
     def _n_floors(self) -> int:

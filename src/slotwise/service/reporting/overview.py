@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from slotwise.service.notes import Note
-from slotwise.service.records import SECOND_US, FloorReport, Pin
+from slotwise.service.pool import has_slot_weights
+from slotwise.service.records import SECOND_US, FloorReport, Pin, PoolSettings
 from slotwise.service.reporting.changes import (
     ChangeLine,
     FloorStep,
@@ -55,8 +56,10 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     revenue_window_s: int
     holdout: float
     policy: str
-    pages_differ: bool
-    """Whether pages are made for the visitor or for slots that differ, which `frontier` ignores."""
+    frontier_ignores: tuple[Literal["visitors", "slots"], ...]
+    """What pages are made for and `frontier` takes as alike."""
+    frontier_kinds: int
+    """Kinds of visitors that `frontier` knows."""
     n_links: int
     n_retired: int
     allowed_hosts: tuple[str, ...]
@@ -130,7 +133,10 @@ def draw_pool(
     names = {key.key_id: key.label for key in all_keys}
     links = directory.links(pool_id)
     table = LinkTable(pool, links, report, explained, activity, starts_us)
-    revenue = sum(item.probability * item.revenue_rate for item in explained)
+    frontier = reporter.frontier(pool_id)
+    revenue = frontier.expected_revenue
+    if revenue is None:
+        revenue = sum(item.probability * item.revenue_rate for item in explained)
     n_retired = sum(link.retired for link in links)
     overview = Overview(
         pool_id=pool_id,
@@ -143,7 +149,8 @@ def draw_pool(
         revenue_window_s=pool.revenue_window_s,
         holdout=pool.holdout,
         policy=pool.policy,
-        pages_differ=bool(pool.features or pool.slot_weights or pool.learn_slot_weights),
+        frontier_ignores=_ignored(pool, frontier.n_kinds),
+        frontier_kinds=frontier.n_kinds,
         n_links=len(links) - n_retired,
         n_retired=n_retired,
         allowed_hosts=pool.allowed_hosts,
@@ -160,7 +167,7 @@ def draw_pool(
         shadow_price_micros=report.shadow_price_micros,
         groups=report.groups,
         lift=report.lift,
-        frontier=_thinned(reporter.frontier(pool_id).points),
+        frontier=_thinned(frontier.points),
         span_us=span_us,
         starts_us=starts_us,
         spans=activity.spans,
@@ -184,6 +191,15 @@ def draw_pool(
         **_firsts(report, activity),
     )
     return PoolPicture(overview, table)
+
+
+def _ignored(pool: PoolSettings, n_kinds: int) -> tuple[Literal["visitors", "slots"], ...]:
+    ignored: list[Literal["visitors", "slots"]] = []
+    if pool.features and not n_kinds:
+        ignored.append("visitors")
+    if has_slot_weights(pool):
+        ignored.append("slots")
+    return tuple(ignored)
 
 
 def _with_notes(

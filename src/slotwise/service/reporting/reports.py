@@ -145,6 +145,10 @@ class FrontierReport(msgspec.Struct, frozen=True, kw_only=True):
     currency: str
     click_floor: float
     points: tuple[FrontierPoint, ...]
+    n_kinds: int = 0
+    """Kinds of visitors that the curve knows; 0 where it takes all visitors as alike."""
+    expected_revenue: float | None = None
+    """Of a page now, as a share of `max_revenue_micros`; None where the curve knows no kinds."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):

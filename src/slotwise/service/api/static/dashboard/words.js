@@ -170,12 +170,19 @@ export function pageProblems(pool) {
 
 export const isKnown = (pool) => pool.groups.some((group) => group.click_views > 0);
 
+// For whom the curve is drawn, where pages are not the same for all.
+function costingOfWhat(pool) {
+  const kinds = pool.frontier_kinds > 1 ? ` The curve below knows the ${count(pool.frontier_kinds)} kinds of visitors that came of late.` : "";
+  if (pool.frontier_ignores.length === 0) return kinds;
+  return `${kinds} ${kinds ? "It" : "The curve below"} takes all ${pool.frontier_ignores.join(" and ")} as alike; pages made for each earn more at the same floor.`;
+}
+
 export function costing(pool) {
   const price = pool.shadow_price_micros;
   if (pool.frontier.length === 0) return "The pool has no links, so there is nothing to choose from.";
   if (!isKnown(pool)) return "Not known yet: no view has settled.";
   if (price === null) return "No page reaches the floor, so its cost is unknown: pages show the most clicked links.";
-  const alike = pool.pages_differ ? " The curve below takes all visitors and slots as alike; pages made for each earn more at the same floor." : "";
+  const alike = costingOfWhat(pool);
   if (price === 0) return `Nothing at present: the pages that earn most keep the floor by themselves.${alike}`;
   return `One more click per 100 views costs about ${money(price, pool.currency)} on those 100 views.${alike}`;
 }
