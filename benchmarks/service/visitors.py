@@ -30,6 +30,7 @@ FEATURES: dict[str, Any] = {
     "returning": "bool",
     "days": [1, 7, 30],
 }
+FLOORS_BY = {"country": {"DE": 0.3, "FR": 0.3, "IT": 0.2, "ES": 0.2}, "returning": {"True": 0.3}}
 COUNTRIES = ("DE", "FR", "IT", "ES", "NL", "PL", "AT", "SE")
 N_LINKS, N_SLOTS = 100, 10
 _IDLE_CPU_S = 0.03
@@ -43,7 +44,9 @@ def visitors() -> list[dict[str, object]]:
 
 
 def decide_for_visitors(target: Target) -> dict[str, float]:
-    """Compare the two pools on computing time and on answers a second; the rounds alternate.
+    """Compare three pools on computing time and on answers a second; the rounds alternate.
+
+    One has no features, one has some, one has floors for some visitors as well.
 
     Windows are a second long, so each pool learns meanwhile. A round ends when its views are
     learned: neither pool pays for the other, and computing time has everything that a view costs.
@@ -52,22 +55,29 @@ def decide_for_visitors(target: Target) -> dict[str, float]:
     settings = {"click_window_s": 1, "revenue_window_s": 1, "features": FEATURES}
     target.make_pool("whom", N_LINKS, "paced-kl", **settings)
     plain = [target.request("/v1/pools/plain/decide", "{}")]
-    whom = [
-        target.request("/v1/pools/whom/decide", json.dumps({"visitor": one})) for one in visitors()
-    ]
-    for requests in (plain, whom):
+    target.make_pool("floors", N_LINKS, "paced-kl", **settings, floors_by=FLOORS_BY)
+    whom, floors = (
+        [
+            target.request(f"/v1/pools/{pool}/decide", json.dumps({"visitor": one}))
+            for one in visitors()
+        ]
+        for pool in ("whom", "floors")
+    )
+    for requests in (plain, whom, floors):
         target.load(requests, seconds=2.0)  # the first views close, words become frequent
         _idle_cpu_s(target)
     rates, costs = [], []
     for _ in range(ROUNDS):
         without, without_us = _learned_load(target, plain)
         with_visitors, with_us = _learned_load(target, whom)
+        _, floors_us = _learned_load(target, floors)
         rates.append(with_visitors.per_s / without.per_s)
-        costs.append((without_us, with_us))
-    without_us, with_us = np.median(costs, axis=0).tolist()
+        costs.append((without_us, with_us, floors_us))
+    without_us, with_us, floors_us = np.median(costs, axis=0).tolist()
     return {
         "rate with visitors over rate without (at least 0.8)": statistics.median(rates),
         "computing time without over with": without_us / with_us,
+        "computing time without over with visitors and their floors": without_us / floors_us,
         "computing time without, us": without_us,
         "computing time with visitors, us": with_us,
     }
