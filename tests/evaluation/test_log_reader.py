@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from slotwise.errors import InvalidInput, InvalidLog, MissingData, UnsupportedState
-from slotwise.evaluation import Mix, Settings, evaluate, log_files
-from slotwise.evaluation.log_reader import LogReader
+from slotwise.evaluation import Mix, Settings, evaluate
+from slotwise.evaluation.logs import log_files
+from slotwise.evaluation.logs.log_reader import LogReader
 from slotwise.page_log.columns import FORMAT_KEY
 from tests.evaluation.logs import as_file, random_log, write
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput, MissingData
-from slotwise.evaluation.vocabulary import Vocabulary
+from slotwise.evaluation.logs.vocabulary import Vocabulary
 from slotwise.features import NOT_KNOWN
 from slotwise.problem import is_finite_number
 from slotwise.selection import Solution, solve

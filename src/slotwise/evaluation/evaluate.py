@@ -11,13 +11,18 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput
 from slotwise.evaluation.answers import Estimate, Evaluation
 from slotwise.evaluation.candidates import BestMix, Candidate, Known
-from slotwise.evaluation.confidence_sequence import Bets, mean_bounds, mean_value, new_bets
-from slotwise.evaluation.estimators import ESTIMATORS
-from slotwise.evaluation.log_files import Source
-from slotwise.evaluation.log_reader import LogReader, Pages
-from slotwise.evaluation.page_sums import CLICKS, REVENUE
-from slotwise.evaluation.tallies import Tallies
-from slotwise.evaluation.track import Track, add_logged
+from slotwise.evaluation.estimating.confidence_sequence import (
+    Bets,
+    mean_bounds,
+    mean_value,
+    new_bets,
+)
+from slotwise.evaluation.estimating.estimators import ESTIMATORS
+from slotwise.evaluation.estimating.page_sums import CLICKS, REVENUE
+from slotwise.evaluation.estimating.tallies import Tallies
+from slotwise.evaluation.estimating.track import Track, add_logged
+from slotwise.evaluation.logs.log_files import Source
+from slotwise.evaluation.logs.log_reader import LogReader, Pages
 from slotwise.problem import is_finite_number
 
 __all__ = ["Settings", "evaluate", "evaluate_all"]

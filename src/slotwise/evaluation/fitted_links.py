@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.evaluation.log_files import Source
-from slotwise.evaluation.log_reader import LogReader
-from slotwise.evaluation.tallies import Tallies
+from slotwise.evaluation.estimating.tallies import Tallies
+from slotwise.evaluation.logs.log_files import Source
+from slotwise.evaluation.logs.log_reader import LogReader
 
 __all__ = ["FittedLinks", "fit_links"]
 

@@ -14,7 +14,7 @@ from slotwise.evaluation.candidates import BestMix
 from slotwise.evaluation.evaluate import DEFAULT, Settings, evaluate_all
 from slotwise.evaluation.fitted_links import fit_links
 from slotwise.evaluation.frames import polars_or_error
-from slotwise.evaluation.log_files import Source
+from slotwise.evaluation.logs.log_files import Source
 from slotwise.selection import Frontier, frontier
 
 if TYPE_CHECKING:

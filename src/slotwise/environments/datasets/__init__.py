@@ -3,10 +3,12 @@
 Reading files needs polars (`pip install 'slotwise[experiments]'`); the look-alikes do not.
 """
 
-from slotwise.environments.datasets.ads_like import ads_recipe
-from slotwise.environments.datasets.coupon_like import coupon_recipe
 from slotwise.environments.datasets.dataset import Dataset
-from slotwise.environments.datasets.edx_like import edx_recipe
+from slotwise.environments.datasets.look_alikes.ads_like import ads_recipe
+from slotwise.environments.datasets.look_alikes.coupon_like import coupon_recipe
+from slotwise.environments.datasets.look_alikes.edx_like import edx_recipe
+from slotwise.environments.datasets.look_alikes.shop_like import shop_recipe
+from slotwise.environments.datasets.look_alikes.tiny_rates import tiny_rates_recipe
 from slotwise.environments.datasets.outlook import Outlook, look_ahead
 from slotwise.environments.datasets.registry import (
     DATASETS,
@@ -15,8 +17,6 @@ from slotwise.environments.datasets.registry import (
     find_dataset,
     load_dataset,
 )
-from slotwise.environments.datasets.shop_like import shop_recipe
-from slotwise.environments.datasets.tiny_rates import tiny_rates_recipe
 
 __all__ = [
     "DATASETS",

@@ -10,13 +10,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, get_args, get_type_hints
 
-from slotwise.environments.datasets.ads_like import ads_like, ads_like_binding
-from slotwise.environments.datasets.coupon_like import coupon_like
 from slotwise.environments.datasets.dataset import Dataset
-from slotwise.environments.datasets.edx_like import edx_like
+from slotwise.environments.datasets.look_alikes.ads_like import ads_like, ads_like_binding
+from slotwise.environments.datasets.look_alikes.coupon_like import coupon_like
+from slotwise.environments.datasets.look_alikes.edx_like import edx_like
+from slotwise.environments.datasets.look_alikes.shop_like import shop_like
+from slotwise.environments.datasets.look_alikes.tiny_rates import tiny_rates
 from slotwise.environments.datasets.page import Page
-from slotwise.environments.datasets.shop_like import shop_like
-from slotwise.environments.datasets.tiny_rates import tiny_rates
 from slotwise.errors import InvalidInput, MissingData, UnknownName
 from slotwise.extras import missing_package
 from slotwise.outside import entry_point_names, find_outside
@@ -44,7 +44,7 @@ class LookAlike:
 class Loader:
     """A data set that is read from files in a directory the user names.
 
-    `settings` is the class of its options, as "module:class" (of this folder, or of a package with
+    `settings` is the class of its options, as "module:class" (of `originals`, or of a package with
     a dot in its name), so that polars is imported only when files are read. `n_links` and `page`
     are the paper's; None if the user decides.
     """
@@ -172,7 +172,7 @@ def _settings_class(entry: Loader) -> Callable[..., _Settings]:
     """Import the class of a loader's settings."""
     module, _, class_name = entry.settings.partition(":")
     try:
-        inside = f"slotwise.environments.datasets.{module}"
+        inside = f"slotwise.environments.datasets.originals.{module}"
         loaded = importlib.import_module(module if "." in module else inside)
     except ModuleNotFoundError as error:
         raise missing_package(f"the data set `{entry.name}`", error) from error

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from slotwise.environments.datasets import Dataset, look_ahead
-from slotwise.environments.datasets.stable_draws import beta_from_uniforms, stable_uniforms
+from slotwise.environments.datasets.look_alikes.stable_draws import (
+    beta_from_uniforms,
+    stable_uniforms,
+)
 from slotwise.simulation.leaderboard.case import Case, plain_case
 
 __all__ = ["fresh_cases"]

@@ -13,7 +13,10 @@ from slotwise.environments import (
     LateFeedback,
 )
 from slotwise.environments.datasets import Dataset, coupon_recipe
-from slotwise.environments.datasets.stable_draws import beta_from_uniforms, stable_uniforms
+from slotwise.environments.datasets.look_alikes.stable_draws import (
+    beta_from_uniforms,
+    stable_uniforms,
+)
 from slotwise.simulation.leaderboard.case import (
     AIM_RUNS,
     LONG_RUNS,

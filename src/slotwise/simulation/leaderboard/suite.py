@@ -21,7 +21,10 @@ from slotwise.environments.datasets import (
     look_ahead,
     tiny_rates_recipe,
 )
-from slotwise.environments.datasets.stable_draws import beta_from_uniforms, stable_uniforms
+from slotwise.environments.datasets.look_alikes.stable_draws import (
+    beta_from_uniforms,
+    stable_uniforms,
+)
 from slotwise.errors import MissingData, UnknownName
 from slotwise.simulation.leaderboard.case import (
     AIM_RUNS,

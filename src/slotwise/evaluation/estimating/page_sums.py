@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.evaluation.log_reader import Pages
+from slotwise.evaluation.logs.log_reader import Pages
 from slotwise.selection.compiled import compiled
 
 __all__ = ["CLICKS", "REVENUE", "PageSums", "Sheet", "page_sums"]

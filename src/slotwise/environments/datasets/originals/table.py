@@ -11,14 +11,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from slotwise.environments.datasets.dataset import Dataset
-from slotwise.environments.datasets.page import Page
-from slotwise.environments.datasets.source_files import (
+from slotwise.environments.datasets.originals.source_files import (
     Block,
     SourceFile,
     check_cells,
     numbers_of,
     read_columns,
 )
+from slotwise.environments.datasets.page import Page
 from slotwise.errors import InvalidInput, MissingData
 
 __all__ = ["Table"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slotwise.environments.datasets.dataset import Dataset
-from slotwise.environments.datasets.stable_draws import stable_uniforms
+from slotwise.environments.datasets.look_alikes.stable_draws import stable_uniforms
 
 __all__ = ["tiny_rates", "tiny_rates_recipe"]
 

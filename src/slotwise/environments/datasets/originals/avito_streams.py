@@ -11,8 +11,12 @@ from typing import NamedTuple
 
 import polars as pl
 
-from slotwise.environments.datasets.source_files import SourceFile, check_cells, read_blocks
-from slotwise.environments.datasets.tally import Tally
+from slotwise.environments.datasets.originals.source_files import (
+    SourceFile,
+    check_cells,
+    read_blocks,
+)
+from slotwise.environments.datasets.originals.tally import Tally
 
 __all__ = ["REQUESTS", "SEARCHES", "VISITS", "AdTally", "tally_ads"]
 

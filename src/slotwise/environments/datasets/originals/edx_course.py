@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 
 from slotwise.environments.datasets.dataset import Dataset
-from slotwise.environments.datasets.page import Page
-from slotwise.environments.datasets.scaling import min_max
-from slotwise.environments.datasets.source_files import (
+from slotwise.environments.datasets.originals.scaling import min_max
+from slotwise.environments.datasets.originals.source_files import (
     SourceFile,
     check_cells,
     numbers_of,
     read_columns,
 )
+from slotwise.environments.datasets.page import Page
 
 __all__ = ["EdxCourse"]
 

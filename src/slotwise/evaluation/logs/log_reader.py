@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput, InvalidLog
-from slotwise.evaluation.log_checks import LogChecks
-from slotwise.evaluation.log_files import Source, find_files
-from slotwise.evaluation.page_hashes import page_hashes
-from slotwise.evaluation.vocabulary import Vocabulary
+from slotwise.evaluation.logs.log_checks import LogChecks
+from slotwise.evaluation.logs.log_files import Source, find_files
+from slotwise.evaluation.logs.page_hashes import page_hashes
+from slotwise.evaluation.logs.vocabulary import Vocabulary
 from slotwise.page_log import REQUIRED_COLUMNS, VISITOR_PREFIX
 from slotwise.problem import is_finite_number
 

@@ -7,7 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from slotwise.environments.datasets.dataset import Dataset
-from slotwise.environments.datasets.stable_draws import beta_from_uniforms, stable_uniforms
+from slotwise.environments.datasets.look_alikes.stable_draws import (
+    beta_from_uniforms,
+    stable_uniforms,
+)
 
 __all__ = ["ads_like", "ads_like_binding", "ads_recipe"]
 

@@ -8,10 +8,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.environments.datasets.avito_streams import SEARCHES, tally_ads
 from slotwise.environments.datasets.dataset import Dataset
+from slotwise.environments.datasets.originals.avito_streams import SEARCHES, tally_ads
+from slotwise.environments.datasets.originals.source_files import (
+    SourceFile,
+    numbers_of,
+    read_columns,
+)
 from slotwise.environments.datasets.page import Page
-from slotwise.environments.datasets.source_files import SourceFile, numbers_of, read_columns
 from slotwise.errors import InvalidInput, MissingData
 
 __all__ = ["AdClicks"]

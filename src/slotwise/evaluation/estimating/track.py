@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.evaluation.bootstrap import PageBlocks
 from slotwise.evaluation.candidates import Candidate, Known
-from slotwise.evaluation.confidence_sequence import Bets, PageValues, add_pages, new_bets
-from slotwise.evaluation.estimators import new_totals
-from slotwise.evaluation.log_reader import Pages
-from slotwise.evaluation.page_sums import Sheet, page_sums
+from slotwise.evaluation.estimating.bootstrap import PageBlocks
+from slotwise.evaluation.estimating.confidence_sequence import Bets, PageValues, add_pages, new_bets
+from slotwise.evaluation.estimating.estimators import new_totals
+from slotwise.evaluation.estimating.page_sums import Sheet, page_sums
+from slotwise.evaluation.logs.log_reader import Pages
 
 __all__ = ["Track", "add_logged"]
 

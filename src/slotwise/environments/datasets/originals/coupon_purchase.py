@@ -11,16 +11,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from slotwise.environments.datasets.dataset import Dataset
-from slotwise.environments.datasets.page import Page
-from slotwise.environments.datasets.scaling import min_max
-from slotwise.environments.datasets.source_files import (
+from slotwise.environments.datasets.originals.scaling import min_max
+from slotwise.environments.datasets.originals.source_files import (
     SourceFile,
     check_cells,
     numbers_of,
     read_blocks,
     read_columns,
 )
-from slotwise.environments.datasets.tally import Tally
+from slotwise.environments.datasets.originals.tally import Tally
+from slotwise.environments.datasets.page import Page
 from slotwise.errors import InvalidInput
 
 __all__ = ["CouponPurchase"]

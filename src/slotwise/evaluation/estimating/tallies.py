@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.evaluation.log_reader import Pages
+from slotwise.evaluation.logs.log_reader import Pages
 from slotwise.selection.compiled import compiled
 
 __all__ = ["Tallies", "shrunk_rates"]

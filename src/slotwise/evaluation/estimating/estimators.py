@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.evaluation.page_sums import PageSums
+from slotwise.evaluation.estimating.page_sums import PageSums
 
 __all__ = ["ESTIMATORS", "Totals", "new_totals"]
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from slotwise.environments.datasets.dataset import Dataset
-from slotwise.environments.datasets.stable_draws import beta_from_uniforms, stable_uniforms
+from slotwise.environments.datasets.look_alikes.stable_draws import (
+    beta_from_uniforms,
+    stable_uniforms,
+)
 
 __all__ = ["coupon_like", "coupon_recipe"]
 

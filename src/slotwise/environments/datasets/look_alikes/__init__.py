@@ -1,0 +1,1 @@
+"""Look-alikes: data sets drawn from written recipes."""

@@ -1,0 +1,1 @@
+"""Estimating: sums over pages, the estimators made of them, and their intervals."""

@@ -1,0 +1,1 @@
+"""Logs: find their files, read them once in batches of whole pages, and check every row."""
