@@ -143,3 +143,33 @@ def test_a_strict_service_answers_a_page_after_its_commit(tmp_path: Path) -> Non
         for _ in range(20):
             page = admin.post("/v1/pools/home/decide").json()
             assert reads(service._store).decision(page["decision_id"]) is not None
+
+
+def test_a_killed_writer_costs_one_refusal_and_nothing_else(tmp_path: Path) -> None:
+    settings = Settings(port=0, store=f"sqlite:///{tmp_path / 's.db'}")
+    with (
+        BackgroundServer(settings, write_beside=True) as server,
+        http(server.url, server.admin_key) as admin,
+    ):
+        admin.put("/v1/pools/home", json=crash_harness.POOL).raise_for_status()
+        link = {"url": "https://shop.example/1"}
+        admin.put("/v1/pools/home/links/l1", json=link).raise_for_status()
+        first = _click(admin.post("/v1/pools/home/decide").json())
+        assert admin.post("/v1/events", json=first).json()["outcome"] == "accepted"
+        store: Any = server.context.service._store
+        store._writer._process.kill()
+        store._writer._process.wait()
+        second = _click(admin.post("/v1/pools/home/decide").json())
+        refused = admin.post("/v1/events", json=second)
+        assert refused.status_code == 503
+        assert problem_of(refused)["type"].endswith("store-away")
+        while not server.context.service.health().store_available:
+            pass  # the next commit starts another
+        assert admin.post("/v1/events", json=first).json()["outcome"] == "duplicate"
+        assert admin.post("/v1/events", json=second).json()["outcome"] == "accepted"
+        assert server.context.service.health().n_lost_decisions == 0
+
+
+def _click(page: dict[str, Any]) -> dict[str, Any]:
+    link_id = page["links"][0]["link_id"]
+    return {"type": "click", "decision_id": page["decision_id"], "link_id": link_id}
