@@ -128,3 +128,26 @@ def test_a_row_of_a_later_format_is_refused_in_one_sentence(
     store.close()
     assert main(["verify", "--store", str(path)]) == 2
     assert "row format 99" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("golden", ["store-v0004-1.db", "store-v0009-1.db"])
+def test_amounts_that_the_first_stores_left_out_are_counted(golden: str, tmp_path: Path) -> None:
+    """A sale above `max_revenue` waited for its decision; the rules of its time rejected it.
+
+    Its row was kept, and migrations of that time left it where it was.
+    """
+    path = Path(shutil.copy(GOLDEN[0].with_name(golden), tmp_path / "store.db"))
+    with closing(sqlite3.connect(path)) as old, old:
+        earned = old.execute("SELECT SUM(revenue_micros) FROM page_counters").fetchone()[0]
+        sale = "SELECT MIN(conversion_id) FROM conversions WHERE conversion_id LIKE 'c-side-%'"
+        old.execute(
+            "UPDATE conversions SET waited = 1, revenue_micros = 60000000 "
+            f"WHERE conversion_id = ({sale})"
+        )
+    store = SqliteStore(path)
+    assert verify(store).mismatches == ()
+    counters = [reads(store).counters(pool_id) for pool_id in ("home", "side")]
+    now = sum(pages.revenue_micros for one in counters for pages in one.pages.values())
+    assert now == earned + 50_000_000 - 6_000_000
+    store.close()
+    SqliteStore(path).close()  # and only once

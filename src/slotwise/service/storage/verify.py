@@ -27,7 +27,7 @@ from slotwise.service.storage.commands import (
 )
 from slotwise.service.storage.contract import StoreReader
 
-__all__ = ["Mismatch", "Verification", "fold_position", "verify"]
+__all__ = ["Mismatch", "Verification", "fold_position", "recount", "verify"]
 
 _CHUNK = 20_000
 _MAX_TRIES = 2
@@ -109,6 +109,11 @@ def verify(store: Readable) -> Verification:
     with store.reading() as reader:
         moments = [_moment(reader, pool.pool_id) for pool in reader.pools()]
         return _comparison(lambda: nullcontext(reader), moments, damage)
+
+
+def recount(reader: StoreReader, pool_id: str) -> Counters:
+    """Return the counters of a pool as its rows give them."""
+    return _recount(lambda: nullcontext(reader), _moment(reader, pool_id))[0]
 
 
 def _moment(reader: StoreReader, pool_id: str) -> _Moment:

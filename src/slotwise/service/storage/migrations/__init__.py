@@ -39,11 +39,14 @@ def is_newer_but_fits(connection: Connection, version: str | None) -> bool:
     return bool(oldest) and str(oldest) <= SCHEMA_VERSION
 
 
-def upgrade(connection: Connection) -> None:
-    """Bring a database, empty or of any released version, to the present schema."""
+def upgrade(connection: Connection) -> str | None:
+    """Bring a database, empty or of any released version, to the present schema.
+
+    Returns the version that it had, None for an empty one.
+    """
     version = present_version(connection)
     if version == SCHEMA_VERSION or is_newer_but_fits(connection, version):
-        return
+        return version
     # Loading Alembic takes longer than a start that needs no migration.
     from alembic.config import Config
     from alembic.runtime.environment import EnvironmentContext
@@ -64,6 +67,7 @@ def upgrade(connection: Connection) -> None:
         with context.begin_transaction():
             context.run_migrations()
     connection.execute(text("UPDATE store_clock SET oldest_schema = :it"), {"it": OLDEST_SCHEMA})
+    return version
 
 
 def migration_scripts() -> ScriptDirectory:

@@ -163,13 +163,13 @@ class SqlBatch:
         self._write(schema.adjustments, _event_rows(rows.ADJUSTMENTS, new.adjustments))
         self._write(schema.refusals, list(map(rows.REFUSALS.row, new.refusals)))
         for pool_id, late in new.late.items():
-            self._add_counters(pool_id, late)
+            self.add_counters(pool_id, late)
 
     def _write(self, table: Table, new: Sequence[rows.Row]) -> None:
         if new:
             self._session.insert(table, new)
 
-    def _add_counters(
+    def add_counters(
         self,
         pool_id: str,
         increment: Counters,
@@ -177,6 +177,7 @@ class SqlBatch:
         page_counters: Table = schema.page_counters,
         visitor_counters: Table = schema.visitor_counters,
     ) -> None:
+        """Add to the counters of a pool."""
         # Sorted: transactions that lock the same rows must do so in the same order.
         self._session.add(
             link_counters,
@@ -228,7 +229,7 @@ class SqlBatch:
     def _apply_fold(self, operation: ApplyFold) -> bool:
         if not self._move_position(operation):
             return False
-        self._add_counters(operation.pool_id, operation.increment)
+        self.add_counters(operation.pool_id, operation.increment)
         return True
 
     def _move_position(self, operation: ApplyFold) -> bool:
@@ -247,7 +248,7 @@ class SqlBatch:
         for forgotten in list(views_to_forget(self._reader, operation)):
             n_forgotten += len(forgotten.decision_ids)
             less = subtract_counters(Counters(), forgotten.counted)
-            self._add_counters(forgotten.pool_id, less)
+            self.add_counters(forgotten.pool_id, less)
             statement = self._session.statements.forget_state
             self._session.execute(statement, nothing=b"", pool_id=forgotten.pool_id)
         statement = self._session.statements.forget_views
@@ -261,7 +262,7 @@ class SqlBatch:
         pool_id, before_us, limit = operation.pool_id, operation.before_us, operation.limit
         views = self._reader.purgeable_views(pool_id, before_us, limit)
         share = count_purged(views, self._reader.reset_times(pool_id))
-        self._add_counters(
+        self.add_counters(
             pool_id,
             share,
             schema.purged_link_counters,

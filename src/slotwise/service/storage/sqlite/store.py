@@ -21,10 +21,14 @@ from slotwise.service.storage.sqlite.file import (
     create_private,
     sqlite_errors,
 )
+from slotwise.service.storage.sqlite.recount import count_clipped_amounts
 from slotwise.service.storage.sqlite.session import SqliteSession
 from slotwise.service.storage.sqlite.writer_lock import WriterLock
 
 __all__ = ["SqliteStore", "migrate", "open_for_reading"]
+
+_ALL_COUNTED = "v0010"
+"""Stores of this version and later have no row that `count_clipped_amounts` looks for."""
 
 
 def migrate(path: Path, busy_timeout_s: float) -> None:
@@ -35,7 +39,11 @@ def migrate(path: Path, busy_timeout_s: float) -> None:
     with engine.connect() as connection:
         # The driver would begin a transaction only with the first change of a row.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-        upgrade(connection)
+        before = upgrade(connection)
+        if before is not None and before < _ALL_COUNTED:
+            driver = connection.connection.driver_connection
+            assert isinstance(driver, sqlite3.Connection)
+            count_clipped_amounts(SqliteSession(driver))
         connection.commit()
 
 
