@@ -165,6 +165,7 @@ def decide_against_constant(target: Target, pool_id: str, goal: float) -> Measur
     constant = target.request(f"/constant/{size}")
     target.load([constant], seconds=0.5)
     ratios, decided, answered, decide_us, constant_us = [], [], [], [], []
+    writer_s, n_decided = -target.client.get("/writer-cpu-seconds").json(), 0
     for _ in range(ROUNDS):
         result, cost_us = target.costly_load([constant])
         answered.append(result.per_s)
@@ -172,11 +173,14 @@ def decide_against_constant(target: Target, pool_id: str, goal: float) -> Measur
         result, cost_us = target.costly_load([decide])
         decided.append(result.per_s)
         decide_us.append(cost_us)
+        n_decided += result.n_answers
         ratios.append(decided[-1] / answered[-1])
+    writer_s += target.client.get("/writer-cpu-seconds").json()
     sides = {
         "decide_per_s": statistics.median(decided),
         "constant_per_s": statistics.median(answered),
         "decide_cpu_us": statistics.median(decide_us),
+        "writer_cpu_us": 1e6 * writer_s / n_decided,
         "constant_cpu_us": statistics.median(constant_us),
         "answer_bytes": float(size),
     }

@@ -8,8 +8,10 @@ standard input is closed.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
+from pathlib import Path
 
 import msgspec
 
@@ -17,6 +19,7 @@ from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.http.exchange import Answer
 from slotwise.service.server import BackgroundServer, tune_interpreter
 from slotwise.service.settings import Settings
+from slotwise.service.storage import ProcessStore
 
 CONSTANT: dict[int, Answer] = {}
 
@@ -32,6 +35,16 @@ async def constant(context: ServiceContext, request: Request) -> Answer:
 async def cpu_seconds(context: ServiceContext, request: Request) -> Answer:
     """Say how long all threads of this process have been computing."""
     return Answer(str(time.process_time()).encode())
+
+
+async def writer_cpu_seconds(context: ServiceContext, request: Request) -> Answer:
+    """Say how long the process that writes the store has been computing."""
+    store = context.service._store
+    assert isinstance(store, ProcessStore)
+    assert store._writer is not None
+    stat = Path(f"/proc/{store._writer._process.pid}/stat").read_text()
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return Answer(str((int(user) + int(system)) / os.sysconf("SC_CLK_TCK")).encode())
 
 
 OPERATIONS = (
@@ -51,6 +64,15 @@ OPERATIONS = (
         name="cpu_seconds",
         summary="Say how long the process has been computing",
         handler=cpu_seconds,
+        scope="decide",
+        answer=float,
+    ),
+    Operation(
+        method="GET",
+        path="/writer-cpu-seconds",
+        name="writer_cpu_seconds",
+        summary="Say how long the process that writes has been computing",
+        handler=writer_cpu_seconds,
         scope="decide",
         answer=float,
     ),
