@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -72,18 +73,22 @@ class DecideAnswer(msgspec.Struct, frozen=True):
     links: list[PageLink]
 
 
-_NO_WISHES = DecideBody()
+def _wish(body: DecideBody) -> _Wish:
+    pin = [Pin(link_id=one.link_id, position=one.position) for one in body.pin]
+    return body.exclude, pin, body.slots, body.decision_id, body.visitor
+
+
+_Wish = tuple[Sequence[str], Sequence[Pin], int | None, str | None, Mapping[str, Any]]
+_NO_WISH = _wish(DecideBody())
 
 
 async def decide(context: ServiceContext, request: Request) -> Answer:
     """Choose a page, from memory unless it has an id or a wish that is new."""
-    body: DecideBody = request.body or _NO_WISHES
     service = context.service
     pool_id = request.path_values["pool_id"]
-    pin = [Pin(link_id=one.link_id, position=one.position) for one in body.pin]
-    now_us = context.clock_us()
-    wish = (body.exclude, pin, body.slots, body.decision_id, body.visitor)
-    asked = (pool_id, now_us, *wish, request.caller())
+    body: DecideBody | None = request.body
+    wish = _NO_WISH if body is None else _wish(body)
+    asked = (pool_id, context.clock_us(), *wish, request.caller())
     try:
         decision = service.decide_at_once(*asked)
         if decision is None:

@@ -39,7 +39,8 @@ class _VersionTexts:
     """The texts of one version of a pool that has not been changed since."""
 
     def __init__(self, version: int, revision: int) -> None:
-        self.made_for = (version, revision)
+        self.version = version
+        self.revision = revision
         self.links: dict[str, _LinkText] = {}
         self.placed: dict[int, tuple[bytes, str]] = {}
         """The JSON of a link at a position of the page, with `_TOKEN` for the head of its token,
@@ -115,7 +116,7 @@ class PageWriter:
     def _texts_of(self, pool_id: str, version: int) -> _VersionTexts:
         revision = self._service.revision(pool_id)
         texts = self._texts.get(pool_id)
-        if texts is None or texts.made_for != (version, revision):
+        if texts is None or texts.version != version or texts.revision != revision:
             texts = self._texts[pool_id] = _VersionTexts(version, revision)
         return texts
 

@@ -76,7 +76,7 @@ class PageMix:
         self._mix = _arrange(probabilities, self._n_free)
         n_sure, n_open, n_tied, _ = self._mix.sizes.tolist()
         self._n_ahead = 1
-        self._ahead: list[list[int]] = []
+        self._ahead: list[tuple[ShownLink, ...]] = []
         self._drawn = np.zeros(max(self._n_free, 1))
         self._certain = None
         if n_open == 0 and (n_tied == 0 or self._n_free == 0):
@@ -100,9 +100,9 @@ class PageMix:
         if not self._ahead:
             pages = np.zeros((self._n_ahead, len(self._drawn)), np.int64)
             draw_pages(self._mix, rng, pages, self._drawn)
-            self._ahead = self._in_page_order(pages)
+            self._ahead = list(map(self._arrange_page, self._in_page_order(pages)))
             self._n_ahead = min(2 * self._n_ahead, MAX_AHEAD)
-        return self._arrange_page(self._ahead.pop())
+        return self._ahead.pop()
 
     def _in_page_order(self, pages: NDArray[np.int64]) -> list[list[int]]:
         """Return the places of each page, one a row, in the order they stand on it."""

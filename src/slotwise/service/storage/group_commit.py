@@ -63,6 +63,8 @@ class GroupCommitter:
         self._committing = Lock()
         self._starting = Lock()
         self._wake = Event()
+        self._is_woken = False
+        """Whether `_wake` is set, or about to be: quicker to look at."""
         self._is_awaited = Event()
         self._closing = Event()
         self._thread: Thread | None = None
@@ -77,9 +79,12 @@ class GroupCommitter:
 
     def append(self, operation: AppendDecision) -> None:
         """Queue a decision; never fails and never waits."""
-        if len(self._waiting) >= self._max_waiting:
+        waiting = self._waiting
+        if len(waiting) >= self._max_waiting:
             self._drop_oldest_decision()
-        self._queue(operation)
+        waiting.append(operation)
+        if not self._is_woken:
+            self._wake_up()
 
     def submit(self, operations: Sequence[Operation]) -> Answers:
         """Queue operations; the future has their answers after the commit.
@@ -93,7 +98,8 @@ class GroupCommitter:
         if len(self._waiting) >= self._max_waiting:
             raise StoreUnavailable(f"{self._max_waiting} writes wait for the store already")
         answers: Answers = Future()
-        self._queue(_Awaited(operations, answers))
+        self._waiting.append(_Awaited(operations, answers))
+        self._wake_up()
         self._is_awaited.set()
         return answers
 
@@ -136,14 +142,14 @@ class GroupCommitter:
             self.available = True
             return True
 
-    def _queue(self, item: _Item) -> None:
-        self._waiting.append(item)
+    def _wake_up(self) -> None:
+        """Let the thread know that something waits."""
+        self._is_woken = True
         if self._by_hand:
             return
         if self._thread is None:
             self._start()
-        if not self._wake.is_set():
-            self._wake.set()
+        self._wake.set()
 
     def _start(self) -> None:
         with self._starting:
@@ -155,6 +161,7 @@ class GroupCommitter:
         while not self._closing.is_set():
             self._wake.wait(None if self.available else self.RETRY_S)
             self._wake.clear()
+            self._is_woken = False  # what came until now is in the next group
             if self.available:
                 self._is_awaited.wait(self.DECISIONS_S)
             self._is_awaited.clear()
@@ -162,7 +169,7 @@ class GroupCommitter:
             self.commit_waiting()
             if self.available and self._waiting:
                 # Decisions that came meanwhile wait for the next group, unless there are many.
-                self._wake.set()
+                self._wake_up()
                 if len(self._waiting) >= self.MAX_OPERATIONS:
                     self._is_awaited.set()
 
