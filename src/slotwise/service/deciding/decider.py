@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from threading import RLock
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
 
-from slotwise.errors import InvalidInput
 from slotwise.service.deciding.averages import AveragedVersion, VersionAverages
 from slotwise.service.deciding.decision_ids import DecisionIds
+from slotwise.service.deciding.decisions_by_id import DecisionsById
 from slotwise.service.deciding.page_mix import PageMix
 from slotwise.service.deciding.shown_since import MAX_LATEST, ShownSince
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.deciding.visitor_mixes import HoldoutMix
 from slotwise.service.deciding.wishes import NO_WISH, Wish, canonical_wish, checked_wish
-from slotwise.service.errors import Conflict, StoreUnavailable, UnknownPool
-from slotwise.service.limits import ID_RULE, is_id
+from slotwise.service.errors import Conflict, UnknownPool
 from slotwise.service.published import Published, Shown, Version
 from slotwise.service.records import SECOND_US, DecisionRecord, Pin
 from slotwise.service.storage.commands import AppendDecision
@@ -30,8 +28,6 @@ from slotwise.service.visitors import NOBODY, NOTHING_SAID, KnownVisitor
 
 __all__ = ["Decider"]
 
-MAX_RECENT = 50_000
-"""Decisions with an id of the caller's that are kept in memory for a second request."""
 N_THREADS = 4
 
 _Pages = tuple[PageMix, PageMix | HoldoutMix]
@@ -53,7 +49,6 @@ class Decider:
     """Draws the pages of all pools from the versions that are installed."""
 
     def __init__(self, store: Store, committer: GroupCommitter, rng: np.random.Generator) -> None:
-        self._store = store
         self._committer = committer
         self._rng = rng
         self._lock = RLock()
@@ -61,10 +56,10 @@ class Decider:
         self._averages: dict[str, VersionAverages] = {}
         self._shown: dict[str, ShownSince] = {}
         """By pool."""
+        self._asked_last: dict[str, _Asked] = {}
+        """By key, what was asked last, where that was a page without wishes: most often again."""
         self._ids = DecisionIds()
-        self._recent: dict[str, DecisionRecord] = {}
-        self._deciding: dict[str, Future[DecisionRecord]] = {}
-        """The ids that are being decided."""
+        self._by_id = DecisionsById(store, committer)
         self._threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-deciding")
 
     def install(self, version: Version) -> None:
@@ -72,6 +67,7 @@ class Decider:
         pool_id = version.pool.settings.pool_id
         snapshot = Snapshot(version, self._snapshots.get(pool_id))
         self._snapshots[pool_id] = snapshot
+        self._asked_last = {}
         averages = self._averages.get(pool_id)
         if averages is None:
             self._averages[pool_id] = VersionAverages(snapshot)
@@ -123,18 +119,10 @@ class Decider:
         asked = self._asked(pool_id, exclude, pin, slots, visitor, key_id)
         if decision_id is None:
             return self._decide(asked, now_us, None)
-        if not is_id(decision_id):
-            raise InvalidInput.of("decision_id", ID_RULE, decision_id)
-        decision: Future[DecisionRecord] = Future()
-        with self._lock:
-            known = self._recent.get(decision_id)
-            if known is None:
-                decision = self._deciding.setdefault(decision_id, mine := decision)
-        if known is not None:
-            return self._same(known, asked)
-        if decision is mine:
-            self._decide_first(decision, asked, now_us, decision_id)
-        return self._same(decision.result(), asked)
+        made = self._by_id.find_or_make(
+            decision_id, lambda: self._decide(asked, now_us, decision_id)
+        )
+        return self._same(made, asked)
 
     def decide_at_once(
         self,
@@ -153,7 +141,7 @@ class Decider:
         """
         asked = self._asked(pool_id, exclude, pin, slots, visitor, key_id)
         if decision_id is not None:
-            known = self._recent.get(decision_id)
+            known = self._by_id.recent(decision_id)
             return None if known is None else self._same(known, asked)
         if not asked.snapshot.has_pages_for(asked.wish):
             return None
@@ -206,9 +194,9 @@ class Decider:
             revenue_closes_us=proposed.revenue_closes_us + later_us,
         )
         with self._lock:
-            if seen.decision_id not in self._recent:
+            if self._by_id.recent(seen.decision_id) is None:
                 self._count_shown(seen)
-                self._remember(seen)
+                self._by_id.remember(seen)
         self._committer.append(AppendDecision(decision=seen))
 
     def _asked(
@@ -222,6 +210,9 @@ class Decider:
     ) -> _Asked:
         """Check what is asked of a page."""
         snapshot = self.snapshot(pool_id)
+        is_plain = slots is None and not (exclude or pin or visitor)
+        if is_plain and (last := self._asked_last.get(key_id)) and last.snapshot is snapshot:
+            return last
         if snapshot.pool.settings.archived:
             raise UnknownPool(f"the pool {pool_id!r} is archived")
         has_features = bool(snapshot.pool.settings.features)
@@ -232,7 +223,10 @@ class Decider:
             text = canonical_wish(exclude, pin, slots)
         if snapshot.depends_on_visitors:
             wish = Wish(wish.exclude, wish.pinned, wish.slots, known.places)
-        return _Asked(snapshot, wish, text, known, key_id)
+        asked = _Asked(snapshot, wish, text, known, key_id)
+        if is_plain and not has_features:
+            self._asked_last[key_id] = asked
+        return asked
 
     def _decide(self, asked: _Asked, now_us: int, decision_id: str | None) -> DecisionRecord:
         pages = self._pages(asked)
@@ -240,38 +234,8 @@ class Decider:
             decision = self._draw(asked, pages, now_us, decision_id)
             self._count_shown(decision)
             if decision_id is not None:
-                self._remember(decision)
+                self._by_id.remember(decision)
         self._committer.append(AppendDecision(decision=decision))
-        return decision
-
-    def _decide_first(
-        self, deciding: Future[DecisionRecord], asked: _Asked, now_us: int, decision_id: str
-    ) -> None:
-        """Find or make the decision of an id while others with the same id wait for it."""
-        try:
-            stored = None
-            with suppress(StoreUnavailable), self._store.reading() as reader:
-                stored = reader.decision(decision_id)
-            decision = stored or self._decide(asked, now_us, decision_id)
-            if stored is None and self._store.sharing is not None:
-                decision = self._first_stored(decision)
-            deciding.set_result(decision)
-        except Exception as error:
-            deciding.set_exception(error)
-        finally:
-            with self._lock:
-                del self._deciding[decision_id]
-
-    def _first_stored(self, decision: DecisionRecord) -> DecisionRecord:
-        """Return what the store has under an id: another replica may have been asked, too."""
-        with suppress(StoreUnavailable):
-            self._committer.commit(())  # with it, everything that was queued before
-            with self._store.reading() as reader:
-                stored = reader.decision(decision.decision_id)
-            if stored is not None:
-                with self._lock:
-                    self._remember(stored)
-                return stored
         return decision
 
     @staticmethod
@@ -340,8 +304,3 @@ class Decider:
         shown.latest.append(decision)
         if len(shown.latest) >= MAX_LATEST:
             shown.count()
-
-    def _remember(self, decision: DecisionRecord) -> None:
-        while len(self._recent) >= MAX_RECENT:
-            del self._recent[next(iter(self._recent))]
-        self._recent[decision.decision_id] = decision
