@@ -338,6 +338,7 @@ def test_a_pool_is_told_of_visitors_slots_and_policy(
     floors = "Click floors for some visitors"
     refused(floors, "country 0.3", "Each line must have a feature, one of its values", "x = 1")
     refused(floors, "browser lynx = 0.3", "declared features (device, days, country, ret", "x = 1")
+    refused(floors, "__proto__ x = 0.3", "declared features (device, days, country, ret", "x = 1")
     refused(floors, "days often = 0.3", "below 1, 1 to 7, 7 to 30, from 30), got 'often'", "x = 1")
     refused(floors, "country DE = 9", "below slots (3) for country DE, got 9", "x = 1")
     refused(floors, "country DE = 1\ncountry DE = 2", "Each line must have a feature", "x = 1")

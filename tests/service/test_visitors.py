@@ -361,6 +361,21 @@ def test_a_restart_shows_everybody_what_was_shown_before(tmp_path: Path) -> None
     again.close()
 
 
+@pytest.mark.parametrize("policy", ["queue-ts", "paced-kl", "con-ucb"])
+def test_every_policy_goes_on_after_a_restart(policy: str, tmp_path: Path) -> None:
+    options = ServiceOptions(seed=3, commit_every_ms=0.0)
+    service = Service(SqliteStore(tmp_path / "store.db"), options)
+    settings = {"horizon": 1000} if policy == "con-ucb" else {}
+    opened(service, policy=policy, policy_settings=settings)
+    now_us = visit(service, 200, T0)
+    service.flush().result()
+    service.close()
+    again = Service(SqliteStore(tmp_path / "store.db"), options)
+    now_us = visit(again, 100, now_us)
+    assert (again.health().pools[0].failure, again.decide("home", now_us).fallback) == ("", "")
+    again.close()
+
+
 def test_other_features_are_learned_from_the_rows_again(tmp_path: Path) -> None:
     options = ServiceOptions(seed=3, commit_every_ms=0.0)
     service = Service(SqliteStore(tmp_path / "store.db"), options)

@@ -115,7 +115,7 @@ def declared_floors(
         if isinstance(features[name], OpenWords) and len(floors[name].keys() - SHARED) > MAX_WORDS:
             rule = f"of at most {MAX_WORDS} words of {name}, an open list"
             raise InvalidInput.of("floors_by", rule, len(floors[name]))
-    return floors
+    return {name: of_values for name, of_values in floors.items() if of_values}
 
 
 def _declared_value(feature: Feature, value: str) -> str:

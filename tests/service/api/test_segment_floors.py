@@ -32,7 +32,7 @@ def test_floors_are_answered_by_the_labels_of_values(floors: httpx.Client) -> No
     assert floors.get("/v1/pools/floors").json()["floors_by"] == LABELLED
     patched = floors.patch("/v1/pools/floors", json={"click_floor": 0.1}).json()
     assert patched["floors_by"] == LABELLED
-    fewer = floors.patch("/v1/pools/floors", json={"floors_by": {}}).json()
+    fewer = floors.patch("/v1/pools/floors", json={"floors_by": {"country": {}}}).json()
     assert fewer["floors_by"] == {}
     assert floors.get("/v1/pools/floors/stats").json()["segment_floors"] == []
 

@@ -294,7 +294,8 @@ class PoolRun:
         policy = pool.policy()
         settings = replace(pool.settings, floors_by=stored.floors_by)
         code = VisitorCode(settings.features)
-        code.take_words(stored.words)
+        if learns_for_whom(policy):
+            code.take_words(stored.words)
         problem = pool_problem(settings, len(stored.link_ids), code)
         if problem is None or not PolicyRun.started(policy, problem, stored.link_ids).has_shape_of(
             stored.arrays

@@ -29,10 +29,10 @@ const featureLines = (value) => Object.entries(value).map(([name, kind]) => `${n
 
 // Floors of segments: a line for each, with the feature, the value and the fewest clicks. Values may have spaces.
 function floorsBy(text) {
-  const floors = {};
+  const floors = Object.create(null); // whatever is typed is a name, "__proto__" too
   for (const line of text.split("\n").map((one) => one.trim()).filter(Boolean)) {
     const [, name, value, least] = /^(\S+)\s*([^]*?)\s*=\s*([^=]*)$/.exec(line) ?? [null, line, "", ""];
-    floors[name] ??= {};
+    floors[name] ??= Object.create(null);
     // The same value twice must not be dropped: the service refuses what is no number.
     floors[name][value] = value in floors[name] ? line : number(least) ?? line;
   }
