@@ -26,6 +26,7 @@ class Twin:
         self.n_rounds = self.n_told = 0
         self.clock, self.unit, self.pool = [1.0, 1.0], 1.0, [0.5, 0.25]
         self.sales: list[float] = []
+        self.margin = self.price_of_margin = 1.0
 
     def trials(self, level: int, link: int) -> float:
         if level == 0:
@@ -52,6 +53,10 @@ class Twin:
                 weights.append(n_views / (n_views + 100))
         self.pool[level] = float(np.average(rates, weights=weights))
         self.expected = self.expect_price()
+        self.price_of_margin = self.price()
+        worths = sorted(self.worth(link, self.price_of_margin)[0] for link in range(10))[::-1]
+        n_slots = self.problem.n_slots
+        self.margin = float(np.mean(worths[:n_slots]) - np.mean(worths[n_slots : 2 * n_slots]))
 
     def prior(self, level: int) -> float:
         if level == 0:
@@ -67,15 +72,23 @@ class Twin:
         mean = (min(self.hits(level, link), trials) + strength * prior) / (trials + strength)
         return mean, mean * (1 - mean) / (max(all_trials, trials) + strength + 1)
 
-    def score(self, link: int) -> float:
-        (a, a_variance), (b, b_variance) = self.posterior(0, link), self.posterior(1, link)
+    def price(self) -> float:
         promised = self.problem.click_floor * (self.n_rounds + 1)
         correction = (self.owed + self.reserve) / (self.patience * math.sqrt(promised))
-        price = self.prior(1) * max(0.0, self.expected + correction)
-        mean = a * (b + price)
+        return self.prior(1) * max(0.0, self.expected + correction)
+
+    def worth(self, link: int, price: float) -> tuple[float, float]:
+        """Return mean and variance of what showing a link is worth."""
+        (a, a_variance), (b, b_variance) = self.posterior(0, link), self.posterior(1, link)
         variance = a_variance * ((b + price) ** 2 + b_variance) + a**2 * b_variance
+        return a * (b + price), variance
+
+    def score(self, link: int) -> float:
+        mean, variance = self.worth(link, self.price())
         share = self.clock[0] * self.problem.n_slots / self.problem.n_links
-        width = self.exploration * math.log(1 + share / (self.views[0, link] + 1))
+        deviation = math.sqrt(self.worth(link, self.price_of_margin)[1])
+        gain = 7 * self.margin / (self.margin + 2 * deviation)
+        width = self.exploration * math.log(1 + gain * share / (self.views[0, link] + 1))
         return mean + math.sqrt(2 * width * variance) + 2 / 3 * width * variance / mean
 
     def learn_clicks(self, shown: np.ndarray, clicks: np.ndarray) -> None:
@@ -197,12 +210,25 @@ def test_imagined_sales_do_not_change_the_unit_of_batches() -> None:
     assert state.posterior.sales[0] == 1.0
 
 
+def test_states_saved_without_a_margin_are_read() -> None:
+    problem, policy = Problem(n_links=10, n_slots=3, click_floor=1.2), PacedBayes()
+    state = policy.start(problem)
+    play(state, 500)
+    old = policy.knowledge(state)
+    del old["worth"], old["margin"]
+    restored: Any = policy.restore(problem, old)
+    np.testing.assert_array_equal(restored.queues.lengths, state.queues.lengths)
+    # Both were last computed at most 2 % of the rounds ago.
+    np.testing.assert_allclose(restored.expected, state.expected, rtol=0.2)
+    np.testing.assert_allclose(restored.posterior.margin, state.posterior.margin, rtol=0.2)
+
+
 def test_states_saved_without_expected_prices_are_read() -> None:
     problem, policy = Problem(n_links=10, n_slots=3, click_floor=1.2), PacedBayes()
     state = policy.start(problem)
     play(state, 500)
     old = policy.knowledge(state)
-    del old["price"]
+    del old["price"], old["worth"], old["margin"]
     restored: Any = policy.restore(problem, old)
     np.testing.assert_array_equal(restored.queues.lengths, restored.queues.owed)
     # The price was last computed at most 2 % of the rounds ago.

@@ -168,6 +168,9 @@ class Policy:
     ordered_knowledge: ClassVar[Any] = frozenset()
     """Names of the knowledge that depends on the order of feedback, where it is needed in order:
     a queue, which does not carry a surplus over. All other knowledge is the same in any order."""
+    refitted_knowledge: ClassVar[frozenset[str]] = frozenset()
+    """Names of the knowledge that is computed from all levels now and then, as a price may be:
+    it has seen what had settled by then."""
     keeps_floor: ClassVar[bool] = True
     """Whether the policy tries to keep the click floor at all."""
     keeps_value_floors: ClassVar[bool] = False

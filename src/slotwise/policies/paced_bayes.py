@@ -20,9 +20,11 @@ from slotwise.policies.floors.queue import QueuePolicy, Queues, new_queues
 from slotwise.policies.knowledge.evidence import Evidence, add_views, count_rounds, new_evidence
 from slotwise.policies.knowledge.joint_posterior import (
     JointPosterior,
+    margin_of_page,
     mean_worth,
     new_joint_posterior,
     note_outcomes,
+    note_worth,
     outcome_worth,
     refit_level,
     refresh_posteriors,
@@ -41,7 +43,8 @@ __all__ = ["PacedBayes"]
 UNKNOWN = -1.0
 """An expected price that has yet to be computed."""
 
-FITTED = ("pool", "clock", "sales")
+REFITTED = ("worth", "margin")
+FITTED = ("pool", "clock", "sales", *REFITTED)
 """What is known of the pool as a whole: parts of the posterior that are saved."""
 
 
@@ -83,7 +86,7 @@ def _price_levels(state: PacedBayesState, without: int) -> None:
 
 @inner
 def _expect_prices(state: PacedBayesState) -> None:
-    """Compute the expected price of each floor at the prices of the others."""
+    """Compute the expected price of each floor at the prices of the others, and the margin."""
     queues = state.queues
     refresh_posteriors(state.posterior, state.evidence)
     for floor in range(len(queues.lengths)):
@@ -103,6 +106,10 @@ def _expect_prices(state: PacedBayesState) -> None:
             state.price_search,
         )
         state.expected[floor] = price / unit
+    _price_levels(state, -1)
+    mean_worth(state.posterior, queues.worth, 0, state.value, state.scratch)
+    margin = margin_of_page(state.value, queues.n_slots, state.price_search)
+    note_worth(state.posterior, state.evidence, queues.worth, margin)
 
 
 @hot
@@ -158,7 +165,7 @@ class PacedBayes(QueuePolicy):
     """Paced Bayes: show the links whose worth may be largest, at the price the floor should have.
 
         shown = the L largest  E + sqrt(2 w Var) + (2/3) w Var / E  of  a (b + price)
-        w     = c ln(1 + t L / (K N))
+        w     = c ln(1 + 7 t L / (K N) * D / (D + 2 sqrt(Var)))
         price = b0 [expected + Q / (v sqrt(floor t))]+,   b0 the pool's mean revenue per click
 
     a and b are the posterior click rate and revenue per click of a link, under priors fitted to
@@ -180,7 +187,7 @@ class PacedBayes(QueuePolicy):
     [0.5, 0.5, 0.5, 0.5]
     """
 
-    exploration: float = 0.75
+    exploration: float = 0.6
     patience: float = 0.5
 
     name: ClassVar[str] = "paced-bayes"
@@ -189,6 +196,7 @@ class PacedBayes(QueuePolicy):
     rank: ClassVar[Any] = staticmethod(rank)
     look_again: ClassVar[Any] = staticmethod(look_again)
     ordered_knowledge: ClassVar[Any] = frozenset({"queue", "owed", "price", *FITTED})
+    refitted_knowledge: ClassVar[frozenset[str]] = frozenset({"price", *REFITTED})
 
     def __post_init__(self) -> None:
         check_positive("exploration", self.exploration)
@@ -219,11 +227,16 @@ class PacedBayes(QueuePolicy):
         fitted = {name: getattr(state.posterior, name).copy() for name in FITTED}
         return {**super().knowledge(state), **fitted, "price": state.expected.copy()}
 
-    def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:  # noqa: ARG002 - the contract's signature
-        """Return the knowledge of a version without expected prices, its reserve left out."""
-        if "price" in knowledge:
-            return dict(knowledge)
-        return {**knowledge, "queue": knowledge["owed"], "price": np.zeros(0)}
+    def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:
+        """Return the knowledge of a version without expected prices, or without a margin."""
+        upgraded = dict(knowledge)
+        if "price" not in upgraded:
+            upgraded["queue"] = upgraded["owed"]  # without its reserve
+        if "margin" not in upgraded:
+            price_unknown = np.zeros(0)
+            upgraded |= {"price": price_unknown, "worth": np.ones(problem.n_levels)}
+            upgraded["margin"] = np.ones(1)
+        return upgraded
 
     def restore_beyond_counts(
         self, state: PacedBayesState, knowledge: Mapping[str, Floats]

@@ -7,11 +7,18 @@ worth of showing a link is nested, so its mean and variance follow from the last
     X_j = theta_j (y_j + X_(j+1)),   X_(n+1) = 0
     E X_j   = m_j (y_j + E X_(j+1))
     Var X_j = v_j (Var X_(j+1) + (y_j + E X_(j+1))^2) + m_j^2 Var X_(j+1)
-    score   = E + sqrt(2 w Var) + (2/3) w Var / E,   w = c ln(1 + t L / (K N))
+    score   = E + sqrt(2 w Var) + (2/3) w Var / E
+    w       = c ln(1 + 7 t L / (K N) * D / (D + 2 sqrt(Var)))
 
 The bound is Bernstein's, at the posterior's variance: a sum of one bound a level would count the
-uncertainty of the click twice. N views of a link bring w down to c ln 2 at its share t L / K.
+uncertainty of the click twice. t L / K is a link's share of the views so far, and N are its own.
 Late outcomes: the mean is that of the settled views, the variance already that of all views.
+
+D is what a link on the page is worth more than one beside it: the mean of the L best links less
+that of the next L. To try a link once more costs about sqrt(Var), and can bring D in every page
+view from then on. Where hundreds of links are worth nearly the same, as they are at the price of
+an expensive floor, few deserve a long trial. D and the price in this Var are those of the last
+refit.
 
 The prior of a level is one Beta for the whole pool. Its smaller parameter is 1, which makes the
 rarer outcome's rate about exponential: links several times better than the rest remain likely.
@@ -34,12 +41,15 @@ from slotwise.policies.contract import Floats, Links
 from slotwise.policies.knowledge.evidence import Evidence
 from slotwise.problem import Problem
 from slotwise.selection.compiled import inner
+from slotwise.selection.top_page import Search, top_page
 
 __all__ = [
     "JointPosterior",
+    "margin_of_page",
     "mean_worth",
     "new_joint_posterior",
     "note_outcomes",
+    "note_worth",
     "outcome_worth",
     "refit_level",
     "refresh_posteriors",
@@ -61,6 +71,9 @@ LARGEST_PRIOR = 0.999
 REFIT_GROWTH = 1.02
 """A level is refitted, and all links looked at again, when its rounds have grown by 2 %."""
 
+TRIAL_GAIN, TRIAL_COST = 7.0, 2.0
+"""How many views a link is tried for: factors of what a trial can bring and of what it costs."""
+
 UNIT, SALES, SQUARES = range(3)
 
 
@@ -68,9 +81,10 @@ class JointPosterior(NamedTuple):
     """Means and variances per level and link, and what they were computed with.
 
     `pool` has the mean outcome of the pool at each level and `clock` the rounds by which it was
-    fitted. `sales` are the typical sale by then, and the sums of outcomes and of their squares at
-    the last level, of feedback that came view by view. `is_stale` marks links whose counts have
-    changed, and `to_do` is room to list them.
+    fitted; `worth` what a unit of each level was worth then, and `margin` what a link on the page
+    was worth more than one beside it. `sales` are the typical sale by then, and the sums of
+    outcomes and of their squares at the last level, of feedback that came view by view.
+    `is_stale` marks links whose counts have changed, and `to_do` is room to list them.
     """
 
     mean: Floats
@@ -81,6 +95,8 @@ class JointPosterior(NamedTuple):
     pool: Floats
     clock: Floats
     sales: Floats
+    worth: Floats
+    margin: Floats
     exploration: float
 
 
@@ -96,6 +112,8 @@ def new_joint_posterior(problem: Problem, exploration: float) -> JointPosterior:
         pool=0.5 ** np.arange(1.0, problem.n_levels + 1.0),
         clock=np.ones(problem.n_levels),
         sales=np.array([1.0, 0.0, 0.0]),
+        worth=np.ones(problem.n_levels),
+        margin=np.ones(1),
         exploration=exploration,
     )
 
@@ -179,12 +197,26 @@ def refresh_posteriors(posterior: JointPosterior, evidence: Evidence) -> None:
         else:
             for k in range(n_stale):
                 _refresh_rate(posterior, evidence, level, posterior.to_do[k], prior, unit)
-    share = posterior.clock[0] * evidence.n_slots / n_links
     for k in range(n_stale):
         link = posterior.to_do[k]
-        n_shown = evidence.views[0, link] + 1.0
-        posterior.width[link] = posterior.exploration * math.log(1.0 + share / n_shown)
+        _refresh_width(posterior, evidence, link)
         posterior.is_stale[link] = False
+
+
+@inner
+def _refresh_width(posterior: JointPosterior, evidence: Evidence, link: int) -> None:
+    """Recompute how far above its mean the score of a link lies."""
+    n_levels, n_links = posterior.mean.shape
+    mean = variance = 0.0
+    for level in range(n_levels - 1, -1, -1):
+        rate, beyond = posterior.mean[level, link], posterior.worth[level] + mean
+        spread = posterior.variance[level, link] * (variance + beyond * beyond)
+        variance = spread + rate * rate * variance
+        mean = rate * beyond
+    margin = posterior.margin[0]
+    gain = TRIAL_GAIN * margin / (margin + TRIAL_COST * math.sqrt(variance) + 1e-300)
+    share = posterior.clock[0] * evidence.n_slots / (n_links * (evidence.views[0, link] + 1.0))
+    posterior.width[link] = posterior.exploration * math.log(1.0 + share * gain)
 
 
 @inner
@@ -259,6 +291,28 @@ def mean_worth(
         brought[link] = 1.0
         for earlier in range(level + 1):
             brought[link] *= posterior.mean[earlier, link]
+
+
+@inner
+def margin_of_page(value: Floats, n_slots: int, search: Search) -> float:
+    """Return the mean of the `n_slots` largest values less that of as many that follow."""
+    n_links = len(value)
+    n_others = min(n_slots, n_links - n_slots)
+    if n_others == 0:
+        return 0.0
+    page, _ = top_page(value, value, n_links, n_slots, 1.0, 0.0, search)
+    both, _ = top_page(value, value, n_links, n_slots + n_others, 1.0, 0.0, search)
+    return max(0.0, page / n_slots - (both - page) / n_others)
+
+
+@inner
+def note_worth(posterior: JointPosterior, evidence: Evidence, worth: Floats, margin: float) -> None:
+    """Take in what levels are worth and what a place on the page brings; widths follow."""
+    for level in range(len(worth)):
+        posterior.worth[level] = worth[level]
+    posterior.margin[0] = margin
+    for link in range(len(posterior.width)):
+        _refresh_width(posterior, evidence, link)
 
 
 @inner
