@@ -25,6 +25,7 @@ from slotwise.policies.knowledge.joint_posterior import (
     new_joint_posterior,
     note_outcomes,
     note_worth,
+    notice_change,
     outcome_worth,
     refit_level,
     refresh_posteriors,
@@ -46,6 +47,8 @@ UNKNOWN = -1.0
 REFITTED = ("worth", "margin")
 FITTED = ("pool", "clock", "sales", *REFITTED)
 """What is known of the pool as a whole: parts of the posterior that are saved."""
+
+FORGOTTEN = frozenset({"forgotten_views", "forgotten_sums"})
 
 
 class PacedBayesState(NamedTuple):
@@ -152,6 +155,8 @@ def learn(
 ) -> None:
     """Count, correct the queues of the level, and refit pool and prices as the rounds grow."""
     count_rounds(state.evidence, level, views)
+    if level == 0 and notice_change(state.posterior, state.evidence, links, views, outcomes):
+        state.posterior.clock[0] = 0.0
     correct_queues(state.queues, level, views, outcomes, state.evidence.rounds)
     note_outcomes(state.posterior, state.evidence, level, links, views, outcomes)
     for k in range(len(links)):
@@ -169,11 +174,13 @@ class PacedBayes(QueuePolicy):
         price = b0 [expected + Q / (v sqrt(floor t))]+,   b0 the pool's mean revenue per click
 
     a and b are the posterior click rate and revenue per click of a link, under priors fitted to
-    the pool (`knowledge.joint_posterior`). One bound on the whole score explores less
-    than the sum of two, which counts the doubt about the click twice. The expected price is that
-    of the floor program on the posterior means, and Q what the page owes and a reserve
-    (`floors.expected_price`). The price is in units of what a click earns, so that
-    revenue in another currency gives the same pages. c = `exploration`, v = `patience`: larger is
+    the pool, and D is what a link on the page is worth more than one beside it
+    (`knowledge.joint_posterior`). One bound on the whole score explores less than the sum of two,
+    which counts the doubt about the click twice. The expected price is that of the floor program
+    on the posterior means, and Q what the page owes and a reserve (`floors.expected_price`). The
+    price is in units of what a click earns, so that revenue in another currency gives the same
+    pages. Where clicks stay far below those expected, the links have changed, and most of what was
+    counted is forgotten (`knowledge.change`). c = `exploration`, v = `patience`: larger is
     smoother and slower to react.
 
     Needs no horizon and no tuning. Several floors have a queue each. No bound on regret is proven
@@ -195,7 +202,8 @@ class PacedBayes(QueuePolicy):
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
     look_again: ClassVar[Any] = staticmethod(look_again)
-    ordered_knowledge: ClassVar[Any] = frozenset({"queue", "owed", "price", *FITTED})
+    per_link: ClassVar[frozenset[str]] = QueuePolicy.per_link | FORGOTTEN
+    ordered_knowledge: ClassVar[Any] = FORGOTTEN | {"queue", "owed", "price", "missing", *FITTED}
     refitted_knowledge: ClassVar[frozenset[str]] = frozenset({"price", *REFITTED})
 
     def __post_init__(self) -> None:
@@ -223,30 +231,44 @@ class PacedBayes(QueuePolicy):
         )
 
     def knowledge(self, state: PacedBayesState) -> Knowledge:
-        """Return the evidence, the queues and what was fitted to the pool."""
+        """Return the evidence, the queues, what was fitted to the pool and what was forgotten."""
         fitted = {name: getattr(state.posterior, name).copy() for name in FITTED}
-        return {**super().knowledge(state), **fitted, "price": state.expected.copy()}
+        change = state.posterior.change
+        return {
+            **super().knowledge(state),
+            **fitted,
+            "price": state.expected.copy(),
+            "missing": change.missing.copy(),
+            "forgotten_views": change.views.copy(),
+            "forgotten_sums": change.sums.copy(),
+        }
 
     def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:
-        """Return the knowledge of a version without expected prices, or without a margin."""
+        """Return the knowledge of versions without expected prices, a margin or changes."""
         upgraded = dict(knowledge)
         if "price" not in upgraded:
             upgraded["queue"] = upgraded["owed"]  # without its reserve
         if "margin" not in upgraded:
-            price_unknown = np.zeros(0)
-            upgraded |= {"price": price_unknown, "worth": np.ones(problem.n_levels)}
-            upgraded["margin"] = np.ones(1)
+            upgraded["price"] = np.full(len(problem.active_floors), UNKNOWN)
+            upgraded |= {"worth": np.ones(problem.n_levels), "margin": np.ones(1)}
+            nothing = np.zeros_like(upgraded["views"])
+            upgraded |= {"forgotten_views": nothing, "forgotten_sums": nothing.copy()}
+            upgraded["missing"] = np.zeros(1)
         return upgraded
 
     def restore_beyond_counts(
         self, state: PacedBayesState, knowledge: Mapping[str, Floats]
     ) -> None:
-        """Give `state` the queues and what was fitted to the pool."""
+        """Give `state` the queues, what was fitted to the pool and what was forgotten."""
         super().restore_beyond_counts(state, knowledge)
         for name in FITTED:
             getattr(state.posterior, name)[:] = knowledge[name]
         is_known = len(knowledge["price"]) == len(state.expected)
         state.expected[:] = knowledge["price"] if is_known else UNKNOWN
+        change = state.posterior.change
+        change.missing[:] = knowledge["missing"]
+        change.views[:] = np.clip(knowledge["forgotten_views"], 0.0, state.evidence.views)
+        change.sums[:] = np.clip(knowledge["forgotten_sums"], 0.0, state.evidence.sums)
 
     def move(self, state: PacedBayesState, problem: Problem, kept: Links) -> State:
         """Return a state for a changed pool, at the prices that its floors have there."""

@@ -38,6 +38,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies.contract import Floats, Links
+from slotwise.policies.knowledge.change import (
+    Change,
+    has_changed,
+    new_change,
+    recent_sum,
+    recent_views,
+)
 from slotwise.policies.knowledge.evidence import Evidence
 from slotwise.problem import Problem
 from slotwise.selection.compiled import inner
@@ -50,6 +57,7 @@ __all__ = [
     "new_joint_posterior",
     "note_outcomes",
     "note_worth",
+    "notice_change",
     "outcome_worth",
     "refit_level",
     "refresh_posteriors",
@@ -83,8 +91,9 @@ class JointPosterior(NamedTuple):
     `pool` has the mean outcome of the pool at each level and `clock` the rounds by which it was
     fitted; `worth` what a unit of each level was worth then, and `margin` what a link on the page
     was worth more than one beside it. `sales` are the typical sale by then, and the sums of
-    outcomes and of their squares at the last level, of feedback that came view by view.
-    `is_stale` marks links whose counts have changed, and `to_do` is room to list them.
+    outcomes and of their squares at the last level, of feedback that came view by view. `change`
+    has what was forgotten of the counts; only the pool's means still contain it. `is_stale` marks
+    links whose counts have changed, and `to_do` is room to list them.
     """
 
     mean: Floats
@@ -97,6 +106,7 @@ class JointPosterior(NamedTuple):
     sales: Floats
     worth: Floats
     margin: Floats
+    change: Change
     exploration: float
 
 
@@ -114,6 +124,7 @@ def new_joint_posterior(problem: Problem, exploration: float) -> JointPosterior:
         sales=np.array([1.0, 0.0, 0.0]),
         worth=np.ones(problem.n_levels),
         margin=np.ones(1),
+        change=new_change(problem),
         exploration=exploration,
     )
 
@@ -137,6 +148,27 @@ def note_outcomes(
                 sales[UNIT] = outcomes[k]  # the first sale is the typical one until the refit
             sales[SALES] += outcomes[k]
             sales[SQUARES] += outcomes[k] * outcomes[k]
+
+
+@inner
+def notice_change(
+    posterior: JointPosterior, evidence: Evidence, links: Links, views: Floats, clicks: Floats
+) -> bool:
+    """Compare clicks about to be counted with those expected; say whether the links changed.
+
+    A link is expected to bring what it brought, shrunk to nothing: one never seen says nothing.
+    """
+    prior = prior_mean(posterior, 0)
+    strength = SHAPE / min(prior, 1.0 - prior)
+    expected = n_clicks = n_views = 0.0
+    for k in range(len(links)):
+        trials = recent_views(posterior.change, evidence, 0, links[k])
+        hits = recent_sum(posterior.change, evidence, 0, links[k])
+        expected += views[k] * hits / (trials + strength)
+        n_clicks += clicks[k]
+        n_views += views[k]
+    n_pages = n_views / evidence.n_slots
+    return has_changed(posterior.change, evidence, expected, n_clicks, n_pages)
 
 
 @inner
@@ -215,7 +247,8 @@ def _refresh_width(posterior: JointPosterior, evidence: Evidence, link: int) -> 
         mean = rate * beyond
     margin = posterior.margin[0]
     gain = TRIAL_GAIN * margin / (margin + TRIAL_COST * math.sqrt(variance) + 1e-300)
-    share = posterior.clock[0] * evidence.n_slots / (n_links * (evidence.views[0, link] + 1.0))
+    n_views = recent_views(posterior.change, evidence, 0, link)
+    share = posterior.clock[0] * evidence.n_slots / (n_links * (n_views + 1.0))
     posterior.width[link] = posterior.exploration * math.log(1.0 + share * gain)
 
 
@@ -225,8 +258,8 @@ def _refresh_rate(
 ) -> None:
     """Recompute mean and variance of a link at a level whose prior has this mean."""
     strength = SHAPE / min(prior, 1.0 - prior)
-    trials, all_trials = _trials(evidence, level, link)
-    hits = min(evidence.sums[level, link] / unit, trials)
+    trials, all_trials = _trials(posterior.change, evidence, level, link)
+    hits = min(recent_sum(posterior.change, evidence, level, link) / unit, trials)
     mean = (hits + strength * prior) / (trials + strength)
     posterior.mean[level, link] = mean
     posterior.variance[level, link] = mean * (1.0 - mean) / (all_trials + strength + 1.0)
@@ -246,15 +279,16 @@ def _list_stale(posterior: JointPosterior) -> int:
 
 
 @inner
-def _trials(evidence: Evidence, level: int, link: int) -> tuple[float, float]:
+def _trials(change: Change, evidence: Evidence, level: int, link: int) -> tuple[float, float]:
     """Return the trials of a link at a level: those settled there, and all of them.
 
     A trial is a view that passed the level before.
     """
-    settled = evidence.views[level, link]
+    settled = recent_views(change, evidence, level, link)
     if level == 0:
         return settled, settled
-    passed, n_views = evidence.sums[level - 1, link], evidence.views[level - 1, link]
+    passed = recent_sum(change, evidence, level - 1, link)
+    n_views = recent_views(change, evidence, level - 1, link)
     if n_views > 0.0:
         settled *= passed / n_views
     return settled, max(settled, passed)
