@@ -33,7 +33,7 @@ def test_the_knowledge_of_the_others_is_untouched(policy: str) -> None:
     shared = {
         name: value
         for name, value in knowledge(selector).items()
-        if name not in selector.policy.per_link
+        if name not in selector.policy.per_link | selector.policy.refitted_knowledge
     }
     selector.add_links(["late-1", "late-2"])
     selector.retire(["new-in", "late-1"])
