@@ -86,6 +86,10 @@ def test_it_tells_who_brings_what_and_sees_what(
     weights = [slot["weight"] for slot in figures["slots"]]
     assert weights[0] > weights[2]
     expect(slots.first).to_contain_text(" to ")
+    for slot in figures["slots"]:
+        mostly = slot["mostly"]
+        words = mostly["title"] if mostly["probability"] > 0.5 else "changes from page to page"
+        expect(slots.nth(slot["position"] - 1).locator("td").last).to_contain_text(words)
     wait_for_charts(page)
     keep_picture(page, f"for-whom-{'dark' if dark else 'light'}")
     assert_accessible(page)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
 from slotwise.service.learning.slots_seen import SlotsSeen
@@ -79,6 +80,18 @@ def test_known_weights_put_the_best_link_into_the_best_slot(service: Service) ->
     told = service.for_whom("home").slots
     assert [one.weight for one in told] == [0.5, 2.0, 0.5]
     assert all(one.low == one.weight == one.high for one in told)
+    now = [service.decide("home", T0 + 10**12) for _ in range(300)]
+    for one in told:
+        assert one.mostly is not None
+        stood = [page.shown[one.position - 1].link_id == one.mostly.link_id for page in now]
+        # Shares of 200 and of 300 pages: 0.3 is 6.5 standard errors of their difference.
+        assert one.mostly.probability == pytest.approx(np.mean(stood), abs=0.3)
+        assert one.mostly.probability > 1 / 6
+    pinned = (Pin(link_id="l0", position=3),)
+    service.put_pool(replace(service.pool("home"), pins=pinned), "test", T0 + 2 * 10**12).result()
+    last = service.for_whom("home").slots[2].mostly
+    assert last is not None
+    assert (last.link_id, last.probability) == ("l0", 1.0)
 
 
 def test_weights_are_learned_from_pages_in_random_order(service: Service) -> None:

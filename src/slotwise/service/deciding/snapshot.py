@@ -26,7 +26,7 @@ from slotwise.service.deciding.visitor_mixes import (
 from slotwise.service.deciding.wishes import NO_WISH, Wish
 from slotwise.service.pool import has_slot_weights
 from slotwise.service.published import EMPTY_POOL, POLICY_COMPILING, POLICY_FAILED, Version
-from slotwise.service.records import FloorReport
+from slotwise.service.records import FloorReport, ShownLink
 
 __all__ = ["Snapshot"]
 
@@ -144,6 +144,22 @@ class Snapshot:
         if self._visitors is None:
             return []
         return [(one.share, self._visitors.rates(one.places)) for one in self.published.kinds]
+
+    def sample_pages(self, n_pages: int) -> list[tuple[ShownLink, ...]]:
+        """Draw pages for visitors like the latest ones, in slot order, apart from those decided."""
+        rng, order = np.random.default_rng(0), SlotOrder(self._pool, self.published.slot_clicks)
+        kinds = self.published.kinds if self._visitors is not None else ()
+        mixes = [self._solve(self._with_standing_pins(Wish(visitor=one.places))) for one in kinds]
+        if not mixes:
+            wish, usual = self._with_standing_pins(NO_WISH), self._usual_page
+            rest, _ = self._rest(wish)
+            scores = self._scores[[self._places[link_id] for link_id in rest]]
+            mixes = [PageMix(rest, usual.probabilities, usual.floor, scores, dict(wish.pinned))]
+        chances = [one.share for one in kinds] or [1.0]
+        drawn = (mixes[k] for k in rng.choice(len(mixes), n_pages, p=chances).tolist())
+        return [
+            order.arrange(mix.draw(rng), mix.pinned, rng, at_random=False).shown for mix in drawn
+        ]
 
     def shares(self) -> dict[str, float]:
         """Return these probabilities by link."""

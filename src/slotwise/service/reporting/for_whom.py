@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -29,6 +30,8 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 N_TOP_LINKS = 3
+N_PAGES = 200
+"""Pages that are drawn to see which link stands where."""
 ALIKE = 0.01
 """Probabilities that differ by no more are the same to a reader."""
 MAX_VALUES = 200
@@ -67,6 +70,8 @@ class SlotWeight(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     clicks: int
     """Clicks on pages in random order, from which weights are learned."""
+    mostly: LinkForValue | None = None
+    """The link that stands there most often, and on which part of the pages now."""
 
 
 class ForWhom(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,9 +183,21 @@ def _slots(pool: PoolSettings, snapshot: Snapshot) -> tuple[SlotWeight, ...]:
     if not has_slot_weights(pool):
         return ()
     order = page_order_of(pool, snapshot.published.slot_clicks)
+    pages = snapshot.sample_pages(N_PAGES) if snapshot.slots is not None else []
+    stand = Counter((shown.position, shown.link_id) for page in pages for shown in page)
+    mostly: dict[int, LinkForValue] = {}
+    for (position, link_id), n_pages in stand.most_common():
+        title, share = snapshot.pool.links[link_id].title, n_pages / len(pages)
+        link = LinkForValue(link_id=link_id, title=title, probability=share)
+        mostly.setdefault(position, link)
     return tuple(
         SlotWeight(
-            position=row.slot, weight=row.weight, low=row.low, high=row.high, clicks=row.clicks
+            position=row.slot,
+            weight=row.weight,
+            low=row.low,
+            high=row.high,
+            clicks=row.clicks,
+            mostly=mostly.get(row.slot),
         )
         for row in slot_reports(order)
     )

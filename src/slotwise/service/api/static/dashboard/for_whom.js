@@ -124,9 +124,15 @@ function putSlots(figures) {
     bar.setAttribute("aria-label", `Weight of slot ${slot.position}`);
     weight.append(bar);
     const interval = slot.low < slot.high ? `${words.rate(slot.low)} to ${words.rate(slot.high)}` : "known";
-    made.append(name, weight, cell("td", interval, "number"));
+    made.append(name, weight, cell("td", interval, "number"), cell("td", standing(slot)));
     return made;
   }));
+}
+
+// The link that stands in a slot on more than half of the pages.
+function standing({ mostly }) {
+  if (!mostly || mostly.probability <= 0.5) return "changes from page to page";
+  return `${mostly.title || mostly.link_id} (${words.share(mostly.probability)})`;
 }
 
 at(".csv").addEventListener("click", () => {
