@@ -9,6 +9,7 @@ Laws of your own take the fixture `store`: it has a pool, and is verified after 
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,18 @@ class StoreContract(StoreUpkeep):
         assert reads(store).view("d1") is None
         assert reads(store).n_quarantined() == 0
         assert outcomes(store.commit([click_row("d1")])) == ["quarantined"]
+
+    @pytest.mark.parametrize("amount", [10**30, -(10**30), 1.5, math.nan, True, None, "1"])
+    def test_what_is_no_amount_is_rejected_by_itself(self, store: Store, amount: object) -> None:
+        events = [
+            conversion_row("c1", "d1"),
+            conversion_row("c2", "d1", revenue_micros=amount),
+            refund_row("r1", "c1", refund_micros=amount),
+            click_row("d1"),
+        ]
+        first, *answers = store.commit([AppendDecision(decision=decision_row("d1")), *events])
+        assert first is None
+        assert outcomes(answers) == ["accepted", "rejected", "rejected", "accepted"]
 
     def test_a_commit_survives_reopening(self, store: Store, tmp_path: Path) -> None:
         store.commit(

@@ -103,6 +103,16 @@ def test_a_writer_ends_with_the_process_that_it_writes_for(tmp_path: Path) -> No
     os.close(ended)
 
 
+def test_files_in_the_working_directory_are_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "msgspec.py").write_text("raise SystemExit('not the library')")
+    monkeypatch.chdir(tmp_path)
+    store = ProcessStore(tmp_path / "store.db")
+    assert store.commit([SavePool(pool=pool(), change=CREATED)]) == [None]
+    store.close()
+
+
 def test_only_files_have_a_writer_of_their_own(tmp_path: Path) -> None:
     beside = open_store(str(tmp_path / "one.db"), write_beside=True)
     assert isinstance(beside, ProcessStore)

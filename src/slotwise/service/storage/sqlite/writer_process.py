@@ -46,6 +46,8 @@ class _Reply(msgspec.Struct, omit_defaults=True):
     """Why the store cannot be used now."""
     refused: bytes = b""
     """Any other error, pickled."""
+    is_unread: bool = False
+    """Whether the operations are to be sent again, pickled: msgpack cannot say all of them."""
 
 
 def _refuse(value: object) -> object:
@@ -53,6 +55,8 @@ def _refuse(value: object) -> object:
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=_refuse).encode
+_PICKLED = pickle.dumps(None)[:1]
+"""What a pickle begins with, and no list in msgpack."""
 _read_reply = msgspec.msgpack.Decoder(_Reply).decode
 
 
@@ -63,9 +67,11 @@ class WriterProcess:
         here, there = socketpair()
         with there:
             inherited = (there.fileno(), lock.descriptor)
-            command = [sys.executable, "-c", f"from {__name__} import main; main()"]
+            # It must find the modules of this process, and none that lie in the working directory.
+            command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()"]
             self._process = subprocess.Popen(
                 [*command, str(store), str(busy_timeout_s), *map(str, inherited)],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 pass_fds=inherited,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -77,16 +83,25 @@ class WriterProcess:
     def commit(self, operations: Sequence[Operation]) -> list[object]:
         """Commit operations there; `StoreUnavailable` leaves open whether they were committed."""
         try:
-            self._pipe.send_bytes(_encode(operations))
-            reply = _read_reply(self._pipe.recv_bytes())
-        except (OSError, EOFError) as error:
-            self.has_ended = True
-            raise StoreUnavailable("the process that writes the store has ended") from error
+            reply = self._reply(_encode(operations))
+        except OverflowError:
+            reply = None
+        if reply is None or reply.is_unread:
+            # Such as an amount beyond 64 bits, or a fraction: the store rejects that event.
+            reply = self._reply(pickle.dumps(operations))
         if reply.away:
             raise StoreUnavailable(reply.away)
         if reply.refused:
             raise pickle.loads(reply.refused)
         return list(reply.answers)
+
+    def _reply(self, message: bytes) -> _Reply:
+        try:
+            self._pipe.send_bytes(message)
+            return _read_reply(self._pipe.recv_bytes())
+        except (OSError, EOFError) as error:
+            self.has_ended = True
+            raise StoreUnavailable("the process that writes the store has ended") from error
 
     def close(self) -> None:
         """Let the process end after its last commit, and wait for that."""
@@ -106,9 +121,14 @@ class _Writer:
 
     def reply(self, message: bytes) -> _Reply:
         try:
+            is_pickled = message.startswith(_PICKLED)
+            operations = pickle.loads(message) if is_pickled else self._read(message)
+        except msgspec.ValidationError:
+            return _Reply(is_unread=True)
+        try:
             if self._store is None:
                 self._store = SqliteStore(self._path, self._busy_timeout_s, self._lock)
-            answers: list[object] = self._store.commit(self._read(message))
+            answers: list[object] = self._store.commit(operations)
             return _Reply(answers)  # type: ignore[arg-type]
         except StoreUnavailable as error:
             return _Reply(away=str(error))
