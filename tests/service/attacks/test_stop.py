@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -12,18 +15,44 @@ from pathlib import Path
 import httpx
 import pytest
 
+from slotwise.service.storage import SqliteStore
 from tests.service.attacks.conftest import WAIT_S
 
 
-@pytest.mark.parametrize("stuck", ["loop", "store", "lock"])
-def test_a_stuck_service_ends_at_sigterm(tmp_path: Path, stuck: str) -> None:
+def start(stuck: str, store: Path) -> subprocess.Popen[str]:
     module = "tests.service.attacks.stuck_server"
-    process = subprocess.Popen(
-        [sys.executable, "-m", module, stuck, f"sqlite:///{tmp_path / 'stuck.db'}"],
+    return subprocess.Popen(
+        [sys.executable, "-m", module, stuck, f"sqlite:///{store}"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def test_a_process_that_writes_no_more_is_left_behind(tmp_path: Path) -> None:
+    """It keeps the lock: what it was told to write it may still write."""
+    with start("writer", tmp_path / "stuck.db") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        writer = int(process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=WAIT_S) == 1
+        with (
+            contextlib.closing(os.fdopen(os.open(tmp_path / "stuck.db.lock", os.O_RDONLY))) as lock,
+            pytest.raises(BlockingIOError),
+        ):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.kill(writer, signal.SIGCONT)
+        SqliteStore(tmp_path / "stuck.db").close()  # it has ended
+        lines = [json.loads(line) for line in process.stderr.read().splitlines()]
+    [lost] = [line for line in lines if line["event"] == "stop.lost"]
+    assert lost["level"] == "warning"
+
+
+@pytest.mark.parametrize("stuck", ["loop", "store", "lock"])
+def test_a_stuck_service_ends_at_sigterm(tmp_path: Path, stuck: str) -> None:
+    process = start(stuck, tmp_path / "stuck.db")
     assert process.stdout is not None
     assert process.stderr is not None
     with process:
@@ -31,7 +60,9 @@ def test_a_stuck_service_ends_at_sigterm(tmp_path: Path, stuck: str) -> None:
         where = (address.host, address.port or 80)
         with socket.create_connection(where, timeout=WAIT_S) as line:
             line.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
-            if stuck != "loop":
+            if stuck == "loop":
+                assert process.stdout.readline() == "stuck\n"
+            else:
                 assert line.recv(65536)
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=WAIT_S) == 1
