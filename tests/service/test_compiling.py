@@ -99,7 +99,7 @@ def test_pages_come_in_the_fallback_order_until_their_policy_is_compiled(
         compiler.go_on.set()
         wait_until_compiled(server)
         service = server.context.service
-        service._learner._compiler.compile(service.pool("home")).result(300)
+        service._publisher._compiler.compile(service.pool("home")).result(300)
         page = client.post("/v1/pools/home/decide").json()
         assert (page["fallback"], page["fallback_reason"]) == (False, "")
 

@@ -220,11 +220,11 @@ def test_the_learner_counts_open_views_of_all_replicas(
         until(lambda: is_learner(first) or is_learner(second))
         learner = (first if is_learner(first) else second).context.service._learner
         run = learner._runs["home"]
-        learner._take_shown(run)
+        learner._publisher._take_shown(run)
         pages = [client.post("/v1/pools/home/decide").json() for client in (one, other) * 5]
         for page in pages:
             until(lambda: one.get(f"/v1/decisions/{page['decision_id']}").status_code == 200)  # noqa: B023
-        assert sum(learner._take_shown(run).links.values()) == 2 * len(pages)
+        assert sum(learner._publisher._take_shown(run).links.values()) == 2 * len(pages)
 
 
 def test_text_that_postgresql_cannot_store_is_no_error(start_replica: StartReplica) -> None:

@@ -5,8 +5,8 @@
     handler ── submit_events ──▶ queue ─▶ group commit ─▶ outcomes     (after the commit)
     learning ── learn ──▶ close windows ─▶ fold ─▶ publish ─▶ deciding: the next version
 
-It only composes: a directory of pools, a decider, a learner and a reporter, whose calls are its
-own. Which of them may run on an event loop:
+It only composes: a directory of pools, a decider, a publisher, a learner and a reporter, whose
+calls are its own. Which of them may run on an event loop:
 
 - *quick* calls touch memory only
 - calls that return a `Future` only queue: `await asyncio.wrap_future(service.put_pool(...))`;
@@ -28,6 +28,7 @@ from slotwise.policies import default_policy
 from slotwise.service.clock import SteadyClock
 from slotwise.service.deciding.decider import Decider
 from slotwise.service.learning.learner import Learner
+from slotwise.service.learning.publisher import Publisher
 from slotwise.service.notes import Notes
 from slotwise.service.options import ServiceOptions
 from slotwise.service.pool_directory import PoolDirectory
@@ -75,8 +76,9 @@ class Service:
         self._closed = False
         rng = np.random.default_rng(np.random.SeedSequence(options.seed, spawn_key=(0,)))
         self._decider = decider = Decider(store, committer, rng)
-        self._learner = learner = Learner(store, committer, decider, warm_up, options)
-        self._directory = directory = PoolDirectory(store, committer, options, learner.change)
+        self._publisher = publisher = Publisher(store, committer, decider, warm_up, options)
+        self._learner = learner = Learner(store, committer, publisher, options)
+        self._directory = directory = PoolDirectory(store, committer, options, publisher.change)
         self.signed_out = SignedOut(store, committer)
         self.notes = Notes(store, committer)
         self.reporter = reporter = Reporter(store, directory, decider, self.notes)
@@ -111,7 +113,7 @@ class Service:
     def start(self, clock_us: Callable[[], int] | None = None) -> None:
         """Start the thread that learns every `fold_every_s` by a clock, the system's by default."""
         if self._options.compile_beside:
-            self._learner.compile_policies(_DEFAULT)
+            self._publisher.compile_policies(_DEFAULT)
         if self._replica is not None:
             self._replica.start()
         self._learner.start(clock_us or self.clock())
@@ -163,17 +165,17 @@ class Service:
     @property
     def compiling(self) -> tuple[str, ...]:
         """The policies that are being compiled. Quick."""
-        return self._learner.compiling
+        return self._publisher.compiling
 
     @property
     def first_compiled(self) -> Sequence[Future[None]]:
         """What must be done before the service is ready. Quick."""
-        return self._learner.first_compiled
+        return self._publisher.first_compiled
 
     def health(self) -> Health:
         """Report whether the service decides, stores and learns. Quick."""
         learner = self._learner
-        states = {state.pool_id: state for state in learner.states()}
+        states = {state.pool_id: state for state in self._publisher.states()}
         pools = [
             PoolHealth(
                 pool_id=pool_id,
