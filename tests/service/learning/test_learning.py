@@ -263,6 +263,8 @@ def count_shuffled_duplicates(service: Service, n_events: int) -> None:
     while len(events) < n_events:
         page = service.decide("home", seconds(len(pages) / 10_000))
         pages.append(page)
+        if len(pages) % 50_000 == 0:
+            service.flush().result()  # no more than 100,000 may wait for their commit
         for shown in page.shown:
             events.append(click(shown.link_id, page.decision_id))
             events.append(
