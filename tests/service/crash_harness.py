@@ -26,7 +26,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,8 +80,44 @@ class Acknowledged:
 
 def serve_arguments(store: Path | str, flags: tuple[str, ...]) -> list[str]:
     """Return the arguments of `slotwise`."""
-    quiet = ["--set", "log_level=error", "--set", "fold_every_s=0.05"]
-    return ["serve", "--port", "0", "--store", str(store), *quiet, *flags]
+    often = ["--set", "log_level=info", "--set", "fold_every_s=0.05"]
+    return ["serve", "--port", "0", "--store", str(store), *often, *flags]
+
+
+LOGGED = threading.Condition()
+"""Notified of every line that a server logs."""
+
+
+class ServerLog:
+    """What a server logs: kept by event, and shown where something is wrong."""
+
+    n_lines = 0
+    """Lines of all servers together."""
+
+    def __init__(self, lines: IO[str]) -> None:
+        self.events: set[str] = set()
+        self.is_over = False
+        threading.Thread(target=self._read, args=(lines,), daemon=True).start()
+
+    @staticmethod
+    def wait_for_more(than: int, within_s: float) -> bool:
+        """Wait until there are more lines `than` so many; say whether there are."""
+        with LOGGED:
+            return LOGGED.wait_for(lambda: ServerLog.n_lines > than, within_s)
+
+    def _read(self, lines: IO[str]) -> None:
+        with lines:
+            for line in lines:
+                said = json.loads(line) if line.startswith("{") else {}
+                if said.get("level") not in ("info", "warning"):
+                    sys.stderr.write(line)
+                with LOGGED:
+                    self.events.add(said.get("event", line))
+                    ServerLog.n_lines += 1
+                    LOGGED.notify_all()
+        with LOGGED:
+            self.is_over = True
+            LOGGED.notify_all()
 
 
 class Server:
@@ -90,9 +125,12 @@ class Server:
 
     def __init__(self, store: Path | str, *flags: str) -> None:
         command = [sys.executable, "-m", "slotwise.cli.main", *serve_arguments(store, flags)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
         assert self.process.stdout is not None
+        assert self.process.stderr is not None
         self._lines: IO[str] = self.process.stdout
+        self.log = ServerLog(self.process.stderr)
         self._find_url()
 
     def _find_url(self) -> None:
@@ -111,9 +149,9 @@ class Server:
 
     def wait_until_ready(self) -> None:
         """Wait until the policies are compiled: long on a new machine."""
-        with httpx.Client(base_url=self.url, timeout=600) as client:
-            while client.get("/readyz").status_code != 200:
-                time.sleep(0.01)
+        with LOGGED:
+            LOGGED.wait_for(lambda: "ready" in self.log.events or self.log.is_over)
+        assert "ready" in self.log.events, "the server ended"
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)

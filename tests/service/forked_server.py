@@ -14,16 +14,17 @@ import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from tests.service.crash_harness import Server, serve_arguments
+from tests.service.crash_harness import Server, ServerLog, serve_arguments
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.service.loaded_service"])
 
 
-def _run(arguments: list[str], stdout: Connection) -> None:
+def _run(arguments: list[str], stdout: Connection, stderr: Connection) -> None:
     from slotwise.cli.main import main
 
     os.dup2(stdout.fileno(), sys.stdout.fileno())
+    os.dup2(stderr.fileno(), sys.stderr.fileno())
     sys.exit(main(arguments))
 
 
@@ -31,12 +32,14 @@ class ForkedServer(Server):
     """A server that is forked; used like one that was started as a command."""
 
     def __init__(self, store: Path | str, *flags: str) -> None:
-        read, written = _FORKS.Pipe(duplex=False)
-        self._forked = _FORKS.Process(target=_run, args=(serve_arguments(store, flags), written))
+        read, written = zip(*(_FORKS.Pipe(duplex=False) for _ in range(2)), strict=True)
+        arguments = (serve_arguments(store, flags), *written)
+        self._forked = _FORKS.Process(target=_run, args=arguments)
         self._forked.start()
-        written.close()
-        self._lines = os.fdopen(os.dup(read.fileno()))
-        read.close()
+        self._lines, log = (os.fdopen(os.dup(end.fileno())) for end in read)
+        for end in (*read, *written):
+            end.close()
+        self.log = ServerLog(log)
         self._find_url()
 
     def _end(self, by: signal.Signals) -> int:

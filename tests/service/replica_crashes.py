@@ -23,6 +23,7 @@ from tests.service.crash_harness import (
     POOL,
     Acknowledged,
     Server,
+    ServerLog,
     _feedback,
     check,
     client_of,
@@ -67,10 +68,13 @@ def is_learner(server: Server, key: str) -> bool:
 def wait_for_learner(servers: list[Server], key: str) -> float:
     """Wait until one replica learns and return how long that took."""
     started = time.monotonic()
-    while not any(is_learner(server, key) for server in servers):
-        time.sleep(0.05)
-        assert time.monotonic() < started + 6 * MAX_FAILOVER_S, "nobody learns"
-    return time.monotonic() - started
+    while True:
+        n_before = ServerLog.n_lines
+        if any(is_learner(server, key) for server in servers):
+            return time.monotonic() - started
+        left_s = started + 6 * MAX_FAILOVER_S - time.monotonic()
+        # A replica logs that it learns.
+        assert ServerLog.wait_for_more(n_before, left_s), "nobody learns"
 
 
 def kill(what: str, servers: list[Server], key: str, database: PrivatePostgresql) -> int | None:
