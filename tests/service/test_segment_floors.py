@@ -11,7 +11,11 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.frequent_words import MAX_WORDS
+from slotwise.service.counting.views import Counters
+from slotwise.service.deciding.snapshot import Snapshot
+from slotwise.service.learning.publishing import stand_in
 from slotwise.service.learning.visitor_run import VisitorRun
+from slotwise.service.published import POLICY_COMPILING
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord
 from slotwise.service.service import Service, ServiceOptions
 from slotwise.service.storage import SqliteStore
@@ -229,6 +233,15 @@ def test_a_word_without_a_place_left_is_learned_from_the_rows(service: Service) 
     assert known["rounds"][0] == MAX_WORDS * 60
     page = service.decide("home", T0 + 103 * SECOND_US, visitor={"country": "DE"})
     assert page.segment["country"] == "DE"
+
+
+def test_visitors_of_a_segment_are_known_while_a_policy_is_compiled(service: Service) -> None:
+    opened(service, {"country": {"DE": 0.5}})
+    known = service._directory.all_pools()[0]
+    version = stand_in(known, Counters(), 1, T0, POLICY_COMPILING)
+    guests = Snapshot(version).guests
+    assert guests.know({"country": "DE"}).segment["country"] == "DE"
+    assert guests.know({"country": "FR"}).segment["country"] == "(rare)"
 
 
 def test_slots_links_and_a_floor_above_what_a_page_can_have(service: Service) -> None:

@@ -31,6 +31,8 @@ from slotwise.service.published import (
     SegmentFloor,
     Version,
 )
+from slotwise.service.records import PoolSettings
+from slotwise.service.visitors import VisitorCode
 
 __all__ = ["publish", "stand_in"]
 
@@ -187,4 +189,14 @@ def _published(
         fallback=fallback,
         delivered=delivered.pages,
         delivered_since_us=delivered.since_us,
+        words=_words_with_floors(settings),
     )
+
+
+def _words_with_floors(pool: PoolSettings) -> dict[str, tuple[str, ...]]:
+    """Return the words of open lists that are never rare: a version without a run knows them."""
+    if not pool.floors_by:
+        return {}
+    code = VisitorCode(pool.features)
+    code.value_floors(pool.floors_by, pool.slots)
+    return code.words
