@@ -15,7 +15,7 @@ from slotwise.service.access.keys import SCOPES, new_key
 from slotwise.service.api.answers import to_time
 from slotwise.service.api.context import system_clock_us
 from slotwise.service.errors import StoreInUse
-from slotwise.service.server import open_service
+from slotwise.service.opening import open_service
 from slotwise.service.service import Service
 from slotwise.service.settings import Settings
 from slotwise.service.storage.existing import open_existing_to_read

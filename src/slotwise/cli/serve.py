@@ -12,7 +12,8 @@ import typer
 from slotwise.errors import InvalidConfig
 from slotwise.service.learning.compiling import COMPILING
 from slotwise.service.logs import start_logs
-from slotwise.service.server import ServerStart, check_start, serve
+from slotwise.service.opening import check_start
+from slotwise.service.server import ServerStart, serve
 from slotwise.service.settings import Settings, load_settings, setting_notes
 from slotwise.service.stopping import end_beside_compiler
 from slotwise.service.storage import public_address

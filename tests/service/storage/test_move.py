@@ -10,7 +10,7 @@ import pytest
 from slotwise.cli.main import main
 from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.service.errors import StoreUnavailable
-from slotwise.service.server import check_start
+from slotwise.service.opening import check_start
 from slotwise.service.settings import Settings
 from slotwise.service.storage import move as move_module
 from slotwise.service.storage.commands import AppendDecision
