@@ -9,32 +9,33 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from slotwise.errors import UnsupportedState
-from slotwise.policies import Policy
-from slotwise.problem import Problem
 from slotwise.service.counting.rates import LinkCounts, LinkRates, estimate_rates
 from slotwise.service.counting.views import Counters, View
 from slotwise.service.learning.delivered import Delivered, DeliveredPages, Segment
 from slotwise.service.learning.open_views import OpenViews
 from slotwise.service.learning.policy_run import (
     PolicyRun,
-    RunState,
-    decode_state,
-    encode_state,
     needs_only_counts,
 )
 from slotwise.service.learning.pool_counts import pool_counts
 from slotwise.service.learning.replay import Round, RoundPosition
-from slotwise.service.learning.slots_seen import SlotsSeen
-from slotwise.service.learning.visitor_run import ForVisitors, VisitorRun, learns_for_whom
-from slotwise.service.pool import Pool, has_slot_weights, pool_problem
+from slotwise.service.learning.run_of_pool import (
+    moved_run,
+    problem_of_run,
+    restored_run,
+    slots_of,
+    started_run,
+    stored_run,
+    subject_of,
+)
+from slotwise.service.learning.visitor_run import ForVisitors, VisitorRun
+from slotwise.service.pool import Pool
 from slotwise.service.published import Published, Shown, Version
 from slotwise.service.storage.commands import Learned
 from slotwise.service.storage.contract import StoreReader
-from slotwise.service.visitors import VisitorCode
 
 _log = logging.getLogger(__name__)
 
@@ -177,7 +178,7 @@ class PoolRun:
                 pool=pool,
                 counters=self.counters,
                 run=None if run is None or visitors is not None else run.copy(),
-                state=b"" if run is None else self._encode_state(run),
+                state=b"" if run is None else stored_run(run, self._pool_of_run(), self.fed_to),
                 open_views=open_views,
                 version=self.version + 1,
                 delivered=self._delivered.under(pool.settings),
@@ -222,147 +223,34 @@ class PoolRun:
     def _round_run(self) -> PolicyRun | None:
         """Return the run to feed with rounds, or None for a policy that needs only counts."""
         known, pool = self._known, self.pool
-        if known is not None and _policy(known) != _policy(pool):
+        if known is not None and subject_of(known) != subject_of(pool):
             self._fed_run, self.fed_to, self._stored_state = None, RoundPosition(), b""
         self._known = pool
         if not pool.active:
             return None
         policy = pool.policy()
-        if needs_only_counts(policy) and not _slots(pool):
+        if needs_only_counts(policy) and not slots_of(pool):
             return None
         if (
             self._fed_run is not None
             and known is not pool
-            and _problem(self._fed_run, pool) is None
+            and problem_of_run(self._fed_run, pool) is None
         ):
             self._fed_run, self.fed_to = None, RoundPosition()
         if self._fed_run is None:
-            self._fed_run = self._restore_state(pool)
-            if self._fed_run is None:
-                self._fed_run = _started(policy, pool)
+            restored = restored_run(self._stored_state, pool)
+            if restored is None:
+                self._fed_run = started_run(policy, pool)
+            else:
+                self._fed_run, self.fed_to = restored
             self._stored_state = b""  # it may be large, and is not needed again
         elif known is not pool:
             assert known is not None
             starts = {link_id: link.counted_from_us for link_id, link in known.links.items()}
-            self._fed_run = _moved(self._fed_run, pool, starts)
+            self._fed_run = moved_run(self._fed_run, pool, starts)
         return self._fed_run
 
     def _pool_of_run(self) -> Pool:
         """Return the pool that `_round_run` was about; it may have been replaced since."""
         assert self._known is not None
         return self._known
-
-    def _encode_state(self, run: PolicyRun) -> bytes:
-        pool = self._pool_of_run()
-        return encode_state(
-            RunState(
-                policy=pool.settings.policy,
-                policy_settings=pool.settings.policy_settings,
-                link_ids=run.link_ids,
-                counted_from_us=tuple(pool.links[one].counted_from_us for one in run.link_ids),
-                closes_us=self.fed_to.closes_us,
-                level=self.fed_to.level,
-                decision_id=self.fed_to.decision_id,
-                arrays=run.knowledge(),
-                features=pool.settings.features,
-                words=run.code.plain() if isinstance(run, VisitorRun) else [],
-                slots=_slots(pool),
-                slot_clicks=() if run.slots is None else run.slots.clicks,
-                exposure=b"" if run.slots is None else run.slots.exposure(),
-                known_us=pool.known_us,
-                floors_by=pool.settings.floors_by,
-            )
-        )
-
-    def _restore_state(self, pool: Pool) -> PolicyRun | None:
-        """Return the stored run, moved to the present links.
-
-        None when it is another policy's or was written by another version of the policy: the
-        run then learns from the first round again.
-        """
-        if not self._stored_state:
-            return None
-        stored = decode_state(self._stored_state)
-        if stored is None:
-            return None
-        about = (
-            *(stored.policy, stored.policy_settings, stored.features, stored.slots),
-            stored.known_us,
-        )
-        if about != _policy(pool):
-            return None
-        policy = pool.policy()
-        settings = replace(pool.settings, floors_by=stored.floors_by)
-        code = VisitorCode(settings.features)
-        if learns_for_whom(policy):
-            code.take_words(stored.words)
-        problem = pool_problem(settings, len(stored.link_ids), code)
-        if problem is None or not PolicyRun.started(policy, problem, stored.link_ids).has_shape_of(
-            stored.arrays
-        ):
-            return None
-        run = PolicyRun.restored(policy, problem, stored.link_ids, stored.arrays)
-        if learns_for_whom(policy):
-            run = VisitorRun.of(run, code)
-        if _problem(run, pool) is None:
-            return None
-        if stored.slots:
-            seen = (stored.slot_clicks, stored.exposure)
-            run.slots = SlotsSeen.of(pool.settings, len(run.link_ids), *seen)
-        self.fed_to = RoundPosition(stored.closes_us, stored.level, stored.decision_id)
-        return _moved(run, pool, dict(zip(stored.link_ids, stored.counted_from_us, strict=True)))
-
-
-def _policy(pool: Pool) -> tuple[object, ...]:
-    """Return what a state is about: where it changes, all rounds are learned again."""
-    settings = pool.settings
-    policy = (settings.policy, settings.policy_settings)
-    return *policy, settings.features, _slots(pool), pool.known_us
-
-
-def _problem(run: PolicyRun, pool: Pool) -> Problem | None:
-    """Return the problem of a pool for what a run knows.
-
-    None where the words of an open list that it knows leave no place for one that has a floor.
-    """
-    code = run.code if isinstance(run, VisitorRun) else None
-    return pool_problem(pool.settings, len(pool.active), code)
-
-
-def _slots(pool: Pool) -> tuple[object, ...]:
-    """Return what the settings say of slots; nothing where they are alike."""
-    settings = pool.settings
-    if not has_slot_weights(settings):
-        return ()
-    return (settings.slots, settings.learn_slot_weights, *settings.slot_weights)
-
-
-def _started(policy: Policy, pool: Pool) -> PolicyRun:
-    """Return a run that has seen no page and knows what was imported."""
-    code = VisitorCode(pool.settings.features)
-    problem = pool_problem(pool.settings, len(pool.active), code)
-    assert problem is not None  # nobody has taken a place yet
-    run = PolicyRun.started(policy, problem, pool.active)
-    if learns_for_whom(policy):
-        run = VisitorRun.of(run, code)
-    run.slots = SlotsSeen.of(pool.settings, len(pool.active))
-    run.learn_known(tuple(pool.known_counts()), pool.settings.max_revenue_micros)
-    return run
-
-
-def _moved(run: PolicyRun, pool: Pool, counted_from_us: Mapping[str, int]) -> PolicyRun:
-    """Return a run for the present links; those that were reset since start afresh."""
-    forgotten = frozenset(
-        link_id
-        for link_id, start_us in counted_from_us.items()
-        if pool.links[link_id].counted_from_us != start_us
-    )
-    problem = _problem(run, pool)
-    assert problem is not None  # otherwise all is learned again
-    if run.link_ids == pool.active and run.problem == problem and not forgotten:
-        return run
-    moved = run.moved(problem, pool.active, forgotten)
-    kept = frozenset(run.link_ids) - forgotten
-    came = tuple(one for one in pool.known_counts() if one[0] not in kept)
-    moved.learn_known(came, pool.settings.max_revenue_micros)
-    return moved
