@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from slotwise.service.api.answers import Time, from_time
 from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.fields import Strict
-from slotwise.service.api.pools import ClickFloor
+from slotwise.service.api.pool_bodies import ClickFloor
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.records import DAY_US
 from slotwise.service.reporting.what_if import EvaluationReport

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.fields import Slots, Strict
-from slotwise.service.api.pools import ClickFloor
+from slotwise.service.api.pool_bodies import ClickFloor
 from slotwise.service.errors import Conflict
 from slotwise.service.http.exchange import StreamAnswer
 from slotwise.service.http.problems import broken_rule, refuse

@@ -5,168 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
-from slotwise.policies import default_policy
-from slotwise.service.api.answers import Time, to_time
+from slotwise.service.api.answers import to_time
 from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.destinations import check_destination
-from slotwise.service.api.fields import (
-    Currency,
-    Features,
-    FloorsBy,
-    Id,
-    PinBody,
-    Pins,
-    Slots,
-    SlotWeights,
-    Strict,
-)
+from slotwise.service.api.pool_bodies import PoolAnswer, PoolBody, PoolList, PoolPatch, body_of
 from slotwise.service.errors import UnknownPool
 from slotwise.service.http.operations import OperationLink
 from slotwise.service.http.problems import broken_rule
-from slotwise.service.limits import (
-    HOST_PATTERN,
-    MAX_AMOUNT_MICROS,
-    MAX_HOST_CHARS,
-    MAX_HOSTS,
-    MAX_POLICY_CHARS,
-    MAX_POOL_LINKS,
-    MAX_SLOTS,
-    MAX_WINDOW_S,
-)
 from slotwise.service.records import Pin, PoolSettings
 from slotwise.service.visitors import declared_floors
 
 __all__ = ["OPERATIONS"]
-
-Host = Annotated[
-    str, Meta(pattern=HOST_PATTERN, max_length=MAX_HOST_CHARS, description="host or host:port")
-]
-ClickFloor = Annotated[
-    float, Meta(ge=0, lt=MAX_SLOTS, description="Fewest expected clicks per page view")
-]
-WindowSeconds = Annotated[int, Meta(ge=1, le=MAX_WINDOW_S)]
-ClickWindow = Annotated[
-    WindowSeconds, Meta(description="Seconds after the page view in which a click counts")
-]
-RevenueWindow = Annotated[
-    WindowSeconds, Meta(description="Seconds after the page view in which a sale counts")
-]
-Holdout = Annotated[float, Meta(ge=0, le=1, description="Share of uniformly random pages")]
-Explore = Annotated[
-    float, Meta(ge=0, le=1, description="Share of every page that random links get")
-]
-Hosts = Annotated[
-    tuple[Host, ...],
-    Meta(
-        min_length=1,
-        max_length=MAX_HOSTS,
-        description="Where links may lead and the script may run",
-    ),
-]
-Order = Annotated[
-    tuple[Id, ...],
-    Meta(
-        max_length=MAX_POOL_LINKS,
-        description="Links to show, in order, while the policy cannot choose",
-    ),
-]
-
-
-class MoneyBody(Strict, frozen=True, kw_only=True):
-    """An amount in micro-units: 12.50 EUR is 12500000."""
-
-    amount_micros: Annotated[
-        int, Meta(ge=1, le=MAX_AMOUNT_MICROS, description="Millionths of the currency")
-    ]
-    currency: Currency
-
-
-MaxRevenue = Annotated[
-    MoneyBody, Meta(description="The most that one click can bring; more is clipped")
-]
-
-
-class PolicyBody(Strict, frozen=True, kw_only=True):
-    """A policy by its name in the registry, with its settings."""
-
-    name: Annotated[str, Meta(min_length=1, max_length=MAX_POLICY_CHARS)]
-    settings: dict[str, Any] = msgspec.field(default_factory=dict)
-
-
-class PoolBody(Strict, frozen=True, kw_only=True):
-    """How a pool is run."""
-
-    slots: Slots
-    max_revenue: MaxRevenue
-    allowed_hosts: Hosts
-    click_floor: ClickFloor = 0.0
-    click_window_s: ClickWindow = 1800
-    revenue_window_s: RevenueWindow = 86400
-    policy: PolicyBody = PolicyBody(name=default_policy().name)
-    holdout: Holdout = 0.0
-    explore: Explore = 0.0
-    fallback_order: Order = ()
-    pins: Pins = ()
-    features: Features = msgspec.field(default_factory=dict)
-    slot_weights: SlotWeights = None
-    floors_by: FloorsBy = msgspec.field(default_factory=dict)
-
-
-class PoolPatch(Strict, frozen=True, kw_only=True):
-    """The fields of a pool to change; the others stay."""
-
-    slots: Slots | UnsetType = UNSET
-    max_revenue: MaxRevenue | UnsetType = UNSET
-    allowed_hosts: Hosts | UnsetType = UNSET
-    click_floor: ClickFloor | UnsetType = UNSET
-    click_window_s: ClickWindow | UnsetType = UNSET
-    revenue_window_s: RevenueWindow | UnsetType = UNSET
-    policy: PolicyBody | UnsetType = UNSET
-    holdout: Holdout | UnsetType = UNSET
-    explore: Explore | UnsetType = UNSET
-    fallback_order: Order | UnsetType = UNSET
-    pins: Pins | UnsetType = UNSET
-    features: Features | UnsetType = UNSET
-    slot_weights: SlotWeights | UnsetType = UNSET
-    floors_by: FloorsBy | UnsetType = UNSET
-
-
-class PoolAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool as stored."""
-
-    pool_id: str
-    slots: int
-    click_floor: float
-    max_revenue: MoneyBody
-    click_window_s: int
-    revenue_window_s: int
-    policy: PolicyBody
-    holdout: float
-    explore: float
-    fallback_order: tuple[str, ...]
-    pins: tuple[PinBody, ...]
-    allowed_hosts: tuple[str, ...]
-    features: Features
-    slot_weights: SlotWeights
-    floors_by: FloorsBy
-    archived: bool
-    n_links: int
-    created_at: Time
-    changed_at: Time
-
-
-class PoolList(msgspec.Struct, frozen=True):
-    """Every pool, archived ones too."""
-
-    pools: list[PoolAnswer]
-
 
 _POINTERS = {
     "max_revenue_micros": "/max_revenue/amount_micros",
@@ -185,7 +40,7 @@ async def put_pool(context: ServiceContext, request: Request) -> PoolAnswer:
 async def patch_pool(context: ServiceContext, request: Request) -> PoolAnswer:
     """Change some fields of a pool."""
     patch: PoolPatch = request.body
-    present = _body_of(context.service.pool(request.path_values["pool_id"]))
+    present = body_of(context.service.pool(request.path_values["pool_id"]))
     changed = {
         name: getattr(patch, name) if getattr(patch, name) is not UNSET else getattr(present, name)
         for name in PoolBody.__struct_fields__
@@ -266,25 +121,6 @@ def _check_links_stay_allowed(context: ServiceContext, pool_id: str, body: PoolB
             raise broken_rule(detail, "/allowed_hosts") from None
 
 
-def _body_of(pool: PoolSettings) -> PoolBody:
-    return PoolBody(
-        slots=pool.slots,
-        max_revenue=MoneyBody(amount_micros=pool.max_revenue_micros, currency=pool.currency),
-        allowed_hosts=pool.allowed_hosts,
-        click_floor=pool.click_floor,
-        click_window_s=pool.click_window_s,
-        revenue_window_s=pool.revenue_window_s,
-        policy=PolicyBody(name=pool.policy, settings=pool.policy_settings),
-        holdout=pool.holdout,
-        explore=pool.explore,
-        fallback_order=pool.fallback_order,
-        pins=tuple(PinBody(link_id=pin.link_id, position=pin.position) for pin in pool.pins),
-        features=pool.features,
-        slot_weights="learn" if pool.learn_slot_weights else pool.slot_weights or None,
-        floors_by=pool.floors_by,
-    )
-
-
 def _plain(features: Mapping[str, Any]) -> dict[str, Any]:
     """Return features as they are read back from the store, with lists for tuples."""
     kinds = features.items()
@@ -292,7 +128,7 @@ def _plain(features: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answer(context: ServiceContext, pool: PoolSettings) -> PoolAnswer:
-    body = _body_of(pool)
+    body = body_of(pool)
     active = sum(not link.retired for link in context.service.links(pool.pool_id))
     return PoolAnswer(
         pool_id=pool.pool_id,
