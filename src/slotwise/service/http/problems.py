@@ -149,12 +149,14 @@ def suggest_field(broken: FieldError, fields: Sequence[str]) -> FieldError:
     """Name the field that was likely meant by an unknown one of the whole body, or all there are.
 
     >>> unknown = field_error("Object contains unknown field `floor`")
-    >>> suggest_field(unknown, ["slots", "click_floor"]).detail
+    >>> suggest_field(unknown, ["slots", "floors_by", "click_floor"]).detail
     'Object contains unknown field `floor`; did you mean `click_floor`?'
     """
     named = _NAMED_FIELD.search(broken.detail)
     if "contains unknown" not in broken.detail or not named or broken.pointer.count("/") != 1:
         return broken
-    close = difflib.get_close_matches(named.group(1)[:100], fields, n=1, cutoff=0.5)
+    given = named.group(1)[:100]
+    whole = [field for field in fields if given in field.split("_")]
+    close = whole or difflib.get_close_matches(given, fields, n=1, cutoff=0.5)
     advice = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(fields)}"
     return FieldError(f"{broken.detail}; {advice}", broken.pointer)
