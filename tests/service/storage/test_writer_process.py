@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -101,6 +102,24 @@ def test_a_writer_ends_with_the_process_that_it_writes_for(tmp_path: Path) -> No
     SqliteStore(path).close()  # waits until the writer has noticed
     assert select.select([ended], [], [], 60)[0], "the writer goes on"
     os.close(ended)
+
+
+def test_a_writer_that_cannot_be_started_is_an_outage(
+    store: ProcessStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No write is taken for a bad one, so none is dropped."""
+
+    def fail(*arguments: object, **named: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    process_of(store).kill()
+    with pytest.raises(StoreUnavailable, match="has ended"):
+        store.check()
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "Popen", fail)
+        with pytest.raises(StoreUnavailable, match="no process can be started to write: Resource"):
+            store.check()
+    store.check()
 
 
 def test_files_in_the_working_directory_are_not_run(

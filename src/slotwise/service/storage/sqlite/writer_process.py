@@ -21,7 +21,7 @@ import traceback
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from socket import socketpair
+from socket import socket, socketpair
 
 import msgspec
 
@@ -64,18 +64,11 @@ class WriterProcess:
     """The process, as the one that started it sees it; for one thread at a time."""
 
     def __init__(self, store: Path, lock: WriterLock, busy_timeout_s: float) -> None:
-        here, there = socketpair()
-        with there:
-            inherited = (there.fileno(), lock.descriptor)
-            # It must find the modules of this process, and none that lie in the working directory.
-            command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()"]
-            self._process = subprocess.Popen(
-                [*command, str(store), str(busy_timeout_s), *map(str, inherited)],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                pass_fds=inherited,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-            )
+        try:
+            here, self._process = _start(store, lock, busy_timeout_s)
+        except OSError as error:  # no more processes, or no more files
+            reason = error.strerror or error
+            raise StoreUnavailable(f"no process can be started to write: {reason}") from error
         self._pipe = Connection(here.detach())
         self.has_ended = False
         """Whether another one has to be started."""
@@ -107,6 +100,28 @@ class WriterProcess:
         """Let the process end after its last commit, and wait for that."""
         self._pipe.close()
         self._process.wait()
+
+
+def _start(
+    store: Path, lock: WriterLock, busy_timeout_s: float
+) -> tuple[socket, subprocess.Popen[bytes]]:
+    """Start the process; return this end of the pipe."""
+    here, there = socketpair()
+    with there:
+        inherited = (there.fileno(), lock.descriptor)
+        # It must find the modules of this process, and none that lie in the working directory.
+        command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()"]
+        try:
+            return here, subprocess.Popen(
+                [*command, str(store), str(busy_timeout_s), *map(str, inherited)],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                pass_fds=inherited,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+        except OSError:
+            here.close()
+            raise
 
 
 class _Writer:
