@@ -10,13 +10,14 @@ import numpy as np
 
 from slotwise.policies.checks import require_last_level_reward
 from slotwise.policies.contract import Floats, Knowledge, Links, State, Visitor
-from slotwise.policies.counts import CountingPolicy, Counts, new_counts
+from slotwise.policies.counts import CountingPolicy, Counts, add_counts, new_counts
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import hot, inner
 from slotwise.selection.confidence import cucb_bonus
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.top_links import take_top_links
 from slotwise.selection.top_page import Search, new_search
+from slotwise.selection.totals import total_of
 
 __all__ = ["CUCB"]
 
@@ -25,13 +26,17 @@ NEVER_SHOWN = 1e150
 
 
 class CUCBState(NamedTuple):
-    """Counts, and of each link the mean revenue and 1 / sqrt(views)."""
+    """Counts, and of each link the mean revenue and 1 / sqrt(views).
+
+    `gathered` is room for the counts of links whose bounds are computed together.
+    """
 
     n_slots: int
     counts: Counts
     mean: Floats
     width: Floats
     rounds: Floats
+    gathered: Floats
     search: Search
     mix: Mix
 
@@ -51,6 +56,23 @@ def rank(state: CUCBState, links: Links, worth: Floats) -> None:
         worth[k] = state.mean[links[k]] + bonus * state.width[links[k]]
 
 
+@inner
+def _set_bounds(state: CUCBState, links: Links) -> None:
+    """Set mean and width of some links; gathered first, they are computed in vectors."""
+    counts, last = state.counts, len(state.counts.views) - 1
+    mean, width, n_links = state.gathered[0], state.gathered[1], len(links)
+    for k in range(n_links):
+        mean[k] = counts.sums[last, links[k]]
+        width[k] = counts.views[last, links[k]]
+    for k in range(n_links):
+        mean[k] /= width[k]
+        width[k] = 1.0 / np.sqrt(width[k])
+    for k in range(n_links):
+        if counts.views[last, links[k]] > 0.0:
+            state.mean[links[k]] = mean[k]
+            state.width[links[k]] = width[k]
+
+
 @hot
 def learn(
     state: CUCBState,
@@ -65,16 +87,11 @@ def learn(
     """Count; the round number goes on with the last level, the only one that matters here."""
     counts = state.counts
     last = len(counts.views) - 1
-    for k in range(len(links)):
-        link = links[k]
-        counts.views[level, link] += views[k]
-        counts.sums[level, link] += outcomes[k]
-        if level == last:
-            state.rounds[0] += views[k] / state.n_slots
-            n_views = counts.views[level, link]
-            if n_views > 0.0:
-                state.mean[link] = counts.sums[level, link] / n_views
-                state.width[link] = 1.0 / np.sqrt(n_views)
+    add_counts(counts, level, links, views, outcomes)
+    if level == last:
+        state.rounds[0] += total_of(views) / state.n_slots
+        for begin in range(0, len(links), state.gathered.shape[1]):
+            _set_bounds(state, links[begin : begin + state.gathered.shape[1]])
 
 
 @dataclass(frozen=True)
@@ -109,6 +126,7 @@ class CUCB(CountingPolicy):
             mean=np.zeros(problem.n_links),
             width=np.full(problem.n_links, NEVER_SHOWN),
             rounds=np.zeros(1),
+            gathered=np.zeros((2, problem.n_links)),
             search=new_search(problem.n_links),
             mix=new_mix(problem.n_links),
         )

@@ -21,6 +21,7 @@ from slotwise.selection.page_order import (
     new_page_order,
     order_page,
 )
+from slotwise.selection.totals import total_of
 
 __all__ = ["DEFICIT", "TOTAL", "VIOLATION", "is_machine_code", "play_on", "play_run"]
 
@@ -108,7 +109,7 @@ def _play(
 
     Totals are per page view: where a round has many, they are means over its views.
     """
-    n_rows, n_levels, n_slots = desk.outcomes.shape
+    n_rows, n_levels, _ = desk.outcomes.shape
     per_view = 1.0 / desk.views[0]
     slots_differ = len(desk.order.weights) > 0
     totals = desk.totals
@@ -128,10 +129,7 @@ def _play(
             desk.is_in_random_order[row] = is_random
         serve(world, round_number, visitor, shown, visitors, outcomes)
         for level in range(n_levels):
-            brought = 0.0
-            for slot in range(n_slots):
-                brought += outcomes[level, slot]
-            brought *= per_view
+            brought = per_view * total_of(outcomes[level])
             desk.page[level] = brought
             totals[TOTAL, level] += brought
             if desk.floors[level] > 0.0:

@@ -37,6 +37,7 @@ from slotwise.policies.contract import Feedback, Floats, Knowledge, Links, State
 from slotwise.policies.knowledge.evidence import EvidencePolicy, WithMemory
 from slotwise.problem import Problem
 from slotwise.selection.compiled import inner
+from slotwise.selection.totals import total_of
 
 __all__ = [
     "QueuePolicy",
@@ -114,12 +115,8 @@ def queue_outcomes(
     """
     if len(queues.lengths) == 0:
         return
-    n_views = 0.0
-    brought = 0.0
-    for k in range(len(views)):
-        n_views += views[k]
-        brought += outcomes[k]
-    pages = n_views / queues.n_slots
+    brought = total_of(outcomes)
+    pages = total_of(views) / queues.n_slots
     for floor in range(len(queues.lengths)):
         if queues.levels[floor] == level:
             if queues.patience == 0.0:

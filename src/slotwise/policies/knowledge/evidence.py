@@ -21,6 +21,7 @@ import numpy as np
 from slotwise.policies.contract import Feedback, Floats, Knowledge, Policy, State
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.compiled import hot, inner
+from slotwise.selection.totals import total_of
 
 __all__ = [
     "Evidence",
@@ -72,10 +73,7 @@ def new_evidence(problem: Problem, memory: int | None = None) -> Evidence:
 @inner
 def count_rounds(evidence: Evidence, level: int, views: Floats) -> None:
     """Let the rounds of a level go on by the page views that settle now."""
-    total = 0.0
-    for k in range(len(views)):
-        total += views[k]
-    evidence.rounds[level] += total / evidence.n_slots
+    evidence.rounds[level] += total_of(views) / evidence.n_slots
 
 
 @inner
