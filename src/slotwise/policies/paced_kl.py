@@ -23,15 +23,24 @@ from slotwise.policies.knowledge.evidence import Evidence, add_views, count_roun
 from slotwise.policies.knowledge.moss_bounds import (
     CAP,
     MossBounds,
-    compute_bound,
+    compute_bound_after,
     forget_bounds,
     new_moss_bounds,
     note_views,
     refresh_bounds,
 )
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
+from slotwise.policies.pages.tied_group import (
+    TiedGroup,
+    fill_up_from_group,
+    find_above_group,
+    forget_group,
+    keep_group,
+    leave_group,
+    new_tied_group,
+)
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inner
+from slotwise.selection.compiled import hot, inner, int64
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.top_links import share_top_page
 from slotwise.selection.top_page import N_CANDIDATES, Search, new_search, top_page
@@ -48,34 +57,45 @@ class PacedKLState(NamedTuple):
     score: Floats
     search: Search
     mix: Mix
+    group: TiedGroup
 
 
 @inner
 def _compute_caps_on_page(state: PacedKLState) -> bool:
     """Replace caps that reached the page by bounds; say whether there were any."""
     bounds, search = state.bounds, state.search
-    found = False
+    last = int64(-1)
     for k in range(search.sizes[N_CANDIDATES]):
         link = search.entry[k]
         if bounds.kind[link] == CAP:
-            compute_bound(bounds, state.evidence, link)
+            compute_bound_after(bounds, state.evidence, link, last)
             score_link(state.queues, bounds.upper, 1, link, state.score)
-            found = True
-    return found
+            last = link
+    return last >= 0
 
 
 @hot
 def choose(state: PacedKLState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Take the links with the largest bound of revenue plus priced bound of clicks."""
-    refresh_bounds(state.bounds, state.evidence)
-    queues, upper, score, search = state.queues, state.bounds.upper, state.score, state.search
+    bounds, group, mix = state.bounds, state.group, state.mix
+    queues, upper, score, search = state.queues, bounds.upper, state.score, state.search
+    leave_group(group, bounds.changed[: bounds.n_changed[0]], mix)
+    if refresh_bounds(bounds, state.evidence):
+        forget_group(group)
     price_levels(queues, state.evidence.rounds)
     score_links(queues, upper, 1, score)
+    price, n_slots = queues.worth[0], queues.n_slots
     has_caps = True
     while has_caps:
-        top_page(score, upper[0], len(score), queues.n_slots, 1.0, queues.worth[0], search)
+        ends_in_group = find_above_group(group, score, upper[0], price, n_slots, search, mix)
+        if not ends_in_group:
+            top_page(score, upper[0], len(score), n_slots, 1.0, price, search)
         has_caps = _compute_caps_on_page(state)
-    share_top_page(search.links, queues.n_slots, search, state.mix)
+    if ends_in_group:
+        fill_up_from_group(group, n_slots, search, mix)
+    else:
+        share_top_page(search.links, n_slots, search, mix)
+        keep_group(group, mix)
 
 
 @hot
@@ -177,6 +197,7 @@ class PacedKL(QueuePolicy):
             score=np.zeros(problem.n_links),
             search=new_search(problem.n_links),
             mix=new_mix(problem.n_links),
+            group=new_tied_group(problem.n_links),
         )
 
     def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:

@@ -29,13 +29,14 @@ from numpy.typing import NDArray
 from slotwise.policies.contract import Floats, Links
 from slotwise.policies.knowledge.evidence import Evidence
 from slotwise.problem import Problem
-from slotwise.selection.compiled import inner
+from slotwise.selection.compiled import inner, int64
 from slotwise.selection.confidence import kl_upper
+from slotwise.selection.totals import total_of
 
 __all__ = [
     "CAP",
     "MossBounds",
-    "compute_bound",
+    "compute_bound_after",
     "forget_bounds",
     "new_moss_bounds",
     "note_views",
@@ -118,14 +119,10 @@ def note_views(
     bounds: MossBounds, level: int, links: Links, views: Floats, outcomes: Floats
 ) -> None:
     """Take in that links were counted: their bounds are recomputed before the next page."""
-    n_views = 0.0
-    brought = 0.0
     for k in range(len(links)):
-        n_views += views[k]
-        brought += outcomes[k]
         _note_change(bounds, links[k])
-    bounds.totals[level, 0] += n_views
-    bounds.totals[level, 1] += brought
+    bounds.totals[level, 0] += total_of(views)
+    bounds.totals[level, 1] += total_of(outcomes)
 
 
 @inner
@@ -159,8 +156,11 @@ def _raise_to_caps(bounds: MossBounds, evidence: Evidence, share: float, passed:
 
 
 @inner
-def _follow_pool(bounds: MossBounds, evidence: Evidence) -> None:
-    """Turn bounds into caps where the round count or a prior has moved on its grid."""
+def _follow_pool(bounds: MossBounds, evidence: Evidence) -> bool:
+    """Turn bounds into caps where the round count or a prior has moved on its grid.
+
+    Return whether that is so.
+    """
     before, clock = bounds.clock[0], _on_grid(evidence.rounds[0] + 1.0, CLOCK_GRID)
     has_moved = False
     for level in bounds.levels:
@@ -175,6 +175,7 @@ def _follow_pool(bounds: MossBounds, evidence: Evidence) -> None:
     elif clock != before:
         share = clock * evidence.n_slots / len(bounds.kind)
         _raise_to_caps(bounds, evidence, share, math.log(clock / before))
+    return has_moved or clock != before
 
 
 @inner
@@ -199,9 +200,35 @@ def compute_bound(bounds: MossBounds, evidence: Evidence, link: int) -> None:
 
 
 @inner
-def refresh_bounds(bounds: MossBounds, evidence: Evidence) -> None:
-    """Recompute the bounds of links whose counts changed; all others are bounds or caps then."""
-    _follow_pool(bounds, evidence)
+def compute_bound_after(bounds: MossBounds, evidence: Evidence, link: int, last: int) -> None:
+    """Compute the bound of a link, or copy that of `last` where the two have equal counts.
+
+    `last` was computed just before, or is negative. In a large pool many links have equal counts.
+    """
+    is_equal = last >= 0
+    if is_equal:
+        for level in range(len(evidence.views)):
+            is_equal &= evidence.views[level, link] == evidence.views[level, last]
+            is_equal &= evidence.sums[level, link] == evidence.sums[level, last]
+    if not is_equal:
+        compute_bound(bounds, evidence, link)
+        return
+    for level in bounds.levels:
+        bounds.upper[level, link] = bounds.upper[level, last]
+        bounds.growth[level, link] = bounds.growth[level, last]
+    bounds.kind[link] = EXACT
+
+
+@inner
+def refresh_bounds(bounds: MossBounds, evidence: Evidence) -> bool:
+    """Recompute the bounds of links whose counts changed; all others are bounds or caps then.
+
+    Return whether bounds of other links may have changed, too.
+    """
+    has_moved = _follow_pool(bounds, evidence)
+    last = int64(-1)
     for k in range(bounds.n_changed[0]):
-        compute_bound(bounds, evidence, bounds.changed[k])
+        compute_bound_after(bounds, evidence, bounds.changed[k], last)
+        last = bounds.changed[k]
     bounds.n_changed[0] = 0
+    return has_moved

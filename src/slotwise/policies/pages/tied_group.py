@@ -1,0 +1,119 @@
+"""The links that tied at the end of the last page, kept from round to round.
+
+In a large pool thousands of links have the same counts, hence the same bounds, and tie at the end
+of the page, at any price. Listing them for every page costs more than everything else. While no
+bound outside the page changes, the links that tied still tie; only those whose counts changed have
+left. One pass over the scores proves it: as many links have the score of the group as the group has
+members. The pass also finds the links above the group, which are few.
+
+The members are `mix.tied[:size]` of the policy's mix.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.policies.contract import Floats, Links
+from slotwise.selection.compiled import inner, int64
+from slotwise.selection.mix import N_SURE, N_TIED, TIED_SLOTS, Mix
+from slotwise.selection.top_page import N_CANDIDATES, Search
+
+__all__ = [
+    "TiedGroup",
+    "fill_up_from_group",
+    "find_above_group",
+    "forget_group",
+    "keep_group",
+    "leave_group",
+    "new_tied_group",
+]
+
+LEAST_POOL = 2_000
+"""In smaller pools listing the links that tie costs less than keeping them."""
+
+
+class TiedGroup(NamedTuple):
+    """How many links are in the group, and the place of each of them among `mix.tied`.
+
+    `place` of a link that is not in the group says nothing: the link is not at that place.
+    """
+
+    size: NDArray[np.int64]
+    place: NDArray[np.int64]
+
+
+def new_tied_group(n_links: int) -> TiedGroup:
+    """Return a group without members."""
+    return TiedGroup(np.zeros(1, np.int64), np.zeros(n_links, np.int64))
+
+
+@inner
+def forget_group(group: TiedGroup) -> None:
+    """Let the group have no members."""
+    group.size[0] = 0
+
+
+@inner
+def keep_group(group: TiedGroup, mix: Mix) -> None:
+    """Let the links that tie at the end of the page in `mix` be the group."""
+    forget_group(group)
+    if len(group.place) < LEAST_POOL:
+        return
+    n_tied = mix.sizes[N_TIED]
+    for k in range(n_tied):
+        group.place[mix.tied[k]] = k
+    group.size[0] = n_tied
+
+
+@inner
+def leave_group(group: TiedGroup, links: Links, mix: Mix) -> None:
+    """Remove links whose bounds may change."""
+    size, place, tied = group.size, group.place, mix.tied
+    for k in range(len(links)):
+        hole = place[links[k]]
+        if hole < size[0] and tied[hole] == links[k]:
+            size[0] -= 1
+            moved = tied[size[0]]
+            tied[hole] = moved
+            place[moved] = hole
+
+
+@inner
+def find_above_group(
+    group: TiedGroup,
+    score: Floats,
+    clicks: Floats,
+    price: float,
+    n_slots: int,
+    search: Search,
+    mix: Mix,
+) -> bool:
+    """Put the links above the group into `search`; say whether the group fills the page up."""
+    size = group.size[0]
+    if size < n_slots:
+        return False
+    member = mix.tied[0]
+    key_of_group = score[member] + price * clicks[member]
+    n_above = n_equal = int64(0)
+    for link in range(len(score)):
+        key = score[link] + price * clicks[link]
+        search.entry[n_above] = link
+        n_above += key > key_of_group
+        n_equal += key == key_of_group
+    search.sizes[N_CANDIDATES] = n_above
+    return n_equal == size and n_above < n_slots
+
+
+@inner
+def fill_up_from_group(group: TiedGroup, n_slots: int, search: Search, mix: Mix) -> None:
+    """Fill `mix` with the links that `find_above_group` found and, for the rest, the group."""
+    n_above = search.sizes[N_CANDIDATES]
+    for k in range(n_above):
+        mix.sure[k] = search.entry[k]
+    mix.sizes[:] = 0
+    mix.sizes[N_SURE] = n_above
+    mix.sizes[N_TIED] = group.size[0]
+    mix.sizes[TIED_SLOTS] = n_slots - n_above
