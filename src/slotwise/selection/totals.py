@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import inner
+from slotwise.selection.compiled import hot
 
 __all__ = ["total_of"]
 
 
-@inner
+@hot
 def total_of(numbers: NDArray[np.float64]) -> float:
     """Return the sum of all numbers, from four sums that do not wait for each other.
 
