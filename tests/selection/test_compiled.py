@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba.core.caching import FunctionCache
 
 import slotwise
 from slotwise.selection.compiled import direct_choice, direct_later, hot, inner, is_compiled
@@ -221,3 +222,23 @@ def test_functions_linked_in_are_private_so_that_unused_arguments_cost_nothing()
     defined = [line for line in code.splitlines() if line.startswith("define")]
     assert any("take" in line for line in defined)
     assert not any("linkonce_odr" in line for line in defined)
+
+
+@pytest.mark.skipif(not is_compiled(take_top_links), reason="nothing is compiled")
+def test_a_function_looks_for_its_cache_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache: Any = FunctionCache
+    looked: list[object] = []
+    begin = cache.__init__
+
+    def counted(self: object, function: object) -> None:
+        looked.append(function)
+        begin(self, function)
+
+    monkeypatch.setattr(cache, "__init__", counted)
+
+    @hot
+    def add_one(number: float) -> float:
+        return number + 1.0
+
+    assert add_one(1.0) == 2.0
+    assert len(looked) == 1

@@ -40,17 +40,18 @@ _FunctionCache: Any = numba.core.caching.FunctionCache
 watch_compiler()
 
 
-def _jit(function: Function, **options: Any) -> Function:
+def _jit(function: Function, *, cache: bool = False, **options: Any) -> Function:
     jit: Any = numba.njit
     no_nan = {"nnan", "nsz"}  # nothing here is NaN; minima may then use vector instructions
     options.setdefault("pipeline_class", EntryCompiler)
     jitted: Function = jit(
         nogil=True, error_model="numpy", fastmath=no_nan, no_cfunc_wrapper=True, **options
     )(function)
-    if options.get("cache") and is_compiled(jitted):
+    if cache and is_compiled(jitted):
+        # numba's own cache would look for its folder once more, for each function at import
         dispatcher: Any = jitted
-        cache: Any = _OwnTypesCache
-        dispatcher._cache = cache(function)
+        own_cache: Any = _OwnTypesCache
+        dispatcher._cache = own_cache(function)
     return jitted
 
 
