@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from slotwise.policies.contract import Floats, Links
 from slotwise.policies.knowledge.evidence import Evidence
 from slotwise.problem import Problem
-from slotwise.selection.compiled import inner, int64
+from slotwise.selection.compiled import inner
 from slotwise.selection.confidence import kl_upper
 from slotwise.selection.totals import total_of
 
@@ -226,9 +226,7 @@ def refresh_bounds(bounds: MossBounds, evidence: Evidence) -> bool:
     Return whether bounds of other links may have changed, too.
     """
     has_moved = _follow_pool(bounds, evidence)
-    last = int64(-1)
     for k in range(bounds.n_changed[0]):
-        compute_bound_after(bounds, evidence, bounds.changed[k], last)
-        last = bounds.changed[k]
+        compute_bound(bounds, evidence, bounds.changed[k])
     bounds.n_changed[0] = 0
     return has_moved
