@@ -29,7 +29,7 @@ def opened(watched: Watched, server: BackgroundServer, day: str) -> Page:
 
 def row_of(page: Page, label: str) -> Locator:
     """Return the row of a field of the open form."""
-    named = page.locator("label", has_text=re.compile(f"^{re.escape(label)}"))
+    named = page.locator("label", has_text=re.compile(rf"^{re.escape(label)}(?!\w)"))
     return page.locator("dialog[open] .field").filter(has=named)
 
 
@@ -101,8 +101,7 @@ def test_a_pool_is_made_and_a_wrong_field_loses_nothing(
             continue
         fill(opened, label, value)
         save(opened)
-        row = opened.locator("dialog[open] .field", has_text=label)
-        expect(row.locator(".wrong")).to_contain_text(sentence)
+        expect(row_of(opened, label).locator(".wrong")).to_contain_text(sentence)
         assert field(opened, label)[0] == value
         fill(opened, label, good)
     fill(opened, "Links on a page", "many")

@@ -212,7 +212,7 @@ def test_threads_belong_to_the_workers(client: Client) -> None:
 def test_without_distributed_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.setattr(
-        "slotwise.extras.metadata.requires", lambda _: ["distributed>=1; extra == 'cluster'"]
+        "importlib.metadata.requires", lambda _: ["distributed>=1; extra == 'cluster'"]
     )
     with pytest.raises(SlotwiseError, match=r"`scheduler` needs .*'slotwise\[cluster\]'"):
         run_experiment(experiment(), scheduler="tcp://127.0.0.1:1")
