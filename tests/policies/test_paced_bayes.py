@@ -310,6 +310,19 @@ def test_states_saved_without_expected_prices_are_read() -> None:
     np.testing.assert_allclose(restored.expected, state.expected, rtol=0.2)
 
 
+def test_no_more_is_forgotten_than_was_counted() -> None:
+    problem, policy = Problem(n_links=10, n_slots=3, click_floor=1.2), PacedBayes()
+    state = policy.start(problem)
+    play(state, 100)
+    hostile = policy.knowledge(state)
+    hostile["forgotten_views"][:], hostile["forgotten_sums"][:] = 1e9, -1e9
+    restored: Any = policy.restore(problem, hostile)
+    np.testing.assert_array_equal(restored.posterior.change.views, restored.evidence.views)
+    assert not restored.posterior.change.sums.any()
+    PacedBayes.choose(restored, NOBODY, np.random.default_rng(1))
+    assert np.isfinite(restored.score).all()
+
+
 def test_a_floor_that_moves_is_priced_at_once() -> None:
     problem, policy = Problem(n_links=10, n_slots=3, click_floor=0.5), PacedBayes()
     state = policy.start(problem)
