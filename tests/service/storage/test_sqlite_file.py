@@ -48,11 +48,12 @@ def test_a_second_writer_is_told_who_the_first_is(store: SqliteStore, path: Path
 
 def test_a_process_that_was_killed_leaves_no_lock(path: Path) -> None:
     program = (
-        "import sys, time; from slotwise.service.storage import SqliteStore;"
-        "store = SqliteStore(sys.argv[1]); print('open', flush=True); time.sleep(600)"
+        "import sys; from slotwise.service.storage import SqliteStore;"
+        "store = SqliteStore(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", program, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "open\n"
         with pytest.raises(StoreUnavailable, match=f"in use by process {other.pid};"):
