@@ -151,7 +151,8 @@ def test_a_killed_writer_costs_one_refusal_and_nothing_else(tmp_path: Path) -> N
         BackgroundServer(settings, write_beside=True) as server,
         http(server.url, server.admin_key) as admin,
     ):
-        admin.put("/v1/pools/home", json=crash_harness.POOL).raise_for_status()
+        pool = crash_harness.POOL | {"click_window_s": 600, "revenue_window_s": 600}
+        admin.put("/v1/pools/home", json=pool).raise_for_status()
         link = {"url": "https://shop.example/1"}
         admin.put("/v1/pools/home/links/l1", json=link).raise_for_status()
         first = _click(admin.post("/v1/pools/home/decide").json())
