@@ -25,7 +25,7 @@ def rate(a: Arrays, visitor: list[int], level: int, i: int) -> float:
     """Return the rate of a link for a visitor: its odds are a product."""
     odds = a["link_level"][level, i]
     for v in visitor:
-        odds *= common(a, level, v) * a["effect"][level, v, i]
+        odds *= common(a, level, v) * float(a["effect"][level, v, i])
     return float(odds / (1 + odds))
 
 
@@ -34,7 +34,8 @@ def upper_bounds(a: Arrays, visitor: list[int], level: int) -> list[float]:
     bounds = []
     for i in range(a["link_level"].shape[1]):
         p = rate(a, visitor, level, i)
-        d = a["link_bonus"][level, i] + p * sum(a["value_bonus"][level, v, i] for v in visitor)
+        doubts = [float(a["value_bonus"][level, v, i]) for v in visitor]
+        d = a["link_bonus"][level, i] + p * sum(doubts)
         bounds.append(min(1, p + math.sqrt(2 * p * (1 - p) * d) + 2 / 3 * (1 - 2 * p) * d))
     return bounds
 
@@ -101,7 +102,7 @@ def learned(
         a["link_exposure"][level, i] += p / at_start
         commons = [common(a, level, v) for v in visitor]
         for v, of_all in zip(visitor, commons, strict=True):
-            a["value_exposure"][level, v, i] += p / at_start / a["effect"][level, v, i]
+            a["value_exposure"][level, v, i] += p / at_start / float(a["effect"][level, v, i])
             a["value_sums"][level, v, i] += y
             a["common_expected"][level, v] += p / of_all
             a["common_sums"][level, v] += y

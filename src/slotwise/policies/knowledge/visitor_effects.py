@@ -39,6 +39,7 @@ __all__ = [
     "new_visitor_effects",
     "refresh_effects",
     "score_level",
+    "score_links",
     "value_bonus",
     "visitors_like_those_seen",
 ]
@@ -69,6 +70,8 @@ class VisitorEffects(NamedTuple):
     `exposure` is the sum of views, each times all factors but the link's own level (`link_`) or but
     the link's level and this effect (`value_`). The last entry of `tau` is that of the links.
     `pool` has views and outcomes of all links, then the rounds and the rate at the last fit.
+    What follows for each value and link is in single precision: it is read, never added to, and a
+    page for a visitor takes as long as reading it.
     """
 
     value_sums: Floats
@@ -85,8 +88,8 @@ class VisitorEffects(NamedTuple):
     link_level: Floats
     used_level: Floats
     link_bonus: Floats
-    effect: Floats
-    value_bonus: Floats
+    effect: NDArray[np.float32]
+    value_bonus: NDArray[np.float32]
     seen_at: Floats
     rate: Floats
     bonus: Floats
@@ -123,8 +126,8 @@ def new_visitor_effects(problem: Problem, exploration: float) -> VisitorEffects:
         link_level=np.zeros((n_levels, n_links)),
         used_level=np.zeros((n_levels, n_links)),
         link_bonus=np.zeros((n_levels, n_links)),
-        effect=np.ones((n_levels, n_values, n_links)),
-        value_bonus=np.zeros((n_levels, n_values, n_links)),
+        effect=np.ones((n_levels, n_values, n_links), np.float32),
+        value_bonus=np.zeros((n_levels, n_values, n_links), np.float32),
         seen_at=np.zeros((n_levels, n_values)),
         rate=np.zeros((n_levels, n_links)),
         bonus=np.zeros((n_levels, n_links)),
@@ -318,24 +321,33 @@ def learn_effects(
 
 @hot
 def score_level(effects: VisitorEffects, visitor: Visitor, level: int) -> None:
-    """Write the rate of every link for a visitor, and the level of doubt, `bonus`, behind it.
+    """Write the rate of every link for a visitor, and the level of doubt, `bonus`, behind it."""
+    score_links(effects, visitor, level, 0, effects.rate[level], effects.bonus[level])
+
+
+@hot
+def score_links(
+    effects: VisitorEffects, visitor: Visitor, level: int, begin: int, rate: Floats, bonus: Floats
+) -> None:
+    """Write the rates and doubts of as many links as `rate` has places, from `begin` on.
 
     A rate p is plausible up to p + sqrt(2 p (1 - p) bonus): the doubt about the link, plus p times
     the doubts about each effect on it.
     """
-    rate, bonus = effects.rate[level], effects.bonus[level]
+    end = begin + len(rate)
     common = 1.0
     for k in range(len(visitor)):
         common *= _common(effects, level, visitor[k])
-    level_row, bonus_row = effects.link_level[level], effects.link_bonus[level]
+    own, doubt = effects.link_level[level, begin:end], effects.link_bonus[level, begin:end]
     for link in range(len(rate)):
-        rate[link] = common * level_row[link]
+        rate[link] = common * own[link]
         bonus[link] = 0.0
     for k in range(len(visitor)):
-        row, doubt = effects.effect[level, visitor[k]], effects.value_bonus[level, visitor[k]]
+        row = effects.effect[level, visitor[k], begin:end]
+        doubts = effects.value_bonus[level, visitor[k], begin:end]
         for link in range(len(rate)):
             rate[link] *= row[link]
-            bonus[link] += doubt[link]
+            bonus[link] += doubts[link]
     for link in range(len(rate)):
         rate[link] /= 1.0 + rate[link]
-        bonus[link] = bonus_row[link] + rate[link] * bonus[link]
+        bonus[link] = doubt[link] + rate[link] * bonus[link]

@@ -11,7 +11,6 @@ Where segments have floors, a version has the prices of every round: that of the
 that of each segment's floor. The prices of a visitor are their sums over the visitor's segments.
 
 One dependent rounding of these probabilities draws the page, so they are exact given the visitor.
-What a version holds by value and link is in single precision: it is read, never added to.
 """
 
 from __future__ import annotations
@@ -52,6 +51,7 @@ MAX_KEPT_PRICES = 256
 
 _NOTHING = np.zeros((0, 0))
 _NO_VALUES = np.zeros((0, 0, 0))
+_NO_BONUSES = np.zeros((0, 0, 0), np.float32)
 
 
 class Open(NamedTuple):
@@ -73,12 +73,12 @@ class Room(NamedTuple):
 
 def learning_only(state: PacedKLVisitorsState) -> PacedKLVisitorsState:
     """Return the state without room for exploration bonuses: it can learn, but not choose."""
-    return state._replace(effects=state.effects._replace(value_bonus=_NO_VALUES))
+    return state._replace(effects=state.effects._replace(value_bonus=_NO_BONUSES))
 
 
 @hot
 def _freeze(state: PacedKLVisitorsState, open_views: Open, frozen: VisitorEffects) -> None:
-    """Write effects in single precision, and bonuses as if open views had settled."""
+    """Write bonuses as if open views had settled."""
     effects, evidence = state.effects, state.evidence
     for level in range(len(effects.tau)):
         for link in range(evidence.views.shape[1]):
@@ -92,7 +92,6 @@ def _freeze(state: PacedKLVisitorsState, open_views: Open, frozen: VisitorEffect
                 used = effects.used_level[level, link]
                 bonus = value_bonus(effects, level, value, exposure, used)
                 frozen.value_bonus[level, value, link] = bonus
-                frozen.effect[level, value, link] = effects.effect[level, value, link]
 
 
 @hot
@@ -313,7 +312,6 @@ class VisitorPages:
 def visitor_pages(state: PacedKLVisitorsState, open_views: Open, prices: Floats) -> VisitorPages:
     """Return the pages of a state as it stands, for views whose feedback is still open, too."""
     effects = state.effects
-    shape = effects.effect.shape
     frozen = effects._replace(
         value_sums=_NO_VALUES,
         value_exposure=_NO_VALUES,
@@ -326,8 +324,8 @@ def visitor_pages(state: PacedKLVisitorsState, open_views: Open, prices: Floats)
         link_level=effects.link_level.copy(),
         used_level=_NOTHING,
         link_bonus=np.empty_like(effects.link_bonus),
-        effect=np.empty(shape, np.float32),
-        value_bonus=np.empty(shape, np.float32),
+        effect=effects.effect.copy(),
+        value_bonus=np.empty_like(effects.effect),
         seen_at=_NOTHING,
         rate=np.zeros_like(effects.rate),
         bonus=np.zeros_like(effects.bonus),
