@@ -81,11 +81,8 @@ def make_case(
         best_revenue=OPTIMUM,
         n_rounds=n_rounds,
         n_runs=n_runs,
-        allowed_shortfall=ranking.allowed_shortfall,
-        judged_by=ranking.judged_by,
-        oracle=ranking.oracle,
-        standings=ranking.standings,
         refused=dict(refused or {}),
+        **ranking._asdict(),
     )
 
 

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 
 from slotwise.environments.datasets import look_ahead
-from slotwise.simulation.leaderboard import fresh_suite
+from slotwise.simulation.leaderboard import (
+    Effort,
+    Leaderboard,
+    fresh_suite,
+    pick_cases,
+    pick_entrants,
+    plan_leaderboard,
+    run_leaderboard,
+)
+from slotwise.simulation.leaderboard.ranking import MOST_CLICKS
+from slotwise.simulation.leaderboard.records import records
+from tests.simulation.leaderboard.boards import Fared, make_board, make_case
 
 
 def test_a_seed_gives_the_same_pools_and_another_seed_others() -> None:
@@ -26,3 +40,29 @@ def test_pools_differ_in_size_and_floors_can_be_kept() -> None:
     assert statuses.count("infeasible") == 0
     for one in datasets:
         assert 1 <= one.n_slots <= one.n_links // 3
+
+
+def test_on_drawn_pools_a_policy_for_clicks_alone_is_played_but_not_ranked(tmp_path: Path) -> None:
+    suite = pick_cases(fresh_suite(20, 2027), ["fresh-2027-11"])
+    plan = plan_leaderboard(suite, pick_entrants([]), Effort(n_rounds=2_000, n_runs=2), tmp_path)
+    board = run_leaderboard(plan, tmp_path / "parts", n_threads=1)
+    (case,) = board.cases
+    assert [one.label for one in case.standings] == ["paced-bayes"]
+    assert case.most_clicked["shortfall"].mean == 0.0
+    default = case.standings[0].measures
+    assert case.most_clicked["regret"].mean > 2.0 * default["regret"].mean  # it ignores revenue
+    board.save(tmp_path / "board.json")
+    assert Leaderboard.load(tmp_path / "board.json").cases[0].most_clicked.keys() == set(
+        case.most_clicked
+    )
+
+
+def test_a_floor_that_not_even_clicks_alone_keep_in_time_is_not_counted_as_missed() -> None:
+    missed, kept = Fared(20.0, missing=900.0), Fared(20.0, missing=0.0)
+    too_early = make_case("early", {"paced-kl": missed, MOST_CLICKS: missed})
+    avoidable = make_case("avoidable", {"paced-kl": missed, MOST_CLICKS: kept})
+    by_another = make_case("another", {"paced-kl": missed, "uniform": kept, MOST_CLICKS: missed})
+    not_played = replace(too_early, name="unknown", most_clicked={})
+    board = make_board(too_early, avoidable, by_another, not_played)
+    (record,) = [one for one in records(board) if one.label == "paced-kl"]
+    assert record.floors_missed == ("avoidable", "another", "unknown")

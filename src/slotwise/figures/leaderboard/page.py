@@ -220,6 +220,8 @@ def _chapter(case: CaseBoard) -> CaseChapter:
     ]
     if case.oracle:
         rows.append(CaseRow("", _name(ORACLE), "", "", _measure_cells(case.oracle)))
+    if case.most_clicked:
+        rows.append(CaseRow("", "only clicks", "", "", _measure_cells(case.most_clicked)))
     refused = [f"{_name(label)} rejects this case: {why}" for label, why in case.refused.items()]
     return CaseChapter(case, sizes, _gains(case), rows, refused)
 
@@ -242,6 +244,8 @@ def _gains(case: CaseBoard) -> list[str]:
 def _floor_cell(case: CaseBoard, standing: Standing) -> str:
     if case.floor_status == "infeasible":
         return "–"
+    if not case.can_keep_floor:
+        return "too early"
     return "kept" if standing.keeps_floor else "missed"
 
 

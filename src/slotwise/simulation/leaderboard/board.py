@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,8 @@ class CaseBoard:
     `floor_status` is that of the floor program on the true rates; `most_clicks` are the clicks of
     the most clicked page. `judged_by` is "regret", or "shortfall" if no policy keeps the floor.
     `refused` holds the policies that reject this case, with their reasons. `bound` is the interval
-    of the least that any policy must lose (`slotwise.simulation.leaderboard.bounds`), if computed.
+    of the least that any policy must lose (`slotwise.simulation.leaderboard.bounds`), if computed;
+    `most_clicked` what a policy that only looks for clicks reached, on drawn pools.
     """
 
     name: str
@@ -82,6 +83,18 @@ class CaseBoard:
     standings: tuple[Standing, ...]
     refused: dict[str, str]
     bound: tuple[float, float] | None = None
+    most_clicked: dict[str, Measure] = field(default_factory=dict)
+
+    @property
+    def can_keep_floor(self) -> bool:
+        """Whether the floor can be kept: pages reach it, and nothing says it is learned too late.
+
+        Where a policy that only looks for clicks was played, it or another one must have kept it.
+        """
+        if self.floor_status == "infeasible" or not self.most_clicked:
+            return self.floor_status != "infeasible"
+        is_learned = self.most_clicked["shortfall"].mean <= self.allowed_shortfall
+        return is_learned or any(one.keeps_floor for one in self.standings)
 
     def find(self, label: str) -> Standing | None:
         """Return the standing of a policy, or None if it was not run."""
@@ -144,6 +157,7 @@ def _case(content: dict[str, Any]) -> CaseBoard:
         **{
             **content,
             "oracle": _measures(content["oracle"]),
+            "most_clicked": _measures(content.get("most_clicked", {})),
             "standings": standings,
             "bound": None if bound is None else tuple(bound),
         }

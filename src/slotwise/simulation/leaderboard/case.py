@@ -34,7 +34,8 @@ class Case:
     """One environment of the suite, with enough rounds and runs to tell policies apart.
 
     `full_rounds` is the number of rounds of the full suite; `slot_weights` says what policies know
-    of the slots.
+    of the slots. Where `is_drawn`, nobody has seen the pool: whether its floor can be learned in
+    time is then found out by a policy that wants nothing but clicks.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Case:
     n_runs: int = OTHER_RUNS
     full_rounds: int = PAPER_ROUNDS
     slot_weights: str | None = None
+    is_drawn: bool = False
 
     def experiment(self, policies: Mapping[str, Policy], effort: Effort) -> Experiment:
         """Return the experiment in which `policies` meet this case."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from slotwise.errors import SlotwiseError, UnknownName
 from slotwise.outside import entry_point_names
@@ -11,6 +12,7 @@ from slotwise.policies import (
     ENTRY_POINTS,
     POLICIES,
     FixedMix,
+    PacedBayes,
     Policy,
     default_policy,
     make_policy,
@@ -19,7 +21,7 @@ from slotwise.policies import (
 from slotwise.policies.checks import policy_for
 from slotwise.problem import Problem
 
-__all__ = ["all_entrants", "knows_horizon", "pick_entrants", "refusal"]
+__all__ = ["MostClicks", "all_entrants", "knows_horizon", "pick_entrants", "refusal"]
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "con-ucb/72": ("con-ucb", {"gamma_scale": 1 / 72}),
@@ -28,6 +30,20 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 """Settings other than the defaults that get a row of their own, by label."""
 
 PRIORS = ("uniform", "fitted")
+
+
+@dataclass(frozen=True)
+class MostClicks(PacedBayes):
+    """The default policy at a floor that no page can keep: it looks for clicks alone.
+
+    A reference beside the policies. A floor that even this one misses cannot be learned in time.
+    """
+
+    name: ClassVar[str] = "most-clicks"
+
+    def start(self, problem: Problem) -> Any:
+        """Return a state in which every slot owes a click, or nearly one."""
+        return super().start(Problem(problem.n_links, problem.n_slots, 0.999 * problem.n_slots))
 
 
 def all_entrants() -> dict[str, Policy]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from slotwise.environments.datasets import Dataset, look_ahead
@@ -39,7 +41,7 @@ def _case(seed: int, number: int) -> Case:
     pool = pool.with_floor(float(floor))
     price = look_ahead(pool).shadow_price
     words = f"{pool.n_slots} of {pool.n_links} drawn links; one more click costs {price:.2g}"
-    return plain_case(pool.name, words, pool)
+    return replace(plain_case(pool.name, words, pool), is_drawn=True)
 
 
 def _pool(name: str, seed: int) -> Dataset:

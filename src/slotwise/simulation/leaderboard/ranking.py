@@ -19,6 +19,9 @@ Floats = NDArray[np.float64]
 ORACLE = "oracle"
 """The label of the best fixed mix, which runs beside the policies and is not ranked."""
 
+MOST_CLICKS = "most-clicks"
+"""The label of a policy that only looks for clicks, played beside the others on drawn pools."""
+
 ALLOWED_FACTOR = 1.3
 """The largest ratio of the default's priced regret to that of the best policy on a case."""
 
@@ -52,6 +55,7 @@ class CaseRanking(NamedTuple):
     judged_by: str
     allowed_shortfall: float
     oracle: dict[str, Measure]
+    most_clicked: dict[str, Measure]
     standings: tuple[Standing, ...]
 
 
@@ -61,7 +65,7 @@ def rank_case(
     knows_horizon: Mapping[str, bool],
 ) -> CaseRanking:
     """Rank the policies of one case; `seconds` are processor seconds of every run."""
-    labels = [label for label in results.labels if label != ORACLE]
+    labels = [label for label in results.labels if label not in (ORACLE, MOST_CLICKS)]
     allowed = allowed_shortfall(results)
     shortfalls = {label: results.final(label, "shortfall") for label in labels}
     is_reachable = results.config["optimum"]["status"] != "infeasible"
@@ -98,8 +102,11 @@ def rank_case(
         )
         for place, label in enumerate(ranked, start=1)
     )
-    oracle = measures_of(results, ORACLE, ()) if ORACLE in results.labels else {}
-    return CaseRanking(judged_by, allowed, oracle, standings)
+    oracle, most_clicked = (
+        measures_of(results, label, ()) if label in results.labels else {}
+        for label in (ORACLE, MOST_CLICKS)
+    )
+    return CaseRanking(judged_by, allowed, oracle, most_clicked, standings)
 
 
 def is_within(losses: Floats, best: Floats, resolution: float) -> bool | None:

@@ -68,7 +68,7 @@ def _record(board: Leaderboard, label: str) -> Record:
         floors_missed=tuple(
             case.name
             for case, standing in played
-            if case.floor_status != "infeasible" and not standing.keeps_floor
+            if case.can_keep_floor and not standing.keeps_floor
         ),
         worst_ratio=worst.ratio,
         worst_case=worst_case.name,

@@ -12,8 +12,8 @@ from slotwise.policies import Policy, default_policy
 from slotwise.simulation.cluster import connected
 from slotwise.simulation.experiment import Experiment, current_commit, oracle
 from slotwise.simulation.leaderboard.board import CaseBoard, Leaderboard
-from slotwise.simulation.leaderboard.entrants import knows_horizon, refusal
-from slotwise.simulation.leaderboard.ranking import ORACLE, rank_case
+from slotwise.simulation.leaderboard.entrants import MostClicks, knows_horizon, refusal
+from slotwise.simulation.leaderboard.ranking import MOST_CLICKS, ORACLE, rank_case
 from slotwise.simulation.leaderboard.suite import Case, Effort, Suite
 from slotwise.simulation.parts import Parts
 from slotwise.simulation.results import Results
@@ -64,7 +64,10 @@ def _plan(case: Case, entrants: Mapping[str, Policy], effort: Effort, out: Path)
     refused = {label: why for label, why in reasons.items() if why is not None}
     best = oracle(case.links, problem.n_slots, problem.click_floor, problem.horizon or 1)
     playing = {label: policy for label, policy in entrants.items() if label not in refused}
-    experiment = case.experiment({**playing, ORACLE: best}, effort)
+    references: dict[str, Policy] = {ORACLE: best}
+    if case.is_drawn:
+        references[MOST_CLICKS] = MostClicks()
+    experiment = case.experiment(playing | references, effort)
     return PlannedCase(case, Planned(experiment, out / "results" / f"{case.name}.parquet"), refused)
 
 
@@ -148,7 +151,7 @@ def _results(
 def _board(one: PlannedCase, results: Results, seconds: Mapping[str, list[float]]) -> CaseBoard:
     experiment: Experiment = one.planned.experiment
     uses = {label: knows_horizon(policy) for label, policy in experiment.policies.items()}
-    judged_by, allowed, oracle_measures, standings = rank_case(results, seconds, uses)
+    ranking = rank_case(results, seconds, uses)
     problem, config = experiment.problem, results.config
     return CaseBoard(
         name=one.case.name,
@@ -162,9 +165,6 @@ def _board(one: PlannedCase, results: Results, seconds: Mapping[str, list[float]
         best_revenue=config["optimum"]["value"],
         n_rounds=results.n_rounds,
         n_runs=results.n_runs,
-        allowed_shortfall=allowed,
-        judged_by=judged_by,
-        oracle=oracle_measures,
-        standings=standings,
         refused=dict(one.refused),
+        **ranking._asdict(),
     )
