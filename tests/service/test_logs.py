@@ -17,16 +17,22 @@ from tests.service.conftest import POOL, http
 
 
 @pytest.fixture
-def written() -> Iterator[io.StringIO]:
-    """Send all logs to a text, and put the loggers back afterwards."""
+def loggers() -> Iterator[None]:
+    """Put the loggers back afterwards."""
     loggers = [logging.getLogger(name) for name in ("slotwise.service", "uvicorn.error")]
     before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
-    stream = io.StringIO()
-    start_logs("debug", stream)
-    yield stream
+    yield
     for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
         logger.handlers, logger.propagate = handlers, propagate
         logger.setLevel(level)
+
+
+@pytest.fixture
+def written(loggers: None) -> io.StringIO:
+    """Send all logs to a text."""
+    stream = io.StringIO()
+    start_logs("debug", stream)
+    return stream
 
 
 def lines_of(written: io.StringIO) -> list[dict[str, object]]:
@@ -127,3 +133,17 @@ def test_lines_have_a_time_a_level_and_fields(written: io.StringIO) -> None:
 )
 def test_addresses_are_shortened(address: str, short: str) -> None:
     assert short_address(address) == short
+
+
+def test_standard_error_is_the_one_of_the_moment(
+    loggers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that gives its standard error to another stream may close the first one."""
+    first, second = io.StringIO(), io.StringIO()
+    monkeypatch.setattr("sys.stderr", first)
+    start_logs("info")
+    ServiceLog().info("first")
+    monkeypatch.setattr("sys.stderr", second)
+    first.close()
+    ServiceLog().info("second")
+    assert [line["event"] for line in lines_of(second)] == ["second"]

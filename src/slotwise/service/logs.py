@@ -43,9 +43,20 @@ class _JsonLines(logging.Formatter):
         return _encode(line).decode()
 
 
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Writes to what is standard error at that moment: the stream of the first may be closed."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stderr
+
+
 def start_logs(level: LogLevel, stream: TextIO | None = None) -> None:
     """Send the service's logs and the server's to `stream` (standard error) as JSON lines."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = logging.StreamHandler(stream) if stream else _StandardError()
     handler.setFormatter(_JsonLines())
     for name in (_NAME, "uvicorn.error"):
         logger = logging.getLogger(name)
