@@ -32,6 +32,7 @@ from tests.service.crash_harness import (
 from tests.service.private_postgresql import PrivatePostgresql, private_postgresql
 
 MAX_FAILOVER_S = 10.0
+GIVE_UP_S = 600.0
 
 
 def send_to_any(
@@ -72,9 +73,8 @@ def wait_for_learner(servers: list[Server], key: str) -> float:
         n_before = ServerLog.n_lines
         if any(is_learner(server, key) for server in servers):
             return time.monotonic() - started
-        left_s = started + 6 * MAX_FAILOVER_S - time.monotonic()
         # A replica logs that it learns.
-        assert ServerLog.wait_for_more(n_before, left_s), "nobody learns"
+        assert ServerLog.wait_for_more(n_before, GIVE_UP_S), "nobody learns"
 
 
 def kill(what: str, servers: list[Server], key: str, database: PrivatePostgresql) -> int | None:
@@ -95,13 +95,15 @@ def run(
 ) -> dict[str, float]:
     """Run the cycles and return what they did; an assertion fails if anything is lost."""
     with private_postgresql() as database:
-        return run_on(database, cycles, seed, tell)
+        result = run_on(database, cycles, seed, tell)
+    assert result["longest_failover_s"] <= MAX_FAILOVER_S, result
+    return result
 
 
 def run_on(
     database: PrivatePostgresql, cycles: int, seed: int, tell: Callable[[float], None]
 ) -> dict[str, float]:
-    """Run the cycles on a server that may be killed."""
+    """Run the cycles on a server that may be killed, however long a loaded machine takes."""
     address, rng = database.new_database(), random.Random(seed)
     servers = [Server(address)]
     key = servers[0].admin_key()
@@ -143,7 +145,6 @@ def run_on(
     found = verify(store)
     store.close()
     assert found.mismatches == (), found.mismatches[:3]
-    assert longest_s <= MAX_FAILOVER_S, longest_s
     assert stopped == [0, 0]
     return {
         "cycles": cycles,

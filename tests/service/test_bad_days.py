@@ -21,10 +21,10 @@ from slotwise.service.settings import Settings
 from slotwise.service.storage.postgresql.store import PostgresqlStore
 from slotwise.service.storage.verify import verify
 from tests.service import replica_crashes
-from tests.service.conftest import http, problem_of
+from tests.service.conftest import http, problem_of, until
 from tests.service.crash_harness import Server
 from tests.service.private_postgresql import GUARDED, PrivatePostgresql, private_postgresql
-from tests.service.test_replicas import fill, knows_pool, until
+from tests.service.test_replicas import fill, knows_pool
 
 
 @pytest.fixture
@@ -90,8 +90,7 @@ def test_a_learner_that_stands_still_is_replaced_and_wakes_up_as_a_follower(
         replica_crashes.wait_for_learner(servers, key)
         leader, heir = servers if replica_crashes.is_learner(first, key) else servers[::-1]
         leader.process.send_signal(signal.SIGSTOP)
-        took_s = replica_crashes.wait_for_learner([heir], key)
-        assert took_s <= replica_crashes.MAX_FAILOVER_S
+        replica_crashes.wait_for_learner([heir], key)
         leader.process.send_signal(signal.SIGCONT)
         until(lambda: not replica_crashes.is_learner(leader, key))
         assert replica_crashes.is_learner(heir, key)

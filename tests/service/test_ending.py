@@ -19,7 +19,7 @@ sys.exit(3)
 
 def ended(thread_name: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", ENDING, thread_name]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
 
 
 def test_a_process_ends_as_a_success_while_the_compiler_works() -> None:

@@ -17,7 +17,7 @@ from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from slotwise.testing.store_rows import reads
 from tests.service import crash_harness
-from tests.service.conftest import http, problem_of
+from tests.service.conftest import http, problem_of, until
 
 
 def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ def test_a_stop_finishes_what_is_under_way(tmp_path: Path, stop: signal.Signals)
     ]
     for sender in senders:
         sender.start()
-    while len(acknowledged.events) < 50:
-        assert server.process.poll() is None
+    acknowledged.wait_for(50)
+    assert server.process.poll() is None
     server.process.send_signal(stop)
     assert server.process.wait(timeout=600) == 0
     for sender in senders:
@@ -100,8 +100,7 @@ def test_without_the_store_pages_are_answered_and_feedback_waits(
             "store_available": False,
             "learning": True,
         }
-    while admin.post("/v1/events", json=click).status_code == 503:
-        pass
+    until(lambda: admin.post("/v1/events", json=click).status_code != 503)
     report = admin.get(f"/v1/decisions/{page['decision_id']}").json()
     assert report["clicked"] == [link["link_id"]]
     late = admin.get(f"/v1/decisions/{served.json()['decision_id']}")
@@ -164,8 +163,7 @@ def test_a_killed_writer_costs_one_refusal_and_nothing_else(tmp_path: Path) -> N
         refused = admin.post("/v1/events", json=second)
         assert refused.status_code == 503
         assert problem_of(refused)["type"].endswith("store-away")
-        while not server.context.service.health().store_available:
-            pass  # the next commit starts another
+        until(lambda: server.context.service.health().store_available)  # by another writer
         assert admin.post("/v1/events", json=first).json()["outcome"] == "duplicate"
         assert admin.post("/v1/events", json=second).json()["outcome"] == "accepted"
         assert server.context.service.health().n_lost_decisions == 0

@@ -16,10 +16,10 @@ from slotwise.service.settings import Settings
 from slotwise.service.storage.postgresql.store import PostgresqlStore
 from slotwise.service.storage.verify import verify
 from tests.service import replica_crashes
-from tests.service.conftest import http
+from tests.service.conftest import http, until
 from tests.service.crash_harness import Server, client_of
 from tests.service.private_postgresql import PrivatePostgresql, account
-from tests.service.test_replicas import fill, knows_pool, until, views_at
+from tests.service.test_replicas import fill, knows_pool, views_at
 
 
 @pytest.fixture
@@ -134,7 +134,9 @@ def test_two_replicas_behind_nginx_survive_the_loss_of_one(postgresql: PrivatePo
             assert nginx.poll() is None, (folder / "error.log").read_text()
         transport = httpx.HTTPTransport(uds=str(folder / "nginx.sock"))
         headers = {"authorization": f"Bearer {key}"}
-        with httpx.Client(transport=transport, base_url="http://shop", headers=headers) as shop:
+        with httpx.Client(
+            transport=transport, base_url="http://shop", headers=headers, timeout=600
+        ) as shop:
             for number in range(40):
                 if number == 20:
                     servers[0].kill()

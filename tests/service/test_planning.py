@@ -20,7 +20,7 @@ from slotwise.service.settings import Settings
 SAY = "import sys; print('{\"done\": 0.5}', flush=True); "
 
 
-def planner(program: str, within_s: float = 60.0) -> Planner:
+def planner(program: str, within_s: float = 600.0) -> Planner:
     return Planner(within_s, (sys.executable, "-c", SAY + program))
 
 
@@ -107,7 +107,7 @@ def test_a_service_that_stops_ends_its_plan(tmp_path: Path) -> None:
     settings = Settings(port=0, store=f"sqlite:///{tmp_path / 'plan.db'}")
     with (
         BackgroundServer(settings) as server,
-        httpx.Client(base_url=server.url, timeout=60) as client,
+        httpx.Client(base_url=server.url, timeout=600) as client,
         client.stream("POST", "/v1/plan", json=long) as answer,
     ):
         assert next(answer.iter_lines()) == '{"done":0.0}'

@@ -18,7 +18,7 @@ from slotwise.service.alerting.webhook import SIGNATURE_HEADER, AlertMessage, De
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings, load_settings
 from tests.service.alerting.receiver import Receiver
-from tests.service.conftest import POOL, http, problem_of
+from tests.service.conftest import POOL, Clock, http, problem_of
 
 NOW = datetime(2026, 1, 5, 10, tzinfo=UTC)
 MISSED = Alert(kind="floor-missed", pool_id="home", detail="Too few clicks.")
@@ -146,7 +146,7 @@ def test_a_failure_does_not_end_the_delivering(
     watch.check()
     watch.check()
     watch.start()
-    assert receiver.came.wait(60)
+    assert receiver.came.wait(600)
     watch.stop()
     assert json.loads(receiver.got[0][1])["alert"] == "learning-failed"
 
@@ -205,22 +205,27 @@ def test_addresses_that_are_safe_are_taken(url: str) -> None:
 
 
 def test_a_service_tells_that_a_floor_is_missed(receiver: Receiver, tmp_path: Path) -> None:
-    settings = Settings(port=0, store=f"sqlite:///{tmp_path / 's.db'}", alert_url=receiver.url)
-    with BackgroundServer(settings) as server, http(server.url, server.admin_key) as admin:
-        pool = POOL | {"click_floor": 1.9, "click_window_s": 1, "revenue_window_s": 1}
+    store, clock = f"sqlite:///{tmp_path / 's.db'}", Clock()
+    settings = Settings(port=0, store=store, alert_url=receiver.url, fold_every_s=3600)
+    with (
+        BackgroundServer(settings, clock_us=clock) as server,
+        http(server.url, server.admin_key) as admin,
+    ):
+        pool = POOL | {"click_floor": 1.9, "click_window_s": 60, "revenue_window_s": 60}
         admin.put("/v1/pools/home", json=pool).raise_for_status()
         links = [{"link_id": f"l{n}", "url": "https://shop.example/"} for n in range(3)]
         admin.post("/v1/pools/home/links:batch", json={"links": links}).raise_for_status()
         service, context = server.context.service, server.context
         for _ in range(600):
-            service.decide("home", context.clock_us())
+            service.decide("home", clock())
         service.flush().result()
-        service.learn(context.clock_us() + 10_000_000)
+        clock.advance(60)
+        service.learn(clock())
         watch = context.alerts
         assert watch is not None
         watch.check()
         watch.check()
-        receiver.came.wait(60)
+        assert receiver.came.wait(600)
         [(headers, body)] = receiver.got
         assert json.loads(body)["alert"] == "floor-missed"
         shown = admin.get("/v1/alerts").json()

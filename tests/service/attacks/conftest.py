@@ -1,4 +1,4 @@
-"""A server with short time limits that tests attack, over loopback."""
+"""A server that tests attack, over loopback."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ Line = Callable[[], socket.socket]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BackgroundServer]:
+    """Start a server; a module that wants short time limits names them in `LIMITS`."""
     settings = Settings(
         port=0,
         store=f"sqlite:///{tmp_path_factory.mktemp('attacked') / 'slotwise.db'}",
         seed=1,
-        head_within_s=0.5,
-        body_within_s=0.5,
-        read_within_s=0.5,
         max_connections=40,
         clicks_per_s=50.0,
         refused_keys_per_s=20.0,
         trusted_proxies="127.0.0.1",
+        **getattr(request.module, "LIMITS", {}),
     )
     with BackgroundServer(settings) as server, http(server.url, server.admin_key) as admin:
         admin.put("/v1/pools/home", json=POOL).raise_for_status()

@@ -14,6 +14,7 @@ from slotwise.service.limits import MAX_HEAD_BYTES, MAX_HEADERS
 from slotwise.service.server import BackgroundServer
 from tests.service.attacks.conftest import Line, all_received
 
+LIMITS = {"head_within_s": 0.5, "body_within_s": 0.5, "read_within_s": 0.5}
 HEAD = b"GET /healthz HTTP/1.1\r\nhost: x\r\n"
 
 

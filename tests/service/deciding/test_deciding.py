@@ -320,11 +320,11 @@ def test_two_requests_with_one_id_at_once_get_the_same_page(
             service.beside(service.decide, "home", T0 + n, decision_id=f"visit-{k}")
             for n in range(2)
         ]
-        first, second = (one.result(60) for one in decided)
+        first, second = (one.result(600) for one in decided)
         assert first == second
         looked_up.reset()
     other = service.beside(service.decide, "home", T0, exclude=["l1"], decision_id="visit-0")
-    assert isinstance(other.exception(60), Conflict)
+    assert isinstance(other.exception(600), Conflict)
 
 
 def test_only_what_is_in_memory_is_decided_at_once(
