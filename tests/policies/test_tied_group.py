@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slotwise.policies import NO_SLOTS, NOBODY, PacedKL
+from slotwise.policies import NO_SLOTS, NOBODY, PacedBayes, PacedKL
 from slotwise.policies.pages.tied_group import LEAST_POOL
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
 from slotwise.selection.mix import N_TIED, dense_probabilities
 
+POLICIES = [PacedKL(), PacedBayes()]
 
-def one_round(state: Any, rates: Any, rng: np.random.Generator, n_slots: int) -> None:
+
+def one_round(policy: Any, state: Any, rates: Any, rng: np.random.Generator, n_slots: int) -> None:
     """Draw a page from the state's mix and learn what it brings."""
     shown, probabilities = np.zeros(n_slots, np.int64), np.zeros(n_slots)
     draw_page(state.mix, rng, shown, probabilities)
@@ -22,41 +24,43 @@ def one_round(state: Any, rates: Any, rng: np.random.Generator, n_slots: int) ->
     revenue = clicks * (rng.random(n_slots) < rates[1][shown])
     for level, outcomes in enumerate((clicks, revenue)):
         views = np.ones(n_slots)
-        PacedKL.learn(state, NOBODY, level, shown, NO_SLOTS, probabilities, views, outcomes)
+        policy.learn(state, NOBODY, level, shown, NO_SLOTS, probabilities, views, outcomes)
 
 
-def test_pages_from_the_group_are_those_of_listing_all_ties() -> None:
-    policy, problem = PacedKL(), Problem(LEAST_POOL + 500, 10, click_floor=1.5)
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_pages_from_the_group_are_those_of_listing_all_ties(policy: Any) -> None:
+    problem = Problem(LEAST_POOL + 500, 10, click_floor=1.5)
     rng = np.random.default_rng(5)
     rates = 0.4 * rng.random(problem.n_links), rng.random(problem.n_links)
     state = policy.start(problem)
     n_from_group = 0
     for round_number in range(500):
         had_group = state.group.size[0] > 0
-        PacedKL.choose(state, NOBODY, rng)
+        policy.choose(state, NOBODY, rng)
         n_from_group += had_group and state.mix.sizes[N_TIED] > 0
         if round_number % 5 == 0:
             fresh = policy.restore(problem, policy.knowledge(state))
-            PacedKL.choose(fresh, NOBODY, rng)
+            policy.choose(fresh, NOBODY, rng)
             expected = dense_probabilities(fresh.mix)
             assert dense_probabilities(state.mix) == pytest.approx(expected, abs=1e-12)
             again = dense_probabilities(state.mix)
-            PacedKL.choose(state, NOBODY, rng)
+            policy.choose(state, NOBODY, rng)
             assert np.array_equal(dense_probabilities(state.mix), again)
-        one_round(state, rates, rng, problem.n_slots)
+        one_round(policy, state, rates, rng, problem.n_slots)
     assert n_from_group > 250
 
 
-def test_links_with_other_feedback_leave_the_group() -> None:
-    policy, problem = PacedKL(), Problem(LEAST_POOL, 10)
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_links_with_other_feedback_leave_the_group(policy: Any) -> None:
+    problem = Problem(LEAST_POOL, 10)
     rng = np.random.default_rng(6)
     state = policy.start(problem)
-    PacedKL.choose(state, NOBODY, rng)
+    policy.choose(state, NOBODY, rng)
     assert state.group.size[0] == problem.n_links
     links = np.array([3, 700, problem.n_links - 1])
     for level in range(2):
-        PacedKL.learn(state, NOBODY, level, links, NO_SLOTS, np.ones(3), np.ones(3), np.zeros(3))
-    PacedKL.choose(state, NOBODY, rng)
+        policy.learn(state, NOBODY, level, links, NO_SLOTS, np.ones(3), np.ones(3), np.zeros(3))
+    policy.choose(state, NOBODY, rng)
     probabilities = dense_probabilities(state.mix)
     assert probabilities[links].tolist() == [0.0, 0.0, 0.0]
     assert np.delete(probabilities, links) == pytest.approx(10 / (problem.n_links - 3))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from slotwise.selection.candidates import LARGE_POOL
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import N_OPEN, N_TIED, TIED_SLOTS, dense_probabilities, new_mix
 from slotwise.selection.top_links import take_top_links
@@ -46,7 +47,7 @@ def check_page(search: Search, value: Floats, clicks: Floats, n_slots: int, pric
 
 
 @pytest.mark.parametrize("n_levels", [3, 20, 10**9], ids=["3 values", "20 values", "all differ"])
-@pytest.mark.parametrize("n_links", [5, 70, 400])
+@pytest.mark.parametrize("n_links", [5, 70, 400, LARGE_POOL + 700])
 def test_pages_are_those_of_sorting(n_links: int, n_levels: int) -> None:
     rng = np.random.default_rng(n_links)
     value = rng.integers(0, n_levels, n_links) / n_levels

@@ -20,6 +20,7 @@ from slotwise.policies.floors.queue import QueuePolicy, Queues, new_queues
 from slotwise.policies.knowledge.evidence import Evidence, add_views, count_rounds, new_evidence
 from slotwise.policies.knowledge.joint_posterior import (
     JointPosterior,
+    have_equal_posteriors,
     margin_of_page,
     mean_worth,
     new_joint_posterior,
@@ -33,9 +34,17 @@ from slotwise.policies.knowledge.joint_posterior import (
     score_jointly,
 )
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
+from slotwise.policies.pages.tied_group import (
+    TiedGroup,
+    forget_group,
+    keep_group,
+    leave_group,
+    new_tied_group,
+    take_links_above_group,
+)
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner
-from slotwise.selection.mix import Mix, new_mix
+from slotwise.selection.mix import N_TIED, Mix, new_mix
 from slotwise.selection.top_links import take_top_links
 from slotwise.selection.top_page import Search, new_search
 
@@ -68,6 +77,7 @@ class PacedBayesState(NamedTuple):
     search: Search
     price_search: Search
     mix: Mix
+    group: TiedGroup
 
 
 @inner
@@ -92,6 +102,7 @@ def _expect_prices(state: PacedBayesState) -> None:
     """Compute the expected price of each floor at the prices of the others, and the margin."""
     queues = state.queues
     refresh_posteriors(state.posterior, state.evidence)
+    forget_group(state.group)
     for floor in range(len(queues.lengths)):
         if state.expected[floor] == UNKNOWN:
             state.expected[floor] = 0.0
@@ -118,11 +129,17 @@ def _expect_prices(state: PacedBayesState) -> None:
 @hot
 def choose(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Take the links with the largest bound on what showing them is worth."""
-    refresh_posteriors(state.posterior, state.evidence)
+    posterior, group, score, mix = state.posterior, state.group, state.score, state.mix
+    n_stale = refresh_posteriors(posterior, state.evidence)
+    leave_group(group, posterior.to_do[:n_stale], mix)
     _price_levels(state, -1)
-    score_jointly(state.posterior, state.queues.worth, state.score, state.scratch)
-    clicks = state.posterior.mean[0]
-    take_top_links(state.score, clicks, 0.0, state.queues.n_slots, state.search, state.mix)
+    score_jointly(posterior, state.queues.worth, score, state.scratch)
+    n_slots, search = state.queues.n_slots, state.search
+    if not take_links_above_group(group, score, posterior.mean[0], 0.0, n_slots, search, mix):
+        take_top_links(score, posterior.mean[0], 0.0, n_slots, search, mix)
+        forget_group(group)
+        if have_equal_posteriors(posterior, mix.tied[: mix.sizes[N_TIED]]):
+            keep_group(group, mix)
 
 
 @hot
@@ -228,6 +245,7 @@ class PacedBayes(QueuePolicy):
             search=new_search(problem.n_links),
             price_search=new_search(problem.n_links),
             mix=new_mix(problem.n_links),
+            group=new_tied_group(problem.n_links),
         )
 
     def knowledge(self, state: PacedBayesState) -> Knowledge:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.selection.candidates import list_candidates
 from slotwise.selection.compiled import inner, int64
 
 __all__ = [
@@ -39,6 +40,9 @@ SAMPLE = int64(64)
 
 FEW = 8
 """So many candidates around the threshold are sorted; more are first counted apart."""
+
+MANY = 256
+"""Among more candidates than this, those that tie at the end of the page are looked for first."""
 
 
 class Search(NamedTuple):
@@ -140,6 +144,15 @@ def _range_around(
     lie little above the cut, so steps from there that grow from `width` find an upper score, and
     halving does the rest.
     """
+    if n_candidates > MANY:
+        # most of so many tie as a rule: one of them is likely at the end of the page
+        middle = first[n_candidates // 2]
+        n_higher = n_equal = int64(0)
+        for k in range(n_candidates):
+            n_higher += first[k] > middle
+            n_equal += first[k] == middle
+        if n_higher < n_slots <= n_higher + n_equal:
+            return middle, np.nextafter(middle, np.inf)
     low, most = cut, np.inf
     if cut == -np.inf or width == np.inf:
         low, most, width = first[0], first[0], np.inf
@@ -325,12 +338,9 @@ def top_page(
     for attempt in range(6):
         if attempt == 5:
             cut = -np.inf
-        n_candidates = int64(0)
-        for i in range(n_entries):
-            key = value_weight * value[i] + click_weight * clicks[i]
-            entry[n_candidates] = i
-            first[n_candidates] = key
-            n_candidates += key >= cut
+        n_candidates = list_candidates(
+            value, clicks, n_entries, value_weight, click_weight, cut, entry, first
+        )
         spare = n_candidates - n_slots
         if spare >= 0:
             _put_page_first(search, n_candidates, n_slots, cut, depth, 2.0 * tolerance, tie_of)

@@ -47,11 +47,13 @@ from slotwise.policies.knowledge.change import (
 )
 from slotwise.policies.knowledge.evidence import Evidence
 from slotwise.problem import Problem
-from slotwise.selection.compiled import inner
+from slotwise.selection.candidates import BLOCK
+from slotwise.selection.compiled import inner, int64
 from slotwise.selection.top_page import Search, top_page
 
 __all__ = [
     "JointPosterior",
+    "have_equal_posteriors",
     "margin_of_page",
     "mean_worth",
     "new_joint_posterior",
@@ -81,6 +83,9 @@ REFIT_GROWTH = 1.02
 
 TRIAL_GAIN, TRIAL_COST = 7.0, 2.0
 """How many views a link is tried for: factors of what a trial can bring and of what it costs."""
+
+SCORED = int64(512)
+"""Links that are scored together."""
 
 UNIT, SALES, SQUARES = range(3)
 
@@ -216,8 +221,8 @@ def prior_mean(posterior: JointPosterior, level: int) -> float:
 
 
 @inner
-def refresh_posteriors(posterior: JointPosterior, evidence: Evidence) -> None:
-    """Recompute the posteriors that are stale."""
+def refresh_posteriors(posterior: JointPosterior, evidence: Evidence) -> int:
+    """Recompute the posteriors that are stale; return how many links `to_do` lists for it."""
     n_levels, n_links = posterior.mean.shape
     n_stale = _list_stale(posterior)
     for level in range(n_levels):
@@ -233,6 +238,29 @@ def refresh_posteriors(posterior: JointPosterior, evidence: Evidence) -> None:
         link = posterior.to_do[k]
         _refresh_width(posterior, evidence, link)
         posterior.is_stale[link] = False
+    return n_stale
+
+
+@inner
+def have_equal_posteriors(posterior: JointPosterior, links: Links) -> bool:
+    """Say whether these links score the same at any worth of the levels."""
+    is_equal = True
+    for k in range(1, len(links)):
+        is_equal &= posterior.width[links[k]] == posterior.width[links[0]]
+        for level in range(len(posterior.mean)):
+            mean, variance = posterior.mean[level], posterior.variance[level]
+            is_equal &= mean[links[k]] == mean[links[0]]
+            is_equal &= variance[links[k]] == variance[links[0]]
+    return is_equal
+
+
+@inner
+def _before_level(
+    mean: float, variance: float, worth: float, rate: float, uncertainty: float
+) -> tuple[float, float]:
+    """Return mean and variance of X_j from those of X_(j+1), at the worth and rate of level j."""
+    beyond = worth + mean
+    return rate * beyond, uncertainty * (variance + beyond * beyond) + rate * rate * variance
 
 
 @inner
@@ -241,10 +269,8 @@ def _refresh_width(posterior: JointPosterior, evidence: Evidence, link: int) -> 
     n_levels, n_links = posterior.mean.shape
     mean = variance = 0.0
     for level in range(n_levels - 1, -1, -1):
-        rate, beyond = posterior.mean[level, link], posterior.worth[level] + mean
-        spread = posterior.variance[level, link] * (variance + beyond * beyond)
-        variance = spread + rate * rate * variance
-        mean = rate * beyond
+        rate, uncertainty = posterior.mean[level, link], posterior.variance[level, link]
+        mean, variance = _before_level(mean, variance, posterior.worth[level], rate, uncertainty)
     margin = posterior.margin[0]
     gain = TRIAL_GAIN * margin / (margin + TRIAL_COST * math.sqrt(variance) + 1e-300)
     n_views = recent_views(posterior.change, evidence, 0, link)
@@ -269,12 +295,18 @@ def _refresh_rate(
 def _list_stale(posterior: JointPosterior) -> int:
     """List the links that are stale; return how many there are.
 
-    Without a branch, since nearly all links of a large pool are as they were.
+    Nearly all links of a large pool are as they were, so blocks of them are counted in vectors.
     """
-    n_stale = 0
-    for link in range(len(posterior.is_stale)):
-        posterior.to_do[n_stale] = link
-        n_stale += posterior.is_stale[link]
+    n_stale = int64(0)
+    for begin in range(int64(0), len(posterior.is_stale), BLOCK):
+        is_stale = posterior.is_stale[begin : begin + BLOCK]
+        n_in_block = int64(0)
+        for k in range(len(is_stale)):
+            n_in_block += is_stale[k]
+        if n_in_block > 0:
+            for k in range(len(is_stale)):
+                posterior.to_do[n_stale] = begin + k
+                n_stale += is_stale[k]
     return n_stale
 
 
@@ -350,25 +382,36 @@ def note_worth(posterior: JointPosterior, evidence: Evidence, worth: Floats, mar
 
 
 @inner
-def score_jointly(
-    posterior: JointPosterior, worth: Floats, score: Floats, variance: Floats
-) -> None:
+def score_jointly(posterior: JointPosterior, worth: Floats, score: Floats, scratch: Floats) -> None:
     """Write each link's bound on what showing it is worth, `worth` being that of each level.
 
-    `variance` is scratch. The loops over links have no branches, so that they run in vectors.
+    Blocks of links stay in the processor's first cache, and the loops over them have no branches,
+    so that they run in vectors.
     """
-    n_links = len(score)
-    for link in range(n_links):
-        score[link] = 0.0
-        variance[link] = 0.0
-    for level in range(len(worth) - 1, -1, -1):
-        rates, uncertainties, own = posterior.mean[level], posterior.variance[level], worth[level]
-        for link in range(n_links):
-            rate, later = rates[link], variance[link]
-            beyond = own + score[link]
-            variance[link] = uncertainties[link] * (later + beyond * beyond) + rate * rate * later
-            score[link] = rate * beyond
-    width = posterior.width
-    for link in range(n_links):
-        mean, spread = score[link], width[link] * variance[link]
-        score[link] = mean + math.sqrt(2.0 * spread) + spread / (1.5 * mean + 1e-300)
+    for begin in range(int64(0), len(score), SCORED):
+        end = min(begin + SCORED, len(score))
+        means, variances, width = (
+            score[begin:end],
+            scratch[: end - begin],
+            posterior.width[begin:end],
+        )
+        for k in range(len(means)):
+            means[k] = 0.0
+            variances[k] = 0.0
+        for level in range(len(worth) - 1, 0, -1):
+            own = worth[level]
+            rates = posterior.mean[level, begin:end]
+            uncertainties = posterior.variance[level, begin:end]
+            for k in range(len(means)):
+                means[k], variances[k] = _before_level(
+                    means[k], variances[k], own, rates[k], uncertainties[k]
+                )
+        own, rates, uncertainties = (
+            worth[0],
+            posterior.mean[0, begin:end],
+            posterior.variance[0, begin:end],
+        )
+        for k in range(len(means)):
+            mean, variance = _before_level(means[k], variances[k], own, rates[k], uncertainties[k])
+            spread = width[k] * variance
+            means[k] = mean + math.sqrt(2.0 * spread) + spread / (1.5 * mean + 1e-300)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies.contract import Floats, Links
+from slotwise.selection.candidates import BLOCK
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.mix import N_SURE, N_TIED, TIED_SLOTS, Mix
 from slotwise.selection.top_page import N_CANDIDATES, Search
@@ -29,6 +30,7 @@ __all__ = [
     "keep_group",
     "leave_group",
     "new_tied_group",
+    "take_links_above_group",
 ]
 
 LEAST_POOL = 2_000
@@ -98,11 +100,17 @@ def find_above_group(
     member = mix.tied[0]
     key_of_group = score[member] + price * clicks[member]
     n_above = n_equal = int64(0)
-    for link in range(len(score)):
-        key = score[link] + price * clicks[link]
-        search.entry[n_above] = link
-        n_above += key > key_of_group
-        n_equal += key == key_of_group
+    for begin in range(int64(0), len(score), BLOCK):
+        some, some_clicks = score[begin : begin + BLOCK], clicks[begin : begin + BLOCK]
+        n_higher = int64(0)
+        for k in range(len(some)):
+            key = some[k] + price * some_clicks[k]
+            n_higher += key > key_of_group
+            n_equal += key == key_of_group
+        if n_higher > 0:  # in few blocks, and counting runs in vectors
+            for k in range(len(some)):
+                search.entry[n_above] = begin + k
+                n_above += some[k] + price * some_clicks[k] > key_of_group
     search.sizes[N_CANDIDATES] = n_above
     return n_equal == size and n_above < n_slots
 
@@ -117,3 +125,20 @@ def fill_up_from_group(group: TiedGroup, n_slots: int, search: Search, mix: Mix)
     mix.sizes[N_SURE] = n_above
     mix.sizes[N_TIED] = group.size[0]
     mix.sizes[TIED_SLOTS] = n_slots - n_above
+
+
+@inner
+def take_links_above_group(
+    group: TiedGroup,
+    score: Floats,
+    clicks: Floats,
+    price: float,
+    n_slots: int,
+    search: Search,
+    mix: Mix,
+) -> bool:
+    """Fill `mix` with the links above the group and the group; say whether that is the page."""
+    if not find_above_group(group, score, clicks, price, n_slots, search, mix):
+        return False
+    fill_up_from_group(group, n_slots, search, mix)
+    return True
