@@ -20,16 +20,18 @@ from slotwise.policies.floors.queue import QueuePolicy, Queues, new_queues
 from slotwise.policies.knowledge.evidence import Evidence, add_views, count_rounds, new_evidence
 from slotwise.policies.knowledge.joint_posterior import (
     JointPosterior,
-    have_equal_posteriors,
-    margin_of_page,
-    mean_worth,
     new_joint_posterior,
     note_outcomes,
     note_worth,
     notice_change,
-    outcome_worth,
     refit_level,
     refresh_posteriors,
+)
+from slotwise.policies.knowledge.joint_worth import (
+    have_equal_posteriors,
+    margin_of_page,
+    mean_worth,
+    outcome_worth,
     reward_in_sales,
     score_jointly,
 )

@@ -24,9 +24,8 @@ The prior of a level is one Beta for the whole pool. Its smaller parameter is 1,
 rarer outcome's rate about exponential: links several times better than the rest remain likely.
 Its mean is what the pool brings at this level over what it brings at the one before, both
 averaged over links, each with the weight n / (n + 100) of its n views. Each level is fitted from
-its own feedback, so levels may settle one after the other. Revenue is counted in units of the
-pool's typical sale, sum r^2 / sum r, so that another currency gives the same pages. Where most
-feedback comes in batches, the size of a sale is not known and the largest possible one is taken.
+its own feedback, so levels may settle one after the other. Revenue is counted in typical sales
+(`knowledge.typical_sale`).
 """
 
 from __future__ import annotations
@@ -46,25 +45,21 @@ from slotwise.policies.knowledge.change import (
     recent_views,
 )
 from slotwise.policies.knowledge.evidence import Evidence
+from slotwise.policies.knowledge.typical_sale import SALES, UNIT, note_sales, typical_sale
 from slotwise.problem import Problem
 from slotwise.selection.candidates import BLOCK
 from slotwise.selection.compiled import inner, int64
-from slotwise.selection.top_page import Search, top_page
 
 __all__ = [
     "JointPosterior",
-    "have_equal_posteriors",
-    "margin_of_page",
-    "mean_worth",
+    "before_level",
     "new_joint_posterior",
     "note_outcomes",
     "note_worth",
     "notice_change",
-    "outcome_worth",
+    "prior_mean",
     "refit_level",
     "refresh_posteriors",
-    "reward_in_sales",
-    "score_jointly",
 ]
 
 SHAPE = 1.0
@@ -83,11 +78,6 @@ REFIT_GROWTH = 1.02
 
 TRIAL_GAIN, TRIAL_COST = 7.0, 2.0
 """How many views a link is tried for: factors of what a trial can bring and of what it costs."""
-
-SCORED = int64(512)
-"""Links that are scored together."""
-
-UNIT, SALES, SQUARES = range(3)
 
 
 class JointPosterior(NamedTuple):
@@ -144,15 +134,11 @@ def note_outcomes(
     outcomes: Floats,
 ) -> None:
     """Take in that links are about to be counted; a batch says nothing of a sale's size."""
-    sales = posterior.sales
-    is_last = level == len(posterior.pool) - 1
     for k in range(len(links)):
         posterior.is_stale[links[k]] = True
-        if is_last and views[k] == 1.0 and outcomes[k] > 0.0:
-            if sales[SALES] == 0.0 and np.sum(evidence.sums[level]) == 0.0:
-                sales[UNIT] = outcomes[k]  # the first sale is the typical one until the refit
-            sales[SALES] += outcomes[k]
-            sales[SQUARES] += outcomes[k] * outcomes[k]
+    if level == len(posterior.pool) - 1:
+        is_first = posterior.sales[SALES] == 0.0 and np.sum(evidence.sums[level]) == 0.0
+        note_sales(posterior.sales, is_first, views, outcomes)
 
 
 @inner
@@ -189,7 +175,7 @@ def refit_level(posterior: JointPosterior, evidence: Evidence, level: int) -> bo
     posterior.is_stale[:] = True
     unit = 1.0
     if level == len(posterior.pool) - 1:
-        unit = posterior.sales[UNIT] = _typical_sale(posterior.sales, evidence, level)
+        unit = posterior.sales[UNIT] = typical_sale(posterior.sales, np.sum(evidence.sums[level]))
     total = PSEUDO_LINK
     weighted = PSEUDO_LINK * unit * 0.5 ** (level + 1.0)
     for link in range(len(posterior.width)):
@@ -199,14 +185,6 @@ def refit_level(posterior: JointPosterior, evidence: Evidence, level: int) -> bo
         weighted += weight * evidence.sums[level, link]
     posterior.pool[level] = weighted / total
     return True
-
-
-@inner
-def _typical_sale(sales: Floats, evidence: Evidence, level: int) -> float:
-    """Return the size of a sale: 1 where most of them came in batches, whose sizes are unknown."""
-    if sales[SALES] == 0.0 or sales[SALES] < 0.5 * np.sum(evidence.sums[level]):
-        return 1.0
-    return sales[SQUARES] / sales[SALES]
 
 
 @inner
@@ -242,20 +220,7 @@ def refresh_posteriors(posterior: JointPosterior, evidence: Evidence) -> int:
 
 
 @inner
-def have_equal_posteriors(posterior: JointPosterior, links: Links) -> bool:
-    """Say whether these links score the same at any worth of the levels."""
-    is_equal = True
-    for k in range(1, len(links)):
-        is_equal &= posterior.width[links[k]] == posterior.width[links[0]]
-        for level in range(len(posterior.mean)):
-            mean, variance = posterior.mean[level], posterior.variance[level]
-            is_equal &= mean[links[k]] == mean[links[0]]
-            is_equal &= variance[links[k]] == variance[links[0]]
-    return is_equal
-
-
-@inner
-def _before_level(
+def before_level(
     mean: float, variance: float, worth: float, rate: float, uncertainty: float
 ) -> tuple[float, float]:
     """Return mean and variance of X_j from those of X_(j+1), at the worth and rate of level j."""
@@ -270,7 +235,7 @@ def _refresh_width(posterior: JointPosterior, evidence: Evidence, link: int) -> 
     mean = variance = 0.0
     for level in range(n_levels - 1, -1, -1):
         rate, uncertainty = posterior.mean[level, link], posterior.variance[level, link]
-        mean, variance = _before_level(mean, variance, posterior.worth[level], rate, uncertainty)
+        mean, variance = before_level(mean, variance, posterior.worth[level], rate, uncertainty)
     margin = posterior.margin[0]
     gain = TRIAL_GAIN * margin / (margin + TRIAL_COST * math.sqrt(variance) + 1e-300)
     n_views = recent_views(posterior.change, evidence, 0, link)
@@ -327,51 +292,6 @@ def _trials(change: Change, evidence: Evidence, level: int, link: int) -> tuple[
 
 
 @inner
-def reward_in_sales(posterior: JointPosterior, rewards: Floats, level: int) -> float:
-    """Return the reward of a unit of a level, in units of the typical sale."""
-    if level == len(rewards) - 1:
-        return rewards[level]
-    return rewards[level] / posterior.sales[UNIT]
-
-
-@inner
-def outcome_worth(posterior: JointPosterior, rewards: Floats, level: int) -> float:
-    """Return what an outcome of a level earns on average: its reward and what follows it."""
-    worth = 0.0
-    for later in range(len(rewards) - 1, level, -1):
-        worth = prior_mean(posterior, later) * (reward_in_sales(posterior, rewards, later) + worth)
-    return reward_in_sales(posterior, rewards, level) + worth
-
-
-@inner
-def mean_worth(
-    posterior: JointPosterior, worth: Floats, level: int, value: Floats, brought: Floats
-) -> None:
-    """Write what showing each link is worth on average, and what it brings of a level."""
-    n_levels = len(worth)
-    for link in range(len(value)):
-        mean = 0.0
-        for later in range(n_levels - 1, -1, -1):
-            mean = posterior.mean[later, link] * (worth[later] + mean)
-        value[link] = mean
-        brought[link] = 1.0
-        for earlier in range(level + 1):
-            brought[link] *= posterior.mean[earlier, link]
-
-
-@inner
-def margin_of_page(value: Floats, n_slots: int, search: Search) -> float:
-    """Return the mean of the `n_slots` largest values less that of as many that follow."""
-    n_links = len(value)
-    n_others = min(n_slots, n_links - n_slots)
-    if n_others == 0:
-        return 0.0
-    page, _ = top_page(value, value, n_links, n_slots, 1.0, 0.0, search)
-    both, _ = top_page(value, value, n_links, n_slots + n_others, 1.0, 0.0, search)
-    return max(0.0, page / n_slots - (both - page) / n_others)
-
-
-@inner
 def note_worth(posterior: JointPosterior, evidence: Evidence, worth: Floats, margin: float) -> None:
     """Take in what levels are worth and what a place on the page brings; widths follow."""
     for level in range(len(worth)):
@@ -379,39 +299,3 @@ def note_worth(posterior: JointPosterior, evidence: Evidence, worth: Floats, mar
     posterior.margin[0] = margin
     for link in range(len(posterior.width)):
         _refresh_width(posterior, evidence, link)
-
-
-@inner
-def score_jointly(posterior: JointPosterior, worth: Floats, score: Floats, scratch: Floats) -> None:
-    """Write each link's bound on what showing it is worth, `worth` being that of each level.
-
-    Blocks of links stay in the processor's first cache, and the loops over them have no branches,
-    so that they run in vectors.
-    """
-    for begin in range(int64(0), len(score), SCORED):
-        end = min(begin + SCORED, len(score))
-        means, variances, width = (
-            score[begin:end],
-            scratch[: end - begin],
-            posterior.width[begin:end],
-        )
-        for k in range(len(means)):
-            means[k] = 0.0
-            variances[k] = 0.0
-        for level in range(len(worth) - 1, 0, -1):
-            own = worth[level]
-            rates = posterior.mean[level, begin:end]
-            uncertainties = posterior.variance[level, begin:end]
-            for k in range(len(means)):
-                means[k], variances[k] = _before_level(
-                    means[k], variances[k], own, rates[k], uncertainties[k]
-                )
-        own, rates, uncertainties = (
-            worth[0],
-            posterior.mean[0, begin:end],
-            posterior.variance[0, begin:end],
-        )
-        for k in range(len(means)):
-            mean, variance = _before_level(means[k], variances[k], own, rates[k], uncertainties[k])
-            spread = width[k] * variance
-            means[k] = mean + math.sqrt(2.0 * spread) + spread / (1.5 * mean + 1e-300)

@@ -1,0 +1,117 @@
+"""What showing a link is worth under its joint posterior: on average, and at most."""
+
+from __future__ import annotations
+
+import math
+
+from slotwise.policies.contract import Floats, Links
+from slotwise.policies.knowledge.joint_posterior import JointPosterior, before_level, prior_mean
+from slotwise.policies.knowledge.typical_sale import UNIT
+from slotwise.selection.compiled import inner, int64
+from slotwise.selection.top_page import Search, top_page
+
+__all__ = [
+    "have_equal_posteriors",
+    "margin_of_page",
+    "mean_worth",
+    "outcome_worth",
+    "reward_in_sales",
+    "score_jointly",
+]
+
+SCORED = int64(512)
+"""Links that are scored together."""
+
+
+@inner
+def have_equal_posteriors(posterior: JointPosterior, links: Links) -> bool:
+    """Say whether these links score the same at any worth of the levels."""
+    is_equal = True
+    for k in range(1, len(links)):
+        is_equal &= posterior.width[links[k]] == posterior.width[links[0]]
+        for level in range(len(posterior.mean)):
+            mean, variance = posterior.mean[level], posterior.variance[level]
+            is_equal &= mean[links[k]] == mean[links[0]]
+            is_equal &= variance[links[k]] == variance[links[0]]
+    return is_equal
+
+
+@inner
+def reward_in_sales(posterior: JointPosterior, rewards: Floats, level: int) -> float:
+    """Return the reward of a unit of a level, in units of the typical sale."""
+    if level == len(rewards) - 1:
+        return rewards[level]
+    return rewards[level] / posterior.sales[UNIT]
+
+
+@inner
+def outcome_worth(posterior: JointPosterior, rewards: Floats, level: int) -> float:
+    """Return what an outcome of a level earns on average: its reward and what follows it."""
+    worth = 0.0
+    for later in range(len(rewards) - 1, level, -1):
+        worth = prior_mean(posterior, later) * (reward_in_sales(posterior, rewards, later) + worth)
+    return reward_in_sales(posterior, rewards, level) + worth
+
+
+@inner
+def mean_worth(
+    posterior: JointPosterior, worth: Floats, level: int, value: Floats, brought: Floats
+) -> None:
+    """Write what showing each link is worth on average, and what it brings of a level."""
+    n_levels = len(worth)
+    for link in range(len(value)):
+        mean = 0.0
+        for later in range(n_levels - 1, -1, -1):
+            mean = posterior.mean[later, link] * (worth[later] + mean)
+        value[link] = mean
+        brought[link] = 1.0
+        for earlier in range(level + 1):
+            brought[link] *= posterior.mean[earlier, link]
+
+
+@inner
+def margin_of_page(value: Floats, n_slots: int, search: Search) -> float:
+    """Return the mean of the `n_slots` largest values less that of as many that follow."""
+    n_links = len(value)
+    n_others = min(n_slots, n_links - n_slots)
+    if n_others == 0:
+        return 0.0
+    page, _ = top_page(value, value, n_links, n_slots, 1.0, 0.0, search)
+    both, _ = top_page(value, value, n_links, n_slots + n_others, 1.0, 0.0, search)
+    return max(0.0, page / n_slots - (both - page) / n_others)
+
+
+@inner
+def score_jointly(posterior: JointPosterior, worth: Floats, score: Floats, scratch: Floats) -> None:
+    """Write each link's bound on what showing it is worth, `worth` being that of each level.
+
+    Blocks of links stay in the processor's first cache, and the loops over them have no branches,
+    so that they run in vectors.
+    """
+    for begin in range(int64(0), len(score), SCORED):
+        end = min(begin + SCORED, len(score))
+        means, variances, width = (
+            score[begin:end],
+            scratch[: end - begin],
+            posterior.width[begin:end],
+        )
+        for k in range(len(means)):
+            means[k] = 0.0
+            variances[k] = 0.0
+        for level in range(len(worth) - 1, 0, -1):
+            own = worth[level]
+            rates = posterior.mean[level, begin:end]
+            uncertainties = posterior.variance[level, begin:end]
+            for k in range(len(means)):
+                means[k], variances[k] = before_level(
+                    means[k], variances[k], own, rates[k], uncertainties[k]
+                )
+        own, rates, uncertainties = (
+            worth[0],
+            posterior.mean[0, begin:end],
+            posterior.variance[0, begin:end],
+        )
+        for k in range(len(means)):
+            mean, variance = before_level(means[k], variances[k], own, rates[k], uncertainties[k])
+            spread = width[k] * variance
+            means[k] = mean + math.sqrt(2.0 * spread) + spread / (1.5 * mean + 1e-300)
