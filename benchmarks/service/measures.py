@@ -69,7 +69,7 @@ class Target:
         assert self.address.port is not None
         load = Load(self.address.host, self.address.port, requests, **options)
         process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.service.load"],
+            [sys.executable, "-m", "benchmarks.service.send_load"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

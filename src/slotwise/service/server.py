@@ -24,6 +24,7 @@ from slotwise.service.http.protocol import ConnectionLimits, HttpProtocol, proto
 from slotwise.service.opening import make_first_keys, open_service
 from slotwise.service.settings import Settings
 from slotwise.service.stopping import StopSignals
+from slotwise.service.time_slice import SHORT_SLICE_NS, ask_for_slice
 
 __all__ = [
     "BackgroundServer",
@@ -190,6 +191,7 @@ class _Run:
 
     async def main(self, announce: Callable[[ServerStart], None]) -> None:
         """Serve until stopped, then commit and close."""
+        ask_for_slice(SHORT_SLICE_NS)
         self.service.start(self.context.clock_us)
         if self.context.settings.alert_url:
             self._alerts.start()

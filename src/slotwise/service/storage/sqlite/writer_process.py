@@ -31,6 +31,7 @@ from slotwise.service.records import LinkRecord, Outcome
 from slotwise.service.storage.commands import Operation
 from slotwise.service.storage.sqlite.store import SqliteStore
 from slotwise.service.storage.sqlite.writer_lock import WriterLock
+from slotwise.service.time_slice import DEFAULT_SLICE_NS, ask_for_slice
 
 __all__ = ["WriterProcess", "main"]
 
@@ -162,6 +163,7 @@ def main() -> None:
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, signal.SIG_IGN)  # one to the whole group is meant for the other process
     os.nice(_LOWER_PRIORITY)
+    ask_for_slice(DEFAULT_SLICE_NS)  # a thread that wakes for a request is to interrupt this one
     writer = _Writer(Path(store), WriterLock.inherited(int(lock)), float(busy_timeout_s))
     gc.freeze()
     with (
