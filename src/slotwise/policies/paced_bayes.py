@@ -55,6 +55,9 @@ __all__ = ["PacedBayes"]
 UNKNOWN = -1.0
 """An expected price that has yet to be computed."""
 
+UNBOUNDED = 1e9
+"""The margin while no page known keeps the floors: any better link is worth its trials."""
+
 REFITTED = ("worth", "margin")
 FITTED = ("pool", "clock", "sales", *REFITTED)
 """What is known of the pool as a whole: parts of the posterior that are saved."""
@@ -108,6 +111,7 @@ def _expect_prices(state: PacedBayesState) -> None:
     for floor in range(len(queues.lengths)):
         if state.expected[floor] == UNKNOWN:
             state.expected[floor] = 0.0
+    is_short = False
     for floor in range(len(queues.lengths)):
         _price_levels(state, floor)
         level = queues.levels[floor]
@@ -122,9 +126,12 @@ def _expect_prices(state: PacedBayesState) -> None:
             state.price_search,
         )
         state.expected[floor] = price / unit
+        is_short = is_short or price >= MAX_EXPECTED * unit
     _price_levels(state, -1)
     mean_worth(state.posterior, queues.worth, 0, state.value, state.scratch)
-    margin = margin_of_page(state.value, queues.n_slots, state.price_search)
+    margin = UNBOUNDED
+    if not is_short:
+        margin = margin_of_page(state.value, queues.n_slots, state.price_search)
     note_worth(state.posterior, state.evidence, queues.worth, margin)
 
 
@@ -190,7 +197,7 @@ class PacedBayes(QueuePolicy):
 
         shown = the L largest  E + sqrt(2 w Var) + (2/3) w Var / E  of  a (b + price)
         w     = c ln(1 + 7 t L / (K N) * D / (D + 2 sqrt(Var)))
-        price = b0 [expected + Q / (v sqrt(floor t))]+,   b0 the pool's mean revenue per click
+        price = b0 [expected + s Q / (v sqrt(floor t))]+,   b0 the pool's mean revenue per click
 
     a and b are the posterior click rate and revenue per click of a link, under priors fitted to
     the pool, and D is what a link on the page is worth more than one beside it

@@ -1,6 +1,7 @@
 """The price of a floor: what the posterior means say it is, corrected by the clicks that came.
 
-    price    = b0 [expected + Q / (v sqrt(floor t))]+,   b0 what a click of the pool earns
+    price    = b0 [expected + s Q / (v sqrt(floor t))]+,   b0 what a click of the pool earns
+    s        = max(1, sqrt(expected))
     expected = the price of the floor program on the posterior means, in b0, at most 20
     Q        = owed + reserve
     owed    <- max(owed + floor - clicks of the page, -4 sqrt(floor t))
@@ -12,6 +13,8 @@ does, so that is the scale of Q: a surplus, too, lowers the price until it is us
 a surplus of four standard deviations is remembered: a floor that has cost nothing for a long time
 is kept from the first page views on in which it binds again. The reserve ends a debt that lasts
 because `expected` is too low; sqrt(floor / t) / 4 a page adds up to half a standard deviation.
+The more a click costs already, the more the price must move to bring another one, so s grows with
+the expected price; its root, since in proportion to it the price swings.
 
 The cap on `expected` is for pools of which too little is known to reach the floor at all. Clicks
 are then nearly all that counts at twenty times what a click earns; a debt that goes on raises the
@@ -70,7 +73,8 @@ def correct_queues(
 def priced(queues: Queues, floor: int, expected: float, rounds: Floats) -> float:
     """Return the price of a floor in units of what an outcome of its level earns."""
     promised = queues.least[floor] * (rounds[queues.levels[floor]] + 1.0)
-    return max(0.0, expected + queues.lengths[floor] / (queues.patience * math.sqrt(promised)))
+    correction = queues.lengths[floor] / (queues.patience * math.sqrt(promised))
+    return max(0.0, expected + max(1.0, math.sqrt(expected)) * correction)
 
 
 @inner

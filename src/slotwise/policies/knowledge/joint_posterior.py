@@ -17,8 +17,9 @@ Late outcomes: the mean is that of the settled views, the variance already that 
 D is what a link on the page is worth more than one beside it: the mean of the L best links less
 that of the next L. To try a link once more costs about sqrt(Var), and can bring D in every page
 view from then on. Where hundreds of links are worth nearly the same, as they are at the price of
-an expensive floor, few deserve a long trial. D and the price in this Var are those of the last
-refit.
+an expensive floor, few deserve a long trial. While not even the best page by the posterior means
+keeps the floor, D is unbounded: better links must be found, however near those known lie to each
+other. D and the price in this Var are those of the last refit.
 
 The prior of a level is one Beta for the whole pool. Its smaller parameter is 1, which makes the
 rarer outcome's rate about exponential: links several times better than the rest remain likely.
