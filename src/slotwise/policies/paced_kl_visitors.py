@@ -36,12 +36,12 @@ from slotwise.policies.knowledge.evidence import (
 from slotwise.policies.knowledge.visitor_effects import (
     KNOWN,
     VisitorEffects,
-    learn_effects,
     new_visitor_effects,
     refresh_effects,
     score_links,
     visitors_like_those_seen,
 )
+from slotwise.policies.knowledge.visitor_fit import learn_effects
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix, new_mix

@@ -27,19 +27,29 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.policies.contract import Floats, Links, Visitor
+from slotwise.policies.contract import Floats, Visitor
 from slotwise.policies.knowledge.evidence import Evidence
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 
 __all__ = [
+    "FIRST_VARIANCE",
+    "FITTED_AT",
+    "KNOWN",
+    "LINK_VARIANCE",
+    "OUTCOMES",
+    "PRIOR",
+    "RATE",
+    "VIEWS",
     "VisitorEffects",
-    "learn_effects",
+    "common_effect",
     "link_bonus",
     "new_visitor_effects",
     "refresh_effects",
     "score_level",
     "score_links",
+    "set_link",
+    "set_value",
     "value_bonus",
     "visitors_like_those_seen",
 ]
@@ -48,15 +58,8 @@ FIRST_VARIANCE = 0.3
 """Variance of effects before anything is known: about a factor of e^0.55 either way."""
 LINK_VARIANCE = 1.0
 """The same for links around the pool."""
-WEIGHT_OF_FIRST = 10.0
-"""Weight of these first guesses in the fit, in squared expected outcomes."""
 COMMON_TAU = 5.0
 """Outcomes after which the common effect of a value has half its full weight."""
-LEAST_VARIANCE, LEAST_LINK_VARIANCE = 1e-6, 1e-3
-GRID = 1.1
-"""Fits, and the rounds behind an exploration bonus, are renewed when rounds grow by 10 %."""
-MOVED = 0.05
-"""The effects of a link are recomputed when the link's own level has moved by 5 %."""
 PRIOR = 0.25
 """What a view brings before one was seen, as one pseudo-view of the pool."""
 
@@ -157,7 +160,7 @@ def _log_above_one(ratio: float) -> float:
 
 
 @hot
-def _set_link(effects: VisitorEffects, evidence: Evidence, level: int, link: int) -> None:
+def set_link(effects: VisitorEffects, evidence: Evidence, level: int, link: int) -> None:
     """Set a link's own level and its bonus: the log of its fair share of views over its views."""
     tau = effects.tau[level, effects.tau.shape[1] - 1]
     prior_views = tau / effects.pool[level, RATE]
@@ -188,7 +191,7 @@ def value_bonus(
 
 
 @hot
-def _set_value(effects: VisitorEffects, level: int, value: int, link: int) -> None:
+def set_value(effects: VisitorEffects, level: int, value: int, link: int) -> None:
     """Set what a value does to a link, and the bonus for not being sure of it."""
     tau = effects.tau[level, effects.feature_of[value]]
     exposure = effects.value_exposure[level, value, link]
@@ -201,122 +204,20 @@ def _set_value(effects: VisitorEffects, level: int, value: int, link: int) -> No
 
 
 @hot
-def _set_values(effects: VisitorEffects, level: int, link: int) -> None:
-    effects.used_level[level, link] = effects.link_level[level, link]
-    for value in range(len(effects.feature_of)):
-        _set_value(effects, level, value, link)
-
-
-@hot
 def refresh_effects(effects: VisitorEffects, evidence: Evidence, level: int) -> None:
     """Recompute all that follows from what is known."""
     for link in range(evidence.views.shape[1]):
-        _set_link(effects, evidence, level, link)
+        set_link(effects, evidence, level, link)
     for value in range(len(effects.feature_of)):
         for link in range(evidence.views.shape[1]):
-            _set_value(effects, level, value, link)
+            set_value(effects, level, value, link)
 
 
 @hot
-def _excess(seen: float, expected: float, variance: float) -> tuple[float, float]:
-    """Return the parts of one effect in the fit of the variance, weighted by its precision."""
-    weight = 1.0 / (1.0 + expected * variance) ** 2
-    miss = seen - expected
-    return weight * (miss * miss - expected), weight * expected * expected
-
-
-@hot
-def _fit(effects: VisitorEffects, evidence: Evidence, level: int) -> None:
-    """Fit the variance of the links, then that of the effects of every feature."""
-    n_links = evidence.views.shape[1]
-    last = effects.tau.shape[1] - 1
-    pool = effects.pool[level]
-    pool[RATE] = (pool[OUTCOMES] + PRIOR) / (pool[VIEWS] + 1.0)
-    above, below = WEIGHT_OF_FIRST * LINK_VARIANCE, WEIGHT_OF_FIRST
-    for link in range(n_links):
-        expected = effects.link_exposure[level, link] * pool[RATE]
-        more = _excess(evidence.sums[level, link], expected, 1.0 / effects.tau[level, last])
-        above += more[0]
-        below += more[1]
-    effects.tau[level, last] = 1.0 / max(LEAST_LINK_VARIANCE, above / below)
-    for link in range(n_links):
-        _set_link(effects, evidence, level, link)
-        effects.used_level[level, link] = effects.link_level[level, link]
-    for feature in range(last):
-        variance = 1.0 / effects.tau[level, feature]
-        above, below = WEIGHT_OF_FIRST * FIRST_VARIANCE, WEIGHT_OF_FIRST
-        for value in range(len(effects.feature_of)):
-            if effects.feature_of[value] == feature:
-                for link in range(n_links):
-                    exposure = effects.value_exposure[level, value, link]
-                    expected = exposure * effects.used_level[level, link]
-                    more = _excess(effects.value_sums[level, value, link], expected, variance)
-                    above += more[0]
-                    below += more[1]
-        effects.tau[level, feature] = 1.0 / max(LEAST_VARIANCE, above / below)
-    refresh_effects(effects, evidence, level)
-
-
-@hot
-def _common(effects: VisitorEffects, level: int, value: int) -> float:
+def common_effect(effects: VisitorEffects, level: int, value: int) -> float:
+    """Return what a value does to all links."""
     seen = effects.common_sums[level, value] + COMMON_TAU
     return seen / (effects.common_expected[level, value] + COMMON_TAU)
-
-
-@hot
-def _odds(effects: VisitorEffects, visitor: Visitor, level: int, link: int) -> float:
-    odds = effects.link_level[level, link]
-    for k in range(len(visitor)):
-        value = visitor[k]
-        odds *= _common(effects, level, value) * effects.effect[level, value, link]
-    return odds
-
-
-@hot
-def learn_effects(
-    effects: VisitorEffects,
-    evidence: Evidence,
-    visitor: Visitor,
-    level: int,
-    links: Links,
-    views: Floats,
-    outcomes: Floats,
-) -> None:
-    """Take in what a visitor's page brought at a level; `evidence` has counted it already."""
-    n_views = 0.0
-    for k in range(len(links)):
-        n_views += views[k]
-        effects.pool[level, OUTCOMES] += outcomes[k]
-    effects.pool[level, VIEWS] += n_views
-    n_pages = n_views / evidence.n_slots
-    for j in range(len(visitor)):
-        effects.seen[level, visitor[j]] += n_pages
-    for k in range(len(links)):
-        link = links[k]
-        odds = _odds(effects, visitor, level, link)
-        per_factor = views[k] / (1.0 + odds)
-        effects.link_exposure[level, link] += per_factor * odds / effects.link_level[level, link]
-        for j in range(len(visitor)):
-            value = visitor[j]
-            common = _common(effects, level, value)
-            without = odds / effects.effect[level, value, link] / effects.link_level[level, link]
-            effects.value_exposure[level, value, link] += per_factor * without
-            effects.value_sums[level, value, link] += outcomes[k]
-            effects.common_expected[level, value] += per_factor * odds / common
-            effects.common_sums[level, value] += outcomes[k]
-        for other in range(level, len(effects.tau) if level == 0 else level + 1):
-            _set_link(effects, evidence, other, link)  # its bonus depends on views of level 0
-        used, now = effects.used_level[level, link], effects.link_level[level, link]
-        if abs(now - used) > MOVED * used:
-            _set_values(effects, level, link)
-        else:
-            for j in range(len(visitor)):
-                _set_value(effects, level, visitor[j], link)
-    if evidence.rounds[level] + 1.0 >= GRID * effects.pool[level, FITTED_AT]:
-        effects.pool[level, FITTED_AT] = evidence.rounds[level] + 1.0
-        for value in range(len(effects.feature_of)):
-            effects.seen_at[level, value] = effects.seen[level, value]
-        _fit(effects, evidence, level)
 
 
 @hot
@@ -337,7 +238,7 @@ def score_links(
     end = begin + len(rate)
     common = 1.0
     for k in range(len(visitor)):
-        common *= _common(effects, level, visitor[k])
+        common *= common_effect(effects, level, visitor[k])
     own, doubt = effects.link_level[level, begin:end], effects.link_bonus[level, begin:end]
     for link in range(len(rate)):
         rate[link] = common * own[link]
