@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -49,14 +50,14 @@ def test_every_step_is_that_of_the_slow_twin(seed: int) -> None:
         visitor = random_visitor(rng)
         PacedKLVisitors.choose(state, visitor, rng)
         arrays = {name: getattr(effects, name).copy() for name in names}
-        price = state.queues.worth[0]
+        price = state.queues.lengths[0] / math.sqrt(0.6 * (evidence.rounds[0] + 1))
         clicks, revenue = (upper_bounds(arrays, visitor.tolist(), level) for level in (0, 1))
         scores = np.array(revenue) + price * np.array(clicks)
         np.testing.assert_allclose(state.score, scores, rtol=1e-9)
         draw_page(state.mix, rng, shown, chances)
         assert scores[shown].min() >= np.sort(scores)[-2] - 1e-9
         clicked = (rng.random(2) < click_rate[visitor[0], shown]).astype(float)
-        earned = clicked * (rng.random(2) < 0.5)
+        earned = clicked * (rng.random(2) < 0.5) * rng.choice([0.1, 0.2, 0.5], 2)
         for level, outcomes in enumerate((clicked, earned)):
             arrays = {name: getattr(effects, name).copy() for name in names}
             PacedKLVisitors.learn(state, visitor, level, shown, NO_SLOTS, chances, once, outcomes)
@@ -69,6 +70,36 @@ def test_every_step_is_that_of_the_slow_twin(seed: int) -> None:
                 rtol = 1e-9 if found.dtype == np.float64 else 2e-7  # the last bit may differ
                 np.testing.assert_allclose(found, expected[name], rtol=rtol)
     assert n_fits > 30
+
+
+def shown_in_currency(scale: float, value_floors: Any) -> list[list[int]]:
+    """Return the pages of 1,500 rounds with sales of two sizes, in some currency."""
+    problem = Problem(
+        n_links=12, n_slots=3, click_floor=1.2, feature_sizes=SIZES, value_floors=value_floors
+    )
+    state: Any = PacedKLVisitors().start(problem)
+    rng, feedback = np.random.default_rng(3), np.random.default_rng(4)
+    rates = np.linspace(0.1, 0.6, 12)
+    shown, chances, once = np.zeros(3, np.int64), np.zeros(3), np.ones(3)
+    pages = []
+    for _ in range(1_500):
+        visitor = random_visitor(feedback)
+        PacedKLVisitors.choose(state, visitor, rng)
+        draw_page(state.mix, rng, shown, chances)
+        pages.append(sorted(shown.tolist()))
+        clicks = (feedback.random(3) < rates[(shown + visitor[0]) % 12]).astype(float)
+        sizes = np.where(shown % 2, 0.0625, 0.015625) * scale
+        revenue = clicks * (feedback.random(3) < 0.7 - rates[shown]) * sizes
+        for level, outcomes in enumerate((clicks, revenue)):
+            PacedKLVisitors.learn(state, visitor, level, shown, NO_SLOTS, chances, once, outcomes)
+    assert state.queues.worth[0] > 0.0
+    return pages
+
+
+@pytest.mark.parametrize("scale", [10.0, 0.1, 0.25])
+@pytest.mark.parametrize("value_floors", [(), ((0, 1.3),)], ids=["one floor", "of a segment too"])
+def test_another_currency_gives_the_same_pages(scale: float, value_floors: Any) -> None:
+    assert shown_in_currency(scale, value_floors) == shown_in_currency(1.0, value_floors)
 
 
 def test_scores_of_a_pool_of_several_blocks_are_those_of_the_slow_twin() -> None:

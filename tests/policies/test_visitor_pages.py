@@ -18,7 +18,7 @@ SIZES = (2, 3)
 PROBLEM = Problem(n_links=7, n_slots=2, click_floor=0.8, feature_sizes=SIZES)
 
 
-def played(n_rounds: int, state: Any = None, seed: int = 5) -> Any:
+def played(n_rounds: int, state: Any = None, seed: int = 5, sale: float = 1.0) -> Any:
     """Let a policy serve visitors of whom the first kind clicks on other links than the second."""
     rng = np.random.default_rng(seed)
     click_rate = rng.uniform(0.1, 0.6, (2, 7))
@@ -30,7 +30,7 @@ def played(n_rounds: int, state: Any = None, seed: int = 5) -> Any:
         PacedKLVisitors.choose(chooses, visitor, rng)
         draw_page(chooses.mix, rng, shown, chances)
         clicked = (rng.random(2) < click_rate[visitor[0], shown]).astype(float)
-        earned = clicked * (rng.random(2) < 0.5)
+        earned = sale * clicked * (rng.random(2) < 0.5)
         for level, outcomes in enumerate((clicked, earned)):
             for one in (learns, chooses):
                 PacedKLVisitors.learn(one, visitor, level, shown, NO_SLOTS, chances, once, outcomes)
@@ -64,6 +64,22 @@ def test_a_page_is_the_average_of_the_best_pages_at_each_price(links: Any) -> No
         np.testing.assert_allclose(probabilities, expected, atol=1e-12)
         rates = [rate(arrays, visitor.tolist(), 0, link) for link in links]
         assert expected_clicks == pytest.approx(float(expected @ rates), rel=1e-5)
+
+
+@pytest.mark.parametrize("sale", [0.1, 0.125])
+def test_in_another_currency_pages_are_the_same_and_prices_in_it(sale: float) -> None:
+    found = []
+    for size in (1.0, sale):
+        state, opened = played(300, sale=size), nothing_open()
+        pages = visitor_pages(state, opened, np.zeros(1))
+        rates = pages.effects.rate[0]
+        prices = prices_ahead(state, pages, every_visitor(), opened, rates, 64)
+        pages = pages.with_prices(prices)
+        shown = [pages.page(visitor, pages.links, 2)[0] for visitor in every_visitor()]
+        found.append((prices / size, shown, pages.scores(pages.links) / size))
+    for in_first, in_other in zip(*found, strict=True):
+        np.testing.assert_allclose(in_first, in_other, rtol=1e-9)
+    assert found[0][0].max() > 0.01
 
 
 def test_at_the_policys_own_price_it_is_the_policys_own_page() -> None:

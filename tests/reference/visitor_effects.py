@@ -16,9 +16,15 @@ __all__ = ["learned", "upper_bounds"]
 Arrays = Mapping[str, Any]
 
 
+def unit(a: Arrays, level: int) -> float:
+    """Return the size of an outcome: 1, or that of the typical sale."""
+    return float(a["sales"][0]) if level == 1 else 1.0
+
+
 def common(a: Arrays, level: int, v: int) -> float:
     """Return what a value does to all links."""
-    return float((a["common_sums"][level, v] + 5) / (a["common_expected"][level, v] + 5))
+    seen = a["common_sums"][level, v] / unit(a, level)
+    return float((seen + 5) / (a["common_expected"][level, v] + 5))
 
 
 def rate(a: Arrays, visitor: list[int], level: int, i: int) -> float:
@@ -48,7 +54,7 @@ def plus(x: float) -> float:
 def _set_link(a: Any, views: Any, sums: Any, level: int, i: int, c: float, share: float) -> None:
     tau = a["tau"][level, -1]
     pseudo_views = tau / a["pool"][level, 3]
-    a["link_level"][level, i] = (sums[level, i] + tau) / (
+    a["link_level"][level, i] = (sums[level, i] / unit(a, level) + tau) / (
         a["link_exposure"][level, i] + pseudo_views
     )
     shown = max(views[level, i], views[0, i])
@@ -60,7 +66,8 @@ def _set_value(a: Any, feature_of: Any, level: int, v: int, i: int, c: float, sh
     tau = a["tau"][level, feature_of[v]]
     exposure = a["value_exposure"][level, v, i]
     expected = exposure * a["used_level"][level, i]
-    a["effect"][level, v, i] = (a["value_sums"][level, v, i] + tau) / (expected + tau)
+    seen = a["value_sums"][level, v, i] / unit(a, level)
+    a["effect"][level, v, i] = (seen + tau) / (expected + tau)
     width = c * plus(a["seen_at"][level, v] * share / (exposure + 1))
     a["value_bonus"][level, v, i] = width / (expected + tau)
 
@@ -92,6 +99,12 @@ def learned(
     views, sums, rounds = evidence["views"], evidence["sums"], evidence["rounds"]
     n_links = views.shape[1]
     share = n_slots / n_links
+    if level == 1:
+        sold = [y for y in outcomes if y > 0]
+        if sold and not a["sales"][1]:
+            a["sales"][0] = sold[0]
+        a["sales"][1] += sum(sold)
+        a["sales"][2] += sum(y * y for y in sold)
     a["pool"][level, 0] += len(links)
     a["pool"][level, 1] += sum(outcomes)
     for v in visitor:
@@ -126,8 +139,14 @@ def _refit(a: dict[str, Any], evidence: Arrays, level: int, c: float, share: flo
     n_links = views.shape[1]
     a["pool"][level, 2] = evidence["rounds"][level] + 1
     a["seen_at"][level] = a["seen"][level]
-    a["pool"][level, 3] = pool_rate = (a["pool"][level, 1] + 0.25) / (a["pool"][level, 0] + 1)
-    pairs = [(sums[level, i], a["link_exposure"][level, i] * pool_rate) for i in range(n_links)]
+    if level == 1 and a["sales"][1]:
+        before = a["sales"][0]
+        a["sales"][0] = a["sales"][2] / a["sales"][1]
+        a["common_expected"][level] *= before / a["sales"][0]
+    one = unit(a, level)
+    a["pool"][level, 3] = pool_rate = (a["pool"][level, 1] / one + 0.25) / (a["pool"][level, 0] + 1)
+    exposures = a["link_exposure"][level]
+    pairs = [(sums[level, i] / one, exposures[i] * pool_rate) for i in range(n_links)]
     a["tau"][level, -1] = 1 / _variance(pairs, 1 / a["tau"][level, -1], 1.0, 1e-3)
     for i in range(n_links):
         _set_link(a, views, sums, level, i, c, share)
@@ -135,7 +154,7 @@ def _refit(a: dict[str, Any], evidence: Arrays, level: int, c: float, share: flo
     for f in sorted(set(feature_of.tolist())):
         pairs = [
             (
-                a["value_sums"][level, v, i],
+                a["value_sums"][level, v, i] / one,
                 a["value_exposure"][level, v, i] * a["used_level"][level, i],
             )
             for v in np.flatnonzero(feature_of == f)

@@ -39,6 +39,7 @@ from slotwise.policies.knowledge.visitor_effects import (
     new_visitor_effects,
     refresh_effects,
     score_links,
+    unit_of,
     visitors_like_those_seen,
 )
 from slotwise.policies.knowledge.visitor_fit import learn_effects
@@ -82,6 +83,17 @@ def upper_bound(p: float, doubt: float) -> float:
 
 
 @hot
+def _price_in_sales(state: PacedKLVisitorsState, visitor: Visitor) -> None:
+    """Compute what a unit of each level is worth to a visitor, in units of the typical sale."""
+    queues = state.queues
+    price_levels(queues, state.evidence.rounds)
+    queues.worth[0] += price_clicks(state.segment_floors, visitor)
+    sale = unit_of(state.effects, len(queues.worth) - 1)
+    for level in range(len(queues.worth) - 1):
+        queues.worth[level] += queues.rewards[level] * (1.0 / sale - 1.0)
+
+
+@hot
 def _score_block(state: PacedKLVisitorsState, visitor: Visitor, begin: int, end: int) -> None:
     """Write the scores of some links: the bound of each level at its worth."""
     effects, worth = state.effects, state.queues.worth
@@ -101,8 +113,7 @@ def _score_block(state: PacedKLVisitorsState, visitor: Visitor, begin: int, end:
 def choose(state: PacedKLVisitorsState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Take the links with the largest bounds for this visitor, each level at its worth."""
     queues, score = state.queues, state.score
-    price_levels(queues, state.evidence.rounds)
-    queues.worth[0] += price_clicks(state.segment_floors, visitor)
+    _price_in_sales(state, visitor)
     for begin in range(0, len(score), BLOCK):
         _score_block(state, visitor, begin, min(begin + BLOCK, len(score)))
     level = state.effects.link_level[0]
@@ -148,12 +159,13 @@ def learn(
 class PacedKLVisitors(QueuePolicy):
     """Paced KL where visitors have features; `PacedKL.for_problem` returns it for such problems.
 
-        shown = the L largest  U_revenue(x) + price U_clicks(x)   for visitor x
+        shown = the L largest  U_revenue(x) / s + price U_clicks(x)   for visitor x
         U     = p + sqrt(2 p (1 - p) d) + 2/3 (1 - 2p) d
         d     = c ln+(t L / (K N)) / n_link  +  p sum_f c ln+(t_f L / (K N_f)) / (E_f + tau_f)
 
     The best mix for visitors that differ has one price for all of them, so the queue and its price
-    are those of `PacedKL`. The rate p of a link for a visitor is that of
+    are those of `PacedKL`, but for s, the size of a typical sale: with it, revenue in another
+    currency gives the same pages. The rate p of a link for a visitor is that of
     `knowledge.visitor_effects`; the second-order expansion of the KL bound takes the place
     of the bound, since d changes with every visitor. d adds up the doubts about the link and about
     what each feature does to it. Each has its own log, of the fair share of views over the views:
@@ -229,6 +241,7 @@ class PacedKLVisitors(QueuePolicy):
         return super().move(state._replace(segment_floors=floors), problem, kept)
 
     def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:
-        """Return the knowledge of a version without floors of segments as it is now."""
+        """Return the knowledge of a version without floors of segments or a typical sale."""
         nothing = np.zeros(len(problem.value_floors))
-        return {**dict.fromkeys(OF_SEGMENTS, nothing), **super().upgraded(problem, knowledge)}
+        added = {**dict.fromkeys(OF_SEGMENTS, nothing), "sales": np.array([1.0, 0.0, 0.0])}
+        return {**added, **super().upgraded(problem, knowledge)}

@@ -15,8 +15,10 @@ gets a large tau and its effects stay at 1, so that it costs nothing. A link tha
 kind has seen starts from what is known of the link, and a link that nobody has seen from the pool.
 
 At a stationary point S equals the sum of expected outcomes for every factor, which are the score
-equations of logistic regression. Everything is kept value by value in rows over the links, so that
-scoring all links for a visitor multiplies a few contiguous rows.
+equations of logistic regression. Outcomes of the last level count in typical sales
+(`knowledge.typical_sale`), so that revenue in another currency gives the same pages. Everything is
+kept value by value in rows over the links, so that scoring all links for a visitor multiplies a few
+contiguous rows.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from numpy.typing import NDArray
 
 from slotwise.policies.contract import Floats, Visitor
 from slotwise.policies.knowledge.evidence import Evidence
+from slotwise.policies.knowledge.typical_sale import UNIT
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 
@@ -50,6 +53,7 @@ __all__ = [
     "score_links",
     "set_link",
     "set_value",
+    "unit_of",
     "value_bonus",
     "visitors_like_those_seen",
 ]
@@ -72,7 +76,8 @@ class VisitorEffects(NamedTuple):
     Arrays are by level, then by value of a feature where they have that axis, then by link.
     `exposure` is the sum of views, each times all factors but the link's own level (`link_`) or but
     the link's level and this effect (`value_`). The last entry of `tau` is that of the links.
-    `pool` has views and outcomes of all links, then the rounds and the rate at the last fit.
+    `pool` has views and outcomes of all links, then the rounds and the rate at the last fit, and
+    `sales` the typical sale. Sums and `pool` are in money, all that follows from them in sales.
     What follows for each value and link is in single precision: it is read, never added to, and a
     page for a visitor takes as long as reading it.
     """
@@ -85,6 +90,7 @@ class VisitorEffects(NamedTuple):
     seen: Floats
     tau: Floats
     pool: Floats
+    sales: Floats
     feature_of: NDArray[np.int64]
     exploration: float
     share: float
@@ -100,7 +106,7 @@ class VisitorEffects(NamedTuple):
 
 KNOWN = (
     *("value_sums", "value_exposure", "link_exposure", "common_sums", "common_expected"),
-    *("seen", "tau", "pool", "seen_at", "used_level"),
+    *("seen", "tau", "pool", "sales", "seen_at", "used_level"),
 )
 """What of the effects is saved."""
 
@@ -123,6 +129,7 @@ def new_visitor_effects(problem: Problem, exploration: float) -> VisitorEffects:
         seen=np.zeros((n_levels, n_values)),
         tau=tau,
         pool=pool,
+        sales=np.array([1.0, 0.0, 0.0]),
         feature_of=feature_of,
         exploration=exploration,
         share=problem.n_slots / n_links,
@@ -155,6 +162,12 @@ def visitors_like_those_seen(effects: VisitorEffects, n_visitors: int) -> NDArra
 
 
 @hot
+def unit_of(effects: VisitorEffects, level: int) -> float:
+    """Return what counts as one outcome of a level: at the last, the typical sale."""
+    return effects.sales[UNIT] if 0 < level == len(effects.common_sums) - 1 else 1.0
+
+
+@hot
 def _log_above_one(ratio: float) -> float:
     return math.log(ratio) if ratio > 1.0 else 0.0
 
@@ -165,7 +178,8 @@ def set_link(effects: VisitorEffects, evidence: Evidence, level: int, link: int)
     tau = effects.tau[level, effects.tau.shape[1] - 1]
     prior_views = tau / effects.pool[level, RATE]
     exposure = effects.link_exposure[level, link] + prior_views
-    effects.link_level[level, link] = (evidence.sums[level, link] + tau) / exposure
+    outcomes = evidence.sums[level, link] / unit_of(effects, level)
+    effects.link_level[level, link] = (outcomes + tau) / exposure
     n_shown = max(evidence.views[level, link], evidence.views[0, link])
     effects.link_bonus[level, link] = link_bonus(effects, level, n_shown)
 
@@ -197,7 +211,8 @@ def set_value(effects: VisitorEffects, level: int, value: int, link: int) -> Non
     exposure = effects.value_exposure[level, value, link]
     used_level = effects.used_level[level, link]
     expected = exposure * used_level + tau
-    effects.effect[level, value, link] = (effects.value_sums[level, value, link] + tau) / expected
+    outcomes = effects.value_sums[level, value, link] / unit_of(effects, level)
+    effects.effect[level, value, link] = (outcomes + tau) / expected
     if len(effects.value_bonus) > 0:  # a state that only learns has no room for bonuses
         bonus = value_bonus(effects, level, value, exposure, used_level)
         effects.value_bonus[level, value, link] = bonus
@@ -216,7 +231,7 @@ def refresh_effects(effects: VisitorEffects, evidence: Evidence, level: int) -> 
 @hot
 def common_effect(effects: VisitorEffects, level: int, value: int) -> float:
     """Return what a value does to all links."""
-    seen = effects.common_sums[level, value] + COMMON_TAU
+    seen = effects.common_sums[level, value] / unit_of(effects, level) + COMMON_TAU
     return seen / (effects.common_expected[level, value] + COMMON_TAU)
 
 

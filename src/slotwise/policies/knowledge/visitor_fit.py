@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slotwise.policies.contract import Floats, Links, Visitor
 from slotwise.policies.knowledge.evidence import Evidence
+from slotwise.policies.knowledge.typical_sale import UNIT, note_sales, typical_sale
 from slotwise.policies.knowledge.visitor_effects import (
     FIRST_VARIANCE,
     FITTED_AT,
@@ -17,6 +18,7 @@ from slotwise.policies.knowledge.visitor_effects import (
     refresh_effects,
     set_link,
     set_value,
+    unit_of,
 )
 from slotwise.selection.compiled import hot
 
@@ -52,11 +54,12 @@ def _fit(effects: VisitorEffects, evidence: Evidence, level: int) -> None:
     n_links = evidence.views.shape[1]
     last = effects.tau.shape[1] - 1
     pool = effects.pool[level]
-    pool[RATE] = (pool[OUTCOMES] + PRIOR) / (pool[VIEWS] + 1.0)
+    unit = unit_of(effects, level)
+    pool[RATE] = (pool[OUTCOMES] / unit + PRIOR) / (pool[VIEWS] + 1.0)
     above, below = WEIGHT_OF_FIRST * LINK_VARIANCE, WEIGHT_OF_FIRST
     for link in range(n_links):
         expected = effects.link_exposure[level, link] * pool[RATE]
-        more = _excess(evidence.sums[level, link], expected, 1.0 / effects.tau[level, last])
+        more = _excess(evidence.sums[level, link] / unit, expected, 1.0 / effects.tau[level, last])
         above += more[0]
         below += more[1]
     effects.tau[level, last] = 1.0 / max(LEAST_LINK_VARIANCE, above / below)
@@ -71,11 +74,21 @@ def _fit(effects: VisitorEffects, evidence: Evidence, level: int) -> None:
                 for link in range(n_links):
                     exposure = effects.value_exposure[level, value, link]
                     expected = exposure * effects.used_level[level, link]
-                    more = _excess(effects.value_sums[level, value, link], expected, variance)
+                    seen = effects.value_sums[level, value, link] / unit
+                    more = _excess(seen, expected, variance)
                     above += more[0]
                     below += more[1]
         effects.tau[level, feature] = 1.0 / max(LEAST_VARIANCE, above / below)
     refresh_effects(effects, evidence, level)
+
+
+@hot
+def _refit_sale(effects: VisitorEffects, level: int) -> None:
+    """Take the typical sale from all sales so far; what was expected is converted to it."""
+    before = unit_of(effects, level)
+    effects.sales[UNIT] = typical_sale(effects.sales, effects.pool[level, OUTCOMES])
+    for value in range(len(effects.feature_of)):
+        effects.common_expected[level, value] *= before / unit_of(effects, level)
 
 
 @hot
@@ -98,6 +111,8 @@ def learn_effects(
     outcomes: Floats,
 ) -> None:
     """Take in what a visitor's page brought at a level; `evidence` has counted it already."""
+    if level == len(effects.tau) - 1:
+        note_sales(effects.sales, effects.pool[level, OUTCOMES] == 0.0, views, outcomes)
     n_views = 0.0
     for k in range(len(links)):
         n_views += views[k]
@@ -131,4 +146,6 @@ def learn_effects(
         effects.pool[level, FITTED_AT] = evidence.rounds[level] + 1.0
         for value in range(len(effects.feature_of)):
             effects.seen_at[level, value] = effects.seen[level, value]
+        if level == len(effects.tau) - 1:
+            _refit_sale(effects, level)
         _fit(effects, evidence, level)

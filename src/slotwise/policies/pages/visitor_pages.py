@@ -33,6 +33,7 @@ from slotwise.policies.knowledge.visitor_effects import (
     VisitorEffects,
     link_bonus,
     score_level,
+    unit_of,
     value_bonus,
 )
 from slotwise.policies.paced_kl_visitors import PacedKLVisitorsState, upper_bound
@@ -171,6 +172,7 @@ def _settle_segments(
 @compiled
 def _play_ahead(
     effects: VisitorEffects,
+    rewards: Floats,
     queues: Queues,
     floors: SegmentFloors,
     rounds: Floats,
@@ -186,14 +188,15 @@ def _play_ahead(
     one_view = np.ones(queues.n_slots)
     outcomes = np.zeros(queues.n_slots)
     price = np.zeros(1)
+    sale = unit_of(effects, len(rewards) - 1)
     for k in range(len(prices)):
         price_levels(queues, rounds)
         visitor = visitors[k % len(visitors)]
-        prices[k, 0] = queues.worth[0] - queues.rewards[0]
+        prices[k, 0] = sale * (queues.worth[0] - queues.rewards[0])
         for floor in range(len(floors.places)):
-            prices[k, 1 + floor] = floor_price(floors, floor)
-        price[0] = prices[k, 0] + price_clicks(floors, visitor)
-        clicks = _choose_at(effects, queues.rewards, price, visitor, links, queues.n_slots, room)
+            prices[k, 1 + floor] = sale * floor_price(floors, floor)
+        price[0] = prices[k, 0] + sale * price_clicks(floors, visitor)
+        clicks = _choose_at(effects, rewards, price, visitor, links, queues.n_slots, room)
         outcomes[0] = clicks
         rounds[0] += 1.0
         queue_outcomes(queues, 0, one_view, outcomes, rounds)
@@ -240,7 +243,7 @@ def prices_ahead(
     n_rounds = max(n_rounds, N_PRICES) // N_PRICES * N_PRICES
     prices = np.zeros((n_rounds, 1 + len(floors.places)))
     ahead = (queues, floors, rounds, visitors, pages.links, pages.room, prices)
-    _play_ahead(pages.effects, *ahead)
+    _play_ahead(pages.effects, pages.rewards, *ahead)
     return prices if len(floors.places) else _grouped(prices[:, 0])
 
 
@@ -257,6 +260,7 @@ class VisitorPages:
         n_links = effects.rate.shape[1]
         self.effects = effects
         self.rewards = rewards
+        """What an outcome of each level is worth, in money: at the last level, a typical sale."""
         self.prices = prices
         """With floors of segments a row for each round: the price for all, then of each floor."""
         self.floor_places = tuple(floor_places)
@@ -321,6 +325,7 @@ def visitor_pages(state: PacedKLVisitorsState, open_views: Open, prices: Floats)
         seen=_NOTHING,
         tau=_NOTHING,
         pool=_NOTHING,
+        sales=effects.sales.copy(),
         link_level=effects.link_level.copy(),
         used_level=_NOTHING,
         link_bonus=np.empty_like(effects.link_bonus),
@@ -332,4 +337,6 @@ def visitor_pages(state: PacedKLVisitorsState, open_views: Open, prices: Floats)
     )
     _freeze(state, open_views, frozen)
     places = state.segment_floors.places.tolist()
-    return VisitorPages(frozen, state.queues.rewards.copy(), prices, places)
+    rewards = state.queues.rewards.copy()
+    rewards[-1] *= unit_of(effects, len(rewards) - 1)
+    return VisitorPages(frozen, rewards, prices, places)
