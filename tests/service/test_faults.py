@@ -15,6 +15,7 @@ import pytest
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
+from slotwise.service.storage.group_commit import GroupCommitter
 from slotwise.testing.store_rows import reads
 from tests.service import crash_harness
 from tests.service.conftest import http, problem_of, until
@@ -167,6 +168,37 @@ def test_a_killed_writer_costs_one_refusal_and_nothing_else(tmp_path: Path) -> N
         assert admin.post("/v1/events", json=first).json()["outcome"] == "duplicate"
         assert admin.post("/v1/events", json=second).json()["outcome"] == "accepted"
         assert server.context.service.health().n_lost_decisions == 0
+
+
+def test_a_writer_that_stands_still_is_a_store_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GroupCommitter, "STUCK_S", 0.2)
+    settings = Settings(port=0, store=f"sqlite:///{tmp_path / 's.db'}")
+    with (
+        BackgroundServer(settings, write_beside=True) as server,
+        http(server.url, server.admin_key) as admin,
+    ):
+        pool = crash_harness.POOL | {"click_window_s": 600, "revenue_window_s": 600}
+        until(lambda: admin.put("/v1/pools/home", json=pool).is_success)
+        link = {"url": "https://shop.example/1"}
+        until(lambda: admin.put("/v1/pools/home/links/l1", json=link).is_success)
+        store: Any = server.context.service._store
+        writer = store._writer._process
+        writer.send_signal(signal.SIGSTOP)
+        try:
+            click = _click(admin.post("/v1/pools/home/decide").json())
+            refused = admin.post("/v1/events", json=click)
+            assert refused.status_code == 503
+            assert problem_of(refused)["type"] == "store-away"
+            assert not admin.get("/readyz").json()["store_available"]
+            assert admin.post("/v1/pools/home/decide").status_code == 200
+        finally:
+            writer.send_signal(signal.SIGCONT)
+        until(lambda: admin.post("/v1/events", json=click).is_success)
+        report = admin.get(f"/v1/decisions/{click['decision_id']}").json()
+        assert report["clicked"] == [click["link_id"]]
+        assert store._writer._process is writer
 
 
 def _click(page: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The thread that answers requests has a short time slice, where the system gives one."""
+"""What answers requests has a short time slice where the system gives one, what writes, too."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ import pytest
 from slotwise.service import time_slice
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
+from slotwise.service.storage.commands import AppendDecision
+from slotwise.service.storage.sqlite.writer_process import _YieldingStore
 from slotwise.service.time_slice import DEFAULT_SLICE_NS, SHORT_SLICE_NS, ask_for_slice, slice_ns
 from tests.service.conftest import http
+from tests.service.rows import decision
 
 FIRST_LINUX = (6, 12)
 
@@ -71,7 +74,7 @@ def test_priority_and_policy_stay() -> None:
 
 
 @needs_slices
-def test_the_service_has_a_short_slice_and_its_writer_has_not(tmp_path: Path) -> None:
+def test_the_service_comes_at_once_and_its_writer_interrupts_nobody(tmp_path: Path) -> None:
     settings = Settings(port=0, store=f"sqlite:///{tmp_path / 's.db'}")
     with (
         BackgroundServer(settings, write_beside=True) as server,
@@ -80,15 +83,23 @@ def test_the_service_has_a_short_slice_and_its_writer_has_not(tmp_path: Path) ->
         assert slice_ns(server._thread.native_id or 0) == SHORT_SLICE_NS
         assert admin.post("/v1/keys", json={"scopes": ["read"]}).is_success
         store: Any = server.context.service._store
-        first = store._writer._process
-        assert slice_ns(first.pid) == slice_ns(threading.get_native_id())
-        first.kill()
-        first.wait()
-        while not admin.post("/v1/keys", json={"scopes": ["read"]}).is_success:
-            pass
-        second = store._writer._process
-        assert second.pid != first.pid  # started by a thread of the service
-        assert slice_ns(second.pid) == slice_ns(threading.get_native_id())
+        writer = store._writer._process.pid
+        assert slice_ns(writer) == SHORT_SLICE_NS
+        assert os.sched_getscheduler(writer) == os.SCHED_BATCH
+        assert os.getpriority(os.PRIO_PROCESS, writer) == os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def test_a_process_that_writes_lets_others_run_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yields: list[None] = []
+    monkeypatch.setattr(os, "sched_yield", lambda: yields.append(None))
+    store = _YieldingStore(tmp_path / "s.db")
+    yields.clear()
+    made = [AppendDecision(decision=decision(f"d{number}")) for number in range(400)]
+    store.commit(made)
+    store.close()
+    assert len(yields) >= 5
 
 
 class Refusing:

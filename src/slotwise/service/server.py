@@ -9,6 +9,7 @@ import resource
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 
@@ -22,6 +23,7 @@ from slotwise.service.api.refusals import Refusals
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.http.protocol import ConnectionLimits, HttpProtocol, protocol_with
 from slotwise.service.opening import make_first_keys, open_service
+from slotwise.service.service import Service
 from slotwise.service.settings import Settings
 from slotwise.service.stopping import StopSignals
 from slotwise.service.time_slice import SHORT_SLICE_NS, ask_for_slice
@@ -86,8 +88,9 @@ def _allowed_connections(wanted: int) -> int:
 class _Server(uvicorn.Server):
     """A uvicorn server that leaves signals alone and says when it listens."""
 
-    def __init__(self, config: uvicorn.Config, refusals: Refusals) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, refusals: Refusals) -> None:
         super().__init__(config)
+        self._service = service
         self._refusals = refusals
         self.announce: Callable[[], None] = lambda: None
 
@@ -103,13 +106,14 @@ class _Server(uvicorn.Server):
             self.announce()
 
     async def on_tick(self, counter: int) -> bool:
-        """Close overdue connections and log what was refused, about once a second."""
+        """Refuse what has waited for too long and log what was refused, about once a second."""
         if counter % _TICKS_PER_S == 0:
             loop = asyncio.get_running_loop()
             now_s = loop.time()
             for connection in list(self.server_state.connections):
                 if isinstance(connection, HttpProtocol):
                     connection.close_if_overdue(now_s)
+            self._service.refuse_if_stuck(time.monotonic())
             self._refusals.log_if_due(now_s)
         return await super().on_tick(counter)
 
@@ -163,7 +167,7 @@ class _Run:
             timeout_keep_alive=75,
             timeout_graceful_shutdown=max(1, int(settings.stop_within_s)),
         )
-        self.server = _Server(config, self.context.refusals)
+        self.server = _Server(config, self.service, self.context.refusals)
 
     def stop(self) -> None:
         """Take no new request, finish those under way."""

@@ -172,6 +172,10 @@ class Service:
         """What must be done before the service is ready. Quick."""
         return self._publisher.first_compiled
 
+    def refuse_if_stuck(self, now_s: float) -> None:
+        """Refuse what waits for a store that does not answer; `now_s` is monotonic. Quick."""
+        self._committer.refuse_if_stuck(now_s)
+
     def health(self) -> Health:
         """Report whether the service decides, stores and learns. Quick."""
         learner = self._learner

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
@@ -195,3 +196,43 @@ def test_the_thread_commits_by_itself_and_finds_the_store_again(store: FlakyStor
         came_back.wait(0.001)
     assert committer.submit([clicked("d2")]).result(600) == [Outcome(outcome="accepted")]
     committer.close()
+
+
+def test_a_store_that_does_not_answer_is_away(store: FlakyStore, committer: GroupCommitter) -> None:
+    """What waits is refused by another thread; the commit under way is made all the same."""
+    begun, go_on, commit = Event(), Event(), store.commit
+
+    def hang(operations: Sequence[Operation]) -> list[object]:
+        begun.set()
+        go_on.wait()
+        return commit(operations)
+
+    store.commit = hang  # type: ignore[method-assign]
+    committer.append(shown("d1"))
+    under_way = committer.submit([clicked("d1")])
+    thread = Thread(target=committer.commit_waiting)
+    thread.start()
+    begun.wait()
+    began_s = time.monotonic()
+    waiting = committer.submit([clicked("d1")])
+    committer.append(shown("d2"))
+    committer.refuse_if_stuck(began_s + committer.STUCK_S / 2)
+    assert committer.available
+    assert not waiting.done()
+    for _ in range(2):
+        committer.refuse_if_stuck(began_s + committer.STUCK_S + 1)
+        assert not committer.available
+        for refused in (under_way, waiting):
+            with pytest.raises(StoreUnavailable, match="the store has not answered for 10 s"):
+                refused.result(0)
+    assert committer.n_waiting == 1, "the decision"
+    with pytest.raises(StoreUnavailable):
+        committer.submit([clicked("d1")])
+    go_on.set()
+    thread.join()
+    assert committer.available
+    again = committer.submit([clicked("d1")])
+    assert committer.commit_waiting()
+    assert outcomes(again) == ["duplicate"]
+    assert reads(store).decision("d2") is not None
+    assert committer.n_lost_decisions == 0

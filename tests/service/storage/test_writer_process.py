@@ -19,6 +19,7 @@ from slotwise.service.errors import StoreInUse, StoreUnavailable
 from slotwise.service.records import ChangeRecord
 from slotwise.service.storage import ProcessStore, SqliteStore, Store, open_store
 from slotwise.service.storage.commands import AppendDecision, SavePool
+from slotwise.service.storage.sqlite import writer_lock
 from slotwise.testing.store_contract import StoreContract
 from slotwise.testing.store_rows import reads
 from tests.service.rows import decision, pool
@@ -81,7 +82,9 @@ def test_closing_ends_the_writer_and_frees_the_file(store: ProcessStore, tmp_pat
     SqliteStore(tmp_path / "store.db").close()
 
 
-def test_a_writer_ends_with_the_process_that_it_writes_for(tmp_path: Path) -> None:
+def test_a_writer_ends_with_the_process_that_it_writes_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "store.db"
     program = (
         "import sys; from slotwise.service.storage import ProcessStore;"
@@ -98,9 +101,13 @@ def test_a_writer_ends_with_the_process_that_it_writes_for(tmp_path: Path) -> No
         os.kill(writer, signal.SIGSTOP)
         other.kill()
         other.wait()
+    monkeypatch.setattr(writer_lock, "_END_WITHIN_S", 0.05)
+    with pytest.raises(StoreInUse, match=f"by process {writer}, which has not finished what"):
+        ProcessStore(path)
+    monkeypatch.setattr(writer_lock, "_END_WITHIN_S", 600.0)
     os.kill(writer, signal.SIGCONT)
     SqliteStore(path).close()  # waits until the writer has noticed
-    assert select.select([ended], [], [], 60)[0], "the writer goes on"
+    assert select.select([ended], [], [], 600)[0], "the writer goes on"
     os.close(ended)
 
 

@@ -3,12 +3,13 @@
 Feedback is acknowledged after its commit. Decisions are queued and nobody waits for them: when
 one is lost, its feedback is lost with it, so nothing is biased. While the store is away, feedback
 is refused, decisions stay in the queue (the oldest are dropped when it is full), and the commit
-is retried.
+is retried. A store that does not answer for long is away, too.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -51,6 +52,8 @@ class GroupCommitter:
     millisecond of computing, however many decisions are in it."""
     RETRY_S = 0.5
     """Seconds between two attempts to commit while the store is away."""
+    STUCK_S = 10.0
+    """Seconds after which a store that has not answered counts as away."""
 
     def __init__(
         self, store: Store, commit_every_s: float, max_waiting: int, by_hand: bool = False
@@ -68,6 +71,8 @@ class GroupCommitter:
         self._is_awaited = Event()
         self._closing = Event()
         self._thread: Thread | None = None
+        self._under_way: tuple[float, list[_Item]] | None = None
+        """The group whose commit has not been answered, and since when."""
         self.available = True
         """Whether the last commit reached the store."""
         self.n_lost_decisions = 0
@@ -127,6 +132,7 @@ class GroupCommitter:
         """Commit one group of what waits; return whether the store could be reached."""
         with self._committing:
             group = self._next_group()
+            self._under_way = time.monotonic(), group
             try:
                 self._commit(group)
             except StoreUnavailable as error:
@@ -137,10 +143,33 @@ class GroupCommitter:
                 for item in group:
                     _fail(item, error)
                 return False
+            finally:
+                self._under_way = None
             if not self.available:
                 _log.warning("store back")
             self.available = True
             return True
+
+    def refuse_if_stuck(self, now_s: float) -> None:
+        """Refuse what waits for a commit that takes too long; it may have been made.
+
+        For a thread that does not wait for commits. `now_s` is on the clock of `time.monotonic`.
+        """
+        under_way = self._under_way
+        if under_way is None or now_s - under_way[0] < self.STUCK_S or not self.available:
+            return
+        _log.warning("store away: it has not answered for %g s", self.STUCK_S)
+        self.available = False
+        error = StoreUnavailable(f"the store has not answered for {self.STUCK_S:g} s")
+        for item in under_way[1]:
+            _fail(item, error)
+        for _ in range(len(self._waiting)):
+            item = self._waiting.popleft()  # by nobody else: the thread that does is stuck
+            if isinstance(item, AppendDecision):
+                self._waiting.append(item)
+            else:
+                self.n_lost_decisions += _n_decisions(item)
+                _fail(item, error)
 
     def _wake_up(self) -> None:
         """Let the thread know that something waits."""
@@ -243,8 +272,9 @@ def _n_decisions(item: _Item) -> int:
 
 
 def _answer(item: _Awaited, answers: list[object]) -> None:
-    # A caller that went away has cancelled its future; what it sent is stored all the same.
-    if item.answers.set_running_or_notify_cancel():
+    # A caller that went away has cancelled its future, and one that waited for too long has its
+    # answer; what it sent is stored all the same.
+    if not item.answers.done() and item.answers.set_running_or_notify_cancel():
         item.answers.set_result(answers)
 
 

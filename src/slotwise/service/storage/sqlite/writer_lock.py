@@ -35,8 +35,8 @@ class WriterLock:
     The store's own file cannot carry the lock: closing any descriptor of it would release the
     locks that SQLite holds there.
 
-    The process named may be gone while the one that writes for it finishes its last commit:
-    then the lock is free in a moment.
+    The process named may be gone while the one that writes for it, named beside it, finishes its
+    last commit: then the lock is free in a moment.
     """
 
     def __init__(self, store: Path) -> None:
@@ -47,16 +47,22 @@ class WriterLock:
             raise StoreUnavailable(f"the store {store} cannot be locked: {error}") from error
         until_s = time.monotonic() + _END_WITHIN_S
         while not self._take():
-            holder = os.pread(self._descriptor, 20, 0).decode(errors="replace").strip()
-            if _is_running(holder) or time.monotonic() > until_s:
+            named = os.pread(self._descriptor, 40, 0).decode(errors="replace").split()
+            holder, writer = (*named, "unknown", "unknown")[:2]
+            if _is_running(holder):
                 self.release()
                 raise StoreInUse(
-                    f"the store {store} is in use by process {holder or 'unknown'}; stop that "
-                    "process, or ask its service over HTTP"
+                    f"the store {store} is in use by process {holder}; stop that process, or ask "
+                    "its service over HTTP"
+                )
+            if time.monotonic() > until_s:
+                self.release()
+                raise StoreInUse(
+                    f"the store {store} is in use by process {writer}, which has not "
+                    f"finished what process {holder} gave it to write; wait for it, or end it"
                 )
             time.sleep(_LOOK_EVERY_S)
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        self._name(f"{os.getpid()}\n")
 
     @classmethod
     def inherited(cls, descriptor: int) -> WriterLock:
@@ -70,6 +76,14 @@ class WriterLock:
         """What another process inherits to hold the lock, too."""
         assert self._descriptor is not None, "released"
         return self._descriptor
+
+    def name_writer(self, process: int) -> None:
+        """Name the process that writes for this one."""
+        self._name(f"{os.getpid()} {process}\n")
+
+    def _name(self, line: str) -> None:
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, line.encode(), 0)
 
     def _take(self) -> bool:
         assert self._descriptor is not None
