@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.records import ChangeRecord, Outcome
+from slotwise.service.storage import group_commit
 from slotwise.service.storage.commands import AppendDecision, Operation, RecordEvent, SavePool
 from slotwise.service.storage.group_commit import GroupCommitter
 from slotwise.service.storage.memory import MemoryStore
@@ -236,3 +239,20 @@ def test_a_store_that_does_not_answer_is_away(store: FlakyStore, committer: Grou
     assert outcomes(again) == ["duplicate"]
     assert reads(store).decision("d2") is not None
     assert committer.n_lost_decisions == 0
+
+
+def test_an_answer_and_a_refusal_at_once_settle_a_write_once() -> None:
+    interval = sys.getswitchinterval()
+    writes = [group_commit._Awaited([clicked("d1")], Future()) for _ in range(5_000)]
+    refusal = StoreUnavailable("too late")
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            settle: list[Callable[[Any], object]] = [
+                lambda one: group_commit._answer(one, []),
+                lambda one: group_commit._fail(one, refusal),
+            ]
+            list(threads.map(lambda how: [how(one) for one in writes], settle))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(one.answers.done() for one in writes)

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from threading import Event, Lock, Thread
+from threading import Event, Lock, RLock, Thread
 from typing import NamedTuple
 
 from slotwise.service.errors import StoreUnavailable, Superseded
@@ -23,6 +23,9 @@ from slotwise.service.storage.contract import Store
 __all__ = ["GroupCommitter"]
 
 _log = logging.getLogger(__name__)
+
+_settling = RLock()
+"""Held to answer or to fail a write: the store may answer at last while the write is refused."""
 
 Answers = Future[list[object]]
 
@@ -164,7 +167,10 @@ class GroupCommitter:
         for item in under_way[1]:
             _fail(item, error)
         for _ in range(len(self._waiting)):
-            item = self._waiting.popleft()  # by nobody else: the thread that does is stuck
+            try:
+                item = self._waiting.popleft()
+            except IndexError:  # the store has answered just now, and the rest is committed
+                return
             if isinstance(item, AppendDecision):
                 self._waiting.append(item)
             else:
@@ -274,14 +280,13 @@ def _n_decisions(item: _Item) -> int:
 def _answer(item: _Awaited, answers: list[object]) -> None:
     # A caller that went away has cancelled its future, and one that waited for too long has its
     # answer; what it sent is stored all the same.
-    if not item.answers.done() and item.answers.set_running_or_notify_cancel():
-        item.answers.set_result(answers)
+    with _settling:
+        if not item.answers.done() and item.answers.set_running_or_notify_cancel():
+            item.answers.set_result(answers)
 
 
 def _fail(item: _Item, error: Exception) -> None:
-    if (
-        isinstance(item, _Awaited)
-        and not item.answers.done()
-        and item.answers.set_running_or_notify_cancel()
-    ):
-        item.answers.set_exception(error)
+    if isinstance(item, _Awaited):
+        with _settling:
+            if not item.answers.done() and item.answers.set_running_or_notify_cancel():
+                item.answers.set_exception(error)
