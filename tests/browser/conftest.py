@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from tests.browser.simulated_day import POOL, DayClock, links, play_day
-from tests.chromium import running_chromium
+from tests.chromium import PATIENCE_MS, running_chromium
 
 USER_AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/140.0 Safari/537.36"
 PICTURES = Path(".cache/screenshots")
@@ -30,8 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
-# A page asks every four seconds, and a busy machine takes its time to draw.
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, clock: DayClock) -> Iterato
 @pytest.fixture(scope="module")
 def admin(server: BackgroundServer) -> Iterator[httpx.Client]:
     headers = {"authorization": f"Bearer {server.admin_key}"}
-    with httpx.Client(base_url=server.url, headers=headers, timeout=120) as client:
+    with httpx.Client(base_url=server.url, headers=headers, timeout=600) as client:
         yield client
 
 
@@ -90,7 +89,7 @@ class Watched:
             timezone_id="UTC",
         )
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: self.errors.append(f"error: {error}"))
         page.on("console", self._hear)
         page.on("request", lambda request: self._check(request.url))

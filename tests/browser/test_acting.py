@@ -15,6 +15,7 @@ from slotwise.service.settings import Settings
 from tests.browser.conftest import Watched
 from tests.browser.looking import KeepPicture, assert_accessible, sign_in, wait_for_charts
 from tests.browser.simulated_day import POOL, links
+from tests.chromium import PATIENCE_MS
 
 
 @pytest.fixture
@@ -248,7 +249,7 @@ def fresh(browser: Browser, tmp_path: Path) -> Iterator[tuple[BackgroundServer, 
     settings = Settings(port=0, store=f"sqlite:///{tmp_path / 'fresh.db'}", seed=1)
     with BackgroundServer(settings) as server:
         page = browser.new_page(viewport={"width": 390, "height": 800}, color_scheme="dark")
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(PATIENCE_MS)
         page.goto(server.url)
         yield server, page
         page.close()
@@ -285,7 +286,7 @@ def test_the_first_pool_is_made_in_the_browser(
     answer = httpx.post(
         f"{server.url}/v1/pools/home/page",
         headers={"authorization": f"Bearer {key}", "origin": "https://shop.example"},
-        timeout=120,
+        timeout=600,
     )
     assert len(answer.json()["links"]) == 2
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from tests.browser.looking import KeepPicture, assert_accessible, sign_in
+from tests.chromium import PATIENCE_MS
 from tests.service.alerting.receiver import Receiver
 
 
@@ -24,7 +25,7 @@ def receiver() -> Iterator[Receiver]:
 
 def open_alerts(browser: Browser, server: BackgroundServer) -> Page:
     page = browser.new_page(viewport={"width": 390, "height": 800})
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(PATIENCE_MS)
     page.goto(server.url)
     page.get_by_role("button", name="Alerts").click()
     sign_in(page, server.admin_key)

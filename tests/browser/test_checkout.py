@@ -19,6 +19,7 @@ from slotwise.client import Client
 from slotwise.service.server import BackgroundServer
 from tests.browser.conftest import USER_AGENT
 from tests.browser.simulated_day import POOL
+from tests.chromium import PATIENCE_MS
 from tests.loopback_server import LoopbackServer
 
 DOCS = Path("docs/postback.md").read_text()
@@ -120,7 +121,7 @@ def shop(server: BackgroundServer, admin: httpx.Client) -> Iterator[Shop]:
 def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(user_agent=USER_AGENT)
     page = context.new_page()
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(PATIENCE_MS)
     yield page
     context.close()
 

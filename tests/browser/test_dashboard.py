@@ -12,6 +12,7 @@ from slotwise.service.server import BackgroundServer
 from tests.browser.conftest import Watched
 from tests.browser.looking import KeepPicture, assert_accessible, sign_in, wait_for_charts
 from tests.browser.simulated_day import POOL, links
+from tests.chromium import PATIENCE_MS
 
 HOSTILE = [
     "<img src=x onerror=\"document.title='hacked'\">",
@@ -100,9 +101,9 @@ def test_the_slider_asks_the_log_when_it_comes_to_rest(
     opened.locator("#other-floor").press("Home")
     answer = admin.get(f"/v1/pools/{day}/evaluate", params={"click_floor": 0}).json()
     if answer["cannot_tell"]:
-        expect(says).to_have_text(f"What if? {answer['cannot_tell']}", timeout=60_000)
+        expect(says).to_have_text(f"What if? {answer['cannot_tell']}", timeout=PATIENCE_MS)
     else:
-        expect(says).to_contain_text("a floor of 0.00 would have brought €", timeout=60_000)
+        expect(says).to_contain_text("a floor of 0.00 would have brought €", timeout=PATIENCE_MS)
         expect(says).to_contain_text("It would have kept the floor.")
 
 

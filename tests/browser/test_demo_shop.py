@@ -17,6 +17,7 @@ from slotwise.service.demo.shop import SHOP_POOL, shop_operations
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from tests.browser.conftest import PICTURES, USER_AGENT
+from tests.chromium import PATIENCE_MS
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def shop(tmp_path: Path) -> Iterator[BackgroundServer]:
 def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(user_agent=USER_AGENT, viewport={"width": 900, "height": 700})
     page = context.new_page()
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(PATIENCE_MS)
     yield page
     context.close()
 

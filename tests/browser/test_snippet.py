@@ -19,6 +19,7 @@ from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from tests.browser.conftest import USER_AGENT, Watched
 from tests.browser.simulated_day import POOL
+from tests.chromium import PATIENCE_MS
 from tests.loopback_server import LoopbackServer
 
 PAGE = """<!doctype html><html lang="en"><title>Shop</title>
@@ -118,7 +119,7 @@ class Visit:
         self.shop = shop
         self.pool_id = pool_id
         self.views: list[str] = []
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(PATIENCE_MS)
         page.on("request", self._note)
         page.clock.install(time=0)
         page.clock.pause_at(1000)
@@ -339,12 +340,12 @@ def test_every_click_reaches_the_shop_whatever_happens_to_the_service(
         )
         server.context.public_base = gate.url
         headers = {"authorization": f"Bearer {server.admin_key}"}
-        with httpx.Client(base_url=server.url, headers=headers, timeout=120) as admin:
+        with httpx.Client(base_url=server.url, headers=headers, timeout=600) as admin:
             key = make_pool(admin, "gate", shop)
             shop.html = PAGE.format(service=gate.url, pool="gate", key=key, above="")
             context = browser.new_context(user_agent=USER_AGENT)
             page = context.new_page()
-            page.set_default_timeout(30_000)
+            page.set_default_timeout(PATIENCE_MS)
             for _ in range(20):  # a busy machine may not answer within the script's 150 ms
                 page.goto(f"http://{shop.host}/", wait_until="networkidle")
                 if page.locator("ul[data-slotwise-decision]").count():

@@ -12,12 +12,12 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from tests.chromium import running_chromium
+from tests.chromium import PATIENCE_MS, running_chromium
 from tests.docs.built_site import build_site
 
 pytestmark = pytest.mark.browser
 
-expect.set_options(timeout=30_000)  # a busy machine takes its time to read the index of a search
+expect.set_options(timeout=PATIENCE_MS)
 
 PICTURES = Path(".cache/screenshots/manual")
 PLACES = (
