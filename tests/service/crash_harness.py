@@ -47,6 +47,7 @@ POOL = {
 N_SENDERS = 3
 WHOLE_STARTS = 10
 """One start in so many runs the command from its first import."""
+STORE_AWAY = 503
 Event = dict[str, Any]
 
 
@@ -187,14 +188,24 @@ def send(url: str, key: str, seed: str, acknowledged: Acknowledged) -> None:
                 page = client.post("/v1/pools/home/decide").json()
                 events = _feedback(rng, page, f"{seed}-{number}")
                 if rng.random() < 0.5:
-                    answer = client.post("/v1/events:batch", json={"events": events})
-                    acknowledged.add(events, answer.json()["outcomes"])
+                    acknowledged.add(events, report(client, events))
                 else:
                     for event in events:
-                        outcome = client.post("/v1/events", json=event).json()
-                        acknowledged.add([event], [outcome])
+                        outcome = client.post("/v1/events", json=event)
+                        if outcome.status_code != STORE_AWAY:
+                            acknowledged.add([event], [outcome.json()])
         except (httpx.TransportError, json.JSONDecodeError):
             acknowledged.note_unanswered()
+
+
+def report(client: httpx.Client, events: list[Event]) -> list[Event]:
+    """Send events until the store is there: on a loaded machine it may start late."""
+    while (answer := client.post("/v1/events:batch", json={"events": events})).status_code == (
+        STORE_AWAY
+    ):
+        threading.Event().wait(0.1)
+    outcomes: list[Event] = answer.json()["outcomes"]
+    return outcomes
 
 
 def _feedback(rng: random.Random, page: Event, name: str) -> list[Event]:
@@ -227,9 +238,8 @@ def check(url: str, key: str, acknowledged: Acknowledged) -> None:
         events = [event for event, _ in acknowledged.events]
         for start in range(0, len(events), 500):
             part = events[start : start + 500]
-            outcomes = client.post("/v1/events:batch", json={"events": part}).json()["outcomes"]
-            for event, outcome in zip(part, outcomes, strict=True):
-                assert outcome["outcome"] == "duplicate", (event, outcome)
+            for event, answered in zip(part, report(client, part), strict=True):
+                assert answered["outcome"] == "duplicate", (event, answered)
         accepted: dict[str, list[Event]] = {}
         for event, outcome in acknowledged.events:
             if outcome == "accepted" and event["type"] != "adjustment":

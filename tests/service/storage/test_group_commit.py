@@ -226,7 +226,7 @@ def test_a_store_that_does_not_answer_is_away(store: FlakyStore, committer: Grou
         committer.refuse_if_stuck(began_s + committer.STUCK_S + 1)
         assert not committer.available
         for refused in (under_way, waiting):
-            with pytest.raises(StoreUnavailable, match="the store has not answered for 10 s"):
+            with pytest.raises(StoreUnavailable, match="the store has not answered for 30 s"):
                 refused.result(0)
     assert committer.n_waiting == 1, "the decision"
     with pytest.raises(StoreUnavailable):

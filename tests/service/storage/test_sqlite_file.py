@@ -18,7 +18,7 @@ from slotwise.service.records import ChangeRecord
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.backup import back_up, restore
 from slotwise.service.storage.commands import AppendDecision, SavePool
-from slotwise.service.storage.sqlite.file import SqliteFile
+from slotwise.service.storage.sqlite.file import SqliteFile, create_private
 from slotwise.service.storage.sqlite.session import STATEMENTS
 from slotwise.service.storage.verify import verify
 from slotwise.testing.store_rows import reads
@@ -200,3 +200,9 @@ def test_reading_leaves_the_file_as_it_is(store: SqliteStore, path: Path, tmp_pa
     file.close()
     assert (tmp_path / "copy.db").read_bytes() == before
     assert sorted(item.name for item in tmp_path.glob("copy*")) == ["copy.db"]
+
+
+def test_a_folder_that_is_gone_is_an_outage(tmp_path: Path) -> None:
+    """No write is taken for a bad one."""
+    with pytest.raises(StoreUnavailable, match="cannot be opened: No such file or directory"):
+        create_private(tmp_path / "gone" / "store.db")

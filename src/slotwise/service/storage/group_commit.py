@@ -55,7 +55,7 @@ class GroupCommitter:
     millisecond of computing, however many decisions are in it."""
     RETRY_S = 0.5
     """Seconds between two attempts to commit while the store is away."""
-    STUCK_S = 10.0
+    STUCK_S = 30.0
     """Seconds after which a store that has not answered counts as away."""
 
     def __init__(

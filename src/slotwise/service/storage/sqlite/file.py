@@ -26,7 +26,10 @@ _PRAGMAS = (
 
 def create_private(path: Path) -> None:
     """Create a file that only its owner can read, unless it is there; SQLite copies its mode."""
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise StoreUnavailable(f"the store {path} cannot be opened: {error.strerror}") from error
 
 
 def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
