@@ -1,4 +1,4 @@
-"""What answers requests has a short time slice where the system gives one, what writes, too."""
+"""What answers requests has a short time slice, where the system gives one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slotwise.service.settings import Settings
 from slotwise.service.storage.commands import AppendDecision
 from slotwise.service.storage.sqlite.writer_process import _YieldingStore
 from slotwise.service.time_slice import DEFAULT_SLICE_NS, SHORT_SLICE_NS, ask_for_slice, slice_ns
-from tests.service.conftest import http
+from tests.service.conftest import http, until
 from tests.service.rows import decision
 
 FIRST_LINUX = (6, 12)
@@ -83,10 +83,15 @@ def test_the_service_comes_at_once_and_its_writer_interrupts_nobody(tmp_path: Pa
         assert slice_ns(server._thread.native_id or 0) == SHORT_SLICE_NS
         assert admin.post("/v1/keys", json={"scopes": ["read"]}).is_success
         store: Any = server.context.service._store
-        writer = store._writer._process.pid
-        assert slice_ns(writer) == SHORT_SLICE_NS
+        first = store._writer._process
+        first.kill()
+        first.wait()
+        until(lambda: admin.post("/v1/keys", json={"scopes": ["read"]}).is_success)
+        writer = store._writer._process.pid  # started by a thread of the service
+        assert writer != first.pid
+        assert slice_ns(writer) == slice_ns()
         assert os.sched_getscheduler(writer) == os.SCHED_BATCH
-        assert os.getpriority(os.PRIO_PROCESS, writer) == os.getpriority(os.PRIO_PROCESS, 0)
+        assert os.getpriority(os.PRIO_PROCESS, writer) > os.getpriority(os.PRIO_PROCESS, 0)
 
 
 def test_a_process_that_writes_lets_others_run_meanwhile(
@@ -99,7 +104,7 @@ def test_a_process_that_writes_lets_others_run_meanwhile(
     made = [AppendDecision(decision=decision(f"d{number}")) for number in range(400)]
     store.commit(made)
     store.close()
-    assert len(yields) >= 5
+    assert len(yields) >= 3
 
 
 class Refusing:

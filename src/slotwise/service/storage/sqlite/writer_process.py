@@ -32,12 +32,14 @@ from slotwise.service.records import LinkRecord, Outcome
 from slotwise.service.storage.commands import Operation
 from slotwise.service.storage.sqlite.store import SqliteStore
 from slotwise.service.storage.sqlite.writer_lock import WriterLock
-from slotwise.service.time_slice import SHORT_SLICE_NS, ask_for_slice
+from slotwise.service.time_slice import DEFAULT_SLICE_NS, ask_for_slice
 
 __all__ = ["WriterProcess", "main"]
 
-_STEPS = 2_000
-"""Instructions of SQLite, a tenth of a millisecond, after which another process may run."""
+_LOWER_PRIORITY = 5
+"""Requests that wait for the processor come before commits."""
+_STEPS = 10_000
+"""Instructions of SQLite, half a millisecond, after which another process may run."""
 
 
 class _Reply(msgspec.Struct, omit_defaults=True):
@@ -174,8 +176,9 @@ class _Writer:
 
 
 def _come_after_requests() -> None:
-    """Never interrupt a process that runs, and take up little time at once."""
-    ask_for_slice(SHORT_SLICE_NS)
+    """Never interrupt a process that runs, and be interrupted by one that wakes."""
+    os.nice(_LOWER_PRIORITY)
+    ask_for_slice(DEFAULT_SLICE_NS)  # a thread with a short one may have started this process
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
