@@ -28,7 +28,6 @@ from slotwise.policies.knowledge.joint_posterior import (
     refresh_posteriors,
 )
 from slotwise.policies.knowledge.joint_worth import (
-    have_equal_posteriors,
     margin_of_page,
     mean_worth,
     outcome_worth,
@@ -38,15 +37,16 @@ from slotwise.policies.knowledge.joint_worth import (
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.policies.pages.tied_group import (
     TiedGroup,
+    fill_up_from_group,
+    find_above_group,
     forget_group,
     keep_group,
     leave_group,
     new_tied_group,
-    take_links_above_group,
 )
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner
-from slotwise.selection.mix import N_TIED, Mix, new_mix
+from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.top_links import take_top_links
 from slotwise.selection.top_page import Search, new_search
 
@@ -144,11 +144,12 @@ def choose(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -
     _price_levels(state, -1)
     score_jointly(posterior, state.queues.worth, score, state.scratch)
     n_slots, search = state.queues.n_slots, state.search
-    if not take_links_above_group(group, score, posterior.mean[0], 0.0, n_slots, search, mix):
-        take_top_links(score, posterior.mean[0], 0.0, n_slots, search, mix)
-        forget_group(group)
-        if have_equal_posteriors(posterior, mix.tied[: mix.sizes[N_TIED]]):
-            keep_group(group, mix)
+    clicks = posterior.mean[0]
+    if find_above_group(group, score, clicks, 0.0, n_slots, search, mix):
+        fill_up_from_group(group, n_slots, search, mix)
+    else:
+        take_top_links(score, clicks, 0.0, n_slots, search, mix)
+        keep_group(group, mix)
 
 
 @hot

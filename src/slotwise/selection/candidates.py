@@ -1,7 +1,6 @@
-"""The links of a pool whose score reaches a cut, listed in their order.
+"""The links of a large pool whose score reaches a cut, listed in their order.
 
-A pass without branches writes every link and keeps those that reach the cut. In a large pool few
-links do, so counting them by blocks, which runs in vectors, leaves most of the writing out.
+Few links do, so blocks of links are counted first, which runs in vectors, and most are passed over.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ BLOCK = int64(64)
 """Links that are counted together."""
 
 LARGE_POOL = 1_024
-"""From this many links on, counting first saves more than it costs."""
+"""In smaller pools a pass that writes every link, without a branch, takes less."""
 
 
 @inner
@@ -36,13 +35,6 @@ def list_candidates(
     Return how many there are. Both arrays have room for all entries.
     """
     n_candidates = int64(0)
-    if n_entries < LARGE_POOL:
-        for i in range(n_entries):
-            key = value_weight * value[i] + click_weight * clicks[i]
-            entry[n_candidates] = i
-            first[n_candidates] = key
-            n_candidates += key >= cut
-        return n_candidates
     for begin in range(int64(0), n_entries, BLOCK):
         end = min(begin + BLOCK, n_entries)
         some_value, some_clicks = value[begin:end], clicks[begin:end]

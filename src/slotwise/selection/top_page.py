@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.candidates import list_candidates
+from slotwise.selection.candidates import LARGE_POOL, list_candidates
 from slotwise.selection.compiled import inner, int64
 
 __all__ = [
@@ -338,9 +338,17 @@ def top_page(
     for attempt in range(6):
         if attempt == 5:
             cut = -np.inf
-        n_candidates = list_candidates(
-            value, clicks, n_entries, value_weight, click_weight, cut, entry, first
-        )
+        n_candidates = int64(0)
+        if n_entries >= LARGE_POOL:
+            n_candidates = list_candidates(
+                value, clicks, n_entries, value_weight, click_weight, cut, entry, first
+            )
+        else:
+            for i in range(n_entries):
+                key = value_weight * value[i] + click_weight * clicks[i]
+                entry[n_candidates] = i
+                first[n_candidates] = key
+                n_candidates += key >= cut
         spare = n_candidates - n_slots
         if spare >= 0:
             _put_page_first(search, n_candidates, n_slots, cut, depth, 2.0 * tolerance, tie_of)

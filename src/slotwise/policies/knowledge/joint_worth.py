@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 
-from slotwise.policies.contract import Floats, Links
+from slotwise.policies.contract import Floats
 from slotwise.policies.knowledge.joint_posterior import JointPosterior, before_level, prior_mean
 from slotwise.policies.knowledge.typical_sale import UNIT
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.top_page import Search, top_page
 
 __all__ = [
-    "have_equal_posteriors",
     "margin_of_page",
     "mean_worth",
     "outcome_worth",
@@ -21,19 +20,6 @@ __all__ = [
 
 SCORED = int64(512)
 """Links that are scored together."""
-
-
-@inner
-def have_equal_posteriors(posterior: JointPosterior, links: Links) -> bool:
-    """Say whether these links score the same at any worth of the levels."""
-    is_equal = True
-    for k in range(1, len(links)):
-        is_equal &= posterior.width[links[k]] == posterior.width[links[0]]
-        for level in range(len(posterior.mean)):
-            mean, variance = posterior.mean[level], posterior.variance[level]
-            is_equal &= mean[links[k]] == mean[links[0]]
-            is_equal &= variance[links[k]] == variance[links[0]]
-    return is_equal
 
 
 @inner

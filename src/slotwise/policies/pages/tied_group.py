@@ -30,7 +30,6 @@ __all__ = [
     "keep_group",
     "leave_group",
     "new_tied_group",
-    "take_links_above_group",
 ]
 
 LEAST_POOL = 2_000
@@ -61,13 +60,9 @@ def forget_group(group: TiedGroup) -> None:
 @inner
 def keep_group(group: TiedGroup, mix: Mix) -> None:
     """Let the links that tie at the end of the page in `mix` be the group."""
-    forget_group(group)
-    if len(group.place) < LEAST_POOL:
-        return
-    n_tied = mix.sizes[N_TIED]
-    for k in range(n_tied):
+    group.size[0] = 0 if len(group.place) < LEAST_POOL else mix.sizes[N_TIED]
+    for k in range(group.size[0]):
         group.place[mix.tied[k]] = k
-    group.size[0] = n_tied
 
 
 @inner
@@ -125,20 +120,3 @@ def fill_up_from_group(group: TiedGroup, n_slots: int, search: Search, mix: Mix)
     mix.sizes[N_SURE] = n_above
     mix.sizes[N_TIED] = group.size[0]
     mix.sizes[TIED_SLOTS] = n_slots - n_above
-
-
-@inner
-def take_links_above_group(
-    group: TiedGroup,
-    score: Floats,
-    clicks: Floats,
-    price: float,
-    n_slots: int,
-    search: Search,
-    mix: Mix,
-) -> bool:
-    """Fill `mix` with the links above the group and the group; say whether that is the page."""
-    if not find_above_group(group, score, clicks, price, n_slots, search, mix):
-        return False
-    fill_up_from_group(group, n_slots, search, mix)
-    return True
