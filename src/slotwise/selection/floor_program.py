@@ -18,13 +18,11 @@ solve, and when it fails the zones are drawn anew. Small pools are searched whol
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot, inner
-from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
+from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, new_mix
 from slotwise.selection.price_search import (
     BINDING,
     INFEASIBLE,
@@ -34,7 +32,29 @@ from slotwise.selection.price_search import (
     search_price,
 )
 from slotwise.selection.share_slots import share_slots
-from slotwise.selection.top_page import TIE, Search, new_search
+from slotwise.selection.top_page import TIE, new_search
+from slotwise.selection.zones import (
+    HAS_ZONES,
+    HIGH_PRICE,
+    HIGH_THRESHOLD,
+    IS_DRAWN,
+    LOW_PRICE,
+    LOW_THRESHOLD,
+    MARGIN,
+    N_BAND,
+    N_CHANGED,
+    N_IN,
+    N_TOP,
+    PAIR,
+    PAIR_OTHER,
+    PRICE,
+    STATUS,
+    STEP,
+    VALUE_WEIGHT,
+    Program,
+    place_zones,
+    settle_changes,
+)
 
 __all__ = [
     "PRICE",
@@ -50,37 +70,12 @@ __all__ = [
     "solve_program",
 ]
 
-OUT, BAND, IN, TOP = range(4)
-
-N_TOP, N_IN, N_BAND, STATUS, IS_DRAWN, PAIR, PAIR_OTHER, N_CHANGED, HAS_ZONES = range(9)
-VALUE_WEIGHT, LOW_PRICE, LOW_THRESHOLD, HIGH_PRICE, HIGH_THRESHOLD, MARGIN, PRICE, STEP = range(8)
-
-
 FIRST_MARGIN = 0.01
 """How far from the threshold the first band reaches; later ones learn from the last."""
 
 
 SMALL = 600
 """Pools up to this size have no zones: looking at all of their links costs less."""
-
-
-class Program(NamedTuple):
-    """A floor program and the zones of its links; change it through the functions below."""
-
-    value: NDArray[np.float64]
-    clicks: NDArray[np.float64]
-    zone: NDArray[np.int8]
-    place: NDArray[np.int64]
-    inner: NDArray[np.int64]
-    band: NDArray[np.int64]
-    band_value: NDArray[np.float64]
-    band_clicks: NDArray[np.float64]
-    changed: NDArray[np.int64]
-    is_changed: NDArray[np.bool_]
-    search: Search
-    mix: Mix
-    sizes: NDArray[np.int64]
-    numbers: NDArray[np.float64]
 
 
 def new_program(value: NDArray[np.float64], clicks: NDArray[np.float64]) -> Program:
@@ -109,51 +104,6 @@ def new_program(value: NDArray[np.float64], clicks: NDArray[np.float64]) -> Prog
     program.changed[:], program.is_changed[:] = np.arange(n_links), True
     program.sizes[N_CHANGED] = n_links
     return program
-
-
-@inner
-def _leave_zone(program: Program, link: int, zone: int) -> None:
-    sizes, place = program.sizes, program.place
-    hole = place[link]
-    if zone == BAND:
-        sizes[N_BAND] -= 1
-        last = sizes[N_BAND]
-        moved = program.band[last]
-        program.band[hole] = moved
-        program.band_value[hole] = program.band_value[last]
-        program.band_clicks[hole] = program.band_clicks[last]
-        place[moved] = hole
-    elif zone == IN:
-        sizes[N_IN] -= 1
-        moved = program.inner[sizes[N_IN]]
-        program.inner[hole] = moved
-        place[moved] = hole
-    elif zone == TOP:
-        sizes[N_TOP] -= 1
-        moved = program.mix.tied[sizes[N_TOP]]
-        program.mix.tied[hole] = moved
-        place[moved] = hole
-
-
-@inner
-def _enter_zone(program: Program, link: int, zone: int) -> None:
-    sizes, place = program.sizes, program.place
-    program.zone[link] = zone
-    if zone == BAND:
-        last = sizes[N_BAND]
-        program.band[last] = link
-        program.band_value[last] = program.value[link]
-        program.band_clicks[last] = program.clicks[link]
-        place[link] = last
-        sizes[N_BAND] += 1
-    elif zone == IN:
-        program.inner[sizes[N_IN]] = link
-        place[link] = sizes[N_IN]
-        sizes[N_IN] += 1
-    elif zone == TOP:
-        program.mix.tied[sizes[N_TOP]] = link
-        place[link] = sizes[N_TOP]
-        sizes[N_TOP] += 1
 
 
 @inner
@@ -192,80 +142,9 @@ def set_clicks(program: Program, link: int, clicks: float) -> None:
 
 
 @inner
-def _zone_of(numbers: NDArray[np.float64], value: float, clicks: float) -> int:
-    """Return the zone of a link: above or below the threshold at both ends of the prices."""
-    own = numbers[VALUE_WEIGHT] * value
-    at_low = own + numbers[LOW_PRICE] * clicks - numbers[LOW_THRESHOLD]
-    at_high = own + numbers[HIGH_PRICE] * clicks - numbers[HIGH_THRESHOLD]
-    if min(at_low, at_high) > numbers[MARGIN]:
-        return IN
-    if max(at_low, at_high) < -numbers[MARGIN]:
-        return OUT
-    return BAND
-
-
-@inner
-def _settle_changes(program: Program) -> None:
-    """Move every changed link to the zone where it belongs now."""
-    sizes, numbers = program.sizes, program.numbers
-    for k in range(sizes[N_CHANGED]):
-        link = program.changed[k]
-        program.is_changed[link] = False
-        value, clicks = program.value[link], program.clicks[link]
-        if value >= 1.0 and clicks >= 1.0:
-            zone = TOP
-        elif sizes[IS_DRAWN] == 0:
-            zone = OUT
-        else:
-            zone = _zone_of(numbers, value, clicks)
-        before = program.zone[link]
-        if zone != before:
-            _leave_zone(program, link, before)
-            _enter_zone(program, link, zone)
-        elif zone == BAND:
-            place = program.place[link]
-            program.band_value[place] = value
-            program.band_clicks[place] = clicks
-    sizes[N_CHANGED] = 0
-
-
-@inner
 def _band_target(n_links: int, n_slots: int) -> float:
     """Return how many links the band should hold: enough to last, few enough to search."""
     return min(0.5 * n_links, 16.0 + np.sqrt(n_links * n_slots))
-
-
-@inner
-def _place_zones(program: Program) -> None:
-    """Give every link below TOP its zone, without a branch for any of them."""
-    sizes, numbers, zone = program.sizes, program.numbers, program.zone
-    value, clicks, inner, band = program.value, program.clicks, program.inner, program.band
-    value_weight, margin = numbers[VALUE_WEIGHT], numbers[MARGIN]
-    low_price, low_threshold = numbers[LOW_PRICE], numbers[LOW_THRESHOLD]
-    high_price, high_threshold = numbers[HIGH_PRICE], numbers[HIGH_THRESHOLD]
-    n_inner = n_band = 0
-    for link in range(len(value)):
-        own = value_weight * value[link]
-        at_low = own + low_price * clicks[link] - low_threshold
-        at_high = own + high_price * clicks[link] - high_threshold
-        is_top = zone[link] == TOP
-        is_in = (min(at_low, at_high) > margin) & (not is_top)
-        is_out = (max(at_low, at_high) < -margin) & (not is_top)
-        is_band = (not is_in) & (not is_out) & (not is_top)
-        inner[n_inner] = link
-        n_inner += is_in
-        band[n_band] = link
-        n_band += is_band
-        zone[link] = TOP * is_top + IN * is_in + BAND * is_band
-    for k in range(n_inner):
-        program.place[inner[k]] = k
-    for k in range(n_band):
-        link = band[k]
-        program.place[link] = k
-        program.band_value[k] = value[link]
-        program.band_clicks[k] = clicks[link]
-    sizes[N_IN] = n_inner
-    sizes[N_BAND] = n_band
 
 
 @inner
@@ -304,7 +183,7 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
     target = _band_target(len(program.value), n_slots)
     least = 1e-9 * (1.0 + price.click_weight)
     numbers[MARGIN] = max(numbers[MARGIN], least)
-    _place_zones(program)
+    place_zones(program)
     for _ in range(11):
         if sizes[N_BAND] > 2.0 * target and numbers[MARGIN] > least:
             numbers[MARGIN] = max(0.5 * numbers[MARGIN], least)
@@ -313,14 +192,14 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
         else:
             break
         # the certificate trusts the margin, so the zones must be those of the last one tried
-        _place_zones(program)
+        place_zones(program)
 
 
 @inner
 def _take_all_into_band(program: Program) -> None:
     """Search the whole pool: where rounding upsets the zones, the band is always right."""
     program.numbers[MARGIN] = np.inf
-    _place_zones(program)
+    place_zones(program)
     program.sizes[IS_DRAWN] = 0
     program.numbers[MARGIN] = FIRST_MARGIN
 
@@ -429,7 +308,7 @@ def solve_program(program: Program, n_slots: int, floor: float) -> None:
     The status and the price are in `program_status` and `program_price`.
     """
     sizes, numbers, mix = program.sizes, program.numbers, program.mix
-    _settle_changes(program)
+    settle_changes(program)
     mix.sizes[:] = 0
     if sizes[N_TOP] >= n_slots:
         mix.sizes[N_TIED] = sizes[N_TOP]
