@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.clustering import clustering
+from benchmarks.deciding_for_visitors import deciding_for_visitors
 from benchmarks.embedding import alternatives, first_pages, imports, large_pool_pages, page_views
 from benchmarks.evaluating import evaluating
 from benchmarks.measuring import Row
@@ -30,6 +31,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
     "solving": solving,
     "page-views": page_views,
     "large-pools": large_pool_pages,
+    "visitors": deciding_for_visitors,
     "imports": imports,
     "first-pages": first_pages,
     "rounds": rounds,
