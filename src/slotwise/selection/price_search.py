@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 
 from slotwise.selection.boundary import page_boundary
 from slotwise.selection.compiled import inner, int64
-from slotwise.selection.top_page import TIE, Search, top_page
+from slotwise.selection.top_page import (
+    TIE,
+    Search,
+    find_page,
+    forget_list,
+    lay_out_page,
+)
 
 __all__ = [
     "BINDING",
@@ -82,15 +88,60 @@ class Line(NamedTuple):
 
 
 @inner
-def _side(
+def _page_at(
+    value: NDArray[np.float64],
+    clicks: NDArray[np.float64],
+    n_entries: int,
+    n_slots: int,
+    value_weight: float,
+    click_weight: float,
+    search: Search,
+) -> tuple[float, float]:
+    """Leave the best page at these weights in `search`; return its value and clicks."""
+    found = find_page(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
+    return lay_out_page(n_slots, value_weight, click_weight, found, search)
+
+
+@inner
+def _side(least: float, most: float, floor: float, slackness: float) -> int:
+    """Return -1 where pages of these clicks have too few, 1 where too many, else 0."""
+    if most < floor - slackness:
+        return -1
+    return 1 if least > floor + slackness else 0
+
+
+@inner
+def _side_of_boundary(
     clicks: NDArray[np.float64], n_slots: int, floor: float, slackness: float, search: Search
 ) -> int:
-    """Return -1 where the best pages found have too few clicks, 1 where too many, else 0."""
+    """Return the side of the best pages that are left in `search`."""
     edge = page_boundary(clicks, n_slots, search)
-    wanted = floor - edge.clicks_above
-    if edge.most < wanted - slackness:
-        return -1
-    return 1 if edge.fewest > wanted + slackness else 0
+    return _side(edge.fewest, edge.most, floor - edge.clicks_above, slackness)
+
+
+@inner
+def _line_at(
+    value: NDArray[np.float64],
+    clicks: NDArray[np.float64],
+    n_entries: int,
+    n_slots: int,
+    floor: float,
+    slackness: float,
+    price: float,
+    search: Search,
+) -> tuple[Line, int]:
+    """Return a best page at a price and its side; on side 0 it is left in `search`.
+
+    Where nothing ties at its end, the page need not be laid out to know its clicks.
+    """
+    found = find_page(value, clicks, n_entries, n_slots, 1.0, price, search)
+    if found.n_reaching == n_slots:
+        side = _side(found.clicks, found.clicks, floor, slackness)
+        if side != 0:
+            return Line(price, found.value, found.clicks), side
+    page_value, page_clicks = lay_out_page(n_slots, 1.0, price, found, search)
+    side = _side_of_boundary(clicks, n_slots, floor, slackness, search)
+    return Line(price, page_value, page_clicks), side
 
 
 @inner
@@ -134,32 +185,32 @@ def search_price(
     """
     few, many = Line(-1.0, 0.0, 0.0), Line(np.inf, 0.0, 0.0)
     price = guess
+    forget_list(search)
     while 0.0 < price <= 4.0 * guess + 1.0:
-        page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 1.0, price, search)
-        side = _side(clicks, n_slots, floor, slackness, search)
-        if side == 0 and price * page_clicks <= TIE * n_slots * search.first[n_slots - 1]:
+        line, side = _line_at(value, clicks, n_entries, n_slots, floor, slackness, price, search)
+        if side == 0 and price * line.clicks <= TIE * n_slots * search.first[n_slots - 1]:
             # lost in the rounding of the scores: the best page at price 0 decides
             break
         if side == 0:
             return _price(int64(BINDING), 1.0, price, n_slots, search)
         if side < 0:
-            few = Line(price, page_value, page_clicks)
+            few = line
         else:
-            many = Line(price, page_value, page_clicks)
+            many = line
         if few.price > 0.0 and many.price < np.inf:
             break
         price += step if side < 0 else -step
         step *= 6.0
 
     if few.price < 0.0:
-        page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 1.0, 0.0, search)
+        page_value, page_clicks = _page_at(value, clicks, n_entries, n_slots, 1.0, 0.0, search)
         if page_clicks >= floor - slackness:
             return _price(int64(SLACK), 1.0, 0.0, n_slots, search)
-        if _side(clicks, n_slots, floor, slackness, search) == 0:
+        if _side_of_boundary(clicks, n_slots, floor, slackness, search) == 0:
             return _price(int64(BINDING), 1.0, 0.0, n_slots, search)
         few = Line(0.0, page_value, page_clicks)
     if many.price == np.inf:
-        page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 0.0, 1.0, search)
+        page_value, page_clicks = _page_at(value, clicks, n_entries, n_slots, 0.0, 1.0, search)
         if page_clicks < floor - slackness:
             return _price(int64(INFEASIBLE), 0.0, 1.0, n_slots, search)
         many = Line(np.inf, page_value, page_clicks)
@@ -169,18 +220,17 @@ def search_price(
         price = meeting_price(few, many, nudge)
         if price >= MAX_PRICE or price == few.price or price == many.price:
             break
-        page_value, page_clicks = top_page(value, clicks, n_entries, n_slots, 1.0, price, search)
-        side = _side(clicks, n_slots, floor, slackness, search)
+        line, side = _line_at(value, clicks, n_entries, n_slots, floor, slackness, price, search)
         if side == 0:
             return _price(int64(BINDING), 1.0, price, n_slots, search)
         if side < 0:
-            few = Line(price, page_value, page_clicks)
+            few = line
         else:
-            many = Line(price, page_value, page_clicks)
+            many = line
         nudge *= 4.0
     # no price between the two can be told apart: the larger one keeps the floor
     if many.price < MAX_PRICE:
-        top_page(value, clicks, n_entries, n_slots, 1.0, many.price, search)
+        _page_at(value, clicks, n_entries, n_slots, 1.0, many.price, search)
     else:
-        top_page(value, clicks, n_entries, n_slots, 0.0, 1.0, search)
+        _page_at(value, clicks, n_entries, n_slots, 0.0, 1.0, search)
     return _price(int64(BINDING), 1.0, min(many.price, MAX_PRICE), n_slots, search)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from slotwise.selection.compiled import compiled, inner
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix
 from slotwise.selection.price_search import BINDING, INFEASIBLE, floor_slackness, search_price
+from slotwise.selection.score_passes import WORD
 from slotwise.selection.share_slots import share_slots
 from slotwise.selection.top_page import SCRATCH_NUMBERS, SCRATCH_SIZES, Search, sampled_cut
 
@@ -83,12 +84,17 @@ def solve_afresh(
     """Return the best probabilities, their price, status, value and clicks."""
     n_links = len(value)
     links = np.arange(n_links)
+    n_padded = n_links + WORD
     search = Search(
         np.empty(n_links, np.int64),
         np.empty(n_links),
         np.empty(n_links),
         np.empty(n_links, np.int64),
         links,
+        np.empty(n_padded, np.int64),
+        np.zeros(n_padded),
+        np.zeros(n_padded),
+        np.empty(n_padded),
         np.zeros(SCRATCH_SIZES, np.int64),
         np.zeros(SCRATCH_NUMBERS),
     )

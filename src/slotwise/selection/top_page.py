@@ -1,10 +1,14 @@
-"""The best page at given weights, found among few candidates.
+"""The best page at given weights, found by counting.
 
-A page is the `n_slots` links with the largest score. One pass without branches keeps the links
-above a cut that lies a little below where the threshold is expected. Counting, which has no
-branches either, then finds two scores around the threshold: links above both are on the page, and
-only the few between them are compared with each other. A cut that proves too high is lowered: it
-changes the work, never the page. Nothing here allocates: the caller owns the scratch arrays.
+A page is the `n_slots` links with the largest score; its threshold is the score of the last of them
+(`slotwise.selection.page_threshold`).
+
+A pass lists the links above a cut that lies a little below the expected threshold, and the page is
+found in the list. A cut that proves too high is lowered: it changes the work, never the page. Where
+several pages of a small pool are wanted, all its links are listed, once. Nothing here allocates:
+the caller owns the scratch arrays.
+
+The links of a page stand in the order of the pool, but for those that tie at its end.
 """
 
 from __future__ import annotations
@@ -14,8 +18,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.candidates import LARGE_POOL, list_candidates
 from slotwise.selection.compiled import inner, int64
+from slotwise.selection.page_threshold import find_threshold
+from slotwise.selection.score_passes import (
+    LANES,
+    WORD,
+    list_at_least,
+    page_sums,
+    score_blocks,
+    split_page,
+    whole_words,
+)
 
 __all__ = [
     "N_CANDIDATES",
@@ -24,7 +37,11 @@ __all__ = [
     "SCRATCH_SIZES",
     "SURE_CLICKS",
     "TIE",
+    "Found",
     "Search",
+    "find_page",
+    "forget_list",
+    "lay_out_page",
     "new_search",
     "sampled_cut",
     "top_page",
@@ -33,16 +50,19 @@ __all__ = [
 TIE = 1e-12
 """Scores closer than this, relative to the score of the last link on the page, are equal."""
 
-N_CANDIDATES, N_CERTAIN, IS_WARM, LAST_WEIGHS_VALUE = range(4)
-LAST_PRICE, LAST_THRESHOLD, LAST_SLOPE, REACH, SURE_CLICKS = range(5)
-SCRATCH_SIZES, SCRATCH_NUMBERS = 4, 5
+N_CANDIDATES, N_CERTAIN, IS_WARM, LAST_WEIGHS_VALUE, N_LISTED = range(5)
+LAST_PRICE, LAST_THRESHOLD, LAST_SLOPE, REACH, SURE_CLICKS, GAP, DRIFT = range(7)
+SCRATCH_SIZES, SCRATCH_NUMBERS = 5, 7
 SAMPLE = int64(64)
 
 FEW = 8
-"""So many candidates around the threshold are sorted; more are first counted apart."""
+"""Up to twice as many candidates that tie are sorted, of more only the best are put first."""
 
-MANY = 256
-"""Among more candidates than this, those that tie at the end of the page are looked for first."""
+SMALL_POOL = 600
+"""For several pages of a pool up to this size, looking at all links costs less than lists."""
+
+SPARE = 8
+"""So many links beyond the page a list should have, and up to twice as many."""
 
 
 class Search(NamedTuple):
@@ -51,7 +71,9 @@ class Search(NamedTuple):
     Candidate k is entry `entry[k]`. The first `sizes[N_CERTAIN]` of them are on the page whatever
     ties at its end, and bring `numbers[SURE_CLICKS]`; the others have score `first[k]`, and
     `second[k]` breaks its ties. `links` names the entries where they are the whole pool in order.
-    `sizes` and `numbers` remember the last page, from which the next cut is guessed.
+    `listed[:sizes[N_LISTED]]` are the entries among which a page is sought, with their value,
+    clicks and score, in whole words. `sizes` and `numbers` remember the last page, from which the
+    next one is expected.
     """
 
     entry: NDArray[np.int64]
@@ -59,21 +81,42 @@ class Search(NamedTuple):
     second: NDArray[np.float64]
     ties: NDArray[np.int64]
     links: NDArray[np.int64]
+    listed: NDArray[np.int64]
+    listed_value: NDArray[np.float64]
+    listed_clicks: NDArray[np.float64]
+    listed_score: NDArray[np.float64]
     sizes: NDArray[np.int64]
     numbers: NDArray[np.float64]
 
 
 def new_search(n_links: int) -> Search:
     """Return scratch for pages from at most `n_links` links."""
+    n_padded = whole_words(n_links)
     return Search(
         entry=np.zeros(n_links, np.int64),
         first=np.zeros(n_links),
         second=np.zeros(n_links),
         ties=np.zeros(n_links, np.int64),
         links=np.arange(n_links),
+        listed=np.zeros(n_padded, np.int64),
+        listed_value=np.zeros(n_padded),
+        listed_clicks=np.zeros(n_padded),
+        listed_score=np.zeros(n_padded),
         sizes=np.zeros(SCRATCH_SIZES, np.int64),
         numbers=np.zeros(SCRATCH_NUMBERS),
     )
+
+
+class Found(NamedTuple):
+    """A page in a list: the score of its last link, and the sums of those that reach it.
+
+    `n_reaching` links are in the sums, more than the page has where links tie at its end.
+    """
+
+    threshold: float
+    n_reaching: int
+    value: float
+    clicks: float
 
 
 @inner
@@ -134,111 +177,6 @@ def _put_best_first(search: Search, begin: int, end: int, n_wanted: int) -> None
 
 
 @inner
-def _range_around(
-    first: NDArray[np.float64], n_candidates: int, n_slots: int, cut: float, width: float
-) -> tuple[float, float]:
-    """Return two scores around the threshold with few candidates between them.
-
-    Fewer than `n_slots` candidates reach the upper one, which is infinite where none does. Where
-    many tie at the threshold both are that score, the upper one a little above it. Most thresholds
-    lie little above the cut, so steps from there that grow from `width` find an upper score, and
-    halving does the rest.
-    """
-    if n_candidates > MANY:
-        # most of so many tie as a rule: one of them is likely at the end of the page
-        middle = first[n_candidates // 2]
-        n_higher = n_equal = int64(0)
-        for k in range(n_candidates):
-            n_higher += first[k] > middle
-            n_equal += first[k] == middle
-        if n_higher < n_slots <= n_higher + n_equal:
-            return middle, np.nextafter(middle, np.inf)
-    low, most = cut, np.inf
-    if cut == -np.inf or width == np.inf:
-        low, most, width = first[0], first[0], np.inf
-        for k in range(n_candidates):
-            low = min(low, first[k])
-            most = max(most, first[k])
-        low = max(low, cut)
-    high = np.inf
-    n_low, n_high = n_candidates, int64(0)
-    for step in range(60):
-        if n_low - n_high <= FEW:
-            break
-        if high == np.inf and width < np.inf:
-            middle = low + width
-            width *= 8.0
-        else:
-            middle = 0.5 * (low + min(high, most))
-        if step % 4 == 3:
-            # halving does not part links that tie: try the best score below the upper one
-            middle = low
-            for k in range(n_candidates):
-                middle = max(middle, first[k] if first[k] < high else low)
-        count = int64(0)
-        for k in range(n_candidates):
-            count += first[k] >= middle
-        if count >= n_slots:
-            low, n_low = middle, count
-            if step % 4 == 3:
-                break
-        else:
-            high, n_high = middle, count
-    return low, high
-
-
-@inner
-def _part(search: Search, n_candidates: int, least: float, certain: float) -> tuple[int, int]:
-    """Move the candidates that score at least `certain` to the front, then those from `least` on.
-
-    Return where each of the two groups ends. Without a branch, which would be mispredicted often.
-    """
-    entry, first, others, scores = search.entry, search.first, search.ties, search.second
-    n_certain = n_others = int64(0)
-    for k in range(n_candidates):
-        link, score = entry[k], first[k]
-        entry[n_certain] = link
-        others[n_others] = link
-        scores[n_others] = score
-        is_certain = score >= certain
-        n_certain += is_certain
-        n_others += (score >= least) & (not is_certain)
-    for k in range(n_others):
-        entry[n_certain + k] = others[k]
-        first[n_certain + k] = scores[k]
-    return n_certain, n_certain + n_others
-
-
-@inner
-def _put_page_first(
-    search: Search,
-    n_candidates: int,
-    n_slots: int,
-    cut: float,
-    depth: float,
-    tolerance: float,
-    tie_of: NDArray[np.float64],
-) -> None:
-    """Order the candidates: those certain, then those around the threshold, the best first.
-
-    The threshold is expected at `depth` above the cut.
-    """
-    entry, second = search.entry, search.second
-    width = max(2.0 * depth, 4.0 * tolerance)
-    low, high = _range_around(search.first, n_candidates, n_slots, cut, width)
-    n_certain, end = _part(search, n_candidates, max(cut, low - tolerance), high + tolerance)
-    one, other = search.first[n_certain], tie_of[entry[n_certain]]
-    n_equal = int64(0)
-    for k in range(n_certain, end):
-        second[k] = tie_of[entry[k]]
-        n_equal += (search.first[k] == one) & (second[k] == other)
-    if n_equal < end - n_certain:
-        _put_best_first(search, n_certain, end, n_slots - n_certain)
-    search.sizes[N_CANDIDATES] = end
-    search.sizes[N_CERTAIN] = n_certain
-
-
-@inner
 def sampled_cut(
     value: NDArray[np.float64],
     clicks: NDArray[np.float64],
@@ -262,7 +200,143 @@ def sampled_cut(
 
 
 @inner
-def _first_cut(
+def _list_all(
+    value: NDArray[np.float64], clicks: NDArray[np.float64], n_entries: int, search: Search
+) -> None:
+    """List all entries."""
+    listed, of_value, of_clicks = search.listed, search.listed_value, search.listed_clicks
+    for i in range(n_entries):
+        of_value[i] = value[i]
+    for i in range(n_entries):
+        of_clicks[i] = clicks[i]
+    for i in range(n_entries):
+        listed[i] = i
+    search.sizes[N_LISTED] = n_entries
+
+
+@inner
+def _score_list(value_weight: float, click_weight: float, search: Search) -> None:
+    """Score what is listed; nothing reaches the score of the padding."""
+    n_listed = search.sizes[N_LISTED]
+    n_blocks = (n_listed + LANES - 1) // LANES
+    of_value, of_clicks, scores = search.listed_value, search.listed_clicks, search.listed_score
+    score_blocks(of_value, of_clicks, value_weight, click_weight, n_blocks, scores)
+    for k in range(n_listed, n_listed + (-n_listed) % WORD):
+        scores[k] = -np.inf
+
+
+@inner
+def _find_in_list(
+    value: NDArray[np.float64],
+    clicks: NDArray[np.float64],
+    n_entries: int,
+    n_slots: int,
+    value_weight: float,
+    click_weight: float,
+    expected: float,
+    search: Search,
+) -> float:
+    """List the links of a large pool that can be on the page, score them; return its threshold."""
+    numbers = search.numbers
+    listed, of_value, of_clicks = search.listed, search.listed_value, search.listed_clicks
+    cut = expected - numbers[REACH] - 0.1 * abs(click_weight - numbers[LAST_PRICE])
+    if expected == -np.inf:
+        numbers[REACH] = 1e-3
+        cut = sampled_cut(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
+    threshold = cut
+    for attempt in range(6):
+        if attempt == 5:
+            cut = -np.inf
+        n_listed = list_at_least(
+            value, clicks, n_entries, value_weight, click_weight, cut, listed, of_value, of_clicks
+        )
+        search.sizes[N_LISTED] = n_listed
+        if attempt == 0:
+            if n_listed > n_slots + 2 * SPARE:
+                numbers[REACH] *= 0.9
+            elif n_listed < n_slots + SPARE:
+                numbers[REACH] *= 1.15
+        if n_listed >= n_slots:
+            _score_list(value_weight, click_weight, search)
+            threshold, numbers[GAP] = find_threshold(
+                search.listed_score, n_listed, n_slots, max(expected, cut), numbers[GAP]
+            )
+            if cut < threshold - _tolerance(click_weight):
+                break
+        numbers[REACH] = max(2.0 * numbers[REACH], 1e-7)
+        cut -= 2.0 * numbers[REACH]
+    return threshold
+
+
+@inner
+def _tolerance(click_weight: float) -> float:
+    """Return by how much scores that tie may differ, and more."""
+    return 4.0 * TIE * (1.0 + abs(click_weight))
+
+
+@inner
+def forget_list(search: Search) -> None:
+    """Let the next page be sought among all entries, which may have changed."""
+    search.sizes[N_LISTED] = 0
+
+
+@inner
+def _find(
+    value: NDArray[np.float64],
+    clicks: NDArray[np.float64],
+    n_entries: int,
+    n_slots: int,
+    value_weight: float,
+    click_weight: float,
+    is_whole: bool,
+    search: Search,
+) -> Found:
+    """Find the best page at these weights, among all entries or among those above a cut."""
+    numbers, sizes = search.numbers, search.sizes
+    weighs_value = 1 if value_weight > 0.0 else 0
+    is_warm = sizes[IS_WARM] == 1 and sizes[LAST_WEIGHS_VALUE] == weighs_value
+    is_first = sizes[N_LISTED] == 0
+    expected = -np.inf
+    if is_warm:
+        moved = click_weight - numbers[LAST_PRICE]
+        expected = numbers[LAST_THRESHOLD] + moved * numbers[LAST_SLOPE]
+        if is_first:
+            expected += numbers[DRIFT]
+    else:
+        numbers[DRIFT], numbers[GAP] = 0.0, 1e-3
+    if is_whole:
+        if is_first:
+            _list_all(value, clicks, n_entries, search)
+        _score_list(value_weight, click_weight, search)
+        threshold, numbers[GAP] = find_threshold(
+            search.listed_score, n_entries, n_slots, expected, numbers[GAP]
+        )
+    else:
+        threshold = _find_in_list(
+            value, clicks, n_entries, n_slots, value_weight, click_weight, expected, search
+        )
+    if is_warm and is_first:
+        # links never shown may have scores of any size, from which nothing follows
+        off = threshold - expected
+        numbers[DRIFT] = numbers[DRIFT] + 0.1 * off if abs(off) < 1.0 else 0.0
+    sizes[IS_WARM], sizes[LAST_WEIGHS_VALUE] = 1, weighs_value
+    n_blocks = (search.sizes[N_LISTED] + LANES - 1) // LANES
+    n_reaching, page_value, page_clicks, slope = page_sums(
+        search.listed_score,
+        search.listed_value,
+        search.listed_clicks,
+        n_blocks,
+        threshold - TIE * threshold,
+        threshold,
+    )
+    numbers[LAST_PRICE] = click_weight
+    numbers[LAST_THRESHOLD] = threshold
+    numbers[LAST_SLOPE] = slope
+    return Found(threshold, n_reaching, page_value, page_clicks)
+
+
+@inner
+def find_page(
     value: NDArray[np.float64],
     clicks: NDArray[np.float64],
     n_entries: int,
@@ -270,48 +344,52 @@ def _first_cut(
     value_weight: float,
     click_weight: float,
     search: Search,
-) -> tuple[float, float]:
-    """Return where to cut: below the last threshold moved on to this price, or by sampling.
-
-    And how far below the expected threshold that is.
-    """
-    numbers = search.numbers
-    weighs_value = 1 if value_weight > 0.0 else 0
-    if search.sizes[IS_WARM] == 1 and search.sizes[LAST_WEIGHS_VALUE] == weighs_value:
-        moved = click_weight - numbers[LAST_PRICE]
-        expected = numbers[LAST_THRESHOLD] + moved * numbers[LAST_SLOPE]
-        depth = numbers[REACH] + 0.1 * abs(moved)
-        return expected - depth, depth
-    numbers[REACH] = 1e-3
-    cut = sampled_cut(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
-    return cut, np.inf
+) -> Found:
+    """Find one of several pages of a pool at these weights; what is listed must be of the pool."""
+    is_whole = n_entries <= SMALL_POOL
+    return _find(value, clicks, n_entries, n_slots, value_weight, click_weight, is_whole, search)
 
 
 @inner
-def _sums(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    entry: NDArray[np.int64],
-    begin: int,
-    end: int,
+def lay_out_page(
+    n_slots: int, value_weight: float, click_weight: float, found: Found, search: Search
 ) -> tuple[float, float]:
-    """Return the value and the clicks of some candidates; four sums each, which do not wait."""
-    value_0 = value_1 = value_2 = value_3 = 0.0
-    clicks_0 = clicks_1 = clicks_2 = clicks_3 = 0.0
-    n_whole = begin + 4 * ((end - begin) // 4)
-    for k in range(begin, n_whole, 4):
-        value_0 += value[entry[k]]
-        value_1 += value[entry[k + 1]]
-        value_2 += value[entry[k + 2]]
-        value_3 += value[entry[k + 3]]
-        clicks_0 += clicks[entry[k]]
-        clicks_1 += clicks[entry[k + 1]]
-        clicks_2 += clicks[entry[k + 2]]
-        clicks_3 += clicks[entry[k + 3]]
-    for k in range(n_whole, end):
-        value_0 += value[entry[k]]
-        clicks_0 += clicks[entry[k]]
-    return (value_0 + value_1) + (value_2 + value_3), (clicks_0 + clicks_1) + (clicks_2 + clicks_3)
+    """Put the page that `find_page` found first among the candidates; return value and clicks.
+
+    Ties go to more clicks; where clicks alone count, to more value. Every entry that ties with
+    the page's last is among the candidates.
+    """
+    entry, first, second, others = search.entry, search.first, search.second, search.ties
+    scores, listed = search.listed_score, search.listed
+    tie_of = search.listed_clicks if value_weight > 0.0 else search.listed_value
+    edge = 2.0 * (_tolerance(click_weight) + TIE * abs(found.threshold))
+    certain, least = found.threshold + edge, found.threshold - edge
+    n_words = (search.sizes[N_LISTED] + WORD - 1) // WORD
+    n_certain, n_others = split_page(scores, n_words, certain, least, entry, others)
+    end = n_certain + n_others
+    for k in range(n_certain):
+        entry[k] = listed[entry[k]]
+    n_equal = int64(0)
+    for k in range(n_certain, end):
+        other = others[k - n_certain]
+        entry[k] = other
+        first[k], second[k] = scores[other], tie_of[other]
+        n_equal += (first[k] == first[n_certain]) & (second[k] == second[n_certain])
+    if n_equal < n_others:
+        _put_best_first(search, n_certain, end, n_slots - n_certain)
+    n_blocks = (search.sizes[N_LISTED] + LANES - 1) // LANES
+    _, page_value, page_clicks, _ = page_sums(
+        scores, search.listed_value, search.listed_clicks, n_blocks, certain, certain
+    )
+    search.numbers[SURE_CLICKS] = page_clicks
+    for k in range(n_certain, n_slots):
+        page_value += search.listed_value[entry[k]]
+        page_clicks += search.listed_clicks[entry[k]]
+    for k in range(n_certain, end):
+        entry[k] = listed[entry[k]]
+    search.sizes[N_CANDIDATES] = end
+    search.sizes[N_CERTAIN] = n_certain
+    return page_value, page_clicks
 
 
 @inner
@@ -324,50 +402,8 @@ def top_page(
     click_weight: float,
     search: Search,
 ) -> tuple[float, float]:
-    """Put the best page at these weights first in `search`; return its value and clicks.
-
-    Ties go to more clicks; where clicks alone count, to more value. Every entry that ties with
-    the page's last is among the candidates.
-    """
-    entry, first, numbers = search.entry, search.first, search.numbers
-    tie_of = clicks if value_weight > 0.0 else value
-    tolerance = 4.0 * TIE * (1.0 + click_weight)
-    cut, depth = _first_cut(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
-    last = n_slots - 1
-    n_candidates = spare = int64(0)
-    for attempt in range(6):
-        if attempt == 5:
-            cut = -np.inf
-        n_candidates = int64(0)
-        if n_entries >= LARGE_POOL:
-            n_candidates = list_candidates(
-                value, clicks, n_entries, value_weight, click_weight, cut, entry, first
-            )
-        else:
-            for i in range(n_entries):
-                key = value_weight * value[i] + click_weight * clicks[i]
-                entry[n_candidates] = i
-                first[n_candidates] = key
-                n_candidates += key >= cut
-        spare = n_candidates - n_slots
-        if spare >= 0:
-            _put_page_first(search, n_candidates, n_slots, cut, depth, 2.0 * tolerance, tie_of)
-            if cut < first[last] - tolerance:
-                break
-        numbers[REACH] = max(2.0 * numbers[REACH], 1e-7)
-        cut -= 2.0 * numbers[REACH]
-        depth += 2.0 * numbers[REACH]
-    if spare > 5:
-        numbers[REACH] *= 0.7
-    elif spare < 2:
-        numbers[REACH] *= 1.3
-    search.sizes[IS_WARM] = 1
-    search.sizes[LAST_WEIGHS_VALUE] = 1 if value_weight > 0.0 else 0
-    numbers[LAST_PRICE] = click_weight
-    numbers[LAST_THRESHOLD] = first[last]
-    numbers[LAST_SLOPE] = clicks[entry[last]]
-    n_certain = search.sizes[N_CERTAIN]
-    page_value, page_clicks = _sums(value, clicks, entry, int64(0), n_certain)
-    numbers[SURE_CLICKS] = page_clicks
-    rest_value, rest_clicks = _sums(value, clicks, entry, n_certain, n_slots)
-    return page_value + rest_value, page_clicks + rest_clicks
+    """Put the best page at these weights first in `search`; return its value and clicks."""
+    forget_list(search)
+    is_whole = n_entries < WORD
+    found = _find(value, clicks, n_entries, n_slots, value_weight, click_weight, is_whole, search)
+    return lay_out_page(n_slots, value_weight, click_weight, found, search)

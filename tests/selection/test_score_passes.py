@@ -1,0 +1,127 @@
+"""Passes in vectors against the same in plain Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from slotwise.selection import score_passes
+from slotwise.selection.compiled import hot
+from slotwise.selection.score_passes import (
+    LANES,
+    WORD,
+    least_above,
+    list_at_least,
+    most_below,
+    page_sums,
+    score_blocks,
+    split_page,
+    whole_words,
+)
+
+Floats = NDArray[np.float64]
+Links = NDArray[np.int64]
+
+
+@hot
+def compiled_extremes(scores: Floats, n_blocks: int, bound: float) -> tuple[float, int, float, int]:
+    least, n_above = least_above(scores, n_blocks, bound)
+    most, n_reaching = most_below(scores, n_blocks, bound)
+    return least, n_above, most, n_reaching
+
+
+@hot
+def compiled_sums(
+    scores: Floats, value: Floats, clicks: Floats, n_blocks: int, bound: float, last: float
+) -> tuple[int, float, float, float]:
+    return page_sums(scores, value, clicks, n_blocks, bound, last)
+
+
+@hot
+def compiled_scores(value: Floats, clicks: Floats, price: float, n: int, scores: Floats) -> None:
+    score_blocks(value, clicks, 0.75, price, n, scores)
+
+
+@hot
+def compiled_split(
+    scores: Floats, n_words: int, certain: float, least: float, places: Links, ties: Links
+) -> tuple[int, int]:
+    return split_page(scores, n_words, certain, least, places, ties)
+
+
+@hot
+def compiled_list(
+    value: Floats, clicks: Floats, n: int, cut: float, listed: Links, first: Floats, second: Floats
+) -> int:
+    return list_at_least(value, clicks, n, 1.0, 0.7, cut, listed, first, second)
+
+
+def padded(n_links: int, seed: int) -> tuple[Floats, Floats, Floats]:
+    """Return scores with ties, values and clicks in whole words."""
+    rng = np.random.default_rng(seed)
+    value, clicks = rng.integers(0, 40, (2, whole_words(n_links))) / 40
+    scores = value + 0.7 * clicks
+    scores[n_links:] = -np.inf
+    return scores, value, clicks
+
+
+SIZES = [1, LANES - 1, LANES, WORD - 1, WORD, WORD + 1, 225, 290]
+
+
+@pytest.mark.parametrize("n_links", SIZES)
+def test_counts_sums_and_neighbours_of_a_score(n_links: int) -> None:
+    scores, value, clicks = padded(n_links, n_links)
+    n_blocks = (n_links + LANES - 1) // LANES
+    for bound in (-np.inf, -1.0, scores[0], scores.max(), 0.8, 5.0):
+        expected = (*least_above(scores, n_blocks, bound), *most_below(scores, n_blocks, bound))
+        assert compiled_extremes(scores, n_blocks, bound) == expected
+        above = scores[scores > bound]
+        assert expected[:2] == (above.min(initial=np.inf), len(above))
+        last = scores[n_links // 2]
+        sums = page_sums(scores, value, clicks, n_blocks, bound, last)
+        assert compiled_sums(scores, value, clicks, n_blocks, bound, last) == sums
+        if bound > -np.inf:
+            reaching = scores >= bound
+            wanted = (reaching.sum(), value[reaching].sum(), clicks[reaching].sum())
+            assert sums[:3] == pytest.approx(wanted, rel=1e-12)
+            assert sums[3] == clicks[scores == last].max()
+
+
+@pytest.mark.parametrize("n_links", SIZES)
+def test_scores_and_the_two_parts_of_a_page(n_links: int) -> None:
+    scores, value, clicks = padded(n_links, n_links)
+    one, other = np.zeros_like(scores), np.zeros_like(scores)
+    compiled_scores(value, clicks, 0.3, len(scores) // LANES, one)
+    score_blocks(value, clicks, 0.75, 0.3, len(scores) // LANES, other)
+    assert one.tolist() == other.tolist() == (0.75 * value + 0.3 * clicks).tolist()
+    for certain, least in ((0.9, 0.8), (0.5, 0.5), (9.0, -1.0), (9.0, 8.0), (-1.0, -2.0)):
+        rooms: Any = np.zeros((2, 2, len(scores)), np.int64)
+        n_words = len(scores) // WORD
+        counts = compiled_split(scores, n_words, certain, least, *rooms[0])
+        assert counts == split_page(scores, n_words, certain, least, *rooms[1])
+        assert np.array_equal(rooms[0], rooms[1])
+        assert rooms[0][0][: counts[0]].tolist() == np.flatnonzero(scores >= certain).tolist()
+
+
+@pytest.mark.parametrize("n_links", [WORD, WORD + 1, 100, 2 * WORD, 290])
+def test_lists_reach_the_last_link_and_no_further(n_links: int) -> None:
+    _, value, clicks = padded(n_links, n_links)
+    value, clicks = value[:n_links].copy(), clicks[:n_links].copy()
+    for cut in (-np.inf, 0.3, 1.0, 9.0):
+        rooms = [(np.zeros(n_links, np.int64), *np.zeros((2, n_links))) for _ in range(2)]
+        n_listed = compiled_list(value, clicks, n_links, cut, *rooms[0])
+        assert n_listed == list_at_least(value, clicks, n_links, 1.0, 0.7, cut, *rooms[1])
+        for one, other in zip(*rooms, strict=True):
+            assert np.array_equal(one, other)
+        wanted = np.flatnonzero(value + 0.7 * clicks >= cut)
+        assert rooms[0][0][:n_listed].tolist() == wanted.tolist()
+
+
+def test_every_pass_is_compared() -> None:
+    passes = {name for name in score_passes.__all__ if name.islower()} - {"whole_words"}
+    assert passes == {
+        "least_above", "list_at_least", "most_below", "page_sums", "score_blocks", "split_page",
+    }  # fmt: skip
