@@ -9,7 +9,7 @@ import pytest
 
 from slotwise.policies import NO_SLOTS
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
-from slotwise.policies.pages.visitor_pages import Open, learning_only, prices_ahead, visitor_pages
+from slotwise.policies.pages.visitor_pages import Open, learning_only, pages_of, prices_ahead
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 from tests.reference.visitor_effects import rate, upper_bounds
@@ -49,7 +49,7 @@ def every_visitor() -> np.ndarray[Any, Any]:
 def test_a_page_is_the_average_of_the_best_pages_at_each_price(links: Any) -> None:
     state = played(300)
     prices = np.array([0.0, 0.3, 1.0, 4.0])
-    pages = visitor_pages(state, nothing_open(), prices)
+    pages = pages_of(state, nothing_open(), prices)
     arrays = {name: getattr(state.effects, name) for name in state.effects._fields}
     chosen = np.array(links, np.int64)
     for visitor in every_visitor():
@@ -71,7 +71,7 @@ def test_in_another_currency_pages_are_the_same_and_prices_in_it(sale: float) ->
     found = []
     for size in (1.0, sale):
         state, opened = played(300, sale=size), nothing_open()
-        pages = visitor_pages(state, opened, np.zeros(1))
+        pages = pages_of(state, opened, np.zeros(1))
         rates = pages.effects.rate[0]
         prices = prices_ahead(state, pages, every_visitor(), opened, rates, 64)
         pages = pages.with_prices(prices)
@@ -86,7 +86,7 @@ def test_at_the_policys_own_price_it_is_the_policys_own_page() -> None:
     state, rng = played(300), np.random.default_rng(1)
     for visitor in every_visitor():
         PacedKLVisitors.choose(state, visitor, rng)
-        pages = visitor_pages(state, nothing_open(), state.queues.worth[:1].copy())
+        pages = pages_of(state, nothing_open(), state.queues.worth[:1].copy())
         probabilities, _ = pages.page(visitor, pages.links, 2)
         np.testing.assert_allclose(probabilities, dense_probabilities(state.mix), atol=1e-9)
 
@@ -98,7 +98,7 @@ def test_a_state_that_only_learns_learns_the_same() -> None:
     for name, array in policy.knowledge(full).items():
         np.testing.assert_array_equal(policy.knowledge(lean)[name], array)
     visitor = every_visitor()[4]
-    first, second = (visitor_pages(one, nothing_open(), np.ones(1)) for one in (lean, full))
+    first, second = (pages_of(one, nothing_open(), np.ones(1)) for one in (lean, full))
     assert first.page(visitor, first.links, 2)[0].tolist() == (
         second.page(visitor, second.links, 2)[0].tolist()
     )
@@ -106,7 +106,7 @@ def test_a_state_that_only_learns_learns_the_same() -> None:
 
 def test_prices_ahead_lead_to_a_mix_that_keeps_the_floor() -> None:
     state = played(4_000)
-    pages = visitor_pages(state, nothing_open(), np.zeros(1))
+    pages = pages_of(state, nothing_open(), np.zeros(1))
     visitors = every_visitor()
     prices = prices_ahead(state, pages, visitors, nothing_open(), np.zeros(7), 256)
     assert 1 <= len(prices) <= 16
@@ -123,12 +123,12 @@ def test_open_views_make_a_bonus_smaller_and_a_price_follow_what_they_bring() ->
     shown = nothing_open()
     shown.links[:] = 400.0
     shown.values[:] = 200.0
-    few, many = (visitor_pages(state, one, np.zeros(1)).effects for one in (nothing_open(), shown))
+    few, many = (pages_of(state, one, np.zeros(1)).effects for one in (nothing_open(), shown))
     assert (many.value_bonus <= few.value_bonus).all()
     assert many.value_bonus.sum() < few.value_bonus.sum()
     assert many.link_bonus.sum() < few.link_bonus.sum()
     np.testing.assert_array_equal(many.effect, few.effect)
-    pages = visitor_pages(state, shown, np.zeros(1))
+    pages = pages_of(state, shown, np.zeros(1))
     poor, rich = (
         prices_ahead(state, pages, every_visitor(), shown, np.full(7, brings), 64).mean()
         for brings in (0.0, 1.0)

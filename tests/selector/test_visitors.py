@@ -9,6 +9,9 @@ import pytest
 
 from slotwise import CUCB, Selector
 from slotwise.errors import InvalidInput, UnsupportedState
+from slotwise.policies import paced_bayes
+from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors
+from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.selector.saving import read_file, write_file
 
 FEATURES: dict[str, Any] = {
@@ -159,13 +162,13 @@ def test_a_file_with_values_that_no_feature_has_is_refused(tmp_path: Path) -> No
 def test_links_come_and_go_while_visitors_stay_known() -> None:
     selector = taught()
     before = {row.value: row.page_views for row in selector.report().for_whom}
-    of_phones = selector._state.effects.value_sums[:, 1]
+    of_phones = selector._state.regression.pull[:, :, 2]
     selector.retire(["b"])
     selector.add_links(["g"])
     assert {row.value: row.page_views for row in selector.report().for_whom} == before
     known = dict(zip(LINKS, of_phones.T.tolist(), strict=True))
     moved = dict(
-        zip(selector.links, selector._state.effects.value_sums[:, 1].T.tolist(), strict=True)
+        zip(selector.links, selector._state.regression.pull[:, :, 2].T.tolist(), strict=True)
     )
     assert moved == {**{link: known[link] for link in "acdef"}, "g": [0.0, 0.0]}
     assert selector.problem.feature_sizes == (3, 32, 3, 5)
@@ -177,3 +180,23 @@ def test_counts_without_visitors_are_refused_where_visitors_matter() -> None:
     selector = Selector(LINKS, n_slots=1, features=FEATURES)
     with pytest.raises(InvalidInput, match="`policy` must be a policy that learns from counts"):
         selector.update_batch({"a": 10}, {"a": 1}, {"a": 0.5})
+
+
+def test_a_selector_saved_with_the_other_form_goes_on_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one saved by a version whose default played paced KL for visitors."""
+    with monkeypatch.context() as before:
+        before.setattr(paced_bayes, "has_few_pairs", lambda _: False)
+        saved = taught(500)
+    assert isinstance(saved._player, PacedKLVisitors)
+    saved.save(tmp_path / "shop.slotwise")
+    loaded = Selector.load(tmp_path / "shop.slotwise")
+    assert isinstance(loaded._player, PacedKLVisitors)
+    for selector in (saved, loaded):
+        selector.add_links(["g"])
+        assert isinstance(selector._player, PacedKLVisitors)
+    visitors = [{"device": device} for device in ("phone", "desktop") for _ in range(10)]
+    pages = [[one.select(visitor=said).shown for said in visitors] for one in (saved, loaded)]
+    assert pages[0] == pages[1]
+    assert isinstance(taught(5)._player, PacedBayesVisitors)

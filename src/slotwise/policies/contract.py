@@ -169,8 +169,8 @@ class Policy:
     """Names of the knowledge that depends on the order of feedback, where it is needed in order:
     a queue, which does not carry a surplus over. All other knowledge is the same in any order."""
     refitted_knowledge: ClassVar[frozenset[str]] = frozenset()
-    """Names of the knowledge that is computed from all levels now and then, as a price may be:
-    it has seen what had settled by then."""
+    """Names of the knowledge that is computed from several levels, as a price may be: it has seen
+    what had settled by then."""
     keeps_floor: ClassVar[bool] = True
     """Whether the policy tries to keep the click floor at all."""
     keeps_value_floors: ClassVar[bool] = False
@@ -200,6 +200,10 @@ class Policy:
     def for_problem(self, problem: Problem) -> Policy:  # noqa: ARG002 - overridden by some
         """Return the policy to start on `problem`: this one, or its form for several floors."""
         return self
+
+    def for_knowledge(self, problem: Problem, knowledge: Mapping[str, Any]) -> Policy:  # noqa: ARG002 - overridden by some
+        """Return the policy that goes on with what was learned: the form that has learned it."""
+        return self.for_problem(problem)
 
     def start(self, problem: Problem) -> State:
         """Return the state of a policy that has seen nothing."""

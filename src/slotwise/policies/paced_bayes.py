@@ -34,6 +34,7 @@ from slotwise.policies.knowledge.joint_worth import (
     reward_in_sales,
     score_jointly,
 )
+from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.policies.pages.tied_group import (
     TiedGroup,
@@ -238,8 +239,21 @@ class PacedBayes(QueuePolicy):
         check_positive("patience", self.patience)
 
     def for_problem(self, problem: Problem) -> Policy:
-        """Return this policy, or paced KL for visitors where they have features."""
-        return PacedKLVisitors() if problem.feature_sizes else self
+        """Return this policy, or one for visitors where they have features.
+
+        Where features have many values, that is paced KL for visitors.
+        """
+        if not problem.feature_sizes:
+            return self
+        return PacedBayesVisitors() if has_few_pairs(problem) else PacedKLVisitors()
+
+    def for_knowledge(self, problem: Problem, knowledge: Mapping[str, Any]) -> Policy:
+        """Return the form for visitors that has learned `knowledge`, whatever their features."""
+        if problem.feature_sizes and "information" in knowledge:
+            return PacedBayesVisitors()
+        if problem.feature_sizes and "value_exposure" in knowledge:
+            return PacedKLVisitors()
+        return self.for_problem(problem)
 
     def start(self, problem: Problem) -> PacedBayesState:
         """Return a state in which nothing but the prior is known."""

@@ -20,11 +20,13 @@ from slotwise.policies.floors.queue import (
     queue_outcomes,
 )
 from slotwise.policies.floors.segment_floors import (
+    OF_SEGMENTS,
     SegmentFloors,
     moved_segment_floors,
     new_segment_floors,
     price_clicks,
     queue_clicks,
+    segment_knowledge,
 )
 from slotwise.policies.knowledge.evidence import (
     Evidence,
@@ -58,9 +60,6 @@ N_VISITORS = 64
 
 BLOCK = 512
 """Links scored together: all levels of so many stay in the processor's first cache."""
-
-OF_SEGMENTS = ("segment_queue", "segment_owed", "segment_rounds")
-"""What is known of the floors of segments, as it is saved."""
 
 
 class PacedKLVisitorsState(NamedTuple):
@@ -211,15 +210,13 @@ class PacedKLVisitors(QueuePolicy):
 
     def visitors_seen(self, state: PacedKLVisitorsState) -> NDArray[np.int64]:
         """Return visitors with the values that were seen, in the shares in which they were."""
-        return visitors_like_those_seen(state.effects, N_VISITORS)
+        return visitors_like_those_seen(state.effects.seen[0], state.effects.feature_of, N_VISITORS)
 
     def knowledge(self, state: PacedKLVisitorsState) -> Knowledge:
         """Return the evidence, the queues and the effects."""
         effects = {name: getattr(state.effects, name).copy() for name in KNOWN}
-        floors = state.segment_floors
-        of_segments = (floors.queues.lengths, floors.queues.owed, floors.rounds)
         segments = {
-            name: array.copy() for name, array in zip(OF_SEGMENTS, of_segments, strict=True)
+            name: array.copy() for name, array in segment_knowledge(state.segment_floors).items()
         }
         return {**super().knowledge(state), **effects, **segments}
 
@@ -230,9 +227,7 @@ class PacedKLVisitors(QueuePolicy):
         super().restore_beyond_counts(state, knowledge)
         for name in KNOWN:
             getattr(state.effects, name)[:] = knowledge[name]
-        floors = state.segment_floors
-        of_segments = (floors.queues.lengths, floors.queues.owed, floors.rounds)
-        for name, array in zip(OF_SEGMENTS, of_segments, strict=True):
+        for name, array in segment_knowledge(state.segment_floors).items():
             array[:] = knowledge[name]
 
     def move(self, state: PacedKLVisitorsState, problem: Problem, kept: Links) -> State:

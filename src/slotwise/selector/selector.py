@@ -151,6 +151,13 @@ class Selector(Generic[AnyLink]):
         self._lock = threading.RLock()
         self._make_room()
 
+    def _play_as(self, player: Policy) -> None:
+        """Go on with another form of the policy, whose state is set later."""
+        if type(player) is not type(self._player):
+            self._player = player
+            self._state = player.start(self._problem)
+            self._make_room()
+
     def _make_room(self) -> None:
         """Set up what every page view uses again."""
         n_slots = self._problem.n_slots
@@ -399,7 +406,8 @@ class Selector(Generic[AnyLink]):
     def _move_to(self, pool: Pool, **changes: Any) -> None:
         problem = dataclasses.replace(self._problem, n_links=len(pool), **changes)
         kept = pool.places_in(self._pool)
-        player = policy_for(self._policy, problem)
+        policy_for(self._policy, problem)  # refuses floors that it cannot keep
+        player = self._policy.for_knowledge(problem, self._player.knowledge(self._state))
         state = player.move(self._state, problem, kept)
         self._pool, self._problem, self._state = pool, problem, state
         self._own_counts = moved_counts(self._own_counts, problem, kept)

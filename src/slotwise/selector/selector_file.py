@@ -241,12 +241,14 @@ def _state_from_file(selector: Selector, arrays: dict[str, NDArray[Any]]) -> Any
 
     Compiled code does not check bounds, so an array of another shape must not reach it.
     """
-    policy, problem = selector._player, selector._problem
+    problem = selector._problem
     knowledge = {
         name.removeprefix("knows_"): array
         for name, array in arrays.items()
         if name.startswith("knows_")
     }
+    selector._play_as(selector._policy.for_knowledge(problem, knowledge))
+    policy = selector._player
     knowledge = policy.upgraded(problem, knowledge)
     fresh = new_counts(problem)
     pairs = [("views", arrays["views"], fresh.views), ("sums", arrays["sums"], fresh.sums)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,10 +68,15 @@ class Pool(NamedTuple):
         assert problem is not None
         return problem
 
-    def policy(self) -> Policy:
-        """Return the policy of this pool; visitors that differ may need one of their own."""
+    def policy(self, learned: Mapping[str, Any] | None = None) -> Policy:
+        """Return the policy of this pool; visitors that differ may need one of their own.
+
+        Where it has `learned` something, the form that did goes on.
+        """
         policy = policy_of(self.settings)
-        return policy.for_problem(self.problem()) if self.settings.features else policy
+        if not self.settings.features:
+            return policy
+        return policy.for_knowledge(self.problem(), {} if learned is None else learned)
 
 
 def policy_of(pool: PoolSettings) -> Policy:

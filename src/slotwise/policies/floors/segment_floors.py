@@ -20,13 +20,18 @@ from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 
 __all__ = [
+    "OF_SEGMENTS",
     "SegmentFloors",
     "floor_price",
     "moved_segment_floors",
     "new_segment_floors",
     "price_clicks",
     "queue_clicks",
+    "segment_knowledge",
 ]
+
+OF_SEGMENTS = ("segment_queue", "segment_owed", "segment_rounds")
+"""What is known of the floors of segments, as it is saved."""
 
 
 class SegmentFloors(NamedTuple):
@@ -49,6 +54,12 @@ def new_segment_floors(problem: Problem, patience: float) -> SegmentFloors:
     )
     places = np.array([place for place, _ in floors], np.int64)
     return SegmentFloors(queues, places, np.zeros(len(floors)))
+
+
+def segment_knowledge(floors: SegmentFloors) -> dict[str, Floats]:
+    """Return what is known of the floors, by the names under which it is saved."""
+    arrays = (floors.queues.lengths, floors.queues.owed, floors.rounds)
+    return dict(zip(OF_SEGMENTS, arrays, strict=True))
 
 
 def moved_segment_floors(before: SegmentFloors, problem: Problem, patience: float) -> SegmentFloors:

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.policies.contract import Floats, Visitor
+from slotwise.policies.contract import Floats, Links, Visitor
 from slotwise.policies.knowledge.evidence import Evidence
 from slotwise.policies.knowledge.typical_sale import UNIT
 from slotwise.problem import Problem
@@ -144,17 +144,19 @@ def new_visitor_effects(problem: Problem, exploration: float) -> VisitorEffects:
     )
 
 
-def visitors_like_those_seen(effects: VisitorEffects, n_visitors: int) -> NDArray[np.int64]:
-    """Return visitors, a row each, in which every value is as frequent as among those seen.
+def visitors_like_those_seen(
+    pages: Floats, feature_of: Links, n_visitors: int
+) -> NDArray[np.int64]:
+    """Return visitors, a row each, in which every value is as frequent as in the pages seen.
 
     How features go together is not known: each is dealt out by itself, always in the same way.
     """
     dealer = np.random.default_rng(0)
     places = (np.arange(n_visitors) + 0.5) / n_visitors
     columns = []
-    for feature in range(effects.tau.shape[1] - 1):
-        values = np.flatnonzero(effects.feature_of == feature)
-        seen = effects.seen[0, values]
+    for feature in range(int(feature_of.max(initial=-1)) + 1):
+        values = np.flatnonzero(feature_of == feature)
+        seen = pages[values]
         shares = np.cumsum(seen if seen.any() else np.ones(len(values)))
         column = values[np.searchsorted(shares, places * shares[-1], side="right")]
         columns.append(dealer.permutation(column))

@@ -42,7 +42,19 @@ from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_
 from slotwise.selection.top_links import take_top_links
 from slotwise.selection.top_page import Search, new_search
 
-__all__ = ["Open", "VisitorPages", "learning_only", "prices_ahead", "visitor_pages"]
+__all__ = [
+    "N_PRICES",
+    "Open",
+    "Room",
+    "VisitorPages",
+    "add_page",
+    "copied_queues",
+    "grouped_prices",
+    "learning_only",
+    "pages_of",
+    "prices_ahead",
+    "views_of_value",
+]
 
 N_PRICES = 16
 """Prices of a version: the means of as many parts of the rounds ahead, in order of price."""
@@ -77,6 +89,12 @@ def learning_only(state: PacedKLVisitorsState) -> PacedKLVisitorsState:
     return state._replace(effects=state.effects._replace(value_bonus=_NO_BONUSES))
 
 
+def views_of_value(state: PacedKLVisitorsState, place: int) -> Floats:
+    """Return about how often each link was shown to visitors with one value of a feature."""
+    views: Floats = state.effects.value_exposure[0, place]
+    return views
+
+
 @hot
 def _freeze(state: PacedKLVisitorsState, open_views: Open, frozen: VisitorEffects) -> None:
     """Write bonuses as if open views had settled."""
@@ -93,6 +111,18 @@ def _freeze(state: PacedKLVisitorsState, open_views: Open, frozen: VisitorEffect
                 used = effects.used_level[level, link]
                 bonus = value_bonus(effects, level, value, exposure, used)
                 frozen.value_bonus[level, value, link] = bonus
+
+
+@hot
+def add_page(mix: Mix, share: float, probabilities: Floats) -> None:
+    """Add a page that stands for this share of page views to what links are shown with."""
+    for k in range(mix.sizes[N_SURE]):
+        probabilities[mix.sure[k]] += share
+    for k in range(mix.sizes[N_OPEN]):
+        probabilities[mix.open[k]] += share * mix.probabilities[k]
+    for k in range(mix.sizes[N_TIED]):
+        tied = mix.sizes[TIED_SLOTS] / mix.sizes[N_TIED]
+        probabilities[mix.tied[k]] += share * tied
 
 
 @hot
@@ -123,13 +153,7 @@ def _choose_at(
     mix = room.mix
     for price in prices:
         take_top_links(value, clicks, price, n_slots, room.search, mix)
-        for k in range(mix.sizes[N_SURE]):
-            probabilities[mix.sure[k]] += share
-        for k in range(mix.sizes[N_OPEN]):
-            probabilities[mix.open[k]] += share * mix.probabilities[k]
-        for k in range(mix.sizes[N_TIED]):
-            tied = mix.sizes[TIED_SLOTS] / mix.sizes[N_TIED]
-            probabilities[mix.tied[k]] += share * tied
+        add_page(mix, share, probabilities)
     expected = 0.0
     for k in range(n_links):
         expected += probabilities[k] * effects.rate[0, links[k]]
@@ -203,13 +227,14 @@ def _play_ahead(
         queue_clicks(floors, visitor, one_view, outcomes)
 
 
-def _copied(queues: Queues) -> Queues:
+def copied_queues(queues: Queues) -> Queues:
+    """Return queues that go on by themselves."""
     return queues._replace(
         lengths=queues.lengths.copy(), owed=queues.owed.copy(), worth=queues.worth.copy()
     )
 
 
-def _grouped(prices: Floats) -> Floats:
+def grouped_prices(prices: Floats) -> Floats:
     """Return the means of `N_PRICES` parts of the prices, in order of price; one if all agree."""
     if len(prices) < N_PRICES:
         return prices
@@ -230,8 +255,8 @@ def prices_ahead(
     With floors of segments they are not grouped: a row for each round, a column for each floor.
     Views that are still open are first expected to bring their links' `click_rates`.
     """
-    queues, held = _copied(state.queues), state.segment_floors
-    floors = held._replace(queues=_copied(held.queues), rounds=held.rounds.copy())
+    queues, held = copied_queues(state.queues), state.segment_floors
+    floors = held._replace(queues=copied_queues(held.queues), rounds=held.rounds.copy())
     rounds = state.evidence.rounds.copy()
     shown = open_views.links[0]
     if shown.any():
@@ -244,7 +269,7 @@ def prices_ahead(
     prices = np.zeros((n_rounds, 1 + len(floors.places)))
     ahead = (queues, floors, rounds, visitors, pages.links, pages.room, prices)
     _play_ahead(pages.effects, pages.rewards, *ahead)
-    return prices if len(floors.places) else _grouped(prices[:, 0])
+    return prices if len(floors.places) else grouped_prices(prices[:, 0])
 
 
 class VisitorPages:
@@ -252,13 +277,15 @@ class VisitorPages:
 
     def __init__(
         self,
-        effects: VisitorEffects,
+        effects: Any,
         rewards: Floats,
         prices: Floats,
         floor_places: Sequence[int] = (),
     ) -> None:
         n_links = effects.rate.shape[1]
         self.effects = effects
+        self.rate: Floats = effects.rate
+        """What each link brings a view of the visitor of the last page, by level."""
         self.rewards = rewards
         """What an outcome of each level is worth, in money: at the last level, a typical sale."""
         self.prices = prices
@@ -294,7 +321,7 @@ class VisitorPages:
         if prices is None:
             if len(self._by_floors) >= MAX_KEPT_PRICES:
                 self._by_floors.clear()
-            prices = _grouped(self.prices[:, (0, *held)].sum(axis=1))
+            prices = grouped_prices(self.prices[:, (0, *held)].sum(axis=1))
             self._by_floors[held] = prices
         return prices
 
@@ -308,12 +335,12 @@ class VisitorPages:
 
     def scores(self, links: Links) -> Floats:
         """Return what the links are worth to the visitor of the last page, at the mean price."""
-        rates: Any = self.effects.rate[:, links]
+        rates: Any = self.rate[:, links]
         worth: Floats = self.rewards @ rates + float(self._last_prices.mean()) * rates[0]
         return worth
 
 
-def visitor_pages(state: PacedKLVisitorsState, open_views: Open, prices: Floats) -> VisitorPages:
+def pages_of(state: PacedKLVisitorsState, open_views: Open, prices: Floats) -> VisitorPages:
     """Return the pages of a state as it stands, for views whose feedback is still open, too."""
     effects = state.effects
     frozen = effects._replace(

@@ -107,7 +107,7 @@ class VisitorMixes:
             probabilities, expected = self._pages.page(places, links, n_slots)
             scores = self._pages.scores(links)
             known = [self._places[one] for one in pinned.values() if one in self._places]
-            expected += float(self._pages.effects.rate[0, known].sum())
+            expected += float(self._pages.rate[0, known].sum())
         probabilities = explored(probabilities, self._pool.explore)
         holdout = self._pool.holdout
         random_share = holdout * n_slots / len(links)
@@ -132,7 +132,7 @@ class VisitorMixes:
         places = np.array(visitor, np.int64)
         with self._solving:
             probabilities, _ = self._pages.page(places, self.all_links, n_slots)
-            rates = self._pages.effects.rate
+            rates = self._pages.rate
             value, clicks = self._pages.rewards @ rates, rates[0].copy()
         return VisitorRates(explored(probabilities, self._pool.explore), value, clicks)
 

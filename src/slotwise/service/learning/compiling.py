@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Lock, Thread
 
+from slotwise.service.pool import policy_of, pool_problem
 from slotwise.service.records import PoolSettings
 
 __all__ = ["COMPILING", "PolicyCompiler", "WarmUp", "compiled_name"]
@@ -27,7 +28,11 @@ COMPILING = "slotwise-compiling"
 
 def compiled_name(pool: PoolSettings) -> str:
     """Return the name of what a pool's policy compiles: with visitors it is other code."""
-    return f"{pool.policy} for visitors" if pool.features else pool.policy
+    if not pool.features:
+        return pool.policy
+    problem = pool_problem(pool, pool.slots, None)
+    assert problem is not None  # it has no floors of segments
+    return f"{pool.policy} as {type(policy_of(pool).for_problem(problem)).__name__}"
 
 
 class PolicyCompiler:

@@ -72,6 +72,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """When the counts of the past that it has learned were imported."""
     floors_by: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
     """The floors of segments whose queues are among `arrays`."""
+    open_views: tuple[bytes, bytes] = (b"", b"")
+    """Where pages depend on the visitor: views that were open, by link, and by value and link."""
 
 
 def encode_state(state: RunState) -> bytes:
@@ -138,8 +140,7 @@ class PolicyRun:
         self._places = {link_id: place for place, link_id in enumerate(link_ids)}
         self._state = self._held(state)
 
-    @staticmethod
-    def _held(state: Any) -> Any:
+    def _held(self, state: Any) -> Any:
         """Return the state as this run keeps it."""
         return state
 

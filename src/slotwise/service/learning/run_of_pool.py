@@ -11,7 +11,7 @@ from slotwise.problem import Problem
 from slotwise.service.learning.policy_run import PolicyRun, RunState, decode_state, encode_state
 from slotwise.service.learning.replay import RoundPosition
 from slotwise.service.learning.slots_seen import SlotsSeen
-from slotwise.service.learning.visitor_run import VisitorRun, learns_for_whom
+from slotwise.service.learning.visitor_run import VisitorRun, can_learn, learns_for_whom
 from slotwise.service.pool import Pool, has_slot_weights, pool_problem
 from slotwise.service.visitors import VisitorCode
 
@@ -36,10 +36,13 @@ def subject_of(pool: Pool) -> tuple[object, ...]:
 def problem_of_run(run: PolicyRun, pool: Pool) -> Problem | None:
     """Return the problem of a pool for what a run knows.
 
-    None where the words of an open list that it knows leave no place for one that has a floor.
+    None where the words of an open list that it knows leave no place for one that has a floor, and
+    where its policy would need too much memory for the links: all is then learned again.
     """
     code = run.code if isinstance(run, VisitorRun) else None
-    return pool_problem(pool.settings, len(pool.active), code)
+    problem = pool_problem(pool.settings, len(pool.active), code)
+    is_too_large = problem is not None and not can_learn(run.policy, problem)
+    return None if is_too_large else problem
 
 
 def slots_of(pool: Pool) -> tuple[object, ...]:
@@ -100,6 +103,7 @@ def stored_run(run: PolicyRun, pool: Pool, fed_to: RoundPosition) -> bytes:
             exposure=b"" if run.slots is None else run.slots.exposure(),
             known_us=pool.known_us,
             floors_by=pool.settings.floors_by,
+            open_views=run.open_bytes() if isinstance(run, VisitorRun) else (b"", b""),
         )
     )
 
@@ -119,7 +123,7 @@ def restored_run(state: bytes, pool: Pool) -> tuple[PolicyRun, RoundPosition] | 
     )
     if about != subject_of(pool):
         return None
-    policy = pool.policy()
+    policy = pool.policy(stored.arrays)
     settings = replace(pool.settings, floors_by=stored.floors_by)
     code = VisitorCode(settings.features)
     if learns_for_whom(policy):
@@ -132,6 +136,7 @@ def restored_run(state: bytes, pool: Pool) -> tuple[PolicyRun, RoundPosition] | 
     run = PolicyRun.restored(policy, problem, stored.link_ids, stored.arrays)
     if learns_for_whom(policy):
         run = VisitorRun.of(run, code)
+        run.take_open(*stored.open_views)
     if problem_of_run(run, pool) is None:
         return None
     if stored.slots:

@@ -11,14 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies import Policy
+from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
-from slotwise.policies.pages.visitor_pages import (
-    Open,
-    VisitorPages,
-    learning_only,
-    prices_ahead,
-    visitor_pages,
-)
+from slotwise.policies.pages import regression_pages, visitor_pages
+from slotwise.policies.pages.visitor_pages import Open, VisitorPages
 from slotwise.problem import Problem
 from slotwise.service.counting.rates import LinkRates
 from slotwise.service.counting.views import CLICKS, Level, View
@@ -27,7 +23,7 @@ from slotwise.service.published import VisitorKind
 from slotwise.service.records import SECOND_US, DecisionRecord, KnownCounts, PoolSettings
 from slotwise.service.visitors import VisitorCode
 
-__all__ = ["ForVisitors", "VisitorRun", "learns_for_whom"]
+__all__ = ["ForVisitors", "VisitorRun", "can_learn", "learns_for_whom"]
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +77,12 @@ class ForVisitors(NamedTuple):
 
 def learns_for_whom(policy: Policy) -> bool:
     """Say whether the pages of a policy depend on the visitor."""
-    return isinstance(policy, PacedKLVisitors)
+    return isinstance(policy, PacedBayesVisitors | PacedKLVisitors)
+
+
+def can_learn(policy: Policy, problem: Problem) -> bool:
+    """Say whether a policy has room for what the visitors of a problem do to its links."""
+    return has_few_pairs(problem) or not isinstance(policy, PacedBayesVisitors)
 
 
 class VisitorRun(PolicyRun):
@@ -99,12 +100,18 @@ class VisitorRun(PolicyRun):
         self.code = code
         shape = (problem.n_levels, sum(problem.feature_sizes), len(link_ids))
         self._open_values = np.zeros(shape, np.float32)
+        self._open_links = np.zeros((problem.n_levels, len(link_ids)))
+        """Views that were open when the last version was made."""
         self._opened_us = 0
         self._recent: deque[tuple[int, ...]] = deque(maxlen=RECENT_VISITORS)
 
-    @staticmethod
-    def _held(state: Any) -> Any:
-        return learning_only(state)
+    @property
+    def _making(self) -> Any:
+        """What makes pages of the policy's state."""
+        return regression_pages if isinstance(self.policy, PacedBayesVisitors) else visitor_pages
+
+    def _held(self, state: Any) -> Any:
+        return self._making.learning_only(state)
 
     @classmethod
     def of(cls, run: PolicyRun, code: VisitorCode) -> VisitorRun:
@@ -121,6 +128,7 @@ class VisitorRun(PolicyRun):
             before = self._places.get(link_id)
             if before is not None and link_id not in forgotten:
                 run._open_values[..., place] = self._open_values[..., before]
+                run._open_links[..., place] = self._open_links[..., before]
         run._opened_us, run._recent = self._opened_us, self._recent
         return run
 
@@ -163,12 +171,15 @@ class VisitorRun(PolicyRun):
 
     def for_visitors(self, open_views: Floats, rates: LinkRates) -> ForVisitors:
         """Return what the next version shows to whom."""
-        opened = Open(np.ascontiguousarray(open_views), self._open_values)
-        pages = visitor_pages(self._state, opened, self._shaped(np.zeros(1 + self._n_floors)))
+        self._open_links[:] = open_views
+        opened = Open(self._open_links, self._open_values)
+        pages = self._pages(opened, np.zeros(1 + self._n_floors))
         n_links = len(self.link_ids)
         n_rounds = min(MAX_ROUNDS_AHEAD, max(MIN_ROUNDS_AHEAD, LINKS_AHEAD // n_links))
         visitors = self._latest_visitors()
-        prices = prices_ahead(self._state, pages, visitors, opened, rates.clicks, n_rounds)
+        prices = self._making.prices_ahead(
+            self._state, pages, visitors, opened, rates.clicks, n_rounds
+        )
         pages = pages.with_prices(prices)
         probabilities, clicks = np.zeros(n_links), 0.0
         different, counts = np.unique(visitors, axis=0, return_counts=True)
@@ -179,7 +190,7 @@ class VisitorRun(PolicyRun):
             clicks += expected * count / len(visitors)
             for (place, _), seen in zip(self.problem.value_floors, segments, strict=True):
                 if place in visitor:
-                    seen.add(page, pages.effects.rate[0], count)
+                    seen.add(page, pages.rate[0], count)
         told = tuple(
             self._of_segment(pages, floor, seen, rates) for floor, seen in enumerate(segments)
         )
@@ -207,9 +218,9 @@ class VisitorRun(PolicyRun):
         if not seen.n_visitors:  # then for a visitor of whom nothing else is known
             visitor = np.array(self.code.places({feature: value}, is_counted=False), np.int64)
             page, _ = pages.page(visitor, pages.links, self.problem.n_slots)
-            seen.add(page, pages.effects.rate[0], 1)
+            seen.add(page, pages.rate[0], 1)
         clicks = (seen.clicks / seen.n_visitors).clip(0.0, 1.0)
-        n_views = self._state.effects.value_exposure[0, place] + 1.0
+        n_views = self._making.views_of_value(self._state, place) + 1.0
         variance = (clicks * (1.0 - clicks) + 0.25 / n_views) / n_views
         of_segment = LinkRates(clicks, np.minimum(rates.revenue, clicks), variance)
         price = float(pages.prices[:, 1 + floor].mean())
@@ -218,8 +229,21 @@ class VisitorRun(PolicyRun):
 
     def pages_at(self, prices: Floats) -> VisitorPages:
         """Return the pages of what was learned, at prices of a version that was stored."""
-        opened = Open(np.zeros((2, len(self.link_ids))), self._open_values)
-        return visitor_pages(self._state, opened, self._shaped(prices))
+        return self._pages(Open(self._open_links, self._open_values), prices)
+
+    def open_bytes(self) -> tuple[bytes, bytes]:
+        """Return the views that were open when the last version was made, to be stored."""
+        return self._open_links.tobytes(), self._open_values.tobytes()
+
+    def take_open(self, links: bytes, values: bytes) -> None:
+        """Take back open views that were stored; earlier versions stored none."""
+        for array, stored in ((self._open_links, links), (self._open_values, values)):
+            if len(stored) == array.nbytes:
+                array[:] = np.frombuffer(stored, array.dtype).reshape(array.shape)
+
+    def _pages(self, opened: Open, prices: Floats) -> VisitorPages:
+        pages: VisitorPages = self._making.pages_of(self._state, opened, self._shaped(prices))
+        return pages
 
     def _latest_visitors(self) -> NDArray[np.int64]:
         """Return the latest visitors, a row each; one of whom nothing is known before the first."""

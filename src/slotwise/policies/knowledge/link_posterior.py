@@ -1,0 +1,343 @@
+"""The posterior of one link's logit: its own level plus one effect for each value of a feature.
+
+    logit of link i for visitor x = b_i + sum over features f of e_fi(x_f) = x . g_i
+    prior       g_i ~ N(center, diag(variance))
+    posterior   precision P = J + diag(1 / variance),   mean = P^-1 (pull + center / variance)
+
+J sums trials * p (1 - p) * x x^T over the views of the link. A visitor has one value of each
+feature, so most of J is zero: values of one feature never meet. Stored are its entry for the link,
+those of the values, and those of pairs of values of two features.
+
+The values of the largest feature are eliminated first, since their block is diagonal. What is left
+is a matrix of the link and the other values: one number where there is one feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.policies.contract import Floats, Links, Visitor
+from slotwise.selection.compiled import inner
+
+__all__ = [
+    "Layout",
+    "Solution",
+    "add_trials",
+    "entries_of",
+    "logit_for",
+    "mean_logit",
+    "new_layout",
+    "new_solution",
+    "pair",
+    "solve_link",
+]
+
+
+class Layout(NamedTuple):
+    """Where the entries of J stand: that of the link, of each value, of pairs of two features.
+
+    Value v of feature f and value w of a later feature g meet in entry
+    `pair_at[f, g] + (v - first[f]) * size_g + w - first[g]`. `large` is the feature with the most
+    values, and `rest` lists the values of all others; `row_of` is the row of a value in the part of
+    a solution to which it belongs.
+    """
+
+    feature_of: Links
+    first: Links
+    pair_at: NDArray[np.int64]
+    rest: Links
+    row_of: Links
+    large: int
+    n_entries: int
+
+
+class Solution(NamedTuple):
+    """Scratch for one link: mean and variance of each parameter, and the parts that give them.
+
+    `small` is the covariance of the link and the values in `rest`, and `mixed` has a row for each
+    value of the large feature: its entries of J with those, then its covariances with them.
+    """
+
+    mean: Floats
+    variance: Floats
+    small: Floats
+    mixed: Floats
+    pull: Floats
+    scale: Floats
+
+
+def entries_of(sizes: Sequence[int]) -> int:
+    """Return how many entries of J a link has where features have so many values.
+
+    >>> entries_of([]), entries_of([24]), entries_of([2, 3, 4])
+    (1, 25, 36)
+    """
+    pairs = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
+    return 1 + sum(sizes) + pairs
+
+
+def new_layout(sizes: Sequence[int]) -> Layout:
+    """Return the places of all entries for features with so many values each."""
+    n_features = len(sizes)
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    feature_of = np.repeat(np.arange(n_features), sizes)
+    pair_at = np.zeros((n_features, n_features), np.int64)
+    place = 1 + sum(sizes)
+    for f in range(n_features):
+        for g in range(f + 1, n_features):
+            pair_at[f, g] = place
+            place += sizes[f] * sizes[g]
+    large = int(np.argmax(sizes)) if n_features else -1
+    rest = np.flatnonzero(feature_of != large)
+    row_of = np.zeros(len(feature_of), np.int64)
+    row_of[rest] = 1 + np.arange(len(rest))
+    row_of[feature_of == large] = np.arange(len(feature_of) - len(rest))
+    return Layout(feature_of, first, pair_at, rest, row_of, large, place)
+
+
+def new_solution(layout: Layout) -> Solution:
+    """Return room for one link."""
+    n_rest = 1 + len(layout.rest)
+    n_large = len(layout.feature_of) - len(layout.rest)
+    n_parameters = 1 + len(layout.feature_of)
+    return Solution(
+        mean=np.zeros(n_parameters),
+        variance=np.zeros(n_parameters),
+        small=np.zeros((n_rest, n_rest)),
+        mixed=np.zeros((n_large, n_rest)),
+        pull=np.zeros(n_parameters),
+        scale=np.zeros(max(1, n_large)),
+    )
+
+
+@inner
+def pair(layout: Layout, value: int, other: int) -> int:
+    """Return the entry in which values of two different features meet, in either order."""
+    f, g = layout.feature_of[value], layout.feature_of[other]
+    if f > g:
+        value, other, f, g = other, value, g, f
+    size = layout.first[g + 1] - layout.first[g]
+    return layout.pair_at[f, g] + (value - layout.first[f]) * size + other - layout.first[g]
+
+
+@inner
+def add_trials(layout: Layout, visitor: Visitor, weight: float, information: Floats) -> None:
+    """Add views of a link by one visitor to its J."""
+    information[0] += weight
+    for k in range(len(visitor)):
+        information[1 + visitor[k]] += weight
+        for j in range(k):
+            information[pair(layout, visitor[k], visitor[j])] += weight
+
+
+@inner
+def _invert(matrix: Floats) -> None:
+    """Invert a symmetric positive definite matrix in place, by Gauss and Jordan."""
+    size = len(matrix)
+    for k in range(size):
+        pivot = 1.0 / matrix[k, k]
+        matrix[k, k] = 1.0
+        for j in range(size):
+            matrix[k, j] *= pivot
+        for i in range(size):
+            if i != k:
+                factor = matrix[i, k]
+                if factor != 0.0:
+                    matrix[i, k] = 0.0
+                    for j in range(size):
+                        matrix[i, j] -= factor * matrix[k, j]
+
+
+@inner
+def _fill_rest(layout: Layout, information: Floats, solution: Solution) -> None:
+    """Write the block of J of the link and the values of all features but the largest."""
+    small, rest = solution.small, layout.rest
+    small[0, 0] = information[0]
+    for i in range(len(rest)):
+        entry = information[1 + rest[i]]
+        small[0, 1 + i] = entry
+        small[1 + i, 0] = entry
+        for j in range(i):
+            meets = layout.feature_of[rest[i]] != layout.feature_of[rest[j]]
+            entry_of_both = 0.0
+            if meets:
+                entry_of_both = information[pair(layout, rest[i], rest[j])]
+            small[1 + i, 1 + j] = entry_of_both
+            small[1 + j, 1 + i] = entry_of_both
+        small[1 + i, 1 + i] = entry
+
+
+@inner
+def _eliminate(layout: Layout, information: Floats, prior: float, solution: Solution) -> None:
+    """Take the values of the largest feature out of the equations of all others."""
+    small, mixed, pull, rest = solution.small, solution.mixed, solution.pull, layout.rest
+    n_rest = len(small)
+    start = layout.first[layout.large]
+    for k in range(len(mixed)):
+        value = start + k
+        entry = information[1 + value]
+        row = mixed[k]
+        for j in range(n_rest):
+            row[j] = 0.0
+        solution.scale[k] = 1.0 / (entry + prior)
+        if entry > 0.0:
+            row[0] = entry
+            for j in range(n_rest - 1):
+                row[1 + j] = information[pair(layout, value, rest[j])]
+            scale = solution.scale[k]
+            for i in range(n_rest):
+                if row[i] != 0.0:
+                    part = scale * row[i]
+                    place = 0 if i == 0 else 1 + rest[i - 1]
+                    pull[place] -= part * pull[1 + value]
+                    for j in range(n_rest):
+                        small[i, j] -= part * row[j]
+
+
+@inner
+def _put_back(layout: Layout, solution: Solution) -> None:
+    """Write mean, variance and covariances of the values of the largest feature."""
+    small, mixed, rest = solution.small, solution.mixed, layout.rest
+    n_rest = len(small)
+    start = layout.first[layout.large]
+    for k in range(len(mixed)):
+        value, row, scale = start + k, mixed[k], solution.scale[k]
+        mean = solution.pull[1 + value]
+        for j in range(n_rest):
+            mean -= row[j] * solution.mean[0 if j == 0 else 1 + rest[j - 1]]
+        solution.mean[1 + value] = scale * mean
+        explained = 0.0
+        buffer = solution.pull  # is no longer needed, but for the values that follow
+        for i in range(n_rest):
+            covariance = 0.0
+            for j in range(n_rest):
+                covariance += small[i, j] * row[j]
+            buffer[0 if i == 0 else 1 + rest[i - 1]] = covariance
+            explained += covariance * row[i]
+        for i in range(n_rest):
+            row[i] = -scale * buffer[0 if i == 0 else 1 + rest[i - 1]]
+        solution.variance[1 + value] = scale + scale * scale * explained
+
+
+@inner
+def _set_up(
+    layout: Layout,
+    information: Floats,
+    pull: Floats,
+    center: Floats,
+    variance: Floats,
+    solution: Solution,
+) -> None:
+    """Write the equations of the link and the values in `rest`, without the largest feature."""
+    small, rest = solution.small, layout.rest
+    for k in range(len(center)):
+        own = variance[0] if k == 0 else variance[1 + layout.feature_of[k - 1]]
+        solution.pull[k] = pull[k] + center[k] / own
+    _fill_rest(layout, information, solution)
+    small[0, 0] += 1.0 / variance[0]
+    for i in range(len(rest)):
+        small[1 + i, 1 + i] += 1.0 / variance[1 + layout.feature_of[rest[i]]]
+    if layout.large >= 0:
+        _eliminate(layout, information, 1.0 / variance[1 + layout.large], solution)
+
+
+@inner
+def solve_link(
+    layout: Layout,
+    information: Floats,
+    pull: Floats,
+    center: Floats,
+    variance: Floats,
+    solution: Solution,
+) -> None:
+    """Write the posterior of a link; `variance` is that of the link's prior, then of each feature.
+
+    Covariances of values of the large feature end up in `mixed`, all others in `small`.
+    """
+    _set_up(layout, information, pull, center, variance, solution)
+    small, rest = solution.small, layout.rest
+    _invert(small)
+    for i in range(len(small)):
+        mean = 0.0
+        for j in range(len(small)):
+            mean += small[i, j] * solution.pull[0 if j == 0 else 1 + rest[j - 1]]
+        place = 0 if i == 0 else 1 + rest[i - 1]
+        solution.mean[place] = mean
+        solution.variance[place] = small[i, i]
+    if layout.large >= 0:
+        _put_back(layout, solution)
+
+
+@inner
+def mean_logit(
+    layout: Layout,
+    information: Floats,
+    pull: Floats,
+    center: Floats,
+    variance: Floats,
+    visitor: Visitor,
+    solution: Solution,
+) -> float:
+    """Return the posterior mean of a link's logit for a visitor, without any covariances."""
+    _set_up(layout, information, pull, center, variance, solution)
+    small, rest, mean = solution.small, layout.rest, solution.mean
+    size = len(small)
+    for k in range(size):  # elimination, then substitution
+        place = 0 if k == 0 else 1 + rest[k - 1]
+        for i in range(k + 1, size):
+            factor = small[i, k] / small[k, k]
+            if factor != 0.0:
+                solution.pull[1 + rest[i - 1]] -= factor * solution.pull[place]
+                for j in range(k + 1, size):
+                    small[i, j] -= factor * small[k, j]
+    for k in range(size - 1, -1, -1):
+        place = 0 if k == 0 else 1 + rest[k - 1]
+        total = solution.pull[place]
+        for j in range(k + 1, size):
+            total -= small[k, j] * mean[1 + rest[j - 1]]
+        mean[place] = total / small[k, k]
+    logit = mean[0]
+    for k in range(len(visitor)):
+        value = visitor[k]
+        if layout.feature_of[value] == layout.large:
+            row = value - layout.first[layout.large]
+            total = solution.pull[1 + value]
+            for j in range(size):
+                total -= solution.mixed[row, j] * mean[0 if j == 0 else 1 + rest[j - 1]]
+            logit += solution.scale[row] * total
+        else:
+            logit += mean[1 + value]
+    return logit
+
+
+@inner
+def _covariance(layout: Layout, solution: Solution, value: int, other: int) -> float:
+    """Return the covariance of values of two different features."""
+    if layout.feature_of[other] == layout.large:
+        value, other = other, value
+    row = layout.row_of[value]
+    if layout.feature_of[value] == layout.large:
+        return solution.mixed[row, layout.row_of[other]]
+    return solution.small[row, layout.row_of[other]]
+
+
+@inner
+def logit_for(layout: Layout, solution: Solution, visitor: Visitor) -> tuple[float, float]:
+    """Return the posterior mean and variance of the solved link's logit for a visitor."""
+    mean, variance = solution.mean[0], solution.variance[0]
+    for k in range(len(visitor)):
+        value = visitor[k]
+        row = layout.row_of[value]
+        if layout.feature_of[value] == layout.large:
+            with_link = solution.mixed[row, 0]
+        else:
+            with_link = solution.small[0, row]
+        mean += solution.mean[1 + value]
+        variance += solution.variance[1 + value] + 2.0 * with_link
+        for j in range(k):
+            variance += 2.0 * _covariance(layout, solution, value, visitor[j])
+    return mean, variance

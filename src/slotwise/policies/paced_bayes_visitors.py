@@ -1,0 +1,268 @@
+"""Paced Bayes for visitors that differ: one price for all, a posterior for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.policies.checks import check_positive, require_no_rate_floors
+from slotwise.policies.contract import Feedback, Floats, Knowledge, Links, State, Visitor
+from slotwise.policies.floors.expected_price import priced
+from slotwise.policies.floors.queue import QueuePolicy, Queues, new_queues, queue_outcomes
+from slotwise.policies.floors.segment_floors import (
+    SegmentFloors,
+    moved_segment_floors,
+    new_segment_floors,
+    price_clicks,
+    queue_clicks,
+    segment_knowledge,
+)
+from slotwise.policies.knowledge.evidence import (
+    Evidence,
+    EvidencePolicy,
+    add_views,
+    count_rounds,
+    new_evidence,
+)
+from slotwise.policies.knowledge.joint_posterior import (
+    JointPosterior,
+    new_joint_posterior,
+    note_outcomes,
+    prior_mean,
+    refit_level,
+)
+from slotwise.policies.knowledge.joint_worth import outcome_worth, reward_in_sales, score_jointly
+from slotwise.policies.knowledge.link_posterior import entries_of
+from slotwise.policies.knowledge.typical_sale import SALES, UNIT
+from slotwise.policies.knowledge.visitor_effects import visitors_like_those_seen
+from slotwise.policies.knowledge.visitor_regression import (
+    KNOWN,
+    Sight,
+    VisitorRegression,
+    by_link,
+    count_visitor,
+    fit_prior,
+    learn_link,
+    new_sight,
+    new_visitor_regression,
+    rate_for,
+    refresh_level,
+    rescale,
+)
+from slotwise.policies.paced_kl_visitors import N_VISITORS
+from slotwise.problem import Problem
+from slotwise.selection.compiled import hot, inner
+from slotwise.selection.mix import Mix, new_mix
+from slotwise.selection.top_links import take_top_links
+from slotwise.selection.top_page import Search, new_search
+
+__all__ = ["PacedBayesVisitors", "PacedBayesVisitorsState", "has_few_pairs"]
+
+MAX_NUMBERS = 1_600_000
+"""Numbers that a pool may need for what pairs of values do: about 45 MB in all."""
+MAX_ADDED = 60_000
+"""Numbers that a page may add up at each level: about 100 us."""
+MAX_OTHER_VALUES = 24
+"""Values of all features but the largest one: a link is then learned in some microseconds."""
+
+FITTED = ("pool", "clock", "sales")
+
+
+def has_few_pairs(problem: Problem) -> bool:
+    """Say whether features have so few values that links can keep what every pair of them does."""
+    sizes, n_links = problem.feature_sizes, problem.n_links
+    n_added = n_links * (1 + len(sizes)) * (2 + len(sizes)) // 2
+    is_small = n_links * entries_of(sizes) <= MAX_NUMBERS and n_added <= MAX_ADDED
+    return is_small and sum(sizes) - max(sizes, default=0) <= MAX_OTHER_VALUES
+
+
+class PacedBayesVisitorsState(NamedTuple):
+    """Evidence, the regression made from it, and the queues that set the price.
+
+    Of `posterior`, what is known of the pool is kept; the rest is room for one visitor.
+    """
+
+    evidence: Evidence
+    queues: Queues
+    segment_floors: SegmentFloors
+    regression: VisitorRegression
+    sight: Sight
+    posterior: JointPosterior
+    score: Floats
+    scratch: Floats
+    search: Search
+    mix: Mix
+
+
+@inner
+def price_in_sales(state: PacedBayesVisitorsState) -> None:
+    """Compute what a unit of each level is worth: its reward and the price of its floors."""
+    queues, posterior = state.queues, state.posterior
+    for level in range(len(queues.worth)):
+        queues.worth[level] = reward_in_sales(posterior, queues.rewards, level)
+    for floor in range(len(queues.lengths)):
+        level = queues.levels[floor]
+        unit = outcome_worth(posterior, queues.rewards, level)
+        queues.worth[level] += unit * priced(queues, floor, 0.0, state.evidence.rounds)
+
+
+@hot
+def choose(state: PacedBayesVisitorsState, visitor: Visitor, rng: np.random.Generator) -> None:
+    """Take the links with the largest bound on what showing them to this visitor is worth."""
+    queues, posterior = state.queues, state.posterior
+    price_in_sales(state)
+    unit = outcome_worth(posterior, queues.rewards, 0)
+    queues.worth[0] += unit * price_clicks(state.segment_floors, visitor)
+    rate_for(state.regression.layout, state.sight, posterior, visitor, queues.n_slots)
+    score_jointly(posterior, queues.worth, state.score, state.scratch)
+    take_top_links(state.score, posterior.mean[0], 0.0, queues.n_slots, state.search, state.mix)
+
+
+@hot
+def rank(state: PacedBayesVisitorsState, links: Links, worth: Floats) -> None:
+    """Write the scores of links on the page chosen last."""
+    for k in range(len(links)):
+        worth[k] = state.score[links[k]]
+
+
+@hot
+def look_again(state: PacedBayesVisitorsState) -> None:
+    """Recompute all that follows from what is known."""
+    if len(state.sight.odds) > 0:
+        for level in range(len(state.queues.worth)):
+            refresh_level(state.regression, state.sight, level)
+
+
+@inner
+def _refit(state: PacedBayesVisitorsState, level: int) -> None:
+    """Fit the prior of a level, and refresh all links where it moved."""
+    regression, posterior = state.regression, state.posterior
+    must = False
+    if level == len(regression.center) - 1 and posterior.sales[SALES] > 0.0:
+        must = rescale(regression, posterior.sales[UNIT])
+    moved = fit_prior(regression, level, prior_mean(posterior, level), must)
+    if moved and len(state.sight.odds) > 0:
+        refresh_level(regression, state.sight, level)
+
+
+@hot
+def learn(
+    state: PacedBayesVisitorsState,
+    visitor: Visitor,
+    level: int,
+    links: Links,
+    slots: Links,
+    probabilities: Floats,
+    views: Floats,
+    outcomes: Floats,
+) -> None:
+    """Count, let the queues of the level grow or shrink, and learn of the visitor."""
+    evidence, regression = state.evidence, state.regression
+    before = evidence.rounds[level]
+    count_rounds(evidence, level, views)
+    queue_outcomes(state.queues, level, views, outcomes, evidence.rounds)
+    if level == 0:
+        queue_clicks(state.segment_floors, visitor, views, outcomes)
+        count_visitor(regression, visitor, evidence.rounds[0] - before)
+    note_outcomes(state.posterior, evidence, level, links, views, outcomes)
+    if regression.unit[0] == 0.0 and state.posterior.sales[SALES] > 0.0:
+        rescale(regression, state.posterior.sales[UNIT])
+    for k in range(len(links)):
+        add_views(evidence, level, links[k], views[k], outcomes[k])
+        learn_link(regression, state.sight, visitor, level, links[k], views[k], outcomes[k])
+    if refit_level(state.posterior, evidence, level):
+        _refit(state, level)
+
+
+@dataclass(frozen=True)
+class PacedBayesVisitors(QueuePolicy):
+    """Paced Bayes where visitors have features; `PacedBayes.for_problem` returns it for such.
+
+        shown = the L largest  E + sqrt(2 w Var) + (2/3) w Var / E  of  a(x) (b(x) + price)
+        w     = c ln(1 + t(x) L / (K N(x)))
+        price = b0 Q / (v sqrt(floor t))
+
+    a(x) and b(x) are a link's click rate and revenue per click for visitor x, by the posterior of
+    `knowledge.visitor_regression`. The bound is that of `knowledge.joint_posterior`, with t(x) the
+    page views of visitors like x and N(x) those in which they saw the link. The best mix for
+    visitors that differ has one price for all of them, so there is one paced queue Q for the floor
+    (`floors.queue`), in units of b0, what a click of the pool earns. Floors of segments have a
+    queue each (`floors.segment_floors`), whose prices add to that of the floor for all.
+    """
+
+    exploration: float = 0.75
+    patience: float = 0.5
+
+    name: ClassVar[str] = "paced-bayes"
+    choose: ClassVar[Any] = staticmethod(choose)
+    learn: ClassVar[Any] = staticmethod(learn)
+    rank: ClassVar[Any] = staticmethod(rank)
+    look_again: ClassVar[Any] = staticmethod(look_again)
+    needs: ClassVar[Any] = Feedback.PAGES_IN_ORDER
+    per_link: ClassVar[frozenset[str]] = EvidencePolicy.per_link | {
+        *("information", "pull", "waiting", "value_views")
+    }
+    ordered_knowledge: ClassVar[Any] = frozenset(
+        {"queue", "segment_queue", *KNOWN, *FITTED} - {"value_views", "seen"}
+    )
+    refitted_knowledge: ClassVar[frozenset[str]] = frozenset(KNOWN) - {"value_views", "seen"}
+    keeps_value_floors: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_positive("exploration", self.exploration)
+        check_positive("patience", self.patience)
+
+    def start(self, problem: Problem) -> PacedBayesVisitorsState:
+        """Return a state in which every link is as good as the pool for everybody."""
+        require_no_rate_floors(self.name, problem)
+        evidence = new_evidence(problem)
+        regression = new_visitor_regression(problem)
+        state = PacedBayesVisitorsState(
+            evidence=evidence,
+            queues=new_queues(problem, patience=self.patience),
+            segment_floors=new_segment_floors(problem, self.patience),
+            regression=regression,
+            sight=new_sight(regression, evidence.rounds, evidence.views[0]),
+            posterior=new_joint_posterior(problem, self.exploration),
+            score=np.zeros(problem.n_links),
+            scratch=np.zeros(problem.n_links),
+            search=new_search(problem.n_links),
+            mix=new_mix(problem.n_links),
+        )
+        look_again(state)
+        return state
+
+    def visitors_seen(self, state: PacedBayesVisitorsState) -> NDArray[np.int64]:
+        """Return visitors with the values that were seen, in the shares in which they were."""
+        regression = state.regression
+        return visitors_like_those_seen(regression.seen, regression.layout.feature_of, N_VISITORS)
+
+    def knowledge(self, state: PacedBayesVisitorsState) -> Knowledge:
+        """Return the evidence, the queues, the regression and what was fitted to the pool."""
+        regression = {name: array.copy() for name, array in by_link(state.regression).items()}
+        fitted = {name: getattr(state.posterior, name).copy() for name in FITTED}
+        segments = {
+            name: array.copy() for name, array in segment_knowledge(state.segment_floors).items()
+        }
+        return {**super().knowledge(state), **regression, **fitted, **segments}
+
+    def restore_beyond_counts(
+        self, state: PacedBayesVisitorsState, knowledge: Mapping[str, Floats]
+    ) -> None:
+        """Give `state` the queues, the regression and what was fitted to the pool."""
+        super().restore_beyond_counts(state, knowledge)
+        for name, array in by_link(state.regression).items():
+            array[:] = knowledge[name]
+        for name in FITTED:
+            getattr(state.posterior, name)[:] = knowledge[name]
+        for name, array in segment_knowledge(state.segment_floors).items():
+            array[:] = knowledge[name]
+
+    def move(self, state: PacedBayesVisitorsState, problem: Problem, kept: Links) -> State:
+        """Return a state for a changed pool; a segment that still has a floor keeps its queue."""
+        floors = moved_segment_floors(state.segment_floors, problem, self.patience)
+        return super().move(state._replace(segment_floors=floors), problem, kept)

@@ -1,0 +1,269 @@
+"""The pages of `PacedBayesVisitors` for every visitor, as they stand at one moment.
+
+As in `pages.visitor_pages`, a version has the prices of its next rounds, played ahead with the
+visitors of the last minutes, and a visitor's page is the average over them. One dependent rounding
+of these probabilities draws the page, so they are exact given the visitor. A click's price is kept
+in units of revenue, like that of the other policy, and used in sales.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.policies.contract import Floats, Links, Visitor
+from slotwise.policies.floors.expected_price import priced
+from slotwise.policies.floors.queue import Queues, queue_outcomes
+from slotwise.policies.floors.segment_floors import (
+    SegmentFloors,
+    floor_price,
+    price_clicks,
+    queue_clicks,
+)
+from slotwise.policies.knowledge.joint_posterior import JointPosterior
+from slotwise.policies.knowledge.joint_worth import outcome_worth, reward_in_sales, score_jointly
+from slotwise.policies.knowledge.link_posterior import Layout
+from slotwise.policies.knowledge.typical_sale import UNIT
+from slotwise.policies.knowledge.visitor_regression import (
+    Sight,
+    VisitorRegression,
+    new_sight,
+    rate_for,
+    refresh_level,
+)
+from slotwise.policies.paced_bayes_visitors import PacedBayesVisitorsState
+from slotwise.policies.pages.visitor_pages import (
+    N_PRICES,
+    Open,
+    Room,
+    VisitorPages,
+    add_page,
+    copied_queues,
+    grouped_prices,
+)
+from slotwise.selection.compiled import compiled, hot
+from slotwise.selection.top_links import take_top_links
+
+__all__ = ["learning_only", "pages_of", "prices_ahead", "views_of_value"]
+
+
+class Prospect(NamedTuple):
+    """What a version expects of links, and room for one visitor."""
+
+    layout: Layout
+    sight: Sight
+    posterior: JointPosterior
+    rewards: Floats
+    worth: Floats
+    rate: Floats
+    score: Floats
+    scratch: Floats
+    n_slots: int
+
+
+def learning_only(state: PacedBayesVisitorsState) -> PacedBayesVisitorsState:
+    """Return the state without what pages are made of: it can learn, but not choose."""
+    none = np.zeros((0, 0, 0), np.float32)
+    return state._replace(sight=state.sight._replace(odds=none, doubt=none))
+
+
+def views_of_value(state: PacedBayesVisitorsState, place: int) -> Floats:
+    """Return how often each link was shown to visitors with one value of a feature."""
+    views: Floats = state.regression.value_views[place]
+    return views
+
+
+def _bounded(open_views: Open) -> Open:
+    """Return open views of which no link has more of one value than it has in all.
+
+    Those of values are estimates: they fade instead of ending.
+    """
+    return open_views._replace(
+        values=np.minimum(open_views.values, open_views.links[:, None, :].astype(np.float32))
+    )
+
+
+@hot
+def _fill(regression: VisitorRegression, sight: Sight) -> None:
+    for level in range(len(sight.odds)):
+        refresh_level(regression, sight, level)
+
+
+@hot
+def _look_at(prospect: Prospect, visitor: Visitor) -> None:
+    """Write what links bring a view of this visitor, and what is needed to score them."""
+    posterior, rate = prospect.posterior, prospect.rate
+    rate_for(prospect.layout, prospect.sight, posterior, visitor, prospect.n_slots)
+    n_levels = len(rate)
+    for level in range(n_levels):
+        size = posterior.sales[UNIT] if level == n_levels - 1 else 1.0
+        prospect.worth[level] = reward_in_sales(posterior, prospect.rewards, level)
+        for link in range(rate.shape[1]):
+            passed = 1.0
+            for earlier in range(level):
+                passed *= posterior.mean[earlier, link]
+            rate[level, link] = size * passed * posterior.mean[level, link]
+
+
+@hot
+def _choose_at(
+    prospect: Prospect, prices: Floats, visitor: Visitor, links: Links, n_slots: int, room: Room
+) -> float:
+    """Write the average page over the prices; return the clicks it is expected to bring."""
+    _look_at(prospect, visitor)
+    n_links = len(links)
+    value, clicks = room.value[:n_links], room.clicks[:n_links]
+    probabilities = room.probabilities[:n_links]
+    for k in range(n_links):
+        clicks[k] = prospect.rate[0, links[k]]
+        probabilities[k] = 0.0
+    reward, size = prospect.worth[0], prospect.posterior.sales[UNIT]
+    for price in prices:
+        prospect.worth[0] = reward + price / size
+        score_jointly(prospect.posterior, prospect.worth, prospect.score, prospect.scratch)
+        for k in range(n_links):
+            value[k] = prospect.score[links[k]]
+        take_top_links(value, clicks, 0.0, n_slots, room.search, room.mix)
+        add_page(room.mix, 1.0 / len(prices), probabilities)
+    expected = 0.0
+    for k in range(n_links):
+        expected += probabilities[k] * clicks[k]
+    return expected
+
+
+@compiled
+def _play_ahead(
+    prospect: Prospect,
+    queues: Queues,
+    floors: SegmentFloors,
+    rounds: Floats,
+    visitors: NDArray[np.int64],
+    links: Links,
+    room: Room,
+    prices: Floats,
+) -> None:
+    """Let the queues go on as if every page brought the clicks that are expected of it.
+
+    A row of `prices` has the price of the floor for all, then that of each segment's floor.
+    """
+    one_view = np.ones(queues.n_slots)
+    outcomes = np.zeros(queues.n_slots)
+    price = np.zeros(1)
+    posterior = prospect.posterior
+    unit = posterior.sales[UNIT] * outcome_worth(posterior, prospect.rewards, 0)
+    for k in range(len(prices)):
+        visitor = visitors[k % len(visitors)]
+        for floor in range(len(queues.lengths)):
+            if queues.levels[floor] == 0:
+                prices[k, 0] += unit * priced(queues, floor, 0.0, rounds)
+        for floor in range(len(floors.places)):
+            prices[k, 1 + floor] = unit * floor_price(floors, floor)
+        price[0] = prices[k, 0] + unit * price_clicks(floors, visitor)
+        outcomes[0] = _choose_at(prospect, price, visitor, links, queues.n_slots, room)
+        rounds[0] += 1.0
+        queue_outcomes(queues, 0, one_view, outcomes, rounds)
+        queue_clicks(floors, visitor, one_view, outcomes)
+
+
+@hot
+def _settle_open(queues: Queues, views: Floats, clicks: Floats, rounds: Floats) -> None:
+    """Let the queues settle open views that are expected to bring these clicks."""
+    queue_outcomes(queues, 0, views, clicks, rounds)
+
+
+class RegressionPages(VisitorPages):
+    """What a version shows to each visitor. Not safe for threads: it has room for one page."""
+
+    def __init__(self, prospect: Prospect, prices: Floats, floor_places: tuple[int, ...]) -> None:
+        self.prospect = prospect
+        super().__init__(prospect, prospect.rewards, prices, floor_places)
+
+    def with_prices(self, prices: Floats) -> RegressionPages:
+        """Return the pages at other prices."""
+        return RegressionPages(self.prospect, prices, self.floor_places)
+
+    def page(self, visitor: Visitor, links: Links, n_slots: int) -> tuple[Floats, float]:
+        """Return the inclusion probabilities of some links for a visitor, and expected clicks."""
+        prices = self._last_prices = self.prices_of(visitor)
+        expected = _choose_at(self.prospect, prices, visitor, links, n_slots, self.room)
+        return self.room.probabilities[: len(links)].copy(), float(expected)
+
+    def look_at(self, visitor: Visitor) -> None:
+        """Write into `rate` what links bring a view of this visitor."""
+        _look_at(self.prospect, visitor)
+
+
+def _settle_segments(
+    floors: SegmentFloors, pages: RegressionPages, visitors: NDArray[np.int64], open_views: Open
+) -> None:
+    """Let the queues of segments settle open views, given by value and link.
+
+    The last of these visitors who belongs to a segment stands for all of it.
+    """
+    for place in floors.places:
+        members = visitors[(visitors == place).any(axis=1)]
+        pages.look_at(members[-1] if len(members) else visitors[0])
+        shown = open_views.values[0, place].astype(np.float64)
+        views, clicks = np.array([shown.sum()]), np.array([shown @ pages.rate[0]])
+        queue_clicks(floors, np.array([place]), views, clicks)
+
+
+def prices_ahead(
+    state: PacedBayesVisitorsState,
+    pages: RegressionPages,
+    visitors: NDArray[np.int64],
+    open_views: Open,
+    click_rates: Floats,
+    n_rounds: int,
+) -> Floats:
+    """Return the prices of the next rounds with these visitors, as for the other policy."""
+    queues, held = copied_queues(state.queues), state.segment_floors
+    floors = held._replace(queues=copied_queues(held.queues), rounds=held.rounds.copy())
+    rounds = state.evidence.rounds.copy()
+    shown = open_views.links[0]
+    if shown.any():
+        rounds[0] += shown.sum() / queues.n_slots
+        brought = np.array([shown @ click_rates])
+        _settle_open(queues, np.array([shown.sum()]), brought, rounds)
+        _settle_segments(floors, pages, visitors, _bounded(open_views))
+    n_rounds = max(n_rounds, N_PRICES) // N_PRICES * N_PRICES
+    prices = np.zeros((n_rounds, 1 + len(floors.places)))
+    ahead = (queues, floors, rounds, visitors, pages.links, pages.room, prices)
+    _play_ahead(pages.prospect, *ahead)
+    return prices if len(floors.places) else grouped_prices(prices[:, 0])
+
+
+def pages_of(state: PacedBayesVisitorsState, open_views: Open, prices: Floats) -> RegressionPages:
+    """Return the pages of a state as it stands, for views whose feedback is still open, too."""
+    regression, posterior = state.regression, state.posterior
+    open_views = _bounded(open_views)
+    seen = open_views.values[0].sum(axis=1, dtype=np.float64) / state.queues.n_slots
+    sight = new_sight(regression, state.evidence.rounds, state.evidence.views[0])._replace(
+        views=regression.value_views.astype(np.float32) + open_views.values[0],
+        link_views=state.evidence.views[0] + open_views.links[0],
+        seen=regression.seen + seen,
+        n_pages=state.evidence.rounds + open_views.links[0].sum() / state.queues.n_slots,
+    )
+    _fill(regression, sight)
+    n_levels, n_links, _ = regression.pull.shape
+    room = posterior._replace(
+        mean=np.zeros((n_levels, n_links)),
+        variance=np.zeros((n_levels, n_links)),
+        width=np.zeros(n_links),
+        pool=posterior.pool.copy(),
+        sales=posterior.sales.copy(),
+    )
+    prospect = Prospect(
+        layout=regression.layout,
+        sight=sight,
+        posterior=room,
+        rewards=state.queues.rewards.copy(),
+        worth=np.zeros(n_levels),
+        rate=np.zeros((n_levels, n_links)),
+        score=np.zeros(n_links),
+        scratch=np.zeros(n_links),
+        n_slots=state.queues.n_slots,
+    )
+    return RegressionPages(prospect, prices, tuple(state.segment_floors.places.tolist()))

@@ -1,0 +1,97 @@
+"""The two forms of the default policy for visitors in a service: which plays, and which goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slotwise.policies import paced_bayes, paced_bayes_visitors
+from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors
+from slotwise.policies.paced_kl_visitors import PacedKLVisitors
+from slotwise.service.service import Service, ServiceOptions
+from slotwise.service.storage import SqliteStore
+from tests.service.rows import T0, link
+from tests.service.test_visitors import (
+    LINKS,
+    frequencies_are_exact,
+    links_for,
+    visit,
+    visitors_pool,
+)
+
+OPTIONS = ServiceOptions(seed=3, commit_every_ms=0.0)
+
+
+def opened(path: Path) -> Service:
+    """Return a service with a pool of the default policy, which has learned from 400 views."""
+    service = Service(SqliteStore(path / "store.db"), OPTIONS)
+    service.put_pool(visitors_pool(policy="paced-bayes"), "test", T0).result()
+    service.put_links("home", [link(one) for one in LINKS], "test", T0).result()
+    return service
+
+
+def run_of(service: Service) -> Any:
+    run: Any = service._learner._runs["home"]._round_run()
+    return run
+
+
+def phone_page(service: Service) -> list[float]:
+    snapshot: Any = service._decider.snapshot("home")
+    known = snapshot.guests.know({"device": "phone"})
+    return list(snapshot._visitors.probabilities(known.places))
+
+
+def test_the_regression_learns_for_whom_and_logs_exact_propensities(tmp_path: Path) -> None:
+    service = opened(tmp_path)
+    now_us = visit(service, 600, T0)
+    assert isinstance(run_of(service).policy, PacedBayesVisitors)
+    assert links_for(service, {"device": "phone"}, now_us) <= {"l0", "l1"}
+    assert links_for(service, {"device": "desktop"}, now_us) <= {"l6", "l7"}
+    pages = [
+        service.decide("home", now_us, visitor={"device": ("phone", None)[k % 2]})
+        for k in range(2_000)
+    ]
+    frequencies_are_exact(pages)
+    service.close()
+
+
+@pytest.mark.parametrize("has_few", [True, False])
+def test_a_restart_goes_on_in_the_form_that_has_learned(
+    has_few: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = PacedBayesVisitors if has_few else PacedKLVisitors
+    with monkeypatch.context() as before:
+        before.setattr(paced_bayes, "has_few_pairs", lambda _: has_few)
+        service = opened(tmp_path)
+        visit(service, 300, T0)
+        page = phone_page(service)
+        assert isinstance(run_of(service).policy, form)
+        service.flush().result()
+        service.close()
+    again = Service(SqliteStore(tmp_path / "store.db"), OPTIONS)
+    assert isinstance(run_of(again).policy, form)
+    np.testing.assert_allclose(phone_page(again), page, atol=1e-6)
+    visit(again, 100, T0 + 10**10, seed=2)
+    assert again.health().pools[0].failure == ""
+    again.close()
+
+
+def test_a_pool_that_outgrows_the_regression_learns_again_in_the_other_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = opened(tmp_path)
+    now_us = visit(service, 200, T0)
+    run = run_of(service)
+    assert isinstance(run.policy, PacedBayesVisitors)
+    n_numbers = run._state.regression.information[0].size
+    monkeypatch.setattr(paced_bayes_visitors, "MAX_NUMBERS", n_numbers)
+    service.put_links("home", [link("l8")], "test", now_us).result()
+    now_us = visit(service, 100, now_us)
+    run = run_of(service)
+    assert isinstance(run.policy, PacedKLVisitors)
+    assert run._state.evidence.rounds[0] == pytest.approx(300, abs=1)
+    assert service.health().pools[0].failure == ""
+    service.close()
