@@ -87,7 +87,7 @@ class RegressionTwin:
             n_views = total = self.views[0, link]
             for v in visitor:
                 n_views *= self.value_views[v, link] / (total + 1e-9)
-            width = 0.75 * log(1 + pages * self.n_slots / (self.n_links * (n_views + 1)))
+            width = 0.6 * log(1 + pages * self.n_slots / (self.n_links * (n_views + 1)))
             worth = means[1] + self.price()
             mean = means[0] * worth
             variance = variances[0] * (variances[1] + worth**2) + means[0] ** 2 * variances[1]

@@ -194,7 +194,7 @@ class PacedBayesVisitors(QueuePolicy):
     queue each (`floors.segment_floors`), whose prices add to that of the floor for all.
     """
 
-    exploration: float = 0.75
+    exploration: float = 0.6
     patience: float = 0.5
 
     name: ClassVar[str] = "paced-bayes"
