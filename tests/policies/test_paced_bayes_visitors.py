@@ -141,7 +141,8 @@ def test_the_default_for_visitors_by_how_many_pairs_of_values_there_are() -> Non
     many = Problem(10_000, 10, feature_sizes=(31, 32))
     assert not has_few_pairs(many)
     assert isinstance(policy.for_problem(many), PacedKLVisitors)
-    assert has_few_pairs(Problem(10_000, 10, feature_sizes=(64,)))
+    assert has_few_pairs(Problem(6_000, 10, feature_sizes=(64,)))
+    assert not has_few_pairs(Problem(10_000, 10, feature_sizes=(24,)))  # a page would take too long
     assert has_few_pairs(Problem(100, 10, feature_sizes=(3, 32, 3, 5)))
 
 
