@@ -25,7 +25,7 @@ class RegressionTwin:
         size = 1 + self.n_values
         self.feature_of = [f for f, size in enumerate(sizes) for _ in range(size)]
         self.information = np.zeros((2, n_links, size, size))
-        self.pull = np.zeros((2, n_links, size))
+        self.tilt = np.zeros((2, n_links, size))
         self.center = np.zeros((2, size))
         self.variance = np.full((2, 1 + len(sizes)), 0.3 / len(sizes))
         self.variance[:, 0] = 1.0
@@ -58,7 +58,7 @@ class RegressionTwin:
         """Return mean and covariance of a link's parameters."""
         precision = self.prior_precision(level)
         covariance = np.linalg.inv(self.information[level, link] + np.diag(precision))
-        return covariance @ (self.pull[level, link] + precision * self.center[level]), covariance
+        return covariance @ (self.tilt[level, link] + precision * self.center[level]), covariance
 
     def prior_mean(self, level: int) -> float:
         """Return the mean rate of the pool, given that the level before was passed."""
@@ -98,7 +98,7 @@ class RegressionTwin:
         logit = min(4.0, float(x @ self.posterior(level, link)[0]))
         p = 1 / (1 + math.exp(-logit))
         self.information[level, link] += trials * p * (1 - p) * np.outer(x, x)
-        self.pull[level, link] += (trials * (p * (1 - p) * logit - p) + outcome) * x
+        self.tilt[level, link] += (trials * (p * (1 - p) * logit - p) + outcome) * x
 
     def learn_clicks(self, visitor: Any, shown: Any, clicks: Any) -> None:
         """Take in the clicks of a page."""
@@ -146,7 +146,7 @@ class RegressionTwin:
             self.unit = sum(r * r for r in self.sales) / sum(self.sales) if self.sales else 1.0
             guess = 0.25 * self.unit
             if self.sales and abs(math.log(self.unit / self.counted_in)) > 0.05:
-                self.pull[1] += math.log(self.counted_in / self.unit) * self.information[1, :, :, 0]
+                self.tilt[1] += math.log(self.counted_in / self.unit) * self.information[1, :, :, 0]
                 self.counted_in, must = self.unit, True
         rates, weights = [guess], [0.1]
         for n_views, total in zip(self.views[level], self.sums[level], strict=True):
@@ -157,17 +157,17 @@ class RegressionTwin:
         self._fit_prior(level, must)
 
     def _fit_prior(self, level: int, must: bool) -> None:
-        known, pulled, squares = np.zeros((3, self.n_values))
+        known, tilted, squares = np.zeros((3, self.n_values))
         for link in range(self.n_links):
             if self.information[level, link, 0, 0] > 0:
                 mean, covariance = self.posterior(level, link)
                 for v, f in enumerate(self.feature_of):
                     share = max(0.0, 1 - covariance[1 + v, 1 + v] / self.variance[level, 1 + f])
                     known[v] += share
-                    pulled[v] += share * mean[1 + v]
+                    tilted[v] += share * mean[1 + v]
                     squares[v] += (mean[1 + v] - self.center[level, 1 + v]) ** 2
         p = self.prior_mean(level)
-        center = np.array([math.log(p / (1 - p)), *(pulled / (known + 5))])
+        center = np.array([math.log(p / (1 - p)), *(tilted / (known + 5))])
         variance = self.variance[level].copy()
         first = 0.3 / len(self.sizes)
         for f in range(len(self.sizes)):

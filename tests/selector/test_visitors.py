@@ -162,13 +162,13 @@ def test_a_file_with_values_that_no_feature_has_is_refused(tmp_path: Path) -> No
 def test_links_come_and_go_while_visitors_stay_known() -> None:
     selector = taught()
     before = {row.value: row.page_views for row in selector.report().for_whom}
-    of_phones = selector._state.regression.pull[:, :, 2]
+    of_phones = selector._state.regression.tilt[:, :, 2]
     selector.retire(["b"])
     selector.add_links(["g"])
     assert {row.value: row.page_views for row in selector.report().for_whom} == before
     known = dict(zip(LINKS, of_phones.T.tolist(), strict=True))
     moved = dict(
-        zip(selector.links, selector._state.regression.pull[:, :, 2].T.tolist(), strict=True)
+        zip(selector.links, selector._state.regression.tilt[:, :, 2].T.tolist(), strict=True)
     )
     assert moved == {**{link: known[link] for link in "acdef"}, "g": [0.0, 0.0]}
     assert selector.problem.feature_sizes == (3, 32, 3, 5)

@@ -204,7 +204,7 @@ class PacedBayesVisitors(QueuePolicy):
     look_again: ClassVar[Any] = staticmethod(look_again)
     needs: ClassVar[Any] = Feedback.PAGES_IN_ORDER
     per_link: ClassVar[frozenset[str]] = EvidencePolicy.per_link | {
-        *("information", "pull", "waiting", "value_views")
+        *("information", "tilt", "waiting", "value_views")
     }
     ordered_knowledge: ClassVar[Any] = frozenset(
         {"queue", "segment_queue", *KNOWN, *FITTED} - {"value_views", "seen"}

@@ -151,13 +151,6 @@ class Selector(Generic[AnyLink]):
         self._lock = threading.RLock()
         self._make_room()
 
-    def _play_as(self, player: Policy) -> None:
-        """Go on with another form of the policy, whose state is set later."""
-        if type(player) is not type(self._player):
-            self._player = player
-            self._state = player.start(self._problem)
-            self._make_room()
-
     def _make_room(self) -> None:
         """Set up what every page view uses again."""
         n_slots = self._problem.n_slots

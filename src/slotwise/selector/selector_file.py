@@ -247,8 +247,10 @@ def _state_from_file(selector: Selector, arrays: dict[str, NDArray[Any]]) -> Any
         for name, array in arrays.items()
         if name.startswith("knows_")
     }
-    selector._play_as(selector._policy.for_knowledge(problem, knowledge))
-    policy = selector._player
+    policy = selector._policy.for_knowledge(problem, knowledge)
+    if type(policy) is not type(selector._player):  # another form of the same policy
+        selector._player, selector._state = policy, policy.start(problem)
+        selector._make_room()
     knowledge = policy.upgraded(problem, knowledge)
     fresh = new_counts(problem)
     pairs = [("views", arrays["views"], fresh.views), ("sums", arrays["sums"], fresh.sums)]

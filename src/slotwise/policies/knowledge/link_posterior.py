@@ -2,7 +2,7 @@
 
     logit of link i for visitor x = b_i + sum over features f of e_fi(x_f) = x . g_i
     prior       g_i ~ N(center, diag(variance))
-    posterior   precision P = J + diag(1 / variance),   mean = P^-1 (pull + center / variance)
+    posterior   precision P = J + diag(1 / variance),   mean = P^-1 (tilt + center / variance)
 
 J sums trials * p (1 - p) * x x^T over the views of the link. A visitor has one value of each
 feature, so most of J is zero: values of one feature never meet. Stored are its entry for the link,
@@ -66,7 +66,7 @@ class Solution(NamedTuple):
     variance: Floats
     small: Floats
     mixed: Floats
-    pull: Floats
+    tilt: Floats
     scale: Floats
 
 
@@ -109,7 +109,7 @@ def new_solution(layout: Layout) -> Solution:
         variance=np.zeros(n_parameters),
         small=np.zeros((n_rest, n_rest)),
         mixed=np.zeros((n_large, n_rest)),
-        pull=np.zeros(n_parameters),
+        tilt=np.zeros(n_parameters),
         scale=np.zeros(max(1, n_large)),
     )
 
@@ -174,7 +174,7 @@ def _fill_rest(layout: Layout, information: Floats, solution: Solution) -> None:
 @inner
 def _eliminate(layout: Layout, information: Floats, prior: float, solution: Solution) -> None:
     """Take the values of the largest feature out of the equations of all others."""
-    small, mixed, pull, rest = solution.small, solution.mixed, solution.pull, layout.rest
+    small, mixed, tilt, rest = solution.small, solution.mixed, solution.tilt, layout.rest
     n_rest = len(small)
     start = layout.first[layout.large]
     for k in range(len(mixed)):
@@ -193,7 +193,7 @@ def _eliminate(layout: Layout, information: Floats, prior: float, solution: Solu
                 if row[i] != 0.0:
                     part = scale * row[i]
                     place = 0 if i == 0 else 1 + rest[i - 1]
-                    pull[place] -= part * pull[1 + value]
+                    tilt[place] -= part * tilt[1 + value]
                     for j in range(n_rest):
                         small[i, j] -= part * row[j]
 
@@ -206,12 +206,12 @@ def _put_back(layout: Layout, solution: Solution) -> None:
     start = layout.first[layout.large]
     for k in range(len(mixed)):
         value, row, scale = start + k, mixed[k], solution.scale[k]
-        mean = solution.pull[1 + value]
+        mean = solution.tilt[1 + value]
         for j in range(n_rest):
             mean -= row[j] * solution.mean[0 if j == 0 else 1 + rest[j - 1]]
         solution.mean[1 + value] = scale * mean
         explained = 0.0
-        buffer = solution.pull  # is no longer needed, but for the values that follow
+        buffer = solution.tilt  # is no longer needed, but for the values that follow
         for i in range(n_rest):
             covariance = 0.0
             for j in range(n_rest):
@@ -227,7 +227,7 @@ def _put_back(layout: Layout, solution: Solution) -> None:
 def _set_up(
     layout: Layout,
     information: Floats,
-    pull: Floats,
+    tilt: Floats,
     center: Floats,
     variance: Floats,
     solution: Solution,
@@ -236,7 +236,7 @@ def _set_up(
     small, rest = solution.small, layout.rest
     for k in range(len(center)):
         own = variance[0] if k == 0 else variance[1 + layout.feature_of[k - 1]]
-        solution.pull[k] = pull[k] + center[k] / own
+        solution.tilt[k] = tilt[k] + center[k] / own
     _fill_rest(layout, information, solution)
     small[0, 0] += 1.0 / variance[0]
     for i in range(len(rest)):
@@ -249,7 +249,7 @@ def _set_up(
 def solve_link(
     layout: Layout,
     information: Floats,
-    pull: Floats,
+    tilt: Floats,
     center: Floats,
     variance: Floats,
     solution: Solution,
@@ -258,13 +258,13 @@ def solve_link(
 
     Covariances of values of the large feature end up in `mixed`, all others in `small`.
     """
-    _set_up(layout, information, pull, center, variance, solution)
+    _set_up(layout, information, tilt, center, variance, solution)
     small, rest = solution.small, layout.rest
     _invert(small)
     for i in range(len(small)):
         mean = 0.0
         for j in range(len(small)):
-            mean += small[i, j] * solution.pull[0 if j == 0 else 1 + rest[j - 1]]
+            mean += small[i, j] * solution.tilt[0 if j == 0 else 1 + rest[j - 1]]
         place = 0 if i == 0 else 1 + rest[i - 1]
         solution.mean[place] = mean
         solution.variance[place] = small[i, i]
@@ -276,14 +276,14 @@ def solve_link(
 def mean_logit(
     layout: Layout,
     information: Floats,
-    pull: Floats,
+    tilt: Floats,
     center: Floats,
     variance: Floats,
     visitor: Visitor,
     solution: Solution,
 ) -> float:
     """Return the posterior mean of a link's logit for a visitor, without any covariances."""
-    _set_up(layout, information, pull, center, variance, solution)
+    _set_up(layout, information, tilt, center, variance, solution)
     small, rest, mean = solution.small, layout.rest, solution.mean
     size = len(small)
     for k in range(size):  # elimination, then substitution
@@ -291,12 +291,12 @@ def mean_logit(
         for i in range(k + 1, size):
             factor = small[i, k] / small[k, k]
             if factor != 0.0:
-                solution.pull[1 + rest[i - 1]] -= factor * solution.pull[place]
+                solution.tilt[1 + rest[i - 1]] -= factor * solution.tilt[place]
                 for j in range(k + 1, size):
                     small[i, j] -= factor * small[k, j]
     for k in range(size - 1, -1, -1):
         place = 0 if k == 0 else 1 + rest[k - 1]
-        total = solution.pull[place]
+        total = solution.tilt[place]
         for j in range(k + 1, size):
             total -= small[k, j] * mean[1 + rest[j - 1]]
         mean[place] = total / small[k, k]
@@ -305,7 +305,7 @@ def mean_logit(
         value = visitor[k]
         if layout.feature_of[value] == layout.large:
             row = value - layout.first[layout.large]
-            total = solution.pull[1 + value]
+            total = solution.tilt[1 + value]
             for j in range(size):
                 total -= solution.mixed[row, j] * mean[0 if j == 0 else 1 + rest[j - 1]]
             logit += solution.scale[row] * total

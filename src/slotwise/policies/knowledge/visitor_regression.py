@@ -9,7 +9,7 @@ the kind does to all links, and a link that nobody has seen from the pool. Poste
 with the covariances between the effects on one link (`link_posterior`): bad luck is explained
 once, not once by every feature.
 
-A view with rate p adds p (1 - p) to J and pulls by p (1 - p) * logit - p; an outcome pulls by 1.
+A view with rate p adds p (1 - p) to J and tilts by p (1 - p) * logit - p; an outcome tilts by 1.
 So outcomes may come later than their views. The trials of a level are outcomes of the level before:
 they wait until the views are settled at this level, too.
 
@@ -113,13 +113,13 @@ class Sight(NamedTuple):
 class VisitorRegression(NamedTuple):
     """What is known, in the first half, and room for what follows from it.
 
-    `information` and `pull` are J and the pull of each parameter, by level and link. `waiting` has
+    `information` and `tilt` are J and the tilt of each parameter, by level and link. `waiting` has
     outcomes of each level whose next level has yet to settle, and the views of which they came.
-    `unit` is the size of a sale in which `pull` counts the last level.
+    `unit` is the size of a sale in which `tilt` counts the last level.
     """
 
     information: Floats
-    pull: Floats
+    tilt: Floats
     waiting: Floats
     value_views: Floats
     seen: Floats
@@ -131,7 +131,7 @@ class VisitorRegression(NamedTuple):
     fitted: Floats
 
 
-KNOWN = ("information", "pull", "waiting", "value_views", "seen", "center", "variance", "unit")
+KNOWN = ("information", "tilt", "waiting", "value_views", "seen", "center", "variance", "unit")
 """What of the regression is saved."""
 
 
@@ -144,7 +144,7 @@ def new_visitor_regression(problem: Problem) -> VisitorRegression:
     variance[:, 0] = LINK_VARIANCE
     return VisitorRegression(
         information=np.zeros((n_levels, n_links, layout.n_entries)),
-        pull=np.zeros((n_levels, n_links, n_parameters)),
+        tilt=np.zeros((n_levels, n_links, n_parameters)),
         waiting=np.zeros((2, n_levels, n_links)),
         value_views=np.zeros((sum(sizes), n_links)),
         seen=np.zeros(sum(sizes)),
@@ -160,12 +160,12 @@ def new_visitor_regression(problem: Problem) -> VisitorRegression:
 def by_link(regression: VisitorRegression) -> dict[str, Floats]:
     """Return what is saved, as views of the arrays in which links are the last axis."""
     known = {name: getattr(regression, name) for name in KNOWN}
-    return known | {name: known[name].swapaxes(1, 2) for name in ("information", "pull")}
+    return known | {name: known[name].swapaxes(1, 2) for name in ("information", "tilt")}
 
 
 def new_sight(regression: VisitorRegression, rounds: Floats, views: Floats) -> Sight:
     """Return room for what pages depend on; `rounds` and `views` are those that are counted."""
-    n_levels, n_links, n_parameters = regression.pull.shape
+    n_levels, n_links, n_parameters = regression.tilt.shape
     return Sight(
         odds=np.ones((n_levels, n_parameters, n_links), np.float32),
         doubt=np.zeros((n_levels, regression.layout.n_entries, n_links), np.float32),
@@ -181,7 +181,7 @@ def _solve(regression: VisitorRegression, level: int, link: int) -> None:
     solve_link(
         regression.layout,
         regression.information[level, link],
-        regression.pull[level, link],
+        regression.tilt[level, link],
         regression.center[level],
         regression.variance[level],
         regression.solution,
@@ -217,7 +217,7 @@ def _refresh(regression: VisitorRegression, sight: Sight, level: int, link: int)
 @inner
 def refresh_level(regression: VisitorRegression, sight: Sight, level: int) -> None:
     """Write the posteriors of all links at a level."""
-    for link in range(regression.pull.shape[1]):
+    for link in range(regression.tilt.shape[1]):
         _refresh(regression, sight, level, link)
 
 
@@ -286,14 +286,14 @@ def _learn_outcomes(
 
     Many at once are weighed by the rate that they lead to.
     """
-    pull = outcome
+    tilt = outcome
     if trials > 0.0:
         information = regression.information[level, link]
         if trials <= SINGLE:
             logit = mean_logit(
                 regression.layout,
                 information,
-                regression.pull[level, link],
+                regression.tilt[level, link],
                 regression.center[level],
                 regression.variance[level],
                 visitor,
@@ -307,11 +307,11 @@ def _learn_outcomes(
         rate = 1.0 / (1.0 + math.exp(-logit))
         weight = trials * rate * (1.0 - rate)
         add_trials(regression.layout, visitor, weight, information)
-        pull += weight * logit - trials * rate
-    if pull != 0.0:
-        regression.pull[level, link, 0] += pull
+        tilt += weight * logit - trials * rate
+    if tilt != 0.0:
+        regression.tilt[level, link, 0] += tilt
         for k in range(len(visitor)):
-            regression.pull[level, link, 1 + visitor[k]] += pull
+            regression.tilt[level, link, 1 + visitor[k]] += tilt
 
 
 @inner
@@ -363,10 +363,10 @@ def rescale(regression: VisitorRegression, unit: float) -> bool:
         return False
     level = len(regression.center) - 1
     step = math.log(before / unit)
-    pull, information = regression.pull[level], regression.information[level]
-    for link in range(len(pull)):
-        for parameter in range(pull.shape[1]):
-            pull[link, parameter] += step * information[link, parameter]
+    tilt, information = regression.tilt[level], regression.information[level]
+    for link in range(len(tilt)):
+        for parameter in range(tilt.shape[1]):
+            tilt[link, parameter] += step * information[link, parameter]
     return True
 
 
@@ -375,7 +375,7 @@ def fit_prior(regression: VisitorRegression, level: int, pool_mean: float, must:
     """Fit the prior of a level to the links; return whether it moved, so that all must follow."""
     layout, solution, fitted = regression.layout, regression.solution, regression.fitted
     center, variance = regression.center[level], regression.variance[level]
-    n_links = regression.pull.shape[1]
+    n_links = regression.tilt.shape[1]
     fitted[:] = 0.0
     for link in range(n_links):
         if regression.information[level, link, 0] > 0.0:
@@ -404,12 +404,12 @@ def fit_prior(regression: VisitorRegression, level: int, pool_mean: float, must:
             below += fitted[0, value]
         own = min(LINK_VARIANCE, max(LEAST_VARIANCE, above / below))
         moved |= abs(own / before - 1.0) > 2.0 * MOVED
-        solution.pull[1 + feature] = own
+        solution.tilt[1 + feature] = own
     if moved:
         for parameter in range(len(center)):
             center[parameter] = fitted[3, parameter]
         for feature in range(len(variance) - 1):
-            variance[1 + feature] = solution.pull[1 + feature]
+            variance[1 + feature] = solution.tilt[1 + feature]
     return moved
 
 

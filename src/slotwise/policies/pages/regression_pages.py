@@ -247,7 +247,7 @@ def pages_of(state: PacedBayesVisitorsState, open_views: Open, prices: Floats) -
         n_pages=state.evidence.rounds + open_views.links[0].sum() / state.queues.n_slots,
     )
     _fill(regression, sight)
-    n_levels, n_links, _ = regression.pull.shape
+    n_levels, n_links, _ = regression.tilt.shape
     room = posterior._replace(
         mean=np.zeros((n_levels, n_links)),
         variance=np.zeros((n_levels, n_links)),
