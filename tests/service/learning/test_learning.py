@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Event as Signal
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from slotwise.service.counting.views import CLICKS, LEVELS, Counters, Level, Lin
 from slotwise.service.learning import fold
 from slotwise.service.learning.policy_run import PolicyRun
 from slotwise.service.learning.replay import RoundPosition, settled_rounds, starts_after
-from slotwise.service.pool import policy_of, problem_of
+from slotwise.service.pool import Pool, policy_of, problem_of
 from slotwise.service.records import ConversionEvent, DecisionRecord, Event
 from slotwise.service.service import Service
 from slotwise.service.storage.commands import FOLD_START
@@ -305,3 +306,18 @@ def test_nothing_is_counted_twice_in_many_shuffled_duplicates(
     service: Service, n_events: int
 ) -> None:
     count_shuffled_duplicates(service, n_events)
+
+
+def test_a_change_reaches_pages_although_the_pool_is_read_again_meanwhile(
+    service: Service,
+) -> None:
+    publisher: Any = service._publisher
+    settings, resume = pool(policy="uniform", policy_settings={}), Signal()
+    publisher._publisher.submit(resume.wait)  # changes wait for their turn
+    publisher.change(Pool.of(settings, [link("l1"), link("l2")]), T0)
+    service._learner._load_again("home")  # as a replica does when another process has learned
+    changed = publisher.change(Pool.of(settings, [link(f"l{k}") for k in range(1, 5)]), T0)
+    resume.set()
+    changed.result()
+    published = dict(service._decider.published())["home"]
+    assert len(published.link_ids) == 4

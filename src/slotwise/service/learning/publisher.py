@@ -130,7 +130,7 @@ class Publisher:
             run.were_reset |= were_reset
             waiting = self._waiting.get(pool_id)
             if waiting is None:
-                waiting = self._publisher.submit(self._publish_change, run, now_us)
+                waiting = self._publisher.submit(self._publish_change, pool_id, now_us)
                 self._waiting[pool_id] = waiting
             return waiting
 
@@ -156,11 +156,12 @@ class Publisher:
         with self._store.reading() as reader, run.lock:
             run.counters = reader.counters(run.pool_id)
 
-    def _publish_change(self, run: PoolRun, now_us: int) -> None:
+    def _publish_change(self, pool_id: str, now_us: int) -> None:
         if not self._options.compile_beside:
-            self._compiler.compile(run.pool.settings).result()
+            self._compiler.compile(self.runs[pool_id].pool.settings).result()
         with self.changing:
-            self._waiting.pop(run.pool_id, None)
+            self._waiting.pop(pool_id, None)
+            run = self.runs[pool_id]  # by now perhaps one that was loaded from the store
             were_reset, run.were_reset = run.were_reset, False
         with self.guarding(run, now_us):
             if were_reset:
