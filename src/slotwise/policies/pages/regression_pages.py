@@ -8,7 +8,7 @@ in units of revenue, like that of the other policy, and used in sales.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,15 +34,8 @@ from slotwise.policies.knowledge.visitor_regression import (
     refresh_level,
 )
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitorsState
-from slotwise.policies.pages.visitor_pages import (
-    N_PRICES,
-    Open,
-    Room,
-    VisitorPages,
-    add_page,
-    copied_queues,
-    grouped_prices,
-)
+from slotwise.policies.pages import visitor_pages
+from slotwise.policies.pages.visitor_pages import Open, Room, VisitorPages, add_page
 from slotwise.selection.compiled import compiled, hot
 from slotwise.selection.top_links import take_top_links
 
@@ -167,12 +160,6 @@ def _play_ahead(
         queue_clicks(floors, visitor, one_view, outcomes)
 
 
-@hot
-def _settle_open(queues: Queues, views: Floats, clicks: Floats, rounds: Floats) -> None:
-    """Let the queues settle open views that are expected to bring these clicks."""
-    queue_outcomes(queues, 0, views, clicks, rounds)
-
-
 class RegressionPages(VisitorPages):
     """What a version shows to each visitor. Not safe for threads: it has room for one page."""
 
@@ -194,20 +181,9 @@ class RegressionPages(VisitorPages):
         """Write into `rate` what links bring a view of this visitor."""
         _look_at(self.prospect, visitor)
 
-
-def _settle_segments(
-    floors: SegmentFloors, pages: RegressionPages, visitors: NDArray[np.int64], open_views: Open
-) -> None:
-    """Let the queues of segments settle open views, given by value and link.
-
-    The last of these visitors who belongs to a segment stands for all of it.
-    """
-    for place in floors.places:
-        members = visitors[(visitors == place).any(axis=1)]
-        pages.look_at(members[-1] if len(members) else visitors[0])
-        shown = open_views.values[0, place].astype(np.float64)
-        views, clicks = np.array([shown.sum()]), np.array([shown @ pages.rate[0]])
-        queue_clicks(floors, np.array([place]), views, clicks)
+    def play_ahead(self, *ahead: Any) -> None:
+        """Let queues go on for some rounds; see `prices_ahead`."""
+        _play_ahead(self.prospect, *ahead)
 
 
 def prices_ahead(
@@ -219,20 +195,8 @@ def prices_ahead(
     n_rounds: int,
 ) -> Floats:
     """Return the prices of the next rounds with these visitors, as for the other policy."""
-    queues, held = copied_queues(state.queues), state.segment_floors
-    floors = held._replace(queues=copied_queues(held.queues), rounds=held.rounds.copy())
-    rounds = state.evidence.rounds.copy()
-    shown = open_views.links[0]
-    if shown.any():
-        rounds[0] += shown.sum() / queues.n_slots
-        brought = np.array([shown @ click_rates])
-        _settle_open(queues, np.array([shown.sum()]), brought, rounds)
-        _settle_segments(floors, pages, visitors, _bounded(open_views))
-    n_rounds = max(n_rounds, N_PRICES) // N_PRICES * N_PRICES
-    prices = np.zeros((n_rounds, 1 + len(floors.places)))
-    ahead = (queues, floors, rounds, visitors, pages.links, pages.room, prices)
-    _play_ahead(pages.prospect, *ahead)
-    return prices if len(floors.places) else grouped_prices(prices[:, 0])
+    opened = _bounded(open_views)
+    return visitor_pages.prices_ahead(state, pages, visitors, opened, click_rates, n_rounds)
 
 
 def pages_of(state: PacedBayesVisitorsState, open_views: Open, prices: Floats) -> RegressionPages:

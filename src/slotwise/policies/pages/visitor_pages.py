@@ -43,13 +43,10 @@ from slotwise.selection.top_links import take_top_links
 from slotwise.selection.top_page import Search, new_search
 
 __all__ = [
-    "N_PRICES",
     "Open",
     "Room",
     "VisitorPages",
     "add_page",
-    "copied_queues",
-    "grouped_prices",
     "learning_only",
     "pages_of",
     "prices_ahead",
@@ -167,33 +164,6 @@ def _settle_open(queues: Queues, views: Floats, clicks: Floats, rounds: Floats) 
 
 
 @compiled
-def _settle_segments(
-    floors: SegmentFloors,
-    effects: VisitorEffects,
-    visitors: NDArray[np.int64],
-    values: NDArray[np.float32],
-) -> None:
-    """Let the queues of segments settle open views, given by value and link.
-
-    The last of these visitors who belongs to a segment stands for all of it.
-    """
-    views, clicks = np.zeros(1), np.zeros(1)
-    for floor in range(len(floors.places)):
-        place = floors.places[floor]
-        visitor = visitors[0]
-        for other in visitors:
-            for value in other:
-                if value == place:
-                    visitor = other
-        score_level(effects, visitor, 0)
-        views[0], clicks[0] = 0.0, 0.0
-        for link in range(values.shape[1]):
-            views[0] += values[place, link]
-            clicks[0] += values[place, link] * effects.rate[0, link]
-        queue_clicks(floors, floors.places[floor : floor + 1], views, clicks)
-
-
-@compiled
 def _play_ahead(
     effects: VisitorEffects,
     rewards: Floats,
@@ -240,36 +210,6 @@ def grouped_prices(prices: Floats) -> Floats:
         return prices
     means: Floats = np.sort(prices).reshape(N_PRICES, -1).mean(axis=1)
     return means[:1] if means[0] == means[-1] else means
-
-
-def prices_ahead(
-    state: PacedKLVisitorsState,
-    pages: VisitorPages,
-    visitors: NDArray[np.int64],
-    open_views: Open,
-    click_rates: Floats,
-    n_rounds: int,
-) -> Floats:
-    """Return the prices of the next rounds with these visitors, grouped to a few.
-
-    With floors of segments they are not grouped: a row for each round, a column for each floor.
-    Views that are still open are first expected to bring their links' `click_rates`.
-    """
-    queues, held = copied_queues(state.queues), state.segment_floors
-    floors = held._replace(queues=copied_queues(held.queues), rounds=held.rounds.copy())
-    rounds = state.evidence.rounds.copy()
-    shown = open_views.links[0]
-    if shown.any():
-        rounds[0] += shown.sum() / queues.n_slots
-        brought = np.array([shown @ click_rates])
-        _settle_open(queues, np.array([shown.sum()]), brought, rounds)
-    if shown.any():
-        _settle_segments(floors, pages.effects, visitors, open_views.values[0])
-    n_rounds = max(n_rounds, N_PRICES) // N_PRICES * N_PRICES
-    prices = np.zeros((n_rounds, 1 + len(floors.places)))
-    ahead = (queues, floors, rounds, visitors, pages.links, pages.room, prices)
-    _play_ahead(pages.effects, pages.rewards, *ahead)
-    return prices if len(floors.places) else grouped_prices(prices[:, 0])
 
 
 class VisitorPages:
@@ -333,11 +273,63 @@ class VisitorPages:
         )
         return self.room.probabilities[: len(links)].copy(), float(expected)
 
+    def look_at(self, visitor: Visitor) -> None:
+        """Write into `rate` the clicks that links bring a view of this visitor."""
+        score_level(self.effects, visitor, 0)
+
+    def play_ahead(self, *ahead: Any) -> None:
+        """Let queues go on for some rounds; see `prices_ahead`."""
+        _play_ahead(self.effects, self.rewards, *ahead)
+
     def scores(self, links: Links) -> Floats:
         """Return what the links are worth to the visitor of the last page, at the mean price."""
         rates: Any = self.rate[:, links]
         worth: Floats = self.rewards @ rates + float(self._last_prices.mean()) * rates[0]
         return worth
+
+
+def _settle_segments(
+    floors: SegmentFloors, pages: VisitorPages, visitors: NDArray[np.int64], open_views: Open
+) -> None:
+    """Let the queues of segments settle open views, given by value and link.
+
+    The last of these visitors who belongs to a segment stands for all of it.
+    """
+    for place in floors.places:
+        members = visitors[(visitors == place).any(axis=1)]
+        pages.look_at(members[-1] if len(members) else visitors[0])
+        shown = open_views.values[0, place].astype(np.float64)
+        views, clicks = np.array([shown.sum()]), np.array([shown @ pages.rate[0]])
+        queue_clicks(floors, np.array([place]), views, clicks)
+
+
+def prices_ahead(
+    state: Any,
+    pages: VisitorPages,
+    visitors: NDArray[np.int64],
+    open_views: Open,
+    click_rates: Floats,
+    n_rounds: int,
+) -> Floats:
+    """Return the prices of the next rounds with these visitors, grouped to a few.
+
+    With floors of segments they are not grouped: a row for each round, a column for each floor.
+    Views that are still open are first expected to bring their links' `click_rates`.
+    """
+    queues, held = copied_queues(state.queues), state.segment_floors
+    floors = held._replace(queues=copied_queues(held.queues), rounds=held.rounds.copy())
+    rounds = state.evidence.rounds.copy()
+    shown = open_views.links[0]
+    if shown.any():
+        rounds[0] += shown.sum() / queues.n_slots
+        brought = np.array([shown @ click_rates])
+        _settle_open(queues, np.array([shown.sum()]), brought, rounds)
+        _settle_segments(floors, pages, visitors, open_views)
+    n_rounds = max(n_rounds, N_PRICES) // N_PRICES * N_PRICES
+    prices = np.zeros((n_rounds, 1 + len(floors.places)))
+    ahead = (queues, floors, rounds, visitors, pages.links, pages.room, prices)
+    pages.play_ahead(*ahead)
+    return prices if len(floors.places) else grouped_prices(prices[:, 0])
 
 
 def pages_of(state: PacedKLVisitorsState, open_views: Open, prices: Floats) -> VisitorPages:
