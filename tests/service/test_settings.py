@@ -33,7 +33,11 @@ def test_other_variables_are_left_alone() -> None:
         ({"SLOTWISE_PORT": "x"}, {}, "environment: SLOTWISE_PORT: Expected `int`, got `str`"),
         ({"SLOTWISE_PROT": "1"}, {}, "environment: SLOTWISE_PROT: no such setting"),
         ({}, {"port": 70_000}, "flags: port: Expected `int` <= 65535"),
-        ({}, {"durability": "maybe"}, "flags: durability: Invalid enum value 'maybe'"),
+        (
+            {},
+            {"durability": "maybe"},
+            "Invalid enum value 'maybe'; it must be 'batched' or 'strict'",
+        ),
         ({}, {"fold_every_s": "0"}, "flags: fold_every_s: Expected `float` > 0"),
         ({}, {"public_url": "ftp://x"}, "public_url: must be an http or https address"),
         ({}, {"public_url": "https://"}, "public_url: must be an http or https address"),

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from slotwise.errors import InvalidConfig, InvalidInput, MissingData
 from slotwise.service.http.client_address import TrustedProxies
+from slotwise.service.http.problems import advise, field_error
 from slotwise.service.http.web_address import split_address
 from slotwise.service.limits import (
     LONGEST_SESSION_S,
@@ -251,7 +252,7 @@ def _check(source: str, values: Mapping[str, Any], *, strict: bool) -> None:
         try:
             msgspec.convert({name: value}, Settings, strict=strict)
         except msgspec.ValidationError as error:
-            rule = str(error).partition(" - at ")[0]
+            rule = advise(field_error(str(error)), Settings).detail
             raise InvalidConfig(f"{source}: {shown}: {rule}") from None
 
 

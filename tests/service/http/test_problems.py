@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import msgspec
 import pytest
 
@@ -10,9 +12,9 @@ from slotwise.service.api.pool_bodies import PoolBody
 from slotwise.service.http.problems import (
     PROBLEMS,
     RequestProblem,
+    advise,
     field_error,
     refuse,
-    suggest_field,
 )
 
 
@@ -47,18 +49,27 @@ def test_names_are_escaped_as_json_pointers_are() -> None:
     assert error.pointer == "/a~1b~0c"
 
 
+class _Body(msgspec.Struct):
+    slots: int
+    click_floor: float
+    features: dict[str, Literal["text", "bool"] | list[str]] = {}
+    pin: Annotated[list[Literal["first", "last"]], msgspec.Meta(max_length=3)] | None = None
+
+
 @pytest.mark.parametrize(
     ("message", "advice"),
     [
         ("Object contains unknown field `floor`", "; did you mean `click_floor`?"),
-        ("Object contains unknown field `zzz`", "; known are slots, click_floor"),
+        ("Object contains unknown field `zzz`", "; known are slots, click_floor, features, pin"),
+        ("Invalid enum value 'str' - at `$.features[...]`", "; it must be 'bool' or 'text'"),
+        ("Invalid enum value 'up' - at `$.pin[0]`", "; it must be 'first' or 'last'"),
         ("Object contains unknown field `floor` - at `$.pin[0]`", ""),
         ("Object missing required field `slots`", ""),
     ],
 )
-def test_an_unknown_field_of_the_body_brings_a_suggestion(message: str, advice: str) -> None:
+def test_an_unknown_field_or_word_brings_advice(message: str, advice: str) -> None:
     broken = field_error(message)
-    suggested = suggest_field(broken, ["slots", "click_floor"])
+    suggested = advise(broken, _Body)
     assert suggested.detail == broken.detail + advice
     assert suggested.pointer == broken.pointer
 

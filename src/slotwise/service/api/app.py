@@ -38,10 +38,10 @@ from slotwise.service.http.exchange import (
 )
 from slotwise.service.http.problems import (
     RequestProblem,
+    advise,
     broken_rule,
     field_error,
     refuse,
-    suggest_field,
 )
 from slotwise.service.http.query import read_query
 from slotwise.service.http.rate_limits import check_depth
@@ -194,8 +194,7 @@ class App:
         try:
             return self._decoders[operation.name].decode(body)
         except msgspec.ValidationError as error:
-            fields = getattr(operation.body, "__struct_encode_fields__", ())
-            broken = suggest_field(field_error(str(error)), fields)
+            broken = advise(field_error(str(error)), operation.body)
             raise RequestProblem("validation", broken.detail, errors=[broken]) from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RequestProblem("invalid-json", str(error)) from None

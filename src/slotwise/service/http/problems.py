@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -17,10 +17,10 @@ __all__ = [
     "ProblemAnswer",
     "ProblemType",
     "RequestProblem",
+    "advise",
     "broken_rule",
     "field_error",
     "refuse",
-    "suggest_field",
 ]
 
 
@@ -145,18 +145,53 @@ def field_error(message: str, within: str = "") -> FieldError:
     return FieldError(rule, pointer)
 
 
-def suggest_field(broken: FieldError, fields: Sequence[str]) -> FieldError:
-    """Name the field that was likely meant by an unknown one of the whole body, or all there are.
+def advise(broken: FieldError, kind: type) -> FieldError:
+    """Say what a value of `kind` may hold where it broke a rule: its words, or the field meant.
 
-    >>> unknown = field_error("Object contains unknown field `floor`")
-    >>> suggest_field(unknown, ["slots", "floors_by", "click_floor"]).detail
-    'Object contains unknown field `floor`; did you mean `click_floor`?'
+    >>> unknown = field_error("Object contains unknown field `details`")
+    >>> advise(unknown, FieldError).detail
+    'Object contains unknown field `details`; did you mean `detail`?'
     """
-    named = _NAMED_FIELD.search(broken.detail)
-    if "contains unknown" not in broken.detail or not named or broken.pointer.count("/") != 1:
-        return broken
-    given = named.group(1)[:100]
+    advice = ""
+    if broken.detail.startswith("Invalid enum value"):
+        advice = "it must be " + " or ".join(map(repr, _words_at(kind, broken.pointer)))
+    elif "contains unknown" in broken.detail and broken.pointer.count("/") == 1:
+        advice = _advise_field(broken.pointer[1:101], getattr(kind, "__struct_encode_fields__", ()))
+    return FieldError(f"{broken.detail}; {advice}", broken.pointer) if advice else broken
+
+
+def _advise_field(given: str, fields: Sequence[str]) -> str:
     whole = [field for field in fields if given in field.split("_")]
     close = whole or difflib.get_close_matches(given, fields, n=1, cutoff=0.5)
-    advice = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(fields)}"
-    return FieldError(f"{broken.detail}; {advice}", broken.pointer)
+    return f"did you mean `{close[0]}`?" if close else f"known are {', '.join(fields)}"
+
+
+def _words_at(kind: type, pointer: str) -> list[str]:
+    """Return the words that a body of `kind` may hold at a place."""
+    kinds = list(_choices(msgspec.inspect.type_info(kind)))
+    for step in pointer.split("/")[1:]:
+        kinds = [
+            choice for kind in kinds for part in _parts(kind, step) for choice in _choices(part)
+        ]
+    return [str(word) for kind in kinds for word in getattr(kind, "values", ())]
+
+
+def _choices(kind: msgspec.inspect.Type) -> Iterator[msgspec.inspect.Type]:
+    """Yield the types that a type is made of, without their descriptions."""
+    if isinstance(kind, msgspec.inspect.Metadata):
+        yield from _choices(kind.type)
+    elif isinstance(kind, msgspec.inspect.UnionType):
+        for one in kind.types:
+            yield from _choices(one)
+    else:
+        yield kind
+
+
+def _parts(kind: msgspec.inspect.Type, step: str) -> Iterator[msgspec.inspect.Type]:
+    """Yield the type of a field, of the values of a dictionary, or of the items of a list."""
+    if isinstance(kind, msgspec.inspect.StructType):
+        yield from (field.type for field in kind.fields if field.encode_name == step)
+    elif isinstance(kind, msgspec.inspect.DictType):
+        yield kind.value_type
+    elif isinstance(kind, msgspec.inspect.CollectionType):
+        yield kind.item_type

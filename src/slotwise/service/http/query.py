@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import msgspec
 import msgspec.inspect
 
-from slotwise.service.http.problems import broken_rule, field_error
+from slotwise.service.http.problems import advise, broken_rule, field_error
 
 __all__ = ["read_query"]
 
@@ -56,6 +56,6 @@ def read_query(query: type[msgspec.Struct], query_string: bytes) -> msgspec.Stru
     try:
         return msgspec.convert(typed, query)
     except msgspec.ValidationError as error:
-        broken = field_error(str(error))
+        broken = advise(field_error(str(error)), query)
         parameter = broken.pointer.removeprefix("/")
         raise broken_rule(broken.detail, parameter=parameter) from None
