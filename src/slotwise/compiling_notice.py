@@ -23,7 +23,7 @@ NOTICE = (
 class CompilingNotice(event.Listener):
     """Adds up how long functions of slotwise were compiled, and prints the notice once.
 
-    Code that is found on disk is not compiled. Loops that cannot be kept on disk are compiled in
+    Code that is found on disk is not compiled. Loops that are not kept on disk are compiled in
     every process, from functions that are kept; they do not count. So nothing is said from the
     second run on.
     """

@@ -18,6 +18,7 @@ from slotwise.compiling_notice import watch_compiler
 from slotwise.selection.linked_code import EntryCompiler, LinkedCompiler
 
 __all__ = [
+    "OwnTypesCache",
     "compiled",
     "direct",
     "direct_choice",
@@ -50,12 +51,12 @@ def _jit(function: Function, *, cache: bool = False, **options: Any) -> Function
     if cache and is_compiled(jitted):
         # numba's own cache would look for its folder once more, for each function at import
         dispatcher: Any = jitted
-        own_cache: Any = _OwnTypesCache
+        own_cache: Any = OwnTypesCache
         dispatcher._cache = own_cache(function)
     return jitted
 
 
-class _OwnTypesCache(numba.core.caching.FunctionCache):
+class OwnTypesCache(numba.core.caching.FunctionCache):
     """Machine code on disk, of arguments whose types every process can import.
 
     The index of the code names the types. One that comes from a user's own module cannot be read
@@ -129,7 +130,8 @@ def inner(function: Function) -> Function:
 def hot_loop(function: Function) -> Function:
     """Compile like `hot` a loop that is given functions to call.
 
-    Its machine code cannot be kept on disk, since it is different for every set of functions.
+    numba cannot keep its machine code on disk, since it is different for every set of functions;
+    see `slotwise.selection.kept_loops`.
     """
     return _jit(function, _nrt=False)
 

@@ -13,7 +13,8 @@ from slotwise.policies import Policy, State
 from slotwise.policies.checks import policy_for
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
-from slotwise.selection.compiled import hot_loop, is_compiled
+from slotwise.selection.compiled import is_compiled
+from slotwise.selection.kept_loops import kept_loop
 from slotwise.selection.page_order import (
     PageOrder,
     expose,
@@ -22,6 +23,7 @@ from slotwise.selection.page_order import (
     order_page,
 )
 from slotwise.selection.totals import total_of
+from slotwise.simulation.fingerprint import code_fingerprint
 
 __all__ = ["DEFICIT", "TOTAL", "VIOLATION", "is_machine_code", "play_on", "play_run"]
 
@@ -93,95 +95,104 @@ def _new_desk(problem: Problem, environment: Environment, checkpoints: NDArray[n
     )
 
 
-def _play(
+def _playing(
     choose: Callable[..., None],
     learn: Callable[..., None],
     rank: Callable[..., None],
     arrive: Callable[..., None],
     serve: Callable[..., None],
-    state: Any,
-    world: Any,
-    desk: Desk,
-    visitors: np.random.Generator,
-    chance: np.random.Generator,
-) -> None:
-    """Play all rounds of one run, writing totals at the checkpoints into `desk.record`.
+) -> Callable[..., None]:
+    """Return the loop that plays the rounds of a policy in an environment."""
 
-    Totals are per page view: where a round has many, they are means over its views.
-    """
-    n_rows, n_levels, _ = desk.outcomes.shape
-    per_view = 1.0 / desk.views[0]
-    slots_differ = len(desk.order.weights) > 0
-    totals = desk.totals
-    next_checkpoint = 0
-    for round_number in range(1, desk.checkpoints[-1] + 1):
-        row = round_number % n_rows
-        shown = desk.shown[row]
-        outcomes = desk.outcomes[row]
-        visitor = desk.visitors[row]
-        arrive(world, round_number, visitors, visitor)
-        known = visitor[: len(visitor) - 1]
-        choose(state, known, chance)
-        draw_page(state.mix, chance, shown, desk.probabilities[row])
-        if slots_differ:
-            rank(state, shown, desk.order.worth)
-            is_random = order_page(desk.order, chance, shown, desk.probabilities[row])
-            desk.is_in_random_order[row] = is_random
-        serve(world, round_number, visitor, shown, visitors, outcomes)
-        for level in range(n_levels):
-            brought = per_view * total_of(outcomes[level])
-            desk.page[level] = brought
-            totals[TOTAL, level] += brought
-            if desk.floors[level] > 0.0:
-                totals[VIOLATION, level] += max(0.0, desk.floors[level] - brought)
-                deficit = desk.floors[level] * round_number - totals[TOTAL, level]
-                totals[DEFICIT, level] = max(totals[DEFICIT, level], deficit)
-        for feature in range(len(known)):
-            row_of_value = desk.first_value + (1 + n_levels) * known[feature]
-            totals[TOTAL, row_of_value] += 1.0
+    def play(
+        state: Any,
+        world: Any,
+        desk: Desk,
+        visitors: np.random.Generator,
+        chance: np.random.Generator,
+    ) -> None:
+        """Play all rounds of one run, writing totals at the checkpoints into `desk.record`.
+
+        Totals are per page view: where a round has many, they are means over its views.
+        """
+        n_rows, n_levels, _ = desk.outcomes.shape
+        per_view = 1.0 / desk.views[0]
+        slots_differ = len(desk.order.weights) > 0
+        totals = desk.totals
+        next_checkpoint = 0
+        for round_number in range(1, desk.checkpoints[-1] + 1):
+            row = round_number % n_rows
+            shown = desk.shown[row]
+            outcomes = desk.outcomes[row]
+            visitor = desk.visitors[row]
+            arrive(world, round_number, visitors, visitor)
+            known = visitor[: len(visitor) - 1]
+            choose(state, known, chance)
+            draw_page(state.mix, chance, shown, desk.probabilities[row])
+            if slots_differ:
+                rank(state, shown, desk.order.worth)
+                is_random = order_page(desk.order, chance, shown, desk.probabilities[row])
+                desk.is_in_random_order[row] = is_random
+            serve(world, round_number, visitor, shown, visitors, outcomes)
             for level in range(n_levels):
-                totals[TOTAL, row_of_value + 1 + level] += desk.page[level]
-        for j in range(len(desk.rates)):
-            row_of_rate, level = n_levels + j, desk.rate_levels[j]
-            above = desk.page[level] - desk.rates[j] * desk.page[level - 1]
-            totals[TOTAL, row_of_rate] += above
-            totals[VIOLATION, row_of_rate] += max(0.0, -above)
-            deficit = max(totals[DEFICIT, row_of_rate], -totals[TOTAL, row_of_rate])
-            totals[DEFICIT, row_of_rate] = deficit
-        for level in range(n_levels):
-            settled = round_number - desk.delays[level]
-            if settled >= 1:
-                old = settled % n_rows
-                asked = desk.visitors[old]
-                if slots_differ:
-                    if level == 0 and desk.is_in_random_order[old]:
-                        learn_slot_weights(desk.order, desk.outcomes[old, level])
-                    expose(desk.order, desk.slots, desk.views, desk.exposure)
-                learn(
-                    state,
-                    asked[: len(asked) - 1],
-                    level,
-                    desk.shown[old],
-                    desk.slots,
-                    desk.probabilities[old],
-                    desk.exposure,
-                    desk.outcomes[old, level],
-                )
-        if round_number == desk.checkpoints[next_checkpoint]:
-            for kind in range(3):
-                for kept in range(totals.shape[1]):
-                    desk.record[kind, kept, next_checkpoint] = totals[kind, kept]
-            next_checkpoint += 1
+                brought = per_view * total_of(outcomes[level])
+                desk.page[level] = brought
+                totals[TOTAL, level] += brought
+                if desk.floors[level] > 0.0:
+                    totals[VIOLATION, level] += max(0.0, desk.floors[level] - brought)
+                    deficit = desk.floors[level] * round_number - totals[TOTAL, level]
+                    totals[DEFICIT, level] = max(totals[DEFICIT, level], deficit)
+            for feature in range(len(known)):
+                row_of_value = desk.first_value + (1 + n_levels) * known[feature]
+                totals[TOTAL, row_of_value] += 1.0
+                for level in range(n_levels):
+                    totals[TOTAL, row_of_value + 1 + level] += desk.page[level]
+            for j in range(len(desk.rates)):
+                row_of_rate, level = n_levels + j, desk.rate_levels[j]
+                above = desk.page[level] - desk.rates[j] * desk.page[level - 1]
+                totals[TOTAL, row_of_rate] += above
+                totals[VIOLATION, row_of_rate] += max(0.0, -above)
+                deficit = max(totals[DEFICIT, row_of_rate], -totals[TOTAL, row_of_rate])
+                totals[DEFICIT, row_of_rate] = deficit
+            for level in range(n_levels):
+                settled = round_number - desk.delays[level]
+                if settled >= 1:
+                    old = settled % n_rows
+                    asked = desk.visitors[old]
+                    if slots_differ:
+                        if level == 0 and desk.is_in_random_order[old]:
+                            learn_slot_weights(desk.order, desk.outcomes[old, level])
+                        expose(desk.order, desk.slots, desk.views, desk.exposure)
+                    learn(
+                        state,
+                        asked[: len(asked) - 1],
+                        level,
+                        desk.shown[old],
+                        desk.slots,
+                        desk.probabilities[old],
+                        desk.exposure,
+                        desk.outcomes[old, level],
+                    )
+            if round_number == desk.checkpoints[next_checkpoint]:
+                for kind in range(3):
+                    for kept in range(totals.shape[1]):
+                        desk.record[kind, kept, next_checkpoint] = totals[kind, kept]
+                next_checkpoint += 1
+
+    return play
 
 
-_compiled_play = hot_loop(_play)
+_loop_of = kept_loop(_playing, code_fingerprint)
 
 
 def is_machine_code(policy: Policy, environment: Environment) -> bool:
     """Say whether the whole loop runs compiled for this policy and environment."""
-    serving = (environment.arriving, environment.serving)
-    parts = (type(policy).choose, type(policy).learn, type(policy).rank, *serving)
-    return all(is_compiled(part) for part in parts)
+    return all(is_compiled(function) for function in _functions(policy, environment))
+
+
+def _functions(policy: Policy, environment: Environment) -> tuple[Callable[..., None], ...]:
+    of_policy = (type(policy).choose, type(policy).learn, type(policy).rank)
+    return (*of_policy, environment.arriving, environment.serving)
 
 
 def run_generator(seed: int, run: int, stream: int) -> np.random.Generator:
@@ -218,13 +229,8 @@ def play_on(
 ) -> Floats:
     """Play like `play_run`, but with a state that may know something already; it learns on."""
     desk = _new_desk(problem, environment, checkpoints)
-    play = _compiled_play if is_machine_code(policy, environment) else _play
+    play = _loop_of(*_functions(policy, environment))
     play(
-        type(policy).choose,
-        type(policy).learn,
-        type(policy).rank,
-        environment.arriving,
-        environment.serving,
         state,
         environment.world(int(checkpoints[-1])),
         desk,
