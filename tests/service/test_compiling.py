@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import httpx
 import pytest
 
-from slotwise.policies import default_policy
+from slotwise.policies import Policy, default_policy
 from slotwise.service import service as service_module
-from slotwise.service.records import PoolSettings
+from slotwise.service.learning.policy_run import PolicyRun
+from slotwise.service.learning.replay import RoundPosition
+from slotwise.service.records import DAY_US, PoolSettings
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from tests.service.conftest import POOL, http, problem_of
@@ -49,8 +53,8 @@ def wait_until_compiled(server: BackgroundServer) -> None:
         compiled.result(300)
 
 
-def make_pool(client: httpx.Client) -> None:
-    settings = POOL | {"fallback_order": ["l3", "l2"], "holdout": 0.5}
+def make_pool(client: httpx.Client, others: dict[str, Any] | None = None) -> None:
+    settings = POOL | {"fallback_order": ["l3", "l2"], "holdout": 0.5} | (others or {})
     client.put("/v1/pools/home", json=settings).raise_for_status()
     client.post("/v1/pools/home/links:batch", json={"links": LINKS}).raise_for_status()
 
@@ -118,3 +122,33 @@ def test_a_restart_compiles_the_policies_of_its_pools_before_it_is_ready(
         assert set(compiler.policies[-2:]) == {"uniform", default_policy().name}
         assert client.post("/v1/pools/home/decide").json()["fallback"] is False
         assert client.get("/readyz").status_code == 200
+
+
+def test_learning_goes_on_while_the_policy_of_a_pool_is_compiled(
+    tmp_path: Path, compiler: SlowCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_policy = PolicyRun.started
+    started_compiled: list[bool] = []
+
+    def start_compiled(policy: Policy, *rest: Any) -> PolicyRun:
+        started_compiled.append(compiler.go_on.is_set())
+        return start_policy(policy, *rest)
+
+    monkeypatch.setattr(PolicyRun, "started", start_compiled)
+    with start(tmp_path) as server, http(server.url, server.admin_key) as client:
+        make_pool(client, {"policy": {"name": default_policy().name}, "holdout": 0.0})
+        service = server.context.service
+        page = client.post("/v1/pools/home/decide").json()
+        click = {"decision_id": page["decision_id"], "link_id": page["links"][0]["link_id"]}
+        client.post("/v1/events", json={"type": "click", **click}).raise_for_status()
+        later_us = time.time_ns() // 1000 + 2 * DAY_US
+        service.learn(later_us)
+        (group,) = client.get("/v1/pools/home/stats").json()["groups"]
+        assert (group["click_views"], group["clicks_per_view"]["mean"]) == (1, 1.0)
+        assert service._learner._runs["home"].fed_to == RoundPosition()
+        compiler.go_on.set()
+        service._publisher._compiler.compile(service.pool("home")).result(300)
+        service.learn(later_us)
+        assert service._learner._runs["home"].fed_to.decision_id == page["decision_id"]
+    assert started_compiled, "the policy was to be fed"
+    assert all(started_compiled), "the learning thread would have waited for the compiler"

@@ -22,12 +22,14 @@ MAX_FED_ROUNDS = 20_000
 """Rounds fed to a policy before the next version: a long replay publishes as it goes."""
 
 
-def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: Progress) -> int:
+def fold_pool(
+    store: Store, committer: GroupCommitter, run: PoolRun, progress: Progress, *, feeds: bool
+) -> int:
     """Fold everything of a pool that closed by `progress.closed_until_us`.
 
-    Returns how many rounds were folded. A policy that was fed everything before them is fed
-    them as well. A fold that a reset of statistics overtook is refused by the store and left
-    for the next time.
+    Returns how many rounds were folded. If `feeds`, a policy that was fed everything before them
+    is fed them as well; otherwise `feed_missing` does so later. A fold that a reset of statistics
+    overtook is refused by the store and left for the next time.
     """
     pool_id = run.pool_id
     folded = {level: progress.folded.get((pool_id, level), FOLD_START) for level in LEVELS}
@@ -51,7 +53,8 @@ def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: P
         ]
         if not all(committer.commit(folds)):
             break
-        run.feed(batch, after=latest_round(folded))
+        if feeds:
+            run.feed(batch, after=latest_round(folded))
         for fold in folds:
             if fold.level == CLICKS:
                 run.count_delivered(_views(by_level[CLICKS]), fold.increment)

@@ -185,15 +185,16 @@ class Learner:
         self.clock_jump_us = clock.jump_us
 
     def _learn_pool(self, run: PoolRun, progress: Progress, now_us: int) -> None:
-        if not run.knows_open_views:
+        is_compiling = self._publisher.is_compiling(run)
+        if not run.knows_open_views and not is_compiling:
             self._publisher.drop_shown(run)  # what was shown is stored already
             with self._store.reading() as reader:
                 run.recall_open_views(reader, progress.closed_until_us)
-        n_folded = fold_pool(self._store, self._committer, run, progress)
+        n_folded = fold_pool(self._store, self._committer, run, progress, feeds=not is_compiling)
         if n_folded:
             self._publisher.read_counters(run)
-        if self._publisher.is_compiling(run):
-            return
+        if is_compiling:
+            return  # to call the policy now would stop the learning of every pool
         n_fed = feed_missing(self._store, run, progress.closed_until_us)
         if n_folded or n_fed or run.is_stale:
             self._publisher.publish(run, now_us)
@@ -211,7 +212,7 @@ class Learner:
     def _run(self, clock_us: Callable[[], int]) -> None:
         rest_s = self._options.fold_every_s
         while not self._stopping.wait(rest_s):
-            started = time.perf_counter()
+            started = time.thread_time()
             if isinstance(clock_us, SteadyClock):
                 self.read_clock(clock_us)
             try:
@@ -221,5 +222,5 @@ class Learner:
             except Exception:
                 _log.exception("learning failed; it is tried again")
             # A pool that takes long to publish must not keep a core busy all the time.
-            took_s = time.perf_counter() - started
+            took_s = time.thread_time() - started
             rest_s = max(self._options.fold_every_s, 3 * took_s)
