@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from slotwise.service.deciding.averages import AVERAGED_US, KEPT_US, VersionAverages
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.pool import Pool
-from slotwise.service.published import Published, Version
+from slotwise.service.published import POLICY_COMPILING, Published, Version
 from slotwise.service.records import SECOND_US, FloorReport, LinkRecord, Pin, PoolSettings
 from slotwise.service.reporting.link_table import LinkTable, LinkTableQuery, Role
 from slotwise.service.reporting.pool_report import explain_links
@@ -35,7 +35,11 @@ A_POOL = Pool.of(POOL, [LinkRecord("home", name, "https://a.example/") for name 
 
 
 def version(
-    published_us: int, probabilities: tuple[float, ...], price: float | None = 0.1, pool: Any = None
+    published_us: int,
+    probabilities: tuple[float, ...],
+    price: float | None = 0.1,
+    pool: Any = None,
+    fallback: str = "",
 ) -> Snapshot:
     published = Published(
         version=published_us // SECOND_US,
@@ -48,7 +52,7 @@ def version(
         click_variances=np.zeros(3).tobytes(),
         shadow_price=price,
         floor=FloorReport(0.2, 0.2, 0.3, "met"),
-        fallback="",
+        fallback=fallback,
     )
     return Snapshot(Version(pool or A_POOL, published, None))
 
@@ -146,6 +150,15 @@ def test_other_settings_and_a_clock_that_runs_back_are_no_trouble() -> None:
     averages.add(version(6 * SECOND_US, (0.0, 0.0, 1.0), None, changed))
     assert averages.kept.probabilities.tolist() == [0.0, 0.0, 1.0]
     assert averages.kept.shadow_price is None
+
+
+def test_what_a_pool_shows_while_its_policy_is_compiled_is_forgotten() -> None:
+    averages = VersionAverages(version(0, (0.0, 0.0, 0.0), None, fallback=POLICY_COMPILING))
+    first = version(SECOND_US, (1.0, 0.0, 0.0))
+    averages.add(first)
+    role, why = table(averages, first)["rich"]
+    assert role == "earner"
+    assert "No page reaches the floor" not in why
 
 
 @pytest.mark.parametrize(("price", "role"), [(0.0, "exploring"), (0.1, "click carrier")])

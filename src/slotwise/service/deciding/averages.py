@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.service.deciding.snapshot import Snapshot
-from slotwise.service.records import SECOND_US
+from slotwise.service.records import SECOND_US, PoolSettings
 
 __all__ = ["AveragedVersion", "VersionAverages"]
 
@@ -35,7 +35,10 @@ class AveragedVersion(NamedTuple):
 
 
 class VersionAverages:
-    """Averages the versions of one pool; other links or other settings start over."""
+    """Averages the versions of one pool.
+
+    Other links or settings start over, and so does the first version after the fallback order.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._start(snapshot)
@@ -48,7 +51,7 @@ class VersionAverages:
     def add(self, snapshot: Snapshot) -> None:
         """Take over the next version."""
         last, self._last = self._last, snapshot
-        if (last.link_ids, last.pool.settings) != (snapshot.link_ids, snapshot.pool.settings):
+        if _subject(last) != _subject(snapshot):
             self._start(snapshot)
             return
         now_us = snapshot.published.published_us
@@ -62,6 +65,11 @@ class VersionAverages:
         self._average = AveragedVersion(used.link_ids, probabilities, price)
         if now_us - self._kept_us >= KEPT_US:
             self.kept, self._kept_us = self._average, now_us
+
+
+def _subject(snapshot: Snapshot) -> tuple[tuple[str, ...], PoolSettings, str]:
+    """Return what versions that are averaged share."""
+    return snapshot.link_ids, snapshot.pool.settings, snapshot.published.fallback
 
 
 def _as_average(snapshot: Snapshot) -> AveragedVersion:
