@@ -20,7 +20,7 @@ import numpy as np
 
 from slotwise.policies.contract import Feedback, Floats, Knowledge, Policy
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import hot, inner, int64
 from slotwise.selection.mix import N_OPEN, Mix, new_mix
 
 __all__ = [
@@ -81,24 +81,26 @@ def raise_weight(weights: Weights, link: int, amount: float) -> None:
         weights.relative[link] = np.exp(max(above, SMALLEST_LOG))
 
 
-@hot
-def _capped_sum(relative: Floats, cap: float) -> tuple[int, float]:
-    """Return how many weights reach the cap and the sum of those that do not."""
-    n_capped = 0
-    rest_even = rest_odd = 0.0
+@inner
+def _n_reaching(relative: Floats, cap: float) -> int:
+    """Return how many weights reach the cap: a pass in vectors, several times as fast as a sum."""
+    n_reaching = int64(0)
+    for link in range(len(relative)):
+        n_reaching += relative[link] >= cap
+    return n_reaching
+
+
+@inner
+def _sum_below(relative: Floats, cap: float) -> float:
+    """Return the sum of the weights that do not reach the cap."""
+    even = odd = 0.0
     n_links = len(relative)
     for link in range(0, n_links - 1, 2):
-        even, odd = relative[link], relative[link + 1]
-        # one by one: interpreted, the sum of two numpy booleans is their "or"
-        n_capped += even >= cap
-        n_capped += odd >= cap
-        rest_even += even if even < cap else 0.0
-        rest_odd += odd if odd < cap else 0.0
+        even += relative[link] if relative[link] < cap else 0.0
+        odd += relative[link + 1] if relative[link + 1] < cap else 0.0
     if n_links % 2 == 1:
-        last = relative[n_links - 1]
-        n_capped += last >= cap
-        rest_even += last if last < cap else 0.0
-    return n_capped, rest_even + rest_odd
+        even += relative[n_links - 1] if relative[n_links - 1] < cap else 0.0
+    return even + odd
 
 
 @hot
@@ -110,16 +112,15 @@ def mix_weights(weights: Weights, exploration: float, n_slots: int, mix: Mix) ->
         probabilities[:] = n_slots / n_links
         return
     beta = (1.0 / n_slots - exploration / n_links) / (1.0 - exploration)
-    cap = np.inf
-    n_capped, rest = _capped_sum(relative, cap)
-    total = rest
+    n_capped = int64(0)
+    cap, total = np.inf, _sum_below(relative, np.inf)
+    rest = total
     while True:
         lower = beta * rest / (1.0 - n_capped * beta)
-        n_more, rest_left = _capped_sum(relative, lower)
+        n_more = _n_reaching(relative, lower)
         if n_more <= n_capped:
             break
-        cap, n_capped, rest = lower, n_more, rest_left
-        total = n_capped * lower + rest
+        n_capped, rest = n_more, _sum_below(relative, lower)
     if n_capped > 0:
         cap = lower
         total = n_capped * lower + rest
