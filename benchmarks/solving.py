@@ -18,7 +18,7 @@ from slotwise.selection.floor_program import (
     set_value,
     solve_program,
 )
-from slotwise.selection.solve_afresh import solve_afresh
+from slotwise.selection.solve_afresh import solve_into
 
 __all__ = ["against_a_general_solver", "draw_instances", "large_pool", "solve_each", "solving"]
 
@@ -57,7 +57,8 @@ def solve_each(value: Floats, clicks: Floats, floors: Floats, n_slots: int) -> f
     """Solve every instance afresh, inside compiled code."""
     total = 0.0
     for i in range(len(floors)):
-        total += solve_afresh(value[i], clicks[i], n_slots, floors[i])[3]
+        probabilities = np.zeros(value.shape[1])
+        total += solve_into(value[i], clicks[i], n_slots, floors[i], probabilities)[2]
     return total
 
 

@@ -9,7 +9,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from slotwise.errors import InvalidInput
-from slotwise.selection import Solution, solve
+from slotwise.selection import FloorProgram, Solution, solve
 from tests.reference.certificate import check_by_highs, check_certificate
 from tests.reference.floor_program import (
     best_by_all_pages,
@@ -197,3 +197,79 @@ def test_bad_input_is_named(change: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         solve(**{**good, **change})  # type: ignore[arg-type]
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_slots": 0}, "`n_slots` must be from 1 to the number of links (40), got 0"),
+        ({"n_slots": 41}, "`n_slots` must be from 1 to the number of links (40), got 41"),
+        (
+            {"n_slots": 10**30},
+            f"`n_slots` must be from 1 to the number of links (40), got {10**30}",
+        ),
+        ({"floor": math.inf}, "`floor` must be a finite number that is at least 0, got inf"),
+        ({"floor": math.nan}, "`floor` must be a finite number that is at least 0, got nan"),
+        ({"clicks": np.full(39, 0.1)}, "`clicks` must be as many numbers as `value` (40), got 39"),
+        ({"value": np.zeros(0)}, "`value` must be a list of at least one number, got array([]"),
+    ],
+)
+def test_bad_input_is_named_where_arrays_are_taken_as_they_are(
+    change: dict[str, object], message: str
+) -> None:
+    rates = np.linspace(0.1, 0.9, 40)
+    good: dict[str, object] = {"value": rates, "clicks": rates, "n_slots": 3, "floor": 0.5}
+    with pytest.raises(InvalidInput) as caught:
+        solve(**{**good, **change})  # type: ignore[arg-type]
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("name", ["value", "clicks"])
+@pytest.mark.parametrize("wrong", [math.nan, -1e-300, 1.0 + 1e-15, math.inf, -math.inf])
+def test_no_wrong_rate_is_overlooked(name: str, wrong: float) -> None:
+    for n_links in (1, 2, 7, 64, 100):
+        for place in range(n_links):
+            rates = {"value": np.full(n_links, 0.5), "clicks": np.full(n_links, 0.5)}
+            rates[name][place] = wrong
+            with pytest.raises(InvalidInput, match=rf"`{name}` must be numbers in \[0, 1\]"):
+                solve(**rates, n_slots=1, floor=0.1)
+
+
+def test_however_arrays_are_given_the_answer_is_the_same() -> None:
+    rng = np.random.default_rng(6)
+    value, clicks = rng.random((2, 50)).astype(np.float32).astype(np.float64)
+    best = solve(value, clicks, 5, 4.5)
+    assert best.status == "binding"
+    every_other = np.zeros(100)
+    every_other[::2] = value
+    frozen = clicks.copy()
+    frozen.flags.writeable = False
+    for other in (
+        solve(value.tolist(), clicks.tolist(), 5, 4.5),
+        solve(every_other[::2], clicks, 5, 4.5),
+        solve(value.astype(np.float32), frozen, 5, 4.5),
+        solve(value, clicks.astype(">f8"), 5, 4.5),
+        solve(value, frozen, np.int64(5), np.float64(4.5)),  # type: ignore[arg-type]
+    ):
+        assert other.probabilities.tolist() == best.probabilities.tolist()
+        assert other[1:] == best[1:]
+        assert isinstance(other, Solution)
+
+
+def test_where_the_search_starts_changes_no_answer() -> None:
+    """Rates and floors in eighths: pages that have exactly the clicks of the floor are common."""
+    rng = np.random.default_rng(7)
+    n_exact = 0
+    for _ in range(3000):
+        n_links = int(rng.integers(2, 12))
+        n_slots = int(rng.integers(1, n_links + 1))
+        value, clicks = rng.integers(0, 9, (2, n_links)) / 8.0
+        floor = int(rng.integers(0, 8 * n_slots + 1)) / 8.0
+        best = solve(value, clicks, n_slots, floor)
+        # a program that is kept starts its search from nothing
+        kept = FloorProgram(value, clicks, n_slots, floor).solve()
+        assert best.status == kept.status
+        assert best.shadow_price == pytest.approx(kept.shadow_price, rel=1e-12)
+        assert best.probabilities == pytest.approx(kept.probabilities, abs=1e-12)
+        n_exact += best.status == "slack" and best.clicks == floor
+    assert n_exact > 30

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,7 @@ from slotwise.selection.floor_program import (
 )
 from slotwise.selection.mix import dense_probabilities
 from slotwise.selection.price_search import INFEASIBLE
-from slotwise.selection.solve_afresh import INVALID_RATES, solve_if_valid
+from slotwise.selection.solve_afresh import INVALID_RATES, solve_into
 from slotwise.selection.solve_kinds import new_kinds, solve_kept_kinds
 
 __all__ = [
@@ -36,6 +36,12 @@ __all__ = [
 ]
 
 STATUSES = ("slack", "binding", "infeasible")
+
+FLOAT64 = np.dtype(np.float64)
+ONE_AFTER_OTHER = (FLOAT64.itemsize,)
+"""The strides of a contiguous array of one dimension."""
+
+_new_tuple: Any = tuple.__new__
 
 
 class Solution(NamedTuple):
@@ -96,9 +102,9 @@ def check_floor(floor: float) -> float:
 
 
 @cache
-def _machine_code() -> Callable[..., tuple[NDArray[np.float64], float, int, float, float]]:
-    """Return `solve_if_valid` for contiguous arrays, which need no look at their types."""
-    return direct(solve_if_valid, np.zeros(1), np.zeros(1), 1, 0.0)
+def _machine_code() -> Callable[..., tuple[float, int, float, float]]:
+    """Return `solve_into` for contiguous arrays, which need no look at their types."""
+    return direct(solve_into, np.zeros(1), np.zeros(1), 1, 0.0, np.zeros(1))
 
 
 def solve(
@@ -130,15 +136,31 @@ def solve(
     >>> best.probabilities.round(6).tolist(), round(best.shadow_price, 6)
     ([[1.0, 0.0], [0.5, 0.5]], 0.25)
     """
-    if shares is not None or np.ndim(value) == 2:
-        return _solve_for_kinds(value, clicks, n_slots, floor, shares)
-    value, clicks = _as_array("value", value), _as_array("clicks", clicks)
-    check_page(value, clicks, n_slots)
-    found = _machine_code()(value, clicks, n_slots, check_floor(floor))
-    if found[2] == INVALID_RATES:
+    is_ready_for_compiled_code = (
+        type(value) is type(clicks) is np.ndarray
+        and value.dtype is clicks.dtype is FLOAT64
+        and value.strides == clicks.strides == ONE_AFTER_OTHER
+        and type(n_slots) is int
+        and 0 < n_slots <= len(value) == len(clicks)
+        and isinstance(floor, float)
+        and 0.0 <= floor < np.inf
+        and shares is None
+    )
+    if not is_ready_for_compiled_code:
+        if shares is not None or np.ndim(value) == 2:
+            return _solve_for_kinds(value, clicks, n_slots, floor, shares)
+        value, clicks = _as_array("value", value), _as_array("clicks", clicks)
+        check_page(value, clicks, n_slots)
+        floor = check_floor(floor)
+    probabilities = np.zeros(len(value))  # type: ignore[arg-type]
+    price, status, page_value, page_clicks = _machine_code()(
+        value, clicks, n_slots, floor, probabilities
+    )
+    if status == INVALID_RATES:
         check_rates("value", value)
         check_rates("clicks", clicks)
-    return Solution(found[0], found[1], STATUSES[found[2]], found[3], found[4])
+    # the constructor of a NamedTuple takes twice as long
+    return _new_tuple(Solution, (probabilities, price, STATUSES[status], page_value, page_clicks))
 
 
 def check_kinds(

@@ -1,4 +1,4 @@
-"""The floor program solved once, from nothing: arrays in, arrays and numbers out."""
+"""The floor program solved once, from nothing: arrays in, probabilities and numbers out."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from slotwise.selection.score_passes import WORD
 from slotwise.selection.share_slots import share_slots
 from slotwise.selection.top_page import SCRATCH_NUMBERS, SCRATCH_SIZES, Search, sampled_cut
 
-__all__ = ["INVALID_RATES", "SHORTLIST_POOL", "solve_afresh", "solve_if_valid"]
+__all__ = ["INVALID_RATES", "SHORTLIST_POOL", "solve_into"]
 
-Answer = tuple[NDArray[np.float64], float, int, float, float]
-"""Probabilities, price, status, value and clicks."""
+Answer = tuple[float, int, float, float]
+"""Price, status, value and clicks."""
 
 INVALID_RATES = -1
 """The status of a program in which a rate is not in [0, 1]."""
 
 SHORTLIST_POOL = 2_000
 """From this many links on, a shortlist saves more than it costs."""
+
+FIRST_STEP = 0.6
+"""How far the price may be off the ratio of the largest value to the most clicks, as a share."""
 
 
 @inner
@@ -39,7 +42,7 @@ def _price_of_shortlist(
     the search of the pool, which starts there, decides. Zero where there is nothing to gain.
     """
     n_links = len(value)
-    if n_links < SHORTLIST_POOL or 8 * n_slots > n_links:
+    if 8 * n_slots > n_links:
         return 0.0
     least_value = sampled_cut(value, clicks, n_links, n_slots, 1.0, 0.0, search)
     least_clicks = sampled_cut(value, clicks, n_links, n_slots, 0.0, 1.0, search)
@@ -63,56 +66,103 @@ def _price_of_shortlist(
     return price.click_weight if price.status == BINDING else 0.0
 
 
-@compiled
-def solve_if_valid(
-    value: NDArray[np.float64], clicks: NDArray[np.float64], n_slots: int, floor: float
-) -> Answer:
-    """Solve like `solve_afresh`, or return the status INVALID_RATES."""
-    is_valid = True
+@inner
+def _are_valid(value: NDArray[np.float64], clicks: NDArray[np.float64]) -> bool:
+    are_valid = True
     for i in range(len(value)):
-        is_valid &= (value[i] >= 0.0) & (value[i] <= 1.0)
-        is_valid &= (clicks[i] >= 0.0) & (clicks[i] <= 1.0)
-    if not is_valid:
-        return np.zeros(0), 0.0, INVALID_RATES, 0.0, 0.0
-    return solve_afresh(value, clicks, n_slots, floor)
+        are_valid &= (value[i] >= 0.0) & (value[i] <= 1.0)
+        are_valid &= (clicks[i] >= 0.0) & (clicks[i] <= 1.0)
+    return are_valid
+
+
+@inner
+def _ratio_of_largest(value: NDArray[np.float64], clicks: NDArray[np.float64]) -> float:
+    """Return the largest value over the most clicks: prices are of that order, in any units."""
+    most_value = most_clicks = 0.0
+    for i in range(len(value)):
+        most_value = max(most_value, value[i])
+        most_clicks = max(most_clicks, clicks[i])
+    return most_value / most_clicks if most_clicks > 0.0 else 0.0
+
+
+@inner
+def _has_one_number(clicks: NDArray[np.float64], mix: Mix) -> bool:
+    """Say whether all best pages at a price have the same number of clicks.
+
+    A page that has exactly the clicks of the floor is the best one over a range of prices. A guess
+    may fall anywhere into it; the search from nothing tells whether the floor costs anything.
+    """
+    fewest, most = np.inf, 0.0
+    for k in range(mix.sizes[N_OPEN]):
+        fewest = min(fewest, clicks[mix.open[k]])
+        most = max(most, clicks[mix.open[k]])
+    return most <= fewest
 
 
 @compiled
-def solve_afresh(
-    value: NDArray[np.float64], clicks: NDArray[np.float64], n_slots: int, floor: float
-) -> Answer:
-    """Return the best probabilities, their price, status, value and clicks."""
-    n_links = len(value)
-    links = np.arange(n_links)
-    n_padded = n_links + WORD
+def _new_scratch(
+    integers: NDArray[np.int64], numbers: NDArray[np.float64], n_links: int
+) -> tuple[Search, Mix]:
+    """Return scratch whose arrays are rows of two tables: each allocation would cost 40 ns."""
+    n_padded = integers.shape[1]
+    listed_value, listed_clicks = numbers[0], numbers[1]
+    listed_value[n_links:n_padded] = 0.0
+    listed_clicks[n_links:n_padded] = 0.0
+    links, sizes, of_mix, last = integers[0], integers[1], integers[2], numbers[2]
+    for link in range(n_links):
+        links[link] = link
+    sizes[:SCRATCH_SIZES] = 0
+    of_mix[:4] = 0
+    last[:SCRATCH_NUMBERS] = 0.0
     search = Search(
-        np.empty(n_links, np.int64),
-        np.empty(n_links),
-        np.empty(n_links),
-        np.empty(n_links, np.int64),
+        integers[3],
+        numbers[3],
+        numbers[4],
+        integers[4],
         links,
-        np.empty(n_padded, np.int64),
-        np.zeros(n_padded),
-        np.zeros(n_padded),
-        np.empty(n_padded),
-        np.zeros(SCRATCH_SIZES, np.int64),
-        np.zeros(SCRATCH_NUMBERS),
+        integers[5],
+        listed_value,
+        listed_clicks,
+        numbers[5],
+        sizes,
+        last,
     )
-    shortlist = np.empty((2, n_links))
-    guess = _price_of_shortlist(value, clicks, n_slots, floor, search, shortlist)
-    slackness, step = floor_slackness(floor), 1e-3 * guess
+    nobody = integers[6]  # ties are shared among the open ones
+    return search, Mix(integers[7], integers[8], numbers[6], nobody, nobody, of_mix)
+
+
+@compiled
+def solve_into(
+    value: NDArray[np.float64],
+    clicks: NDArray[np.float64],
+    n_slots: int,
+    floor: float,
+    probabilities: NDArray[np.float64],
+) -> Answer:
+    """Write the best probabilities into an array of zeros; return the rest of the answer.
+
+    Rates are checked here, all else by the caller.
+    """
+    n_links = len(value)
+    if not _are_valid(value, clicks):
+        return 0.0, INVALID_RATES, 0.0, 0.0
+    n_padded = n_links + WORD
+    integers, numbers = np.empty((9, n_padded), np.int64), np.empty((7, n_padded))
+    search, mix = _new_scratch(integers, numbers, n_links)
+    if n_links >= SHORTLIST_POOL:
+        shortlist = np.empty((2, n_links))
+        guess = _price_of_shortlist(value, clicks, n_slots, floor, search, shortlist)
+        step = 1e-3 * guess
+    else:
+        guess = _ratio_of_largest(value, clicks)
+        step = FIRST_STEP * guess
+    slackness = floor_slackness(floor)
     price = search_price(value, clicks, n_links, n_slots, floor, slackness, guess, step, search)
-    nothing = np.empty(0, np.int64)
-    mix = Mix(
-        np.empty(n_links, np.int64),
-        np.empty(n_links, np.int64),
-        np.empty(n_links),
-        nothing,
-        nothing,
-        np.zeros(4, np.int64),
-    )
-    share_slots(clicks, links, n_slots, floor, price, search, mix)
-    probabilities = np.zeros(n_links)
+    share_slots(clicks, search.links, n_slots, floor, price, search, mix)
+    if n_links < SHORTLIST_POOL and price.status == BINDING and _has_one_number(clicks, mix):
+        mix.sizes[:4] = 0
+        price = search_price(value, clicks, n_links, n_slots, floor, slackness, 0.0, 0.0, search)
+        share_slots(clicks, search.links, n_slots, floor, price, search, mix)
     page_value = 0.0
     page_clicks = 0.0
     for k in range(mix.sizes[N_SURE]):
@@ -126,4 +176,4 @@ def solve_afresh(
         page_value += mix.probabilities[k] * value[link]
         page_clicks += mix.probabilities[k] * clicks[link]
     shadow_price = np.inf if price.status == INFEASIBLE else price.click_weight
-    return probabilities, shadow_price, price.status, page_value, page_clicks
+    return shadow_price, price.status, page_value, page_clicks
