@@ -14,6 +14,7 @@ __all__ = ["Router"]
 
 _METHODS = "methods"
 _VALUE = "{}"
+_WHAT_IS_HERE = "the dashboard is at /, and /openapi.json lists all calls"
 
 
 class Router:
@@ -48,12 +49,12 @@ class Router:
             if below is None:
                 below = node.get(_VALUE)
                 if below is None or not segment:
-                    raise RequestProblem("unknown-route", "see /openapi.json for what is here")
+                    raise RequestProblem("unknown-route", _WHAT_IS_HERE)
                 values.append(segment)
             node = below
         methods = node.get(_METHODS)
         if methods is None:
-            raise RequestProblem("unknown-route", "see /openapi.json for what is here")
+            raise RequestProblem("unknown-route", _WHAT_IS_HERE)
         found = methods.get(method)
         if found is None:
             allowed = ", ".join(methods)
