@@ -16,6 +16,8 @@ from slotwise.errors import InvalidInput
 from slotwise.service.deciding.guests import MAX_KEPT
 from slotwise.service.errors import Conflict
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord, Pin
+from slotwise.service.reporting.outcomes import OutcomesSinceStart
+from slotwise.service.reporting.overview import draw_pool
 from slotwise.service.reporting.round_log import log_file
 from slotwise.service.service import Service, ServiceOptions
 from slotwise.service.storage import SqliteStore
@@ -245,6 +247,22 @@ def test_the_price_of_the_floor_is_that_of_the_kinds_who_came(service: Service) 
     assert best == pytest.approx(0.4, abs=0.07)
     assert told.expected_revenue is not None
     assert 0.5 * best < told.expected_revenue < best
+
+
+def test_clicks_owed_for_a_while_are_no_cost_of_the_floor(service: Service) -> None:
+    now_us = visit(opened(service, click_floor=0.3), 1_500, T0)
+    for k in range(300):
+        said = {"device": ("phone", "desktop")[k % 2], "country": "ABBA"[k % 4]}
+        service.decide("home", now_us + k, visitor=said)
+    service.learn(now_us + 100 * SECOND_US)
+    price = service.stats("home").shadow_price_micros
+    assert price is not None
+    assert price > 0
+    seen = draw_pool(
+        service.reporter, "home", now_us + 1, OutcomesSinceStart(T0), service.health()
+    ).overview
+    assert seen.shadow_price_micros == 0
+    assert seen.frontier[0].click_floor > 0.3
 
 
 def test_kinds_that_are_too_many_are_taken_as_alike(service: Service) -> None:

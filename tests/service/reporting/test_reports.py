@@ -14,6 +14,7 @@ from slotwise.service.errors import UnknownPool
 from slotwise.service.learning.policy_run import PolicyRun
 from slotwise.service.pool import problem_of
 from slotwise.service.reporting.pool_report import share_rate
+from slotwise.service.reporting.reports import FrontierPoint, FrontierReport
 from slotwise.service.service import Service
 from slotwise.testing.store_rows import reads
 from tests.service.conftest import OpenService
@@ -272,3 +273,18 @@ def test_a_link_that_joins_a_pool_with_a_running_policy_is_shown(service: Servic
     service.put_links("home", [link("l6")], "t", FAR).result()
     shown = {item.link_id for k in range(200) for item in service.decide("home", FAR + k).shown}
     assert "l6" in shown
+
+
+@pytest.mark.parametrize(
+    ("floor", "price"), [(0.1, 0.0), (0.2, 0.0), (0.3, 0.5), (0.6, 0.9), (0.7, None)]
+)
+def test_the_curve_knows_the_price_at_its_floor(floor: float, price: float | None) -> None:
+    corners = [(0.2, 1.0, 0.0), (0.4, 0.9, 0.5), (0.6, 0.72, 0.9)]
+    points = tuple(
+        FrontierPoint(click_floor=at, revenue=value, revenue_micros=0, shadow_price=cost)
+        for at, value, cost in corners
+    )
+    curve = FrontierReport(
+        pool_id="home", policy_version=1, currency="EUR", click_floor=floor, points=points
+    )
+    assert curve.shadow_price == price

@@ -24,6 +24,7 @@ from slotwise.service.reporting.page_problems import PageProblem
 from slotwise.service.reporting.reporter import Reporter
 from slotwise.service.reporting.reports import (
     FrontierPoint,
+    FrontierReport,
     GroupReport,
     Health,
     PoolReport,
@@ -164,7 +165,7 @@ def draw_pool(
         segment_floors=report.segment_floors,
         floor_steps=floor_steps(pool_id, changes, pool.click_floor, starts_us[0]),
         expected_revenue_micros=round(revenue * pool.max_revenue_micros),
-        shadow_price_micros=report.shadow_price_micros,
+        shadow_price_micros=_price_of_floor(pool, report, frontier),
         groups=report.groups,
         lift=report.lift,
         frontier=_thinned(frontier.points),
@@ -191,6 +192,17 @@ def draw_pool(
         **_firsts(report, activity),
     )
     return PoolPicture(overview, table)
+
+
+def _price_of_floor(pool: PoolSettings, report: PoolReport, frontier: FrontierReport) -> int | None:
+    """Return what one more click costs, by the curve where it knows the kinds of visitors.
+
+    The price of their pages is no estimate of it: it follows the clicks that are owed at present.
+    """
+    if not frontier.n_kinds:
+        return report.shadow_price_micros
+    price = frontier.shadow_price
+    return None if price is None else round(price * pool.max_revenue_micros)
 
 
 def _ignored(pool: PoolSettings, n_kinds: int) -> tuple[Literal["visitors", "slots"], ...]:

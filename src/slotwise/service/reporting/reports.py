@@ -150,6 +150,12 @@ class FrontierReport(msgspec.Struct, frozen=True, kw_only=True):
     expected_revenue: float | None = None
     """Of a page now, as a share of `max_revenue_micros`; None where the curve knows no kinds."""
 
+    @property
+    def shadow_price(self) -> float | None:
+        """What one more click costs at the floor; None where no page reaches it."""
+        beyond = (one for one in self.points if one.click_floor >= self.click_floor)
+        return next((one.shadow_price for one in beyond), None)
+
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Why a link is shown as often as it is."""
