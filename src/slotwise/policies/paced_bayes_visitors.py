@@ -37,21 +37,16 @@ from slotwise.policies.knowledge.joint_posterior import (
 )
 from slotwise.policies.knowledge.joint_worth import outcome_worth, reward_in_sales, score_jointly
 from slotwise.policies.knowledge.link_posterior import entries_of
+from slotwise.policies.knowledge.regression_learning import count_visitor, learn_link
+from slotwise.policies.knowledge.regression_prior import fit_prior, rescale
+from slotwise.policies.knowledge.regression_sight import Sight, new_sight, rate_for, refresh_level
 from slotwise.policies.knowledge.typical_sale import SALES, UNIT
 from slotwise.policies.knowledge.visitor_effects import visitors_like_those_seen
 from slotwise.policies.knowledge.visitor_regression import (
     KNOWN,
-    Sight,
     VisitorRegression,
     by_link,
-    count_visitor,
-    fit_prior,
-    learn_link,
-    new_sight,
     new_visitor_regression,
-    rate_for,
-    refresh_level,
-    rescale,
 )
 from slotwise.policies.paced_kl_visitors import N_VISITORS
 from slotwise.problem import Problem

@@ -25,14 +25,9 @@ from slotwise.policies.floors.segment_floors import (
 from slotwise.policies.knowledge.joint_posterior import JointPosterior
 from slotwise.policies.knowledge.joint_worth import outcome_worth, reward_in_sales, score_jointly
 from slotwise.policies.knowledge.link_posterior import Layout
+from slotwise.policies.knowledge.regression_sight import Sight, new_sight, rate_for, refresh_level
 from slotwise.policies.knowledge.typical_sale import UNIT
-from slotwise.policies.knowledge.visitor_regression import (
-    Sight,
-    VisitorRegression,
-    new_sight,
-    rate_for,
-    refresh_level,
-)
+from slotwise.policies.knowledge.visitor_regression import VisitorRegression
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitorsState
 from slotwise.policies.pages import visitor_pages
 from slotwise.policies.pages.visitor_pages import Open, Room, VisitorPages, add_page
