@@ -239,18 +239,42 @@ def test_visitors_who_want_different_links_get_them() -> None:
     assert record[0, 1, 0] / n_rounds > 0.46
 
 
-def test_features_that_do_not_matter_are_found_out() -> None:
-    """The variance of effects is fitted to a third of the first guess of 0.15. Seeded."""
+def fitted_variance(effect: float) -> float:
+    """Return the largest variance of a feature's effects on clicks after 8,000 page views."""
     rng = np.random.default_rng(4)
-    rates = rng.uniform(0.1, 0.4, 40)
+    rates = rng.uniform(0.1, 0.4, (2, 40))
+    rates[1] = rates[0] + effect * (rates[1] - rates[0])
     problem = Problem(n_links=40, n_slots=2, click_floor=0.4, feature_sizes=SIZES)
     state: Any = PacedBayesVisitors().start(problem)
     for k in range(8_000):
         visitor = EVERYBODY[k % 6]
         shown, chances = served(state, visitor, rng)
-        clicked = (rng.random(2) < rates[shown]).astype(float)
+        clicked = (rng.random(2) < rates[visitor[0], shown]).astype(float)
         earned = clicked * (rng.random(2) < 0.4)
         for level, outcomes in enumerate((clicked, earned)):
             page = (level, shown, NO_SLOTS, chances, np.ones(2), outcomes)
             PacedBayesVisitors.learn(state, visitor, *page)
-    assert state.regression.variance[0, 1:].max() < 0.05
+    return float(state.regression.variance[0, 1:].max())
+
+
+def test_features_are_found_to_matter_or_not() -> None:
+    """The first guess is 0.015 for each of two features. Seeded."""
+    assert fitted_variance(effect=0.0) < 0.01
+    assert fitted_variance(effect=1.0) > 0.04
+
+
+def test_a_rare_value_leaves_exploration_to_what_all_visitors_saw() -> None:
+    """Many features, and a value that is due no view yet, do not stop the search for links."""
+    sizes = (2,) * 5
+    problem = Problem(n_links=6, n_slots=2, click_floor=0.6, feature_sizes=sizes)
+    state: Any = PacedBayesVisitors().start(problem)
+    common, rare = np.arange(0, 10, 2), np.arange(1, 10, 2)
+    page = (np.array([0, 1]), NO_SLOTS, np.ones(2), np.ones(2), np.zeros(2))
+    for _ in range(300):
+        PacedBayesVisitors.learn(state, common, 0, *page)
+    PacedBayesVisitors.choose(state, rare, np.random.default_rng(1))
+    everybody = 0.6 * log(1 + 301 * 2 / 6)
+    assert state.posterior.width[2:] == pytest.approx(everybody, rel=1e-5)
+    seldom_due = 300 / (300 / 301 + 1) ** 5
+    seen = 0.6 * log(1 + 301 * 2 / 6 / (seldom_due + 1))
+    assert state.posterior.width[:2] == pytest.approx(seen, rel=1e-5)

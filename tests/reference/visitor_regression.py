@@ -27,7 +27,7 @@ class RegressionTwin:
         self.information = np.zeros((2, n_links, size, size))
         self.tilt = np.zeros((2, n_links, size))
         self.center = np.zeros((2, size))
-        self.variance = np.full((2, 1 + len(sizes)), 0.3 / len(sizes))
+        self.variance = np.full((2, 1 + len(sizes)), 0.03 / len(sizes))
         self.variance[:, 0] = 1.0
         self.views = np.zeros((2, n_links))
         self.sums = np.zeros((2, n_links))
@@ -75,8 +75,6 @@ class RegressionTwin:
         """Return the bound on what every link is worth to a visitor."""
         x, scores = self.x(visitor), []
         pages = self.rounds[0] + 1
-        for v in visitor:
-            pages *= (self.seen[v] + 1) / (self.rounds[0] + 1)
         for link in range(self.n_links):
             means, variances = [], []
             for level in (0, 1):
@@ -86,7 +84,8 @@ class RegressionTwin:
                 variances.append((p * (1 - p)) ** 2 * (x @ covariance @ x))
             n_views = total = self.views[0, link]
             for v in visitor:
-                n_views *= self.value_views[v, link] / (total + 1e-9)
+                due = total * (self.seen[v] + 1) / pages
+                n_views *= (self.value_views[v, link] + 1) / (due + 1)
             width = 0.6 * log(1 + pages * self.n_slots / (self.n_links * (n_views + 1)))
             worth = means[1] + self.price()
             mean = means[0] * worth
@@ -169,7 +168,7 @@ class RegressionTwin:
         p = self.prior_mean(level)
         center = np.array([math.log(p / (1 - p)), *(tilted / (known + 5))])
         variance = self.variance[level].copy()
-        first = 0.3 / len(self.sizes)
+        first = 0.03 / len(self.sizes)
         for f in range(len(self.sizes)):
             of_feature = np.array(self.feature_of) == f
             above = first + squares[of_feature].sum()

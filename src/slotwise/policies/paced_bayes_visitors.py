@@ -178,15 +178,19 @@ class PacedBayesVisitors(QueuePolicy):
     """Paced Bayes where visitors have features; `PacedBayes.for_problem` returns it for such.
 
         shown = the L largest  E + sqrt(2 w Var) + (2/3) w Var / E  of  a(x) (b(x) + price)
-        w     = c ln(1 + t(x) L / (K N(x)))
+        w     = c ln(1 + t L / (K N(x)))
+        N(x)  = N times (N_v + 1) / (N t_v / t + 1) for each value v of x
         price = b0 Q / (v sqrt(floor t))
 
     a(x) and b(x) are a link's click rate and revenue per click for visitor x, by the posterior of
-    `knowledge.visitor_regression`. The bound is that of `knowledge.joint_posterior`, with t(x) the
-    page views of visitors like x and N(x) those in which they saw the link. The best mix for
-    visitors that differ has one price for all of them, so there is one paced queue Q for the floor
-    (`floors.queue`), in units of b0, what a click of the pool earns. Floors of segments have a
-    queue each (`floors.segment_floors`), whose prices add to that of the floor for all.
+    `knowledge.visitor_regression`. The bound is that of `knowledge.joint_posterior`. Of the t page
+    views, N showed the link, t_v had a visitor with value v of a feature, and N_v both; N(x) is how
+    often all visitors would have seen the link, had they seen it as often as visitors like x.
+
+    The best mix for visitors that differ has one price for all of them, so there is one paced queue
+    Q for the floor (`floors.queue`), in units of b0, what a click of the pool earns. Floors of
+    segments have a queue each (`floors.segment_floors`), whose prices add to that of the floor for
+    all.
     """
 
     exploration: float = 0.6

@@ -125,24 +125,22 @@ def _rate_rows(rows: Rows) -> None:
 
 @inner
 def _widths(sight: Sight, visitor: Visitor, fair: float, begin: int, width: Floats) -> None:
-    """Write ln(1 + fair views / views) of some links, of visitors like this one.
+    """Write ln(1 + fair views / views) of some links.
 
-    Their views are a product over the features. ln y = 8 ln z with z the eighth root of y, and
+    Views count as many as all visitors would have seen, had they seen the link as often as visitors
+    like this one: for each value those that came over those that were due, plus 1 each. So a value
+    that is due no view yet changes nothing. ln y = 8 ln z with z the eighth root of y, and
     ln z = 3 (z^2 - 1) / (z^2 + 4 z + 1) to within 1 % up to y = 10,000: a loop without calls, in
     single precision.
     """
     all_views = sight.link_views[begin:]
-    if len(visitor) > 0:
-        views = sight.views[visitor[0], begin:]
-        for k in range(len(width)):
-            width[k] = views[k]
-    else:
-        for k in range(len(width)):
-            width[k] = all_views[k]
-    for f in range(1, len(visitor)):
+    for k in range(len(width)):
+        width[k] = all_views[k]
+    for f in range(len(visitor)):
         views = sight.views[visitor[f], begin:]
+        share = (sight.seen[visitor[f]] + 1.0) / (sight.n_pages[0] + 1.0)
         for k in range(len(width)):
-            width[k] *= views[k] / (all_views[k] + 1e-9)
+            width[k] *= (views[k] + 1.0) / (share * all_views[k] + 1.0)
     for k in range(len(width)):
         ratio = np.float32(1.0 + fair / (width[k] + 1.0))
         root = math.sqrt(math.sqrt(math.sqrt(ratio)))
@@ -159,10 +157,7 @@ def rate_for(
     A block of links at a time, so that it stays in the processor's cache.
     """
     n_links = len(posterior.width)
-    all_pages = sight.n_pages[0] + 1.0
-    fair = all_pages * n_slots / n_links
-    for k in range(len(visitor)):
-        fair *= (sight.seen[visitor[k]] + 1.0) / all_pages
+    fair = (sight.n_pages[0] + 1.0) * n_slots / n_links
     for begin in range(0, n_links, BLOCK):
         end = min(n_links, begin + BLOCK)
         for level in range(len(posterior.mean)):

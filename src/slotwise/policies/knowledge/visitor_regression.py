@@ -31,8 +31,8 @@ __all__ = ["VisitorRegression", "by_link", "new_visitor_regression", "solve"]
 
 LINK_VARIANCE = 1.0
 """Variance of the logits of links around the pool: links several times better remain likely."""
-FIRST_VARIANCE = 0.3
-"""That of all features' effects together before anything is known."""
+FIRST_VARIANCE = 0.03
+"""That of all features' effects together before anything is known: they must prove to matter."""
 MAX_LOGIT = 4.0
 """Rates are taken to be at most 98 %; more information than that has no rate."""
 
