@@ -13,9 +13,11 @@ import pytest
 from scipy import stats
 
 from slotwise.errors import InvalidInput
+from slotwise.service.deciding import page_mix
 from slotwise.service.deciding.shown_since import MAX_LATEST
 from slotwise.service.deciding.snapshot import MAX_KEPT_WISHES
 from slotwise.service.errors import Conflict, StoreUnavailable, UnknownLink, UnknownPool
+from slotwise.service.published import Shown
 from slotwise.service.records import DecisionRecord, Pin
 from slotwise.service.service import Service
 from tests.service.conftest import OpenService
@@ -357,9 +359,44 @@ def test_only_pages_that_were_seen_count_as_shown_with_what_was_on_them(service:
     assert shown["l5"] == 10
 
 
-def test_pages_are_counted_across_the_blocks_they_are_counted_in(service: Service) -> None:
+def test_pages_are_counted_across_the_blocks_they_are_counted_in(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_mix, "MAX_TABLE", 0)  # else mixes count
     pages = [service.decide("home", T0 + k) for k in range(2 * MAX_LATEST + 3)]
     assert len(service._decider._shown["home"].latest) == 3  # bounded, whether or not it is read
     shown = Counter(link_id for page in pages for link_id in links_of(page))
     assert service._decider.take_shown("home").links == shown
     assert service._decider.take_shown("home").links == {}
+
+
+def test_pages_that_mixes_count_are_those_decided_and_seen(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.put_pool(pool(holdout=0.3), "test", T0).result()
+    decider, taken = service._decider, Counter[str]()
+    take_shown = decider.take_shown
+
+    def take(pool_id: str) -> Shown:  # the learner takes, too, when the pool is changed
+        found = take_shown(pool_id)
+        taken.update(found.links)
+        return found
+
+    monkeypatch.setattr(decider, "take_shown", take)
+    shown: Counter[str] = Counter()
+    for k in range(1_500):
+        if k % 5 == 0:
+            service.propose("home", T0 + k)  # not seen
+        if k % 7 == 0:
+            service.record_view(seen := service.propose("home", T0 + k), T0 + k)
+            shown.update(links_of(seen))
+        if k % 11 == 0:
+            shown.update(links_of(service.decide("home", T0 + k, exclude=["l1"])))
+        shown.update(links_of(service.decide("home", T0 + k)))
+        if k in (300, 900):
+            take("home")
+        if k in (600, 1_200):
+            service.put_pool(pool(holdout=0.1 + k / 1e4), "test", T0 + k).result()
+    assert decider._shown["home"].mixes
+    take("home")
+    assert taken == shown

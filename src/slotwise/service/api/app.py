@@ -33,6 +33,7 @@ from slotwise.service.http.exchange import (
     Receive,
     Send,
     StreamAnswer,
+    has_body,
     read_body,
     send_answer,
 )
@@ -149,7 +150,9 @@ class App:
             context.spend(operation.meter, request)
         if operation.query is not None:
             request.query = read_query(operation.query, scope["query_string"])
-        if operation.body is not None:
+        if operation.body is not None and (
+            has_body(request.headers) or not operation.body_optional
+        ):
             request.body = await self._read_json(operation, request.headers, receive)
 
     def _authorize(self, operation: Operation, request: Request) -> KeyRecord:

@@ -42,9 +42,11 @@ class _VersionTexts:
         self.version = version
         self.revision = revision
         self.links: dict[str, _LinkText] = {}
-        self.placed: dict[int, tuple[bytes, str]] = {}
+        self.placed: dict[int, bytes] = {}
         """The JSON of a link at a position of the page, with `_TOKEN` for the head of its token,
-        and its place in the pool; by `id` of the shown link: the pages of a version share them."""
+        by `id` of the shown link: the pages of a version share them."""
+        self.places: dict[int, str] = {}
+        """The place in the pool of a link, by the same `id`."""
         self.heads: dict[tuple[int, bool, str], str] = {}
         """What stands before the links, by `id` of the floor's report, holdout and fallback."""
         self.kept: list[ShownLink | FloorReport] = []
@@ -67,10 +69,14 @@ class PageWriter:
         """Return the answer's JSON."""
         pool_id, decision_id, shown = decision.pool_id, decision.decision_id, decision.shown
         texts = self._texts_of(pool_id, decision.policy_version)
+        links = [*map(id, shown)]
         try:
-            links = list(map(texts.placed.__getitem__, map(id, shown)))
+            places = "-".join(map(texts.places.__getitem__, links))
+            of_links = [*map(texts.placed.__getitem__, links)]
         except KeyError:
-            links = [self._placed(texts, pool_id, link) for link in shown]
+            written = [self._placed(texts, pool_id, link) for link in shown]
+            places = "-".join(place for _, place in written)
+            of_links = [text for text, _ in written]
         head = texts.heads.get((id(decision.floor), decision.holdout, decision.fallback))
         if head is None:
             head = self._head(texts, decision)
@@ -81,10 +87,9 @@ class PageWriter:
         ).encode()
         if not links:
             return start + b"]}"
-        of_links, places = zip(*links, strict=True)
         if len(links) <= MAX_SIGNED_TOGETHER:
             issued_ms = decision.issued_us // 1000
-            token = self._signer.sign_page(pool_id, decision_id, issued_ms, "-".join(places))
+            token = self._signer.sign_page(pool_id, decision_id, issued_ms, places)
             on_page = b",".join(of_links).replace(_TOKEN, token.encode())
         else:
             on_page = b",".join(map(self._signed_alone, repeat(decision), shown, of_links))
@@ -121,21 +126,22 @@ class PageWriter:
         return texts
 
     def _placed(self, texts: _VersionTexts, pool_id: str, shown: ShownLink) -> tuple[bytes, str]:
-        """Return the text of a link at its position; written once, up to a maximum number."""
+        """Return the text and the place of a link at its position; few are written twice."""
         known = texts.placed.get(id(shown))
         if known is not None:
-            return known
+            return known, texts.places[id(shown)]
         link = texts.links.get(shown.link_id)
         if link is None:
             described = self._describe(self._service.link(pool_id, shown.link_id))
             link = texts.links[shown.link_id] = described
         before = f"{link.start}{shown.position}{link.middle}".encode()
         after = f'","propensity":{self._number(shown.propensity)}{link.end}'.encode()
-        placed = before + _TOKEN + _end_of_token(shown) + after, link.place
+        placed = before + _TOKEN + _end_of_token(shown) + after
         if len(texts.placed) < _MAX_PLACED:
             texts.placed[id(shown)] = placed
+            texts.places[id(shown)] = link.place
             texts.kept.append(shown)
-        return placed
+        return placed, link.place
 
     def _describe(self, link: LinkRecord) -> _LinkText:
         return _LinkText(

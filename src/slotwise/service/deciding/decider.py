@@ -36,13 +36,17 @@ Result = TypeVar("Result")
 
 
 class _Asked(NamedTuple):
-    """What is asked of a page: a version, the wish, the wish as a text, and for whom."""
+    """What is asked of a page: a version, the wish, the wish as a text, and for whom.
+
+    `pages` are those to draw from, where they are known already.
+    """
 
     snapshot: Snapshot
     wish: Wish
     text: str
     known: KnownVisitor = NOBODY
     key_id: str = ""
+    pages: _Pages | None = None
 
 
 class Decider:
@@ -78,6 +82,8 @@ class Decider:
         """Return what a pool has shown since the last call."""
         with self._lock:
             shown = self._shown.pop(pool_id, None)
+            if shown is not None:
+                shown.take_counts()
         return Shown({}) if shown is None else shown.sum()
 
     def snapshot(self, pool_id: str) -> Snapshot:
@@ -139,6 +145,10 @@ class Decider:
 
         It takes more to look an id up in the store and to solve the page of a new wish.
         """
+        if decision_id is None and slots is None and not (exclude or pin or visitor):
+            last = self._asked_last.get(key_id)
+            if last is not None and last.snapshot is self._snapshots.get(pool_id):
+                return self._decide(last, now_us, None)
         asked = self._asked(pool_id, exclude, pin, slots, visitor, key_id)
         if decision_id is not None:
             known = self._by_id.recent(decision_id)
@@ -210,9 +220,6 @@ class Decider:
     ) -> _Asked:
         """Check what is asked of a page."""
         snapshot = self.snapshot(pool_id)
-        is_plain = slots is None and not (exclude or pin or visitor)
-        if is_plain and (last := self._asked_last.get(key_id)) and last.snapshot is snapshot:
-            return last
         if snapshot.pool.settings.archived:
             raise UnknownPool(f"the pool {pool_id!r} is archived")
         has_features = bool(snapshot.pool.settings.features)
@@ -224,18 +231,19 @@ class Decider:
         if snapshot.depends_on_visitors:
             wish = Wish(wish.exclude, wish.pinned, wish.slots, known.places)
         asked = _Asked(snapshot, wish, text, known, key_id)
-        if is_plain and not has_features:
+        if wish is NO_WISH and not has_features:
+            asked = asked._replace(pages=self._pages(asked))
             self._asked_last[key_id] = asked
         return asked
 
     def _decide(self, asked: _Asked, now_us: int, decision_id: str | None) -> DecisionRecord:
-        pages = self._pages(asked)
+        pages = asked.pages or self._pages(asked)
         with self._lock:
             decision = self._draw(asked, pages, now_us, decision_id)
-            self._count_shown(decision)
+            self._count_shown(decision, pages[decision.holdout])
             if decision_id is not None:
                 self._by_id.remember(decision)
-        self._committer.append(AppendDecision(decision=decision))
+        self._committer.append(AppendDecision(decision))
         return decision
 
     @staticmethod
@@ -258,7 +266,7 @@ class Decider:
         self, asked: _Asked, pages: _Pages, now_us: int, decision_id: str | None
     ) -> DecisionRecord:
         """Draw a page; the caller has the lock."""
-        snapshot, _, text, known, key_id = asked
+        snapshot, _, text, known, key_id, _ = asked
         pool = snapshot.pool.settings
         holdout = pool.holdout > 0 and self._rng.random() < pool.holdout
         page = pages[holdout]
@@ -297,10 +305,16 @@ class Decider:
             key_id,
         )
 
-    def _count_shown(self, decision: DecisionRecord) -> None:
+    def _count_shown(
+        self, decision: DecisionRecord, page: PageMix | HoldoutMix | None = None
+    ) -> None:
+        """Count a page, in the mix that it was just drawn from where that can count it."""
         shown = self._shown.get(decision.pool_id)
         if shown is None:
             shown = self._shown[decision.pool_id] = ShownSince()
+        if isinstance(page, PageMix) and not decision.segment and page.count_drawn():
+            shown.mixes.add(page)
+            return
         shown.latest.append(decision)
         if len(shown.latest) >= MAX_LATEST:
             shown.count()

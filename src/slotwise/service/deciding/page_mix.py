@@ -16,8 +16,11 @@ from slotwise.service.records import FloorReport, ShownLink
 __all__ = ["PageMix", "uniform_probabilities"]
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
 
-MAX_AHEAD = 64
+MAX_AHEAD = 128
+MAX_TABLE = 200_000
+"""Links times slots of a page up to which the links at all positions are kept in one array."""
 
 
 @compiled
@@ -73,6 +76,9 @@ class PageMix:
         self._shown = [
             _LinksAt(position, link_ids, self._logged) for position in range(1, self._n_free + 1)
         ]
+        self._table: _ShownTable | None = None
+        self._shown_rows: list[int] = []
+        """Which of the latest pages were shown; the table counts them together."""
         self._mix = _arrange(probabilities, self._n_free)
         n_sure, n_open, n_tied, _ = self._mix.sizes.tolist()
         self._n_ahead = 1
@@ -81,7 +87,7 @@ class PageMix:
         self._certain = None
         if n_open == 0 and (n_tied == 0 or self._n_free == 0):
             [places] = self._in_page_order(self._mix.sure[None, :n_sure])
-            self._certain = self._arrange_page(places)
+            self._certain = self._arrange_page(places.tolist())
 
     @property
     def pinned(self) -> Iterable[int]:
@@ -98,17 +104,50 @@ class PageMix:
         if self._certain is not None:
             return self._certain
         if not self._ahead:
+            self._count_rows()
             pages = np.zeros((self._n_ahead, len(self._drawn)), np.int64)
             draw_pages(self._mix, rng, pages, self._drawn)
-            self._ahead = list(map(self._arrange_page, self._in_page_order(pages)))
+            self._ahead = self._arrange_pages(pages)
             self._n_ahead = min(2 * self._n_ahead, MAX_AHEAD)
         return self._ahead.pop()
 
-    def _in_page_order(self, pages: NDArray[np.int64]) -> list[list[int]]:
+    def count_drawn(self) -> bool:
+        """Count the page drawn last as shown; say no where the caller has to count it."""
+        if self._table is None:
+            return False
+        self._shown_rows.append(len(self._ahead))
+        return True
+
+    def take_shown(self) -> dict[str, int]:
+        """Return how often each link was on the pages counted since the last call."""
+        if self._table is None:
+            return {}
+        self._count_rows()
+        n_shown = self._table.take_shown()
+        places = np.flatnonzero(n_shown)
+        names = [self._link_ids[place] for place in places.tolist()]
+        return dict(zip(names, n_shown[places].tolist(), strict=True))
+
+    def _count_rows(self) -> None:
+        if self._table is not None and self._shown_rows:
+            self._table.count(self._shown_rows)
+            self._shown_rows = []
+
+    def _in_page_order(self, pages: Places) -> Places:
         """Return the places of each page, one a row, in the order they stand on it."""
         if self._ranks is not None and self._by_score is not None:
-            pages = self._by_score[np.sort(self._ranks[pages], axis=1)]
-        return pages.tolist()  # type: ignore[no-any-return]
+            return self._by_score[np.sort(self._ranks[pages], axis=1)]
+        return pages
+
+    def _arrange_pages(self, pages: Places) -> list[tuple[ShownLink, ...]]:
+        """Make pages of places; many at once for a mix that is drawn from often."""
+        pages = self._in_page_order(pages)
+        is_small = pages.shape[1] * len(self._link_ids) <= MAX_TABLE
+        if is_small and len(pages) == MAX_AHEAD and self._table is None and not self._pinned:
+            self._table = _ShownTable(self._shown, len(self._link_ids))
+        if self._table is not None:
+            return self._table.pages(pages)
+        return list(map(self._arrange_page, pages.tolist()))
 
     def _arrange_page(self, places: list[int]) -> tuple[ShownLink, ...]:
         if not self._pinned:
@@ -139,6 +178,39 @@ class _LinksAt(dict[int, ShownLink]):
         shown = ShownLink(self._link_ids[place], self._position, self._logged[place])
         self[place] = shown
         return shown
+
+
+class _ShownTable:
+    """The links at all positions in one array, from which numpy takes many pages at once."""
+
+    def __init__(self, at: Sequence[_LinksAt], n_links: int) -> None:
+        self._at = at
+        self._n_links = n_links
+        self._first = np.arange(len(at)) * n_links
+        self._links = np.empty(len(at) * n_links, object)
+        self._is_made = np.zeros(len(at) * n_links, bool)
+        self._latest = np.zeros((0, len(at)), np.int64)
+        self._n_shown = np.zeros(n_links, np.int64)
+
+    def count(self, rows: list[int]) -> None:
+        """Count some of the latest pages as shown."""
+        self._n_shown += np.bincount(self._latest[rows].ravel(), minlength=self._n_links)
+
+    def take_shown(self) -> Places:
+        """Return how often each link was shown since the last call."""
+        n_shown, self._n_shown = self._n_shown, np.zeros(self._n_links, np.int64)
+        return n_shown
+
+    def pages(self, places: Places) -> list[tuple[ShownLink, ...]]:
+        """Return the pages of these places, one page a row."""
+        self._latest = places
+        cells = places + self._first
+        missing = cells[~self._is_made[cells]]
+        for cell in missing.tolist():
+            position, place = divmod(cell, self._n_links)
+            self._links[cell] = self._at[position][place]
+        self._is_made[missing] = True
+        return list(map(tuple, self._links[cells].tolist()))
 
 
 def _arrange(probabilities: Floats, n_slots: int) -> Mix:

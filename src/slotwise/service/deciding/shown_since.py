@@ -6,6 +6,7 @@ from collections import Counter, deque
 from itertools import chain
 from operator import attrgetter
 
+from slotwise.service.deciding.page_mix import PageMix
 from slotwise.service.published import Shown
 from slotwise.service.records import DecisionRecord
 
@@ -24,11 +25,14 @@ class ShownSince:
     """The pages of one pool; not safe for threads by itself.
 
     A page view only adds to `latest`. Whoever makes it longer than `MAX_LATEST` calls `count`.
+    Mixes that are drawn from often count their pages themselves.
     """
 
     def __init__(self) -> None:
         self.latest: list[DecisionRecord] = []
         """Pages that are not counted yet."""
+        self.mixes: set[PageMix] = set()
+        """Those that have counted pages."""
         self._counted: Counter[str] = Counter()
         self._views: deque[DecisionRecord] = deque(maxlen=MAX_VIEWS)
 
@@ -38,7 +42,12 @@ class ShownSince:
         self._counted.update(map(_link_id, chain.from_iterable(map(_shown, latest))))
         self._views.extend(decision for decision in latest if decision.segment)
 
+    def take_counts(self) -> None:
+        """Take over what the mixes have counted; nobody may draw from them meanwhile."""
+        for mix in self.mixes:
+            self._counted.update(mix.take_shown())
+
     def sum(self) -> Shown:
-        """Return what was shown."""
+        """Return what was shown, after `take_counts`."""
         self.count()
         return Shown(self._counted, self._views)

@@ -18,6 +18,7 @@ __all__ = [
     "Request",
     "Send",
     "StreamAnswer",
+    "has_body",
     "read_body",
     "send_answer",
 ]
@@ -81,11 +82,16 @@ class StreamAnswer(msgspec.Struct):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
+def has_body(headers: Mapping[bytes, bytes]) -> bool:
+    """Say whether a body follows the head; it may be empty when it comes in chunks."""
+    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+
+
 async def read_body(headers: Mapping[bytes, bytes], receive: Receive, max_bytes: int) -> bytes:
     """Return the whole body; never holds more than `max_bytes` of it."""
-    announced = headers.get(b"content-length", b"0")
-    if announced == b"0" and b"transfer-encoding" not in headers:
+    if not has_body(headers):
         return b""
+    announced = headers.get(b"content-length", b"0")
     if announced.isdigit() and int(announced) > max_bytes:
         raise _too_large(max_bytes)
     message = await receive()

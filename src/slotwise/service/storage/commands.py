@@ -127,8 +127,11 @@ class SaveChange(_Operation, frozen=True, kw_only=True):
     change: ChangeRecord
 
 
-class AppendDecision(_Operation, frozen=True, kw_only=True):
-    """Store a decision; an id that is there already changes nothing."""
+class AppendDecision(_Operation, frozen=True, gc=False):
+    """Store a decision; an id that is there already changes nothing.
+
+    Made for every page view: by position and without garbage collection.
+    """
 
     decision: DecisionRecord
 
