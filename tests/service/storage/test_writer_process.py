@@ -15,14 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from slotwise.errors import InvalidInput
 from slotwise.service.errors import StoreInUse, StoreUnavailable
 from slotwise.service.records import ChangeRecord
 from slotwise.service.storage import ProcessStore, SqliteStore, Store, open_store
-from slotwise.service.storage.commands import AppendDecision, SavePool
+from slotwise.service.storage.commands import AppendDecision, Operation, RecordEvent, SavePool
 from slotwise.service.storage.sqlite import writer_lock
 from slotwise.testing.store_contract import StoreContract
 from slotwise.testing.store_rows import reads
-from tests.service.rows import decision, pool
+from tests.service.rows import T0, click, conversion, decision, pool
 
 CREATED = ChangeRecord(changed_us=1, changed_by="test", action="pool.create", subject="home")
 
@@ -71,6 +72,29 @@ def test_an_error_keeps_its_type_and_says_where_it_came_from(store: ProcessStore
     with pytest.raises(sqlite3.OperationalError, match="no such table: decisions") as raised:
         store.commit([AppendDecision(decision=decision("d1"))])
     assert "storage/sqlite/session.py" in raised.value.__notes__[0]
+
+
+def test_a_large_group_is_judged_as_one(store: ProcessStore, tmp_path: Path) -> None:
+    many = [AppendDecision(decision(f"d{k}", issued_us=T0 + k)) for k in range(300)]
+    huge = RecordEvent(event=conversion(decision_id="d7", revenue_micros=2**70), received_us=T0)
+    clicks = [RecordEvent(event=click(decision_id=f"d{k}"), received_us=T0) for k in (3, 299, 3)]
+    group: list[Operation] = [*many[:150], huge, *many[150:], *clicks]
+    with closing(SqliteStore(tmp_path / "twin.db")) as twin:
+        twin.commit([SavePool(pool=pool(), change=CREATED)])
+        assert store.commit(group) == twin.commit(group)
+        assert store.commit(group[151:]) == twin.commit(group[151:])
+        for one in many:
+            known = one.decision.decision_id
+            assert reads(store).decision(known) == reads(twin).decision(known) is not None
+
+
+def test_a_group_that_cannot_be_sent_leaves_nothing_behind(store: ProcessStore) -> None:
+    many = [AppendDecision(decision(f"d{k}")) for k in range(200)]
+    with pytest.raises(InvalidInput, match="operations of a store"):
+        store.commit([*many, object()])  # type: ignore[list-item]
+    assert store.commit([AppendDecision(decision("late"))]) == [None]
+    assert reads(store).decision("late") is not None
+    assert not any(reads(store).decision(one.decision.decision_id) for one in many)
 
 
 def test_closing_ends_the_writer_and_frees_the_file(store: ProcessStore, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ beside other writers, and are judged again under the exclusive lock:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Table
@@ -110,7 +110,8 @@ class PostgresqlBatch(SqlBatch):
             ]
             self._ledger.decisions |= self._reader.decisions(appended)
 
-    def _write(self, table: Table, new: Sequence[rows.Row]) -> None:
+    def _write(self, table: Table, new: Iterable[rows.Row]) -> None:
+        new = list(new)
         if not new:
             return
         if table is not schema.decisions:

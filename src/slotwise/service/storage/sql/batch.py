@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from msgspec.structs import replace
 from sqlalchemy import Table
@@ -41,6 +42,9 @@ from slotwise.service.storage.sql.reads import SqlReader
 from slotwise.service.storage.sql.session import SqlSession
 
 __all__ = ["SqlBatch"]
+
+ROWS_AT_ONCE = 128
+"""Rows of one statement."""
 
 
 class SqlBatch:
@@ -157,7 +161,7 @@ class SqlBatch:
 
     def _write_new_rows(self) -> None:
         new, self._ledger.new = self._ledger.new, NewRows()
-        self._write(schema.decisions, list(map(rows.DECISIONS.row, new.decisions)))
+        self._write(schema.decisions, map(rows.DECISIONS.row, new.decisions))
         self._write(schema.clicks, _event_rows(rows.CLICKS, new.clicks))
         self._write(schema.conversions, _event_rows(rows.CONVERSIONS, new.conversions))
         self._write(schema.adjustments, _event_rows(rows.ADJUSTMENTS, new.adjustments))
@@ -165,9 +169,11 @@ class SqlBatch:
         for pool_id, late in new.late.items():
             self.add_counters(pool_id, late)
 
-    def _write(self, table: Table, new: Sequence[rows.Row]) -> None:
-        if new:
-            self._session.insert(table, new)
+    def _write(self, table: Table, new: Iterable[rows.Row]) -> None:
+        """Write rows, some at a time: between two statements others may run."""
+        rest = iter(new)
+        while some := list(islice(rest, ROWS_AT_ONCE)):
+            self._session.insert(table, some)
 
     def add_counters(
         self,

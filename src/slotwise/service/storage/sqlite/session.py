@@ -40,7 +40,7 @@ def _values(table: Table, n_rows: int = 1) -> str:
     return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES {', '.join([row] * n_rows)}"
 
 
-_SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+_SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128)
 _RAW = (
     schema.decisions,
     schema.clicks,

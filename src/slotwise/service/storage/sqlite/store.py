@@ -86,7 +86,7 @@ class SqliteStore(SqliteFile):
             connection = self._writer or self._open_writer()
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                yield SqliteSession(connection)
+                yield self._session(connection)
                 connection.execute("COMMIT")
             except sqlite3.Error:
                 self._drop_writer()
@@ -114,6 +114,9 @@ class SqliteStore(SqliteFile):
         migrate(self._path, self._busy_timeout_s)
         self._writer = connect_to_write(self._path, self._busy_timeout_s)
         return self._writer
+
+    def _session(self, connection: sqlite3.Connection) -> SqliteSession:
+        return SqliteSession(connection)
 
     def _drop_writer(self) -> None:
         if self._writer is not None:

@@ -25,11 +25,14 @@ from pathlib import Path
 from socket import socket, socketpair
 
 import msgspec
+from sqlalchemy import Table
 
 from slotwise.errors import InvalidInput
 from slotwise.service.errors import StoreUnavailable
 from slotwise.service.records import LinkRecord, Outcome
 from slotwise.service.storage.commands import Operation
+from slotwise.service.storage.rows import Row
+from slotwise.service.storage.sqlite.session import SqliteSession
 from slotwise.service.storage.sqlite.store import SqliteStore
 from slotwise.service.storage.sqlite.writer_lock import WriterLock
 from slotwise.service.time_slice import DEFAULT_SLICE_NS, ask_for_slice
@@ -38,8 +41,8 @@ __all__ = ["WriterProcess", "main"]
 
 _LOWER_PRIORITY = 5
 """Requests that wait for the processor come before commits."""
-_STEPS = 10_000
-"""Instructions of SQLite, half a millisecond, after which another process may run."""
+_STEPS = 2_500
+"""Instructions of SQLite, an eighth of a millisecond, after which another process may run."""
 
 
 class _Reply(msgspec.Struct, omit_defaults=True):
@@ -140,6 +143,18 @@ class _YieldingStore(SqliteStore):
         connection = super()._open_writer()
         connection.set_progress_handler(os.sched_yield, _STEPS)
         return connection
+
+    def _session(self, connection: sqlite3.Connection) -> SqliteSession:
+        return _YieldingSession(connection)
+
+
+class _YieldingSession(SqliteSession):
+    """A session that lets other processes run before each statement that inserts."""
+
+    def insert(self, table: Table, new: Sequence[Row]) -> int:
+        """Insert rows; return how many were new."""
+        os.sched_yield()
+        return super().insert(table, new)
 
 
 class _Writer:
