@@ -17,6 +17,7 @@ from slotwise.selection.score_passes import (
     list_at_least,
     most_below,
     page_sums,
+    score_above,
     score_blocks,
     split_page,
     whole_words,
@@ -35,14 +36,21 @@ def compiled_extremes(scores: Floats, n_blocks: int, bound: float) -> tuple[floa
 
 @hot
 def compiled_sums(
-    scores: Floats, value: Floats, clicks: Floats, n_blocks: int, bound: float, last: float
+    scores: Floats, value: Floats, clicks: Floats, n_links: int, bound: float, last: float
 ) -> tuple[int, float, float, float]:
-    return page_sums(scores, value, clicks, n_blocks, bound, last)
+    return page_sums(scores, value, clicks, n_links, bound, last)
 
 
 @hot
 def compiled_scores(value: Floats, clicks: Floats, price: float, n: int, scores: Floats) -> None:
     score_blocks(value, clicks, 0.75, price, n, scores)
+
+
+@hot
+def compiled_score_above(
+    value: Floats, clicks: Floats, n_links: int, bound: float, scores: Floats
+) -> tuple[float, int]:
+    return score_above(value, clicks, n_links, 0.75, 0.3, bound, scores)
 
 
 @hot
@@ -81,8 +89,8 @@ def test_counts_sums_and_neighbours_of_a_score(n_links: int) -> None:
         above = scores[scores > bound]
         assert expected[:2] == (above.min(initial=np.inf), len(above))
         last = scores[n_links // 2]
-        sums = page_sums(scores, value, clicks, n_blocks, bound, last)
-        assert compiled_sums(scores, value, clicks, n_blocks, bound, last) == sums
+        sums = page_sums(scores, value, clicks, n_links, bound, last)
+        assert compiled_sums(scores, value, clicks, n_links, bound, last) == sums
         if bound > -np.inf:
             reaching = scores >= bound
             wanted = (reaching.sum(), value[reaching].sum(), clicks[reaching].sum())
@@ -98,11 +106,12 @@ def test_scores_and_the_two_parts_of_a_page(n_links: int) -> None:
     score_blocks(value, clicks, 0.75, 0.3, len(scores) // LANES, other)
     assert one.tolist() == other.tolist() == (0.75 * value + 0.3 * clicks).tolist()
     for certain, least in ((0.9, 0.8), (0.5, 0.5), (9.0, -1.0), (9.0, 8.0), (-1.0, -2.0)):
-        rooms: Any = np.zeros((2, 2, len(scores)), np.int64)
+        rooms: Any = np.zeros((2, 2, len(scores) + 1), np.int64)
         n_words = len(scores) // WORD
         counts = compiled_split(scores, n_words, certain, least, *rooms[0])
         assert counts == split_page(scores, n_words, certain, least, *rooms[1])
-        assert np.array_equal(rooms[0], rooms[1])
+        for one_room, other_room, count in zip(*rooms, counts, strict=True):
+            assert np.array_equal(one_room[:count], other_room[:count])
         assert rooms[0][0][: counts[0]].tolist() == np.flatnonzero(scores >= certain).tolist()
 
 
@@ -120,8 +129,27 @@ def test_lists_reach_the_last_link_and_no_further(n_links: int) -> None:
         assert rooms[0][0][:n_listed].tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize("n_links", [LANES, LANES + 1, 2 * LANES - 1, 2 * LANES, 225, 290])
+def test_scores_that_are_counted_at_once(n_links: int) -> None:
+    _, value, clicks = padded(n_links, n_links)
+    value, clicks = value[:n_links].copy(), clicks[:n_links].copy()
+    expected = 0.75 * value + 0.3 * clicks
+    for bound in (-np.inf, 0.0, 0.5, expected[0], expected[-1], expected.max(), np.inf):
+        rooms: Any = np.zeros((2, n_links + WORD))
+        found = compiled_score_above(value, clicks, n_links, bound, rooms[0])
+        assert found == score_above(value, clicks, n_links, 0.75, 0.3, bound, rooms[1])
+        assert found == (
+            float(expected[expected > bound].min(initial=np.inf)),
+            int(np.count_nonzero(expected > bound)),
+        )
+        assert np.array_equal(rooms[0], rooms[1])
+        assert rooms[0][:n_links].tolist() == expected.tolist()
+        assert np.all(rooms[0][n_links:] == -np.inf)
+
+
 def test_every_pass_is_compared() -> None:
     passes = {name for name in score_passes.__all__ if name.islower()} - {"whole_words"}
     assert passes == {
-        "least_above", "list_at_least", "most_below", "page_sums", "score_blocks", "split_page",
+        "least_above", "list_at_least", "most_below", "page_sums", "score_above",
+        "score_blocks", "split_page",
     }  # fmt: skip

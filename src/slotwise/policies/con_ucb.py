@@ -33,6 +33,7 @@ from slotwise.selection.floor_program import (
     solve_program,
 )
 from slotwise.selection.mix import Mix
+from slotwise.selection.totals import whole_vectors
 
 __all__ = ["ConUCB"]
 
@@ -71,7 +72,7 @@ def _set_bounds(state: ConUCBState, level: int, links: Links) -> None:
     for k in range(n_links):
         total[k] = state.counts.sums[level, links[k]]
         n_views[k] = state.counts.views[level, links[k]]
-    for k in range(n_links):
+    for k in range(whole_vectors(n_links)):
         total[k] = paper_upper(total[k], n_views[k], state.gamma)
     for k in range(n_links):
         if level == 0:
@@ -161,7 +162,7 @@ class ConUCB(ConUCBFloors):
         horizon = require_horizon(self.name, self.horizon, problem)
         deficit = new_deficit(problem, self.deficit_feedback, horizon)
         counts = new_counts(problem)
-        room = np.zeros((2, problem.n_links))
+        room = np.zeros((2, whole_vectors(problem.n_links)))
         return ConUCBState(problem.n_slots, gamma, counts, deficit, room, program, program.mix)
 
     def knowledge(self, state: ConUCBState) -> Knowledge:

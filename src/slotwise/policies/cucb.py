@@ -17,7 +17,7 @@ from slotwise.selection.confidence import cucb_bonus
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.top_links import take_top_links
 from slotwise.selection.top_page import Search, new_search
-from slotwise.selection.totals import total_of
+from slotwise.selection.totals import total_of, whole_vectors
 
 __all__ = ["CUCB"]
 
@@ -64,7 +64,7 @@ def _set_bounds(state: CUCBState, links: Links) -> None:
     for k in range(n_links):
         mean[k] = counts.sums[last, links[k]]
         width[k] = counts.views[last, links[k]]
-    for k in range(n_links):
+    for k in range(whole_vectors(n_links)):
         mean[k] /= width[k]
         width[k] = 1.0 / np.sqrt(width[k])
     for k in range(n_links):
@@ -126,7 +126,7 @@ class CUCB(CountingPolicy):
             mean=np.zeros(problem.n_links),
             width=np.full(problem.n_links, NEVER_SHOWN),
             rounds=np.zeros(1),
-            gathered=np.zeros((2, problem.n_links)),
+            gathered=np.ones((2, whole_vectors(problem.n_links))),
             search=new_search(problem.n_links),
             mix=new_mix(problem.n_links),
         )

@@ -67,16 +67,22 @@ def _halve_to_threshold(scores: NDArray[np.float64], n_listed: int, n_slots: int
 
 @inner
 def find_threshold(
-    scores: NDArray[np.float64], n_listed: int, n_slots: int, expected: float, first_gap: float
+    scores: NDArray[np.float64],
+    n_listed: int,
+    n_slots: int,
+    expected: float,
+    beyond: float,
+    n_above: int,
+    first_gap: float,
 ) -> tuple[float, float]:
     """Return the score of the page's last link: `n_slots` scores reach it, fewer exceed it.
 
-    `first_gap` is how far apart scores are near it, as far as is known; what is returned beside the
-    threshold is the better guess for the next one. Both guesses change the work, not the answer.
+    `beyond` and `n_above` are what `least_above` says of `expected`. `first_gap` is how far apart
+    scores are near it, as far as is known; what is returned beside the threshold is the better
+    guess for the next one. Both guesses change the work, not the answer.
     """
     n_blocks = (n_listed + LANES - 1) // LANES
     score, gap = expected, first_gap
-    beyond, n_above = least_above(scores, n_blocks, score)
     if abs(n_above - n_slots) > FAR:
         score = _halve_to_threshold(scores, n_listed, n_slots)
         beyond, n_above = least_above(scores, n_blocks, score)

@@ -99,7 +99,7 @@ def _page_at(
 ) -> tuple[float, float]:
     """Leave the best page at these weights in `search`; return its value and clicks."""
     found = find_page(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
-    return lay_out_page(n_slots, value_weight, click_weight, found, search)
+    return lay_out_page(value, clicks, n_slots, value_weight, click_weight, found, search)
 
 
 @inner
@@ -139,7 +139,7 @@ def _line_at(
         side = _side(found.clicks, found.clicks, floor, slackness)
         if side != 0:
             return Line(price, found.value, found.clicks), side
-    page_value, page_clicks = lay_out_page(n_slots, 1.0, price, found, search)
+    page_value, page_clicks = lay_out_page(value, clicks, n_slots, 1.0, price, found, search)
     side = _side_of_boundary(clicks, n_slots, floor, slackness, search)
     return Line(price, page_value, page_clicks), side
 

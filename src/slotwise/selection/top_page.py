@@ -5,8 +5,8 @@ A page is the `n_slots` links with the largest score; its threshold is the score
 
 A pass lists the links above a cut that lies a little below the expected threshold, and the page is
 found in the list. A cut that proves too high is lowered: it changes the work, never the page. Where
-several pages of a small pool are wanted, all its links are listed, once. Nothing here allocates:
-the caller owns the scratch arrays.
+several pages of a small pool are wanted, or a page is a large part of it, all its links are scored
+and nothing is listed. Nothing here allocates: the caller owns the scratch arrays.
 
 The links of a page stand in the order of the pool, but for those that tie at its end.
 """
@@ -23,11 +23,12 @@ from slotwise.selection.page_threshold import find_threshold
 from slotwise.selection.score_passes import (
     LANES,
     WORD,
+    least_above,
     list_at_least,
     page_sums,
+    score_above,
     score_blocks,
     split_page,
-    whole_words,
 )
 
 __all__ = [
@@ -50,9 +51,9 @@ __all__ = [
 TIE = 1e-12
 """Scores closer than this, relative to the score of the last link on the page, are equal."""
 
-N_CANDIDATES, N_CERTAIN, IS_WARM, LAST_WEIGHS_VALUE, N_LISTED = range(5)
+N_CANDIDATES, N_CERTAIN, IS_WARM, LAST_WEIGHS_VALUE, N_LISTED, IS_LISTED = range(6)
 LAST_PRICE, LAST_THRESHOLD, LAST_SLOPE, REACH, SURE_CLICKS, GAP, DRIFT = range(7)
-SCRATCH_SIZES, SCRATCH_NUMBERS = 5, 7
+SCRATCH_SIZES, SCRATCH_NUMBERS = 6, 7
 SAMPLE = int64(64)
 
 FEW = 8
@@ -60,6 +61,9 @@ FEW = 8
 
 SMALL_POOL = 600
 """For several pages of a pool up to this size, looking at all links costs less than lists."""
+
+WHOLE_PER_SLOT = 8
+"""For one page of a small pool, lists cost less where there are more links than this a slot."""
 
 SPARE = 8
 """So many links beyond the page a list should have, and up to twice as many."""
@@ -72,8 +76,9 @@ class Search(NamedTuple):
     ties at its end, and bring `numbers[SURE_CLICKS]`; the others have score `first[k]`, and
     `second[k]` breaks its ties. `links` names the entries where they are the whole pool in order.
     `listed[:sizes[N_LISTED]]` are the entries among which a page is sought, with their value,
-    clicks and score, in whole words. `sizes` and `numbers` remember the last page, from which the
-    next one is expected.
+    clicks and score, in whole words. Where all entries are (`sizes[IS_LISTED]` is 0), only
+    `listed_score` is written, in their order. `sizes` and `numbers` remember the last page, from
+    which the next one is expected.
     """
 
     entry: NDArray[np.int64]
@@ -91,7 +96,7 @@ class Search(NamedTuple):
 
 def new_search(n_links: int) -> Search:
     """Return scratch for pages from at most `n_links` links."""
-    n_padded = whole_words(n_links)
+    n_padded = n_links + WORD
     return Search(
         entry=np.zeros(n_links, np.int64),
         first=np.zeros(n_links),
@@ -226,7 +231,32 @@ def _score_list(value_weight: float, click_weight: float, search: Search) -> Non
 
 
 @inner
-def _find_in_list(
+def _threshold_from(
+    expected: float, beyond: float, n_above: int, n_slots: int, search: Search
+) -> float:
+    """Return the threshold of the page; `least_above` of `expected` is known."""
+    threshold, search.numbers[GAP] = find_threshold(
+        search.listed_score,
+        search.sizes[N_LISTED],
+        n_slots,
+        expected,
+        beyond,
+        n_above,
+        search.numbers[GAP],
+    )
+    return threshold
+
+
+@inner
+def _listed_threshold(n_slots: int, expected: float, search: Search) -> float:
+    """Return the threshold of the page among listed links that are scored."""
+    n_blocks = (search.sizes[N_LISTED] + LANES - 1) // LANES
+    beyond, n_above = least_above(search.listed_score, n_blocks, expected)
+    return _threshold_from(expected, beyond, n_above, n_slots, search)
+
+
+@inner
+def _threshold_in_list(
     value: NDArray[np.float64],
     clicks: NDArray[np.float64],
     n_entries: int,
@@ -258,9 +288,7 @@ def _find_in_list(
                 numbers[REACH] *= 1.15
         if n_listed >= n_slots:
             _score_list(value_weight, click_weight, search)
-            threshold, numbers[GAP] = find_threshold(
-                search.listed_score, n_listed, n_slots, max(expected, cut), numbers[GAP]
-            )
+            threshold = _listed_threshold(n_slots, max(expected, cut), search)
             if cut < threshold - _tolerance(click_weight):
                 break
         numbers[REACH] = max(2.0 * numbers[REACH], 1e-7)
@@ -281,6 +309,23 @@ def forget_list(search: Search) -> None:
 
 
 @inner
+def _expected_threshold(
+    value_weight: float, click_weight: float, is_first: bool, search: Search
+) -> float:
+    """Return where the page should end, as far as the last page tells."""
+    numbers, sizes = search.numbers, search.sizes
+    weighs_value = 1 if value_weight > 0.0 else 0
+    is_warm = sizes[IS_WARM] == 1 and sizes[LAST_WEIGHS_VALUE] == weighs_value
+    sizes[IS_WARM], sizes[LAST_WEIGHS_VALUE] = 1, weighs_value
+    if not is_warm:
+        numbers[DRIFT], numbers[GAP] = 0.0, 1e-3
+        return -np.inf
+    moved = click_weight - numbers[LAST_PRICE]
+    drift = numbers[DRIFT] if is_first else 0.0
+    return numbers[LAST_THRESHOLD] + moved * numbers[LAST_SLOPE] + drift
+
+
+@inner
 def _find(
     value: NDArray[np.float64],
     clicks: NDArray[np.float64],
@@ -293,42 +338,36 @@ def _find(
 ) -> Found:
     """Find the best page at these weights, among all entries or among those above a cut."""
     numbers, sizes = search.numbers, search.sizes
-    weighs_value = 1 if value_weight > 0.0 else 0
-    is_warm = sizes[IS_WARM] == 1 and sizes[LAST_WEIGHS_VALUE] == weighs_value
     is_first = sizes[N_LISTED] == 0
-    expected = -np.inf
-    if is_warm:
-        moved = click_weight - numbers[LAST_PRICE]
-        expected = numbers[LAST_THRESHOLD] + moved * numbers[LAST_SLOPE]
-        if is_first:
-            expected += numbers[DRIFT]
-    else:
-        numbers[DRIFT], numbers[GAP] = 0.0, 1e-3
-    if is_whole:
-        if is_first:
-            _list_all(value, clicks, n_entries, search)
-        _score_list(value_weight, click_weight, search)
-        threshold, numbers[GAP] = find_threshold(
-            search.listed_score, n_entries, n_slots, expected, numbers[GAP]
+    expected = _expected_threshold(value_weight, click_weight, is_first, search)
+    is_listed = n_entries < LANES or not is_whole
+    sizes[IS_LISTED] = is_listed
+    if not is_listed:
+        sizes[N_LISTED] = n_entries
+        beyond, n_above = score_above(
+            value, clicks, n_entries, value_weight, click_weight, expected, search.listed_score
         )
+        threshold = _threshold_from(expected, beyond, n_above, n_slots, search)
+    elif is_whole:
+        _list_all(value, clicks, n_entries, search)
+        _score_list(value_weight, click_weight, search)
+        threshold = _listed_threshold(n_slots, expected, search)
     else:
-        threshold = _find_in_list(
+        threshold = _threshold_in_list(
             value, clicks, n_entries, n_slots, value_weight, click_weight, expected, search
         )
-    if is_warm and is_first:
-        # links never shown may have scores of any size, from which nothing follows
-        off = threshold - expected
-        numbers[DRIFT] = numbers[DRIFT] + 0.1 * off if abs(off) < 1.0 else 0.0
-    sizes[IS_WARM], sizes[LAST_WEIGHS_VALUE] = 1, weighs_value
-    n_blocks = (search.sizes[N_LISTED] + LANES - 1) // LANES
     n_reaching, page_value, page_clicks, slope = page_sums(
         search.listed_score,
-        search.listed_value,
-        search.listed_clicks,
-        n_blocks,
+        search.listed_value if is_listed else value,
+        search.listed_clicks if is_listed else clicks,
+        sizes[N_LISTED],
         threshold - TIE * threshold,
         threshold,
     )
+    if is_first and expected > -np.inf:
+        # links never shown may have scores of any size, from which nothing follows
+        off = threshold - expected
+        numbers[DRIFT] = numbers[DRIFT] + 0.1 * off if abs(off) < 1.0 else 0.0
     numbers[LAST_PRICE] = click_weight
     numbers[LAST_THRESHOLD] = threshold
     numbers[LAST_SLOPE] = slope
@@ -352,7 +391,13 @@ def find_page(
 
 @inner
 def lay_out_page(
-    n_slots: int, value_weight: float, click_weight: float, found: Found, search: Search
+    value: NDArray[np.float64],
+    clicks: NDArray[np.float64],
+    n_slots: int,
+    value_weight: float,
+    click_weight: float,
+    found: Found,
+    search: Search,
 ) -> tuple[float, float]:
     """Put the page that `find_page` found first among the candidates; return value and clicks.
 
@@ -360,15 +405,16 @@ def lay_out_page(
     the page's last is among the candidates.
     """
     entry, first, second, others = search.entry, search.first, search.second, search.ties
-    scores, listed = search.listed_score, search.listed
-    tie_of = search.listed_clicks if value_weight > 0.0 else search.listed_value
+    scores, listed, n_listed = search.listed_score, search.listed, search.sizes[N_LISTED]
+    is_listed = search.sizes[IS_LISTED] == 1
+    of_value = search.listed_value if is_listed else value
+    of_clicks = search.listed_clicks if is_listed else clicks
     edge = 2.0 * (_tolerance(click_weight) + TIE * abs(found.threshold))
     certain, least = found.threshold + edge, found.threshold - edge
-    n_words = (search.sizes[N_LISTED] + WORD - 1) // WORD
+    n_words = (n_listed + WORD - 1) // WORD
     n_certain, n_others = split_page(scores, n_words, certain, least, entry, others)
     end = n_certain + n_others
-    for k in range(n_certain):
-        entry[k] = listed[entry[k]]
+    tie_of = of_clicks if value_weight > 0.0 else of_value
     n_equal = int64(0)
     for k in range(n_certain, end):
         other = others[k - n_certain]
@@ -377,16 +423,16 @@ def lay_out_page(
         n_equal += (first[k] == first[n_certain]) & (second[k] == second[n_certain])
     if n_equal < n_others:
         _put_best_first(search, n_certain, end, n_slots - n_certain)
-    n_blocks = (search.sizes[N_LISTED] + LANES - 1) // LANES
     _, page_value, page_clicks, _ = page_sums(
-        scores, search.listed_value, search.listed_clicks, n_blocks, certain, certain
+        scores, of_value, of_clicks, n_listed, certain, certain
     )
     search.numbers[SURE_CLICKS] = page_clicks
     for k in range(n_certain, n_slots):
-        page_value += search.listed_value[entry[k]]
-        page_clicks += search.listed_clicks[entry[k]]
-    for k in range(n_certain, end):
-        entry[k] = listed[entry[k]]
+        page_value += of_value[entry[k]]
+        page_clicks += of_clicks[entry[k]]
+    if is_listed:
+        for k in range(end):
+            entry[k] = listed[entry[k]]
     search.sizes[N_CANDIDATES] = end
     search.sizes[N_CERTAIN] = n_certain
     return page_value, page_clicks
@@ -404,6 +450,6 @@ def top_page(
 ) -> tuple[float, float]:
     """Put the best page at these weights first in `search`; return its value and clicks."""
     forget_list(search)
-    is_whole = n_entries < WORD
+    is_whole = n_entries < WORD or n_entries <= min(SMALL_POOL, WHOLE_PER_SLOT * n_slots)
     found = _find(value, clicks, n_entries, n_slots, value_weight, click_weight, is_whole, search)
-    return lay_out_page(n_slots, value_weight, click_weight, found, search)
+    return lay_out_page(value, clicks, n_slots, value_weight, click_weight, found, search)

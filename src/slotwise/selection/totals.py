@@ -1,4 +1,4 @@
-"""The sum of a short array, such as the outcomes of a page."""
+"""Short arrays, such as the outcomes of a page: their sum, and their length in whole vectors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot
 
-__all__ = ["total_of"]
+__all__ = ["total_of", "whole_vectors"]
+
+VECTOR = 8
+"""Numbers in the widest vectors that processors have."""
 
 
 @hot
@@ -27,3 +30,17 @@ def total_of(numbers: NDArray[np.float64]) -> float:
     for k in range(n_whole, len(numbers)):
         total_0 += numbers[k]
     return (total_0 + total_1) + (total_2 + total_3)
+
+
+@hot
+def whole_vectors(n_numbers: int) -> int:
+    """Return the least length of so many numbers in whole vectors.
+
+    A loop in vectors handles what is left after the last whole vector one by one, which takes
+    longer than another vector. Where the numbers after the last may be anything, they are
+    computed, too.
+
+    >>> whole_vectors(15)
+    16
+    """
+    return (n_numbers + VECTOR - 1) // VECTOR * VECTOR
