@@ -109,6 +109,25 @@ def test_every_page_is_that_of_the_slow_twin(seed: int) -> None:
         np.testing.assert_allclose(state.regression.variance, twin.variance, rtol=1e-9)
 
 
+@pytest.mark.parametrize("sizes", [SIZES, (3, 4, 3, 5, 6, 5, 3, 3, *[2] * 8)])
+def test_a_first_sale_that_is_tiny_does_not_make_later_ones_endless(sizes: tuple[int, ...]) -> None:
+    problem = Problem(n_links=7, n_slots=2, click_floor=0.4, feature_sizes=sizes)
+    state: Any = PacedBayesVisitors().start(problem)
+    rng, ends = np.random.default_rng(4), np.cumsum(sizes)
+    for k in range(120):
+        visitor = np.array([end - 1 - rng.integers(n) for end, n in zip(ends, sizes, strict=True)])
+        shown, chances = served(state, visitor, rng)
+        assert sorted(set(shown.tolist())) == sorted(shown.tolist())
+        assert np.isfinite(state.sight.odds).all()
+        assert np.isfinite(state.score).all()
+        clicked = (rng.random(2) < 0.6).astype(float)
+        earned = clicked * (2e-8 if k < 3 else 1.0)
+        page = (shown, NO_SLOTS, chances, np.ones(2))
+        PacedBayesVisitors.learn(state, visitor, 0, *page, clicked)
+        PacedBayesVisitors.learn(state, visitor, 1, *page, earned)
+    assert np.abs(state.regression.tilt).max() < 1e4
+
+
 def played(n_rounds: int = 400, size: float = 1.0, state: Any = None) -> Any:
     """Let a policy serve visitors of whom each kind prefers a link of its own."""
     rng = np.random.default_rng(3)

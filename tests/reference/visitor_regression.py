@@ -131,7 +131,7 @@ class RegressionTwin:
             self.views[1, link] += 1
             self.sums[1, link] += amount
             if self.clicked[link] > 0:
-                in_sales = amount / (self.counted_in or 1.0)
+                in_sales = min(100.0, amount / (self.counted_in or 1.0))
                 self._add(1, link, self.x(visitor), self.clicked[link], in_sales)
             self.clicked[link] = 0
         self._refit(1)

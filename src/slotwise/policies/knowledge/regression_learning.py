@@ -19,6 +19,9 @@ __all__ = ["count_visitor", "learn_link"]
 
 SINGLE = 4.0
 """Trials that are weighed as one view is; a view in a good slot counts for more than one."""
+LARGEST_SALE = 100.0
+"""What a view counts for at most, in typical sales: the first sale is the typical one for a while,
+and a cent before a sale of 50 euros would otherwise outweigh everything that comes after."""
 
 PASSED, VIEWED = range(2)
 
@@ -145,7 +148,7 @@ def learn_link(
             if has_sight:
                 refresh(regression, sight, level + 1, link)
     elif regression.unit[0] > 0.0:
-        outcome /= regression.unit[0]
+        outcome = min(outcome / regression.unit[0], LARGEST_SALE * max(1.0, n_views))
     _learn_outcomes(regression, level, link, visitor, trials, outcome)
     if has_sight and (trials > 0.0 or outcome > 0.0):
         refresh(regression, sight, level, link)

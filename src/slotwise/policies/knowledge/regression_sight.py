@@ -19,6 +19,8 @@ __all__ = ["Sight", "new_sight", "rate_for", "refresh", "refresh_level"]
 BLOCK = 512
 """Links that are rated together."""
 
+MAX_LOGITS = 80.0
+"""What all features of a visitor may add to a logit: their odds stay finite in single precision."""
 ONE, FOUR, TWENTY_FOUR = np.float32(1.0), np.float32(4.0), np.float32(24.0)
 
 
@@ -66,12 +68,13 @@ def refresh(regression: VisitorRegression, sight: Sight, level: int, link: int) 
     layout, solution = regression.layout, regression.solution
     odds, doubt = sight.odds[level], sight.doubt[level]
     small, rest, start = solution.small, layout.rest, 0
+    most = MAX_LOGITS / max(len(layout.first) - 1, 5)
     doubt[0, link] = small[0, 0]
     odds[0, link] = math.exp(min(MAX_LOGIT, solution.mean[0]))
     for i in range(len(rest)):
         value = rest[i]
         doubt[1 + value, link] = small[1 + i, 1 + i] + 2.0 * small[0, 1 + i]
-        odds[1 + value, link] = math.exp(solution.mean[1 + value])
+        odds[1 + value, link] = math.exp(max(-most, min(most, solution.mean[1 + value])))
         for j in range(i):
             if layout.feature_of[rest[j]] != layout.feature_of[value]:
                 doubt[pair(layout, value, rest[j]), link] = 2.0 * small[1 + i, 1 + j]
@@ -80,7 +83,7 @@ def refresh(regression: VisitorRegression, sight: Sight, level: int, link: int) 
     for k in range(len(solution.mixed)):
         value, row = start + k, solution.mixed[k]
         doubt[1 + value, link] = solution.variance[1 + value] + 2.0 * row[0]
-        odds[1 + value, link] = math.exp(solution.mean[1 + value])
+        odds[1 + value, link] = math.exp(max(-most, min(most, solution.mean[1 + value])))
         for j in range(len(rest)):
             doubt[pair(layout, value, rest[j]), link] = 2.0 * row[1 + j]
 
