@@ -14,7 +14,7 @@ from slotwise.policies.pages.regression_pages import (
     prices_ahead,
     views_of_value,
 )
-from slotwise.policies.pages.visitor_pages import Open
+from slotwise.policies.pages.visitor_prices import Open
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
 from tests.policies.test_paced_bayes_visitors import EVERYBODY, PROBLEM, SIZES, played

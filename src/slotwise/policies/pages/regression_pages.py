@@ -29,8 +29,9 @@ from slotwise.policies.knowledge.regression_sight import Sight, new_sight, rate_
 from slotwise.policies.knowledge.typical_sale import UNIT
 from slotwise.policies.knowledge.visitor_regression import VisitorRegression
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitorsState
-from slotwise.policies.pages import visitor_pages
-from slotwise.policies.pages.visitor_pages import Open, Room, VisitorPages, add_page
+from slotwise.policies.pages import visitor_prices
+from slotwise.policies.pages.visitor_pages import Room, VisitorPages, add_page
+from slotwise.policies.pages.visitor_prices import Open
 from slotwise.selection.compiled import compiled, hot
 from slotwise.selection.top_links import take_top_links
 
@@ -191,7 +192,7 @@ def prices_ahead(
 ) -> Floats:
     """Return the prices of the next rounds with these visitors, as for the other policy."""
     opened = _bounded(open_views)
-    return visitor_pages.prices_ahead(state, pages, visitors, opened, click_rates, n_rounds)
+    return visitor_prices.prices_ahead(state, pages, visitors, opened, click_rates, n_rounds)
 
 
 def pages_of(state: PacedBayesVisitorsState, open_views: Open, prices: Floats) -> RegressionPages:

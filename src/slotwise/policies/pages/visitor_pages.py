@@ -37,6 +37,7 @@ from slotwise.policies.knowledge.visitor_effects import (
     value_bonus,
 )
 from slotwise.policies.paced_kl_visitors import PacedKLVisitorsState, upper_bound
+from slotwise.policies.pages.visitor_prices import Open, grouped_prices, prices_ahead
 from slotwise.selection.compiled import compiled, hot
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
 from slotwise.selection.top_links import take_top_links
@@ -53,22 +54,12 @@ __all__ = [
     "views_of_value",
 ]
 
-N_PRICES = 16
-"""Prices of a version: the means of as many parts of the rounds ahead, in order of price."""
-
 MAX_KEPT_PRICES = 256
 """Sets of segments whose prices a version keeps."""
 
 _NOTHING = np.zeros((0, 0))
 _NO_VALUES = np.zeros((0, 0, 0))
 _NO_BONUSES = np.zeros((0, 0, 0), np.float32)
-
-
-class Open(NamedTuple):
-    """Views whose feedback is open, by level and link, and by level, feature value and link."""
-
-    links: Floats
-    values: NDArray[np.float32]
 
 
 class Room(NamedTuple):
@@ -157,12 +148,6 @@ def _choose_at(
     return expected
 
 
-@hot
-def _settle_open(queues: Queues, views: Floats, clicks: Floats, rounds: Floats) -> None:
-    """Let the queues settle open views that are expected to bring these clicks."""
-    queue_outcomes(queues, 0, views, clicks, rounds)
-
-
 @compiled
 def _play_ahead(
     effects: VisitorEffects,
@@ -195,21 +180,6 @@ def _play_ahead(
         rounds[0] += 1.0
         queue_outcomes(queues, 0, one_view, outcomes, rounds)
         queue_clicks(floors, visitor, one_view, outcomes)
-
-
-def copied_queues(queues: Queues) -> Queues:
-    """Return queues that go on by themselves."""
-    return queues._replace(
-        lengths=queues.lengths.copy(), owed=queues.owed.copy(), worth=queues.worth.copy()
-    )
-
-
-def grouped_prices(prices: Floats) -> Floats:
-    """Return the means of `N_PRICES` parts of the prices, in order of price; one if all agree."""
-    if len(prices) < N_PRICES:
-        return prices
-    means: Floats = np.sort(prices).reshape(N_PRICES, -1).mean(axis=1)
-    return means[:1] if means[0] == means[-1] else means
 
 
 class VisitorPages:
@@ -286,50 +256,6 @@ class VisitorPages:
         rates: Any = self.rate[:, links]
         worth: Floats = self.rewards @ rates + float(self._last_prices.mean()) * rates[0]
         return worth
-
-
-def _settle_segments(
-    floors: SegmentFloors, pages: VisitorPages, visitors: NDArray[np.int64], open_views: Open
-) -> None:
-    """Let the queues of segments settle open views, given by value and link.
-
-    The last of these visitors who belongs to a segment stands for all of it.
-    """
-    for place in floors.places:
-        members = visitors[(visitors == place).any(axis=1)]
-        pages.look_at(members[-1] if len(members) else visitors[0])
-        shown = open_views.values[0, place].astype(np.float64)
-        views, clicks = np.array([shown.sum()]), np.array([shown @ pages.rate[0]])
-        queue_clicks(floors, np.array([place]), views, clicks)
-
-
-def prices_ahead(
-    state: Any,
-    pages: VisitorPages,
-    visitors: NDArray[np.int64],
-    open_views: Open,
-    click_rates: Floats,
-    n_rounds: int,
-) -> Floats:
-    """Return the prices of the next rounds with these visitors, grouped to a few.
-
-    With floors of segments they are not grouped: a row for each round, a column for each floor.
-    Views that are still open are first expected to bring their links' `click_rates`.
-    """
-    queues, held = copied_queues(state.queues), state.segment_floors
-    floors = held._replace(queues=copied_queues(held.queues), rounds=held.rounds.copy())
-    rounds = state.evidence.rounds.copy()
-    shown = open_views.links[0]
-    if shown.any():
-        rounds[0] += shown.sum() / queues.n_slots
-        brought = np.array([shown @ click_rates])
-        _settle_open(queues, np.array([shown.sum()]), brought, rounds)
-        _settle_segments(floors, pages, visitors, open_views)
-    n_rounds = max(n_rounds, N_PRICES) // N_PRICES * N_PRICES
-    prices = np.zeros((n_rounds, 1 + len(floors.places)))
-    ahead = (queues, floors, rounds, visitors, pages.links, pages.room, prices)
-    pages.play_ahead(*ahead)
-    return prices if len(floors.places) else grouped_prices(prices[:, 0])
 
 
 def pages_of(state: PacedKLVisitorsState, open_views: Open, prices: Floats) -> VisitorPages:

@@ -14,7 +14,8 @@ from slotwise.policies import Policy
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.policies.pages import regression_pages, visitor_pages
-from slotwise.policies.pages.visitor_pages import Open, VisitorPages
+from slotwise.policies.pages.visitor_pages import VisitorPages
+from slotwise.policies.pages.visitor_prices import Open
 from slotwise.problem import Problem
 from slotwise.service.counting.rates import LinkRates
 from slotwise.service.counting.views import CLICKS, Level, View
