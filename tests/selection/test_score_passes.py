@@ -18,7 +18,7 @@ from slotwise.selection.score_passes import (
     most_below,
     page_sums,
     score_above,
-    score_blocks,
+    score_list,
     split_page,
     whole_words,
 )
@@ -43,7 +43,7 @@ def compiled_sums(
 
 @hot
 def compiled_scores(value: Floats, clicks: Floats, price: float, n: int, scores: Floats) -> None:
-    score_blocks(value, clicks, 0.75, price, n, scores)
+    score_list(value, clicks, 0.75, price, n, scores)
 
 
 @hot
@@ -76,7 +76,7 @@ def padded(n_links: int, seed: int) -> tuple[Floats, Floats, Floats]:
     return scores, value, clicks
 
 
-SIZES = [1, LANES - 1, LANES, WORD - 1, WORD, WORD + 1, 225, 290]
+SIZES = [1, 7, LANES - 1, LANES, LANES + 13, WORD - 1, WORD, WORD + 1, 225, 290]
 
 
 @pytest.mark.parametrize("n_links", SIZES)
@@ -101,10 +101,11 @@ def test_counts_sums_and_neighbours_of_a_score(n_links: int) -> None:
 @pytest.mark.parametrize("n_links", SIZES)
 def test_scores_and_the_two_parts_of_a_page(n_links: int) -> None:
     scores, value, clicks = padded(n_links, n_links)
-    one, other = np.zeros_like(scores), np.zeros_like(scores)
-    compiled_scores(value, clicks, 0.3, len(scores) // LANES, one)
-    score_blocks(value, clicks, 0.75, 0.3, len(scores) // LANES, other)
-    assert one.tolist() == other.tolist() == (0.75 * value + 0.3 * clicks).tolist()
+    one, other = np.zeros((2, n_links + WORD))
+    compiled_scores(value, clicks, 0.3, n_links, one)
+    score_list(value, clicks, 0.75, 0.3, n_links, other)
+    assert one.tolist() == other.tolist()
+    assert one[:n_links].tolist() == (0.75 * value + 0.3 * clicks)[:n_links].tolist()
     for certain, least in ((0.9, 0.8), (0.5, 0.5), (9.0, -1.0), (9.0, 8.0), (-1.0, -2.0)):
         rooms: Any = np.zeros((2, 2, len(scores) + 1), np.int64)
         n_words = len(scores) // WORD
@@ -151,5 +152,5 @@ def test_every_pass_is_compared() -> None:
     passes = {name for name in score_passes.__all__ if name.islower()} - {"whole_words"}
     assert passes == {
         "least_above", "list_at_least", "most_below", "page_sums", "score_above",
-        "score_blocks", "split_page",
+        "score_list", "split_page",
     }  # fmt: skip

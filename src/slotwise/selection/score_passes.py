@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.vector_code import (
-    DOUBLE,
     INT,
     Builder,
     Codegen,
@@ -46,7 +45,7 @@ __all__ = [
     "most_below",
     "page_sums",
     "score_above",
-    "score_blocks",
+    "score_list",
     "split_page",
     "whole_words",
 ]
@@ -66,33 +65,43 @@ def whole_words(n_numbers: int) -> int:
     return (n_numbers + WORD - 1) // WORD * WORD
 
 
+def _store(builder: Builder, vector: Any, numbers: Any, at: Any) -> None:
+    address = builder.gep(numbers, [at])
+    builder.store(vector, builder.bitcast(address, vector.type.as_pointer()), align=8)
+
+
 def _score_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
     value, clicks = (numbers_of(context, builder, signature, arguments, k) for k in (0, 1))
-    value_weight, click_weight, n_blocks = arguments[2:5]
+    value_weight, click_weight, n_entries = arguments[2:5]
     scores = numbers_of(context, builder, signature, arguments, 5)
+    whole, size = ir.Constant(INT, LANES - 1), ir.Constant(INT, LANES)
+    n_blocks = builder.sdiv(builder.add(n_entries, whole), size)
     by_value, by_clicks = splat(builder, value_weight, LANES), splat(builder, click_weight, LANES)
     with cgutils.for_range(builder, n_blocks) as loop:
-        at = builder.mul(loop.index, ir.Constant(INT, LANES))
+        at = builder.mul(loop.index, size)
         own = builder.fmul(by_value, load(builder, value, at, LANES))
         priced = builder.fmul(by_clicks, load(builder, clicks, at, LANES))
-        address = builder.gep(scores, [at])
-        vector = builder.bitcast(address, ir.VectorType(DOUBLE, LANES).as_pointer())
-        builder.store(builder.fadd(own, priced), vector, align=8)
+        _store(builder, builder.fadd(own, priced), scores, at)
+    _store(builder, constant(-np.inf, WORD), scores, n_entries)
     return context.get_dummy_value()
 
 
 @vector_pass(types.void, _score_code)
-def score_blocks(
+def score_list(
     value: Floats,
     clicks: Floats,
     value_weight: float,
     click_weight: float,
-    n_blocks: int,
+    n_entries: int,
     scores: Floats,
 ) -> None:
-    """Write value_weight * value + click_weight * clicks of all numbers of some blocks."""
-    for k in range(LANES * n_blocks):
+    """Write value_weight * value + click_weight * clicks, then a word of minus infinity.
+
+    The arrays have room for whole blocks, the scores for a word more.
+    """
+    for k in range(n_entries):
         scores[k] = value_weight * value[k] + click_weight * clicks[k]
+    scores[n_entries : n_entries + WORD] = -np.inf
 
 
 def _extreme_code(is_least: bool) -> Codegen:
@@ -152,20 +161,16 @@ def _score_above_code(context: Any, builder: Builder, signature: Any, arguments:
     join, size = smaller(builder), ir.Constant(INT, LANES)
     best, count = Tally(builder, none), Tally(builder, ir.Constant(INT, 0))
 
-    def store(vector: Any, at: Any) -> None:
-        address = builder.gep(scores, [at])
-        builder.store(vector, builder.bitcast(address, vector.type.as_pointer()), align=8)
-
     def score(start: Any) -> Any:
         own = builder.fmul(by_value, load(builder, value, start, LANES))
         priced = builder.fmul(by_clicks, load(builder, clicks, start, LANES))
         block = builder.fadd(own, priced)
-        store(block, start)
+        _store(builder, block, scores, start)
         is_beyond = builder.fcmp_ordered(">", block, bounds)
         best.set(join(best.get(), builder.select(is_beyond, block, none)))
         return builder.zext(builder.bitcast(is_beyond, ir.IntType(LANES)), INT)
 
-    store(constant(-np.inf, WORD), n_entries)
+    _store(builder, constant(-np.inf, WORD), scores, n_entries)
     n_blocks = builder.sdiv(n_entries, size)
     with cgutils.for_range(builder, n_blocks) as loop:
         bits = score(builder.mul(loop.index, size))
@@ -226,12 +231,18 @@ def _sums_code(context: Any, builder: Builder, signature: Any, arguments: Any) -
     n_blocks = builder.sdiv(n_entries, size)
     with cgutils.for_range(builder, n_blocks) as loop:
         add(builder.mul(loop.index, size), LANES, sums, slope)
-    # the entries after the last whole block, each in its lane
+    # the entries after the last whole block, each in its lane: eight, four, two and one
     begin = builder.mul(n_blocks, size)
+    n_left = builder.sub(n_entries, begin)
     lanes_of = [Lanes(builder, tally.get()) for tally in (*sums, slope)]
-    with cgutils.for_range(builder, builder.sub(n_entries, begin)) as loop:
-        single = [lanes.at(loop.index) for lanes in lanes_of]
-        add(builder.add(begin, loop.index), 1, single[:2], single[2])
+    lanes = LANES
+    while lanes > 1:
+        lanes //= 2
+        is_needed = builder.and_(n_left, ir.Constant(INT, lanes))
+        with builder.if_then(builder.icmp_unsigned("!=", is_needed, ir.Constant(INT, 0))):
+            lane = builder.and_(n_left, ir.Constant(INT, -2 * lanes))
+            some = [tally.at(lane, lanes) for tally in lanes_of]
+            add(builder.add(begin, lane), lanes, some[:2], some[2])
     totals = [reduce_lanes(builder, lanes.all(), builder.fadd) for lanes in lanes_of[:2]]
     steepest = reduce_lanes(builder, lanes_of[2].all(), larger(builder))
     parts = [count.get(), *totals, steepest]

@@ -27,7 +27,7 @@ from slotwise.selection.score_passes import (
     list_at_least,
     page_sums,
     score_above,
-    score_blocks,
+    score_list,
     split_page,
 )
 
@@ -221,13 +221,9 @@ def _list_all(
 
 @inner
 def _score_list(value_weight: float, click_weight: float, search: Search) -> None:
-    """Score what is listed; nothing reaches the score of the padding."""
-    n_listed = search.sizes[N_LISTED]
-    n_blocks = (n_listed + LANES - 1) // LANES
+    """Score what is listed."""
     of_value, of_clicks, scores = search.listed_value, search.listed_clicks, search.listed_score
-    score_blocks(of_value, of_clicks, value_weight, click_weight, n_blocks, scores)
-    for k in range(n_listed, n_listed + (-n_listed) % WORD):
-        scores[k] = -np.inf
+    score_list(of_value, of_clicks, value_weight, click_weight, search.sizes[N_LISTED], scores)
 
 
 @inner
@@ -297,6 +293,14 @@ def _threshold_in_list(
 
 
 @inner
+def _n_summed(search: Search) -> int:
+    """Return how many scores are looked at for sums: whole blocks of what is listed."""
+    n_listed = search.sizes[N_LISTED]
+    is_listed = search.sizes[IS_LISTED] == 1
+    return (n_listed + LANES - 1) // LANES * LANES if is_listed else n_listed
+
+
+@inner
 def _tolerance(click_weight: float) -> float:
     """Return by how much scores that tie may differ, and more."""
     return 4.0 * TIE * (1.0 + abs(click_weight))
@@ -360,7 +364,7 @@ def _find(
         search.listed_score,
         search.listed_value if is_listed else value,
         search.listed_clicks if is_listed else clicks,
-        sizes[N_LISTED],
+        _n_summed(search),
         threshold - TIE * threshold,
         threshold,
     )
@@ -424,7 +428,7 @@ def lay_out_page(
     if n_equal < n_others:
         _put_best_first(search, n_certain, end, n_slots - n_certain)
     _, page_value, page_clicks, _ = page_sums(
-        scores, of_value, of_clicks, n_listed, certain, certain
+        scores, of_value, of_clicks, _n_summed(search), certain, certain
     )
     search.numbers[SURE_CLICKS] = page_clicks
     for k in range(n_certain, n_slots):

@@ -131,25 +131,27 @@ def larger(builder: Builder) -> Callable[[Any, Any], Any]:
 class Tally:
     """A number or vector that a loop changes."""
 
+    _align: int | None
+
     def __init__(self, builder: Builder, start: Any) -> None:
-        self._builder = builder
+        self._builder, self._align = builder, None
         self._place = cgutils.alloca_once(builder, start.type)
         self.set(start)
 
     @classmethod
     def at(cls, builder: Builder, place: Any) -> Tally:
-        """Return the number or vector at an address."""
+        """Return the number or vector at the address of a double."""
         tally = cls.__new__(cls)
-        tally._builder, tally._place = builder, place
+        tally._builder, tally._place, tally._align = builder, place, 8
         return tally
 
     def get(self) -> Any:
         """Return what it is now."""
-        return self._builder.load(self._place)
+        return self._builder.load(self._place, align=self._align)
 
     def set(self, number: Any) -> None:
         """Let it be something else."""
-        self._builder.store(number, self._place)
+        self._builder.store(number, self._place, align=self._align)
 
 
 class Lanes:
@@ -160,11 +162,11 @@ class Lanes:
         self._place = cgutils.alloca_once(builder, vector.type)
         builder.store(vector, self._place)
 
-    def at(self, lane: Any) -> Any:
-        """Return one lane as a tally of a vector of one number."""
-        builder, single = self._builder, ir.VectorType(DOUBLE, 1)
-        numbers = builder.bitcast(self._place, single.as_pointer())
-        return Tally.at(builder, builder.gep(numbers, [lane]))
+    def at(self, lane: Any, lanes: int) -> Any:
+        """Return some lanes from one on as a tally of a shorter vector."""
+        builder, part = self._builder, ir.VectorType(DOUBLE, lanes)
+        first = builder.gep(builder.bitcast(self._place, DOUBLE.as_pointer()), [lane])
+        return Tally.at(builder, builder.bitcast(first, part.as_pointer()))
 
     def all(self) -> Any:
         """Return the whole vector."""
