@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from slotwise import Selector
 from slotwise.policies import NO_SLOTS, NOBODY, PacedBayes, PacedKL
+from slotwise.policies.paced_bayes import PacedBayesLargePool
 from slotwise.policies.pages.tied_group import LEAST_POOL
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
 from slotwise.selection.mix import N_TIED, dense_probabilities
 
-POLICIES = [PacedKL(), PacedBayes()]
+POLICIES = [PacedKL(), PacedBayesLargePool()]
 
 
 def one_round(policy: Any, state: Any, rates: Any, rng: np.random.Generator, n_slots: int) -> None:
@@ -64,3 +68,45 @@ def test_links_with_other_feedback_leave_the_group(policy: Any) -> None:
     probabilities = dense_probabilities(state.mix)
     assert probabilities[links].tolist() == [0.0, 0.0, 0.0]
     assert np.delete(probabilities, links) == pytest.approx(10 / (problem.n_links - 3))
+
+
+def test_a_small_pool_has_the_same_pages_with_and_without_groups() -> None:
+    problem = Problem(300, 10, click_floor=1.5)
+    rates = 0.4 * np.random.default_rng(1).random((2, problem.n_links))
+    pages = []
+    for policy in (PacedBayes(), PacedBayesLargePool()):
+        rng, state = np.random.default_rng(7), policy.start(problem)
+        for _ in range(400):
+            type(policy).choose(state, NOBODY, rng)
+            one_round(policy, state, rates, rng, problem.n_slots)
+        pages.append((state.evidence.views.tolist(), state.score.tolist(), rng.random()))
+    assert pages[0] == pages[1]
+
+
+def test_the_form_follows_the_size_of_the_pool() -> None:
+    @dataclass(frozen=True)
+    class Mine(PacedBayes):
+        pass
+
+    asked = PacedBayes(exploration=0.7, patience=0.4)
+    small, large = Problem(LEAST_POOL - 1, 10), Problem(LEAST_POOL, 10)
+    assert asked.for_problem(small) is asked
+    assert asked.for_problem(large) == PacedBayesLargePool(exploration=0.7, patience=0.4)
+    assert type(Mine().for_problem(large)) is Mine
+
+
+def test_a_selector_goes_on_when_its_pool_becomes_large_and_small_again(tmp_path: Path) -> None:
+    links = [f"link {k}" for k in range(LEAST_POOL + 5)]
+    selector = Selector(links[:50], 5, click_floor=0.5, seed=3)
+    for pool in (links, links[:40]):
+        for _ in range(20):
+            page = selector.select()
+            selector.update(page, clicks=page.shown[:1], revenue={page.shown[0]: 0.5})
+        views = {row.link: row.views for row in selector.report().links}
+        selector.add_links([link for link in pool if link not in views])
+        selector.retire([link for link in views if link not in pool])
+        selector.save(tmp_path / "selector")
+        selector = Selector.load(tmp_path / "selector")
+        kept = {row.link: row.views for row in selector.report().links}
+        assert kept == {link: views.get(link, 0) for link in pool}
+        assert selector.policy == PacedBayes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import os
 import subprocess
 import sys
@@ -11,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba.core import event
 from numba.core.caching import FunctionCache, NullCache
 
 import slotwise
-from slotwise.selection.compiled import direct_choice, direct_later, hot, inner, is_compiled
+from slotwise.selection.compiled import direct, direct_choice, direct_later, hot, inner, is_compiled
 from slotwise.selection.mix import dense_probabilities, new_mix
 from slotwise.selection.top_links import take_top_links
 from slotwise.selection.top_page import new_search
@@ -191,6 +193,43 @@ def test_machine_code_can_wait_for_its_first_call() -> None:
     assert [call(3), call(4)] == [6, 8]
     if is_compiled(doubled):
         assert len(dispatcher.signatures) == 1
+
+
+class CollectorWhileCompiling(event.Listener):
+    """Notes whether the garbage collector is on when a function is compiled."""
+
+    def __init__(self) -> None:
+        self.was_on: list[bool] = []
+
+    def on_start(self, happened: Any) -> None:
+        self.was_on.append(gc.isenabled())
+
+    def on_end(self, happened: Any) -> None:
+        pass
+
+
+@pytest.mark.skipif(not is_compiled(halved), reason="nothing is compiled")
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_the_garbage_collector_rests_while_an_entry_is_compiled(is_enabled: bool) -> None:
+    @hot
+    def tripled(number: int) -> int:
+        return 3 * number
+
+    dispatcher: Any = tripled
+    dispatcher._cache = NullCache()
+    listening: Any = event.install_listener
+    was_enabled = gc.isenabled()
+    (gc.enable if is_enabled else gc.disable)()
+    try:
+        with listening("numba:compile", CollectorWhileCompiling()) as listener:
+            assert direct(tripled, 1)(2) == 6
+        assert listener.was_on == [False]
+        assert gc.isenabled() == is_enabled
+        with pytest.raises(TypeError):
+            direct(tripled)
+        assert gc.isenabled() == is_enabled
+    finally:
+        (gc.enable if was_enabled else gc.disable)()
 
 
 @hot

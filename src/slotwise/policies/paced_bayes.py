@@ -37,6 +37,7 @@ from slotwise.policies.knowledge.joint_worth import (
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.policies.pages.tied_group import (
+    LEAST_POOL,
     TiedGroup,
     fill_up_from_group,
     find_above_group,
@@ -51,7 +52,7 @@ from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.top_links import take_top_links
 from slotwise.selection.top_page import Search, new_search
 
-__all__ = ["PacedBayes"]
+__all__ = ["PacedBayes", "PacedBayesLargePool"]
 
 UNKNOWN = -1.0
 """An expected price that has yet to be computed."""
@@ -136,14 +137,30 @@ def _expect_prices(state: PacedBayesState) -> None:
     note_worth(state.posterior, state.evidence, queues.worth, margin)
 
 
+@inner
+def _score_links(state: PacedBayesState) -> None:
+    """Write the bound on what showing each link is worth."""
+    _price_levels(state, -1)
+    score_jointly(state.posterior, state.queues.worth, state.score, state.scratch)
+
+
 @hot
 def choose(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Take the links with the largest bound on what showing them is worth."""
+    posterior = state.posterior
+    refresh_posteriors(posterior, state.evidence)
+    _score_links(state)
+    n_slots = state.queues.n_slots
+    take_top_links(state.score, posterior.mean[0], 0.0, n_slots, state.search, state.mix)
+
+
+@hot
+def choose_beside_group(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -> None:
+    """Take the same links as `choose`, those that tie from the group kept since the last page."""
     posterior, group, score, mix = state.posterior, state.group, state.score, state.mix
     n_stale = refresh_posteriors(posterior, state.evidence)
     leave_group(group, posterior.to_do[:n_stale], mix)
-    _price_levels(state, -1)
-    score_jointly(posterior, state.queues.worth, score, state.scratch)
+    _score_links(state)
     n_slots, search = state.queues.n_slots, state.search
     clicks = posterior.mean[0]
     if find_above_group(group, score, clicks, 0.0, n_slots, search, mix):
@@ -239,12 +256,13 @@ class PacedBayes(QueuePolicy):
         check_positive("patience", self.patience)
 
     def for_problem(self, problem: Problem) -> Policy:
-        """Return this policy, or one for visitors where they have features.
+        """Return this policy, its form for large pools, or one for visitors with features.
 
         Where features have many values, that is paced KL for visitors.
         """
         if not problem.feature_sizes:
-            return self
+            is_large = type(self) is PacedBayes and problem.n_links >= LEAST_POOL
+            return PacedBayesLargePool(self.exploration, self.patience) if is_large else self
         return PacedBayesVisitors() if has_few_pairs(problem) else PacedKLVisitors()
 
     def for_knowledge(self, problem: Problem, knowledge: Mapping[str, Any]) -> Policy:
@@ -318,3 +336,14 @@ class PacedBayes(QueuePolicy):
         moved.expected[:] = UNKNOWN
         look_again(moved)
         return moved
+
+
+@dataclass(frozen=True)
+class PacedBayesLargePool(PacedBayes):
+    """Paced Bayes where many links tie; `PacedBayes.for_problem` returns it for large pools.
+
+    It chooses the same pages. A form of its own, so that the first page of a small pool does not
+    wait until the code for groups of ties is compiled.
+    """
+
+    choose: ClassVar[Any] = staticmethod(choose_beside_group)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import dis
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numba
@@ -152,8 +153,21 @@ def direct(function: Function, *examples: object) -> Function:
         return function
     dispatcher: Any = function
     type_of: Any = numba.typeof
-    code: Function = dispatcher.compile(tuple(type_of(example) for example in examples))
+    with _without_garbage_collection():
+        code: Function = dispatcher.compile(tuple(type_of(example) for example in examples))
     return code
+
+
+@contextlib.contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Switch the garbage collector off: it takes 8 % of the time among the compiler's objects."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def direct_choice(choose: Function, state: object, visitor: object, rng: object) -> Function:

@@ -12,13 +12,13 @@ from slotwise.policies import (
     ENTRY_POINTS,
     POLICIES,
     FixedMix,
-    PacedBayes,
     Policy,
     default_policy,
     make_policy,
     setting_names,
 )
 from slotwise.policies.checks import policy_for
+from slotwise.policies.paced_bayes import PacedBayesLargePool
 from slotwise.problem import Problem
 
 __all__ = ["MostClicks", "all_entrants", "knows_horizon", "pick_entrants", "refusal"]
@@ -33,7 +33,7 @@ PRIORS = ("uniform", "fitted")
 
 
 @dataclass(frozen=True)
-class MostClicks(PacedBayes):
+class MostClicks(PacedBayesLargePool):
     """The default policy at a floor that no page can keep: it looks for clicks alone.
 
     A reference beside the policies. A floor that even this one misses cannot be learned in time.
