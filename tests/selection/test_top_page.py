@@ -84,3 +84,20 @@ def test_what_is_guessed_of_the_next_page_stays_in_bounds() -> None:
         value[:] = 0.5 if k % 2 else 1e-9
         page_from(search, value, clicks, 9, 0.0)
     assert np.all(np.abs(search.numbers) <= 1.0)
+
+
+@pytest.mark.parametrize("infinite", [np.inf, -np.inf])
+@pytest.mark.parametrize(("n_links", "n_slots"), [(5, 2), (300, 5), (300, 60), (1_700, 20)])
+def test_scores_may_be_infinite(n_links: int, n_slots: int, infinite: float) -> None:
+    rng = np.random.default_rng(n_links)
+    search, clicks = new_search(n_links), np.zeros(n_links)
+    for share in (0.0, 0.01, 0.5, 0.99, 1.0, 0.0):
+        value = rng.random(n_links)
+        value[rng.random(n_links) < share] = infinite
+        page_from(search, value, clicks, n_slots, 0.5)
+        page = search.entry[:n_slots].tolist()
+        assert len(set(page)) == n_slots
+        assert sorted(value[page]) == sorted(value)[-n_slots:]
+        n_candidates = search.sizes[N_CANDIDATES]
+        ties = np.flatnonzero(value == min(value[page]))
+        assert set(ties.tolist()) <= set(search.entry[:n_candidates].tolist())

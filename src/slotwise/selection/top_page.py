@@ -65,6 +65,9 @@ SMALL_POOL = 600
 WHOLE_PER_SLOT = 8
 """For one page of a small pool, lists cost less where there are more links than this a slot."""
 
+MOST = 1e300
+"""Stands for an infinite score where scores are sorted."""
+
 SPARE = 8
 """So many links beyond the page a list should have, and up to twice as many."""
 
@@ -456,4 +459,33 @@ def top_page(
     forget_list(search)
     is_whole = n_entries < WORD or n_entries <= min(SMALL_POOL, WHOLE_PER_SLOT * n_slots)
     found = _find(value, clicks, n_entries, n_slots, value_weight, click_weight, is_whole, search)
+    if found.n_reaching < n_slots or not abs(found.threshold) < np.inf:
+        return _sort_page(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
     return lay_out_page(value, clicks, n_slots, value_weight, click_weight, found, search)
+
+
+@inner
+def _sort_page(
+    value: NDArray[np.float64],
+    clicks: NDArray[np.float64],
+    n_entries: int,
+    n_slots: int,
+    value_weight: float,
+    click_weight: float,
+    search: Search,
+) -> tuple[float, float]:
+    """Do as `top_page` by sorting, where the page ends among infinite scores; those tie."""
+    entry, tie_of = search.entry, clicks if value_weight > 0.0 else value
+    for i in range(n_entries):
+        entry[i] = i
+        score = value_weight * value[i] + click_weight * clicks[i]
+        search.first[i] = min(max(score, -MOST), MOST)
+        search.second[i] = tie_of[i]
+    _put_best_first(search, int64(0), n_entries, n_slots)
+    search.sizes[N_CANDIDATES], search.sizes[N_CERTAIN] = n_entries, 0
+    search.sizes[IS_WARM], search.numbers[SURE_CLICKS] = 0, 0.0
+    page_value = page_clicks = 0.0
+    for k in range(n_slots):
+        page_value += value[entry[k]]
+        page_clicks += clicks[entry[k]]
+    return page_value, page_clicks
