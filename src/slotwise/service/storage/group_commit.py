@@ -50,7 +50,7 @@ class GroupCommitter:
 
     MAX_OPERATIONS = 2_000
     """Operations of one commit: bounds how long feedback waits behind others."""
-    DECISIONS_S = 0.1
+    DECISIONS_S = 0.05
     """How long decisions wait for others when no answer depends on them: a commit costs half a
     millisecond of computing, however many decisions are in it."""
     RETRY_S = 0.5
