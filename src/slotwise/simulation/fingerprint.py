@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from slotwise.environments import Environment
+from slotwise.selection.source_digest import LENGTH, digest_sources
 
 __all__ = ["code_fingerprint", "environment_fingerprint"]
 
-PACKAGE = Path(__file__).parent.parent
 DECIDING = (
     "problem.py",
     "slot_weights.py",
@@ -27,22 +25,10 @@ DECIDING = (
 )
 """The parts of the package that can change a number of a run."""
 
-LENGTH = 16
 
-
-@cache
 def code_fingerprint() -> str:
-    """Return a digest of the sources that determine numbers, equal for equal sources.
-
-    The version number is not enough, because the code changes between two versions.
-    """
-    digest = hashlib.sha256()
-    for part in DECIDING:
-        path = PACKAGE / part
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.relative_to(PACKAGE).as_posix().encode())
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:LENGTH]
+    """Return a digest of the sources that determine numbers, equal for equal sources."""
+    return digest_sources(DECIDING)
 
 
 def environment_fingerprint(environment: Environment, n_rounds: int) -> str:

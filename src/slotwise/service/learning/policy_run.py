@@ -16,7 +16,8 @@ from slotwise.policies.knowledge.sampling import average_probabilities
 from slotwise.policies.pages.rest_of_page import rest_of_page
 from slotwise.policies.pages.rounds_ahead import average_ahead, expect_views
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot_loop, is_compiled
+from slotwise.selection.kept_loops import kept_loop
+from slotwise.selection.source_digest import digest_sources
 from slotwise.selector.known_counts import OWED
 from slotwise.service.counting.attribution import attribute
 from slotwise.service.counting.rates import LinkCounts, LinkRates, count_known
@@ -38,6 +39,9 @@ MANY_LINKS, FEW_DRAWS = 1_000, 16
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
+
+LEARNING = ("problem.py", "slot_weights.py", "selection", "policies")
+"""The parts of the package that can change what a policy learns."""
 
 
 def needs_only_counts(policy: Policy) -> bool:
@@ -93,37 +97,43 @@ def decode_state(stored: bytes) -> RunState | None:
     return state if state.format == STATE_FORMAT else None
 
 
-@hot_loop
-def feed_rounds(
-    learn: Any,
-    state: Any,
-    visitors: Links,
-    levels: Links,
-    starts: Links,
-    links: Links,
-    slots: Links,
-    probabilities: Floats,
-    views: Floats,
-    outcomes: Floats,
-) -> None:
-    """Let a state learn one round after the other; round k has the links from `starts[k]` on.
+def _feeding(learn: Any) -> Any:
+    """Return what lets a state learn many rounds, by the `learn` of its policy."""
 
-    `visitors` has a row for each round; `slots` are empty where slots are alike.
+    def feed_rounds(
+        state: Any,
+        visitors: Links,
+        levels: Links,
+        starts: Links,
+        links: Links,
+        slots: Links,
+        probabilities: Floats,
+        views: Floats,
+        outcomes: Floats,
+    ) -> None:
+        """Let a state learn one round after the other; round k has the links from `starts[k]` on.
 
-    Called from Python round by round, unpacking the state would take longer than learning.
-    """
-    for k in range(len(levels)):
-        first, last = starts[k], starts[k + 1]
-        learn(
-            state,
-            visitors[k],
-            levels[k],
-            links[first:last],
-            slots[first:last],
-            probabilities[first:last],
-            views[first:last],
-            outcomes[first:last],
-        )
+        `visitors` has a row for each round; `slots` are empty where slots are alike.
+
+        Called from Python round by round, unpacking the state would take longer than learning.
+        """
+        for k in range(len(levels)):
+            first, last = starts[k], starts[k + 1]
+            learn(
+                state,
+                visitors[k],
+                levels[k],
+                links[first:last],
+                slots[first:last],
+                probabilities[first:last],
+                views[first:last],
+                outcomes[first:last],
+            )
+
+    return feed_rounds
+
+
+_feed_of = kept_loop(_feeding, lambda: digest_sources(LEARNING))
 
 
 class PolicyRun:
@@ -243,14 +253,10 @@ class PolicyRun:
             starts.append(len(links))
         if not levels:
             return
-        learn = type(self.policy).learn
-        feed: Any = feed_rounds
-        if not is_compiled(learn):
-            feed = getattr(feed_rounds, "py_func", feed_rounds)
+        feed = _feed_of(type(self.policy).learn)
         places, brought = np.array(links, dtype=np.int64), np.array(outcomes)
         exposure = np.array(views) if self.slots is not None else np.ones(len(links))
         feed(
-            learn,
             self._state,
             np.array(visitors, np.int64).reshape(len(levels), -1),
             np.array(levels),
