@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
 from slotwise.service.learning.slots_seen import SlotsSeen
-from slotwise.service.records import SECOND_US, ClickEvent, DecisionRecord, Pin
+from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord, Pin
 from slotwise.service.service import Service, ServiceOptions
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
@@ -38,20 +38,25 @@ def opened(service: Service, **changes: Any) -> Service:
     return service
 
 
-def visit(service: Service, n_views: int, now_us: int = T0, seed: int = 1) -> list[DecisionRecord]:
-    """Send visitors who look at the second slot first."""
+def visit(
+    service: Service, n_views: int, now_us: int = T0, seed: int = 1, *, buy: bool = False
+) -> list[DecisionRecord]:
+    """Send visitors who look at the second slot first, and perhaps buy wherever they click."""
     chance, pages = random.Random(seed), []
     for k in range(n_views):
         now_us += SECOND_US // 20
         page = service.decide("home", now_us)
         pages.append(page)
-        clicks = [
-            ClickEvent(page.decision_id, shown.link_id)
+        clicked = [
+            (page.decision_id, shown.link_id)
             for shown in page.shown
             if chance.random() < RATES[shown.link_id] * TRUE_WEIGHTS[shown.position - 1]
         ]
-        if clicks:
-            service.submit_events(clicks, now_us + 1).result()
+        events: list[Any] = [ClickEvent(*one) for one in clicked]
+        if buy:
+            events += [ConversionEvent("-".join(one), *one, 20_000_000, "EUR") for one in clicked]
+        if events:
+            service.submit_events(events, now_us + 1).result()
         if k % 250 == 249:
             now_us += 61 * SECOND_US
             service.learn(now_us)
@@ -71,7 +76,7 @@ def test_known_weights_put_the_best_link_into_the_best_slot(service: Service) ->
     opened(
         service, slot_weights=(0.5, 2.0, 0.5), policy="con-ucb", policy_settings={"horizon": 9000}
     )
-    pages = visit(service, 1_500)
+    pages = visit(service, 1_500, buy=True)
     assert not any(page.random_order for page in pages)
     assert [shown.position for shown in pages[-1].shown] == [1, 2, 3]
     late = pages[-200:]
