@@ -12,7 +12,11 @@ import math
 from slotwise.policies.contract import Visitor
 from slotwise.policies.knowledge.link_posterior import add_trials, logit_for, mean_logit
 from slotwise.policies.knowledge.regression_sight import Sight, refresh
-from slotwise.policies.knowledge.visitor_regression import MAX_LOGIT, VisitorRegression, solve
+from slotwise.policies.knowledge.visitor_regression import (
+    MAX_LOGIT,
+    VisitorRegression,
+    solve_posterior,
+)
 from slotwise.selection.compiled import inner
 
 __all__ = ["count_visitor", "learn_link"]
@@ -105,7 +109,7 @@ def _learn_outcomes(
                 regression.solution,
             )
         else:
-            solve(regression, level, link)
+            solve_posterior(regression, level, link)
             logit, spread = logit_for(regression.layout, regression.solution, visitor)
             logit = _most_likely(logit, spread, trials, outcome)
         logit = min(MAX_LOGIT, logit)

@@ -18,7 +18,7 @@ from slotwise.policies.knowledge.visitor_regression import (
     FIRST_VARIANCE,
     LINK_VARIANCE,
     VisitorRegression,
-    solve,
+    solve_posterior,
 )
 from slotwise.selection.compiled import inner
 
@@ -63,7 +63,7 @@ def fit_prior(regression: VisitorRegression, level: int, pool_mean: float, must:
     fitted[:] = 0.0
     for link in range(n_links):
         if regression.information[level, link, 0] > 0.0:
-            solve(regression, level, link)
+            solve_posterior(regression, level, link)
             for value in range(len(layout.feature_of)):
                 own = variance[1 + layout.feature_of[value]]
                 known = max(0.0, 1.0 - solution.variance[1 + value] / own)

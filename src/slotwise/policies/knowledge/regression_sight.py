@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 from slotwise.policies.contract import Floats, Visitor
 from slotwise.policies.knowledge.joint_posterior import JointPosterior
 from slotwise.policies.knowledge.link_posterior import Layout, pair
-from slotwise.policies.knowledge.visitor_regression import MAX_LOGIT, VisitorRegression, solve
+from slotwise.policies.knowledge.visitor_regression import (
+    MAX_LOGIT,
+    VisitorRegression,
+    solve_posterior,
+)
 from slotwise.selection.compiled import inner
 
 __all__ = ["Sight", "new_sight", "rate_for", "refresh", "refresh_level"]
@@ -64,7 +68,7 @@ def new_sight(regression: VisitorRegression, rounds: Floats, views: Floats) -> S
 @inner
 def refresh(regression: VisitorRegression, sight: Sight, level: int, link: int) -> None:
     """Write the posterior of a link as `rate_for` reads it."""
-    solve(regression, level, link)
+    solve_posterior(regression, level, link)
     layout, solution = regression.layout, regression.solution
     odds, doubt = sight.odds[level], sight.doubt[level]
     small, rest, start = solution.small, layout.rest, 0

@@ -27,7 +27,7 @@ from slotwise.policies.knowledge.link_posterior import (
 from slotwise.problem import Problem
 from slotwise.selection.compiled import inner
 
-__all__ = ["VisitorRegression", "by_link", "new_visitor_regression", "solve"]
+__all__ = ["VisitorRegression", "by_link", "new_visitor_regression", "solve_posterior"]
 
 LINK_VARIANCE = 1.0
 """Variance of the logits of links around the pool: links several times better remain likely."""
@@ -91,7 +91,7 @@ def by_link(regression: VisitorRegression) -> dict[str, Floats]:
 
 
 @inner
-def solve(regression: VisitorRegression, level: int, link: int) -> None:
+def solve_posterior(regression: VisitorRegression, level: int, link: int) -> None:
     """Write the posterior of a link at a level into `solution`."""
     solve_link(
         regression.layout,
