@@ -102,7 +102,7 @@ def test_known_weights_put_the_best_link_into_the_best_slot(service: Service) ->
 def test_weights_are_learned_from_pages_in_random_order(service: Service) -> None:
     """About 900 clicks on random pages: an error of 0.25 is more than five standard errors."""
     opened(service, slot_weights=(), learn_slot_weights=True, holdout=0.3)
-    pages = visit(service, 4_000)
+    pages = visit(service, 4_000, buy=True)
     assert all(page.random_order for page in pages[:100])
     assert any(not page.random_order for page in pages[-500:])
     assert all(page.random_order for page in pages if page.holdout)
