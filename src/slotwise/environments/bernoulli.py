@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from slotwise.environments.contract import Environment
 from slotwise.errors import InvalidInput
 from slotwise.problem import TWO_LEVELS
-from slotwise.selection.compiled import hot
+from slotwise.selection.compiled import hot, inner
 from slotwise.selection.solve import check_rates
+from slotwise.selection.uniforms import draw_levels
 
 __all__ = ["BernoulliLevels", "BernoulliLinks", "IntervalLinks", "check_conditional_rates"]
 
@@ -46,11 +47,25 @@ def serve(
     So a round takes the same number of draws whichever links are shown, and all policies of a
     run meet the same visitors.
     """
-    conditional = world.conditional
+    draw_levels(rng, outcomes)
+    pass_levels(world.conditional, shown, outcomes)
+
+
+@inner
+def pass_levels(conditional: Floats, shown: NDArray[np.int64], outcomes: Floats) -> None:
+    """Turn the draws of shown links into 1 where a level was reached, into 0 where not."""
+    if len(conditional) == 2:
+        # in one loop without inner ones, which becomes vectors
+        for slot in range(len(shown)):
+            link = shown[slot]
+            clicked = 1.0 if outcomes[0, slot] < conditional[0, link] else 0.0
+            paid = 1.0 if outcomes[1, slot] < conditional[1, link] else 0.0
+            outcomes[0, slot], outcomes[1, slot] = clicked, clicked * paid
+        return
     for slot in range(len(shown)):
         alive = 1.0
         for level in range(len(conditional)):
-            alive = alive if rng.random() < conditional[level, shown[slot]] else 0.0
+            alive = alive if outcomes[level, slot] < conditional[level, shown[slot]] else 0.0
             outcomes[level, slot] = alive
 
 
