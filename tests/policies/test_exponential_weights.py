@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput
 from slotwise.policies import Exp3M, LExp, Policy
 from slotwise.policies.contract import NO_SLOTS, NOBODY
+from slotwise.policies.exponential_weights import LANES, new_weights, sum_below
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
+from slotwise.selection.compiled import hot
 from tests.policies.playing import draw
 from tests.reference.policies import capped_probabilities
 from tests.selection.chance import is_plausible
@@ -33,6 +35,27 @@ def state_with(policy: Policy, problem: Problem, weights: Floats) -> Any:
 
 def mixed(policy: Policy, problem: Problem, weights: Floats) -> Floats:
     return dense_probabilities(state_with(policy, problem, weights).mix)
+
+
+@hot
+def compiled_sum_below(relative: Floats, n_blocks: int, cap: float) -> tuple[float, int]:
+    return sum_below(relative, n_blocks, cap)
+
+
+@pytest.mark.parametrize("n_links", [1, 15, 16, 17, 225, 271, 290])
+def test_sums_of_weights_are_those_of_the_twin(n_links: int) -> None:
+    rng = np.random.default_rng(n_links)
+    relative = new_weights(n_links).relative
+    n_blocks = len(relative) // LANES
+    assert (relative[:n_links] == 1.0).all()
+    assert (relative[n_links:] == 0.0).all()
+    relative[:n_links] = rng.gamma(0.3, size=n_links)
+    for cap in (np.inf, float(relative[0]), 1e-3, 1.0, 50.0):
+        found = compiled_sum_below(relative, n_blocks, cap)
+        assert found == sum_below(relative, n_blocks, cap)
+        is_below = relative[:n_links] < cap
+        assert found[0] == pytest.approx(float(relative[:n_links][is_below].sum()), rel=1e-12)
+        assert found[1] == np.sum(~is_below)
 
 
 # gamma = T^(-1/3) = 0.2: numbers that can be followed by hand

@@ -1,13 +1,14 @@
-"""Dependent rounding, pair by pair as it is defined."""
+"""Dependent rounding, pair by pair as it is defined, and stretch by stretch in exact numbers."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["page_distribution", "round_pair_by_pair"]
+__all__ = ["page_distribution", "round_by_stretches", "round_pair_by_pair"]
 
 INTEGRAL = 1e-9
 
@@ -62,3 +63,45 @@ def page_distribution(probabilities: NDArray[np.float64]) -> dict[frozenset[int]
                     following[after] += weight * chance
         reached = following
     return dict(pages)
+
+
+def _holder(stretch: list[tuple[int, Fraction]], share: float) -> int:
+    """Return the first entry with which the mass of a stretch exceeds a share of the whole."""
+    bound = Fraction(share) * sum(mass for _, mass in stretch)
+    for entry, mass in stretch:
+        bound -= mass
+        if bound < 0:
+            return entry
+    raise AssertionError("a share below 1 is exceeded")
+
+
+def round_by_stretches(probabilities: NDArray[np.float64], rng: np.random.Generator) -> list[int]:
+    """Return one page in the order in which its entries are decided.
+
+    One draw says who holds the mass of a stretch, a second one which of the last pair is shown. A
+    sure entry ends the search for the holder, so that it costs a draw, too.
+    """
+    shown: list[int] = []
+    stretch: list[tuple[int, Fraction]] = []
+    mass, n_since = Fraction(0), 0
+    for i, chance in enumerate(probabilities.tolist()):
+        n_since += 1
+        if chance >= 1 - INTEGRAL:
+            shown.append(i)
+            if n_since > 1 and mass > Fraction(INTEGRAL):
+                stretch = [(_holder(stretch, rng.random()), mass)]
+            n_since = 0
+        elif chance > INTEGRAL:
+            probability = Fraction(chance)
+            if mass + probability < 1 - Fraction(INTEGRAL):
+                stretch.append((i, probability))
+                mass += probability
+                continue
+            holder = _holder(stretch, rng.random())
+            is_last = Fraction(rng.random()) * (2 - mass - probability) >= 1 - probability
+            shown.append(i if is_last else holder)
+            mass += probability - 1
+            stretch, n_since = [(holder if is_last else i, mass)], 0
+    if mass > 0.5:
+        shown.append(_holder(stretch, rng.random()))
+    return shown

@@ -59,7 +59,8 @@ class Mine(NamedTuple):
     open: Any
     probabilities: Any
     tied: Any
-    swaps: Any
+    places: Any
+    sums: Any
     sizes: Any
 """
 

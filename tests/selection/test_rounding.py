@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from itertools import chain, combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +22,9 @@ from slotwise.selection import (
     new_mix,
     take_sure_page,
 )
-from tests.reference.rounding import page_distribution, round_pair_by_pair
+from slotwise.selection.mix import PLACES_ROOM, SUMS_ROOM
+from slotwise.selection.rounding import round_entries
+from tests.reference.rounding import page_distribution, round_by_stretches, round_pair_by_pair
 from tests.selection.chance import is_plausible, is_plausibly_at_most
 
 Floats = NDArray[np.float64]
@@ -151,6 +155,79 @@ def test_never_fewer_or_more_than_the_slots(seed: int, n_links: int, data: st.Da
         assert set(np.flatnonzero(probabilities == 1.0)) <= set(shown.tolist())
 
 
+def capped_weights(n_links: int, n_slots: int, rng: np.random.Generator) -> Floats:
+    """Return probabilities in proportion to uneven weights, the largest of them sure."""
+    weights = rng.gamma(0.3, size=n_links)
+    probabilities = np.zeros(n_links)
+    for _ in range(n_links):  # each time, what is too much for a link goes to the others
+        is_open = probabilities < 1.0
+        rest = n_slots - np.sum(~is_open)
+        probabilities[is_open] = np.minimum(1.0, rest * weights[is_open] / weights[is_open].sum())
+    return probabilities
+
+
+def eighths(n_links: int, n_slots: int, rng: np.random.Generator) -> Floats:
+    """Return probabilities whose running sums are often whole; some are sure or impossible."""
+    return np.bincount(rng.permutation(np.repeat(np.arange(n_links), 8))[: 8 * n_slots]) / 8
+
+
+def at_the_limits(n_links: int, n_slots: int, rng: np.random.Generator) -> Floats:
+    """Return probabilities of which many are next to 0 or 1, on either side of the limit."""
+    probabilities = random_probabilities(n_links, n_slots, rng)
+    off = rng.choice([0.0, 4e-10, 1.6e-9], n_links)
+    low, high = rng.random((2, n_links)) < 0.2
+    low &= probabilities == 0.0
+    high &= probabilities == 1.0
+    return np.where(low, off, np.where(high, 1.0 - off, probabilities))
+
+
+def nearly_whole(n_links: int, n_slots: int, rng: np.random.Generator) -> Floats:
+    """Return probabilities that sum to the slots within 1e-9."""
+    probabilities = capped_weights(n_links, n_slots, rng)
+    return np.clip(probabilities * (1.0 + 1e-9 * rng.uniform(-1, 1) / max(1, n_slots)), 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "kind", [random_probabilities, capped_weights, eighths, at_the_limits, nearly_whole]
+)
+def test_pages_are_those_of_exact_sums(kind: Callable[..., Floats]) -> None:
+    """Sums are rounded to 1e-14: a page differs by accident with probability below 1e-8."""
+    rng = np.random.default_rng(17)
+    for seed in range(600):
+        n_links = int(rng.choice([1, 2, 3, 7, 8, 9, 16, 40, 63, 64, 65, 130, 271]))
+        n_slots = int(rng.integers(1, n_links + 1))
+        probabilities = kind(n_links, n_slots, rng)
+        ours, theirs = np.random.default_rng(seed), np.random.default_rng(seed)
+        shown = dependent_rounding(probabilities, ours)
+        assert shown.tolist() == round_by_stretches(probabilities, theirs), (seed, n_links)
+        assert ours.random() == theirs.random()
+
+
+def test_a_stretch_of_many_entries_is_searched_to_its_end() -> None:
+    """Stretches of 500 entries: a search looks at several windows of sums."""
+    probabilities = np.full(2_000, 1 / 500)
+    for seed in range(20):
+        shown = dependent_rounding(probabilities, np.random.default_rng(seed))
+        expected = round_by_stretches(probabilities, np.random.default_rng(seed))
+        assert shown.tolist() == expected
+
+
+def test_a_share_next_to_1_stays_inside_its_stretch() -> None:
+    """The largest random number must not pass the last entry that has a chance."""
+
+    class Largest:
+        def random(self) -> float:
+            return 1.0 - 2.0**-53
+
+    rng: Any = Largest()
+    for probabilities in (np.array([0.3, 0.7, 0.0, 0.0]), np.array([0.1] * 10 + [0.0] * 30)):
+        n_links = len(probabilities)
+        shown = np.zeros(2, np.int64)
+        scratch = np.zeros(n_links + SUMS_ROOM), np.zeros(n_links + PLACES_ROOM, np.int64)
+        n_shown = round_entries(probabilities, n_links, rng, shown, 0, *scratch)
+        assert shown[:n_shown].tolist() == round_by_stretches(probabilities, rng)
+
+
 def test_a_sum_that_is_whole_up_to_rounding_fills_the_page() -> None:
     for n_links in range(2, 60):
         for n_slots in range(1, n_links):
@@ -200,11 +277,11 @@ def test_tied_links_share_their_slots_evenly() -> None:
 
 def test_drawing_leaves_the_mix_as_before() -> None:
     mix = three_part_mix()
-    before = [part.copy() for part in mix._replace(swaps=np.zeros(0, np.int64))]
+    before = [part.copy() for part in mix._replace(places=np.zeros(0, np.int64), sums=np.zeros(0))]
     rng = np.random.default_rng(4)
     for _ in range(50):
         draw_page(mix, rng, np.zeros(7, np.int64), np.zeros(7))
-        after = mix._replace(swaps=np.zeros(0, np.int64))
+        after = mix._replace(places=np.zeros(0, np.int64), sums=np.zeros(0))
         for one, other in zip(before, after, strict=True):
             np.testing.assert_array_equal(one, other)
 

@@ -20,8 +20,23 @@ import numpy as np
 
 from slotwise.policies.contract import Feedback, Floats, Knowledge, Policy
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inner, int64
+from slotwise.selection.compiled import hot, int64
 from slotwise.selection.mix import N_OPEN, Mix, new_mix
+from slotwise.selection.vector_code import (
+    INT,
+    Builder,
+    Tally,
+    cgutils,
+    constant,
+    count_of,
+    ir,
+    load,
+    numbers_of,
+    reduce_lanes,
+    splat,
+    types,
+    vector_pass,
+)
 
 __all__ = [
     "Weights",
@@ -39,8 +54,15 @@ SMALLEST_LOG = -600.0
 """No weight is taken for less than e to this power: zero weights could not share a page."""
 
 
+LANES = 16
+"""Weights that are added at once."""
+
+
 class Weights(NamedTuple):
-    """Log-weights, and the weights relative to e to the power `base[0]`."""
+    """Log-weights, and the weights relative to e to the power `base[0]`.
+
+    The relative weights are followed by zeros up to a whole number of blocks.
+    """
 
     logs: Floats
     relative: Floats
@@ -49,7 +71,9 @@ class Weights(NamedTuple):
 
 def new_weights(n_links: int) -> Weights:
     """Return equal weights."""
-    return Weights(logs=np.zeros(n_links), relative=np.ones(n_links), base=np.zeros(1))
+    relative = np.zeros((n_links + LANES - 1) // LANES * LANES)
+    relative[:n_links] = 1.0
+    return Weights(logs=np.zeros(n_links), relative=relative, base=np.zeros(1))
 
 
 def new_weights_mix(n_links: int) -> Mix:
@@ -81,46 +105,55 @@ def raise_weight(weights: Weights, link: int, amount: float) -> None:
         weights.relative[link] = np.exp(max(above, SMALLEST_LOG))
 
 
-@inner
-def _n_reaching(relative: Floats, cap: float) -> int:
-    """Return how many weights reach the cap: a pass in vectors, several times as fast as a sum."""
-    n_reaching = int64(0)
-    for link in range(len(relative)):
-        n_reaching += relative[link] >= cap
-    return n_reaching
+def _below_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    relative = numbers_of(context, builder, signature, arguments, 0)
+    n_blocks, cap = arguments[1:]
+    none, caps = constant(0.0, LANES), splat(builder, cap, LANES)
+    total, count = Tally(builder, none), Tally(builder, ir.Constant(INT, 0))
+    with cgutils.for_range(builder, n_blocks) as loop:
+        block = load(builder, relative, builder.mul(loop.index, ir.Constant(INT, LANES)), LANES)
+        is_below = builder.fcmp_ordered("<", block, caps)
+        total.set(builder.fadd(total.get(), builder.select(is_below, block, none)))
+        count.set(builder.add(count.get(), count_of(builder, builder.not_(is_below))))
+    whole = reduce_lanes(builder, total.get(), builder.fadd)
+    return context.make_tuple(builder, signature.return_type, [whole, count.get()])
 
 
-@inner
-def _sum_below(relative: Floats, cap: float) -> float:
-    """Return the sum of the weights that do not reach the cap."""
-    even = odd = 0.0
-    n_links = len(relative)
-    for link in range(0, n_links - 1, 2):
-        even += relative[link] if relative[link] < cap else 0.0
-        odd += relative[link + 1] if relative[link + 1] < cap else 0.0
-    if n_links % 2 == 1:
-        even += relative[n_links - 1] if relative[n_links - 1] < cap else 0.0
-    return even + odd
+@vector_pass(types.Tuple((types.float64, types.int64)), _below_code)
+def sum_below(relative: Floats, n_blocks: int, cap: float) -> tuple[float, int]:
+    """Return the sum of the weights below the cap, and how many weights reach it.
+
+    The compiler makes no vector code of such a sum.
+    """
+    weights = relative[: LANES * n_blocks].reshape(n_blocks, LANES)
+    sums = np.zeros(LANES)
+    for block in weights:
+        sums += np.where(block < cap, block, 0.0)
+    while len(sums) > 1:
+        sums = sums[: len(sums) // 2] + sums[len(sums) // 2 :]
+    return float(sums[0]), int(np.sum(weights >= cap))
 
 
 @hot
 def mix_weights(weights: Weights, exploration: float, n_slots: int, mix: Mix) -> None:
     """Write the capped and mixed probabilities of all links into `mix`."""
     relative, probabilities = weights.relative, mix.probabilities
-    n_links = len(relative)
+    n_links = len(weights.logs)
     if n_slots == n_links or exploration >= 1.0:
         probabilities[:] = n_slots / n_links
         return
     beta = (1.0 / n_slots - exploration / n_links) / (1.0 - exploration)
+    n_blocks = len(relative) // LANES
     n_capped = int64(0)
-    cap, total = np.inf, _sum_below(relative, np.inf)
+    total, _ = sum_below(relative, n_blocks, np.inf)
     rest = total
     while True:
         lower = beta * rest / (1.0 - n_capped * beta)
-        n_more = _n_reaching(relative, lower)
+        below, n_more = sum_below(relative, n_blocks, lower)
         if n_more <= n_capped:
             break
-        n_capped, rest = n_more, _sum_below(relative, lower)
+        n_capped, rest = n_more, below
+    cap = np.inf
     if n_capped > 0:
         cap = lower
         total = n_capped * lower + rest

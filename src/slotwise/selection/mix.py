@@ -18,6 +18,8 @@ __all__ = [
     "N_OPEN",
     "N_SURE",
     "N_TIED",
+    "PLACES_ROOM",
+    "SUMS_ROOM",
     "TIED_SLOTS",
     "Mix",
     "copy_mix",
@@ -31,20 +33,24 @@ INTEGRAL = 1e-9
 
 N_SURE, N_OPEN, N_TIED, TIED_SLOTS = 0, 1, 2, 3
 
+PLACES_ROOM, SUMS_ROOM = 1, 33
+"""How much longer than the links the scratch of a mix must be."""
+
 
 class Mix(NamedTuple):
     """Inclusion probabilities of a page in three parts; `sizes` says how much of each is used.
 
     `sure[:n]` are on the page; `open[:n]` with probability `probabilities[:n]` each; `tied[:n]`
     share `sizes[TIED_SLOTS]` slots equally. The three expected sizes add up to `n_slots`.
-    `swaps` is scratch for drawing the tied.
+    `places` and `sums` are scratch for drawing a page.
     """
 
     sure: NDArray[np.int64]
     open: NDArray[np.int64]
     probabilities: NDArray[np.float64]
     tied: NDArray[np.int64]
-    swaps: NDArray[np.int64]
+    places: NDArray[np.int64]
+    sums: NDArray[np.float64]
     sizes: NDArray[np.int64]
 
 
@@ -55,7 +61,8 @@ def new_mix(n_links: int) -> Mix:
         open=np.zeros(n_links, np.int64),
         probabilities=np.zeros(n_links),
         tied=np.zeros(n_links, np.int64),
-        swaps=np.zeros(n_links, np.int64),
+        places=np.zeros(n_links + PLACES_ROOM, np.int64),
+        sums=np.zeros(n_links + SUMS_ROOM),
         sizes=np.zeros(4, np.int64),
     )
 

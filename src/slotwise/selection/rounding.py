@@ -16,27 +16,40 @@ from numpy.typing import ArrayLike, NDArray
 
 from slotwise.errors import InvalidInput
 from slotwise.selection.compiled import hot, inner, int64
-from slotwise.selection.mix import INTEGRAL, N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix
+from slotwise.selection.mix import (
+    INTEGRAL,
+    N_OPEN,
+    N_SURE,
+    N_TIED,
+    PLACES_ROOM,
+    SUMS_ROOM,
+    TIED_SLOTS,
+    Mix,
+)
+from slotwise.selection.running_sums import LANES, first_above, running_sums
 
 __all__ = ["INTEGRAL", "dependent_rounding", "draw_page", "take_sure_page"]
 
+BELOW_ONE = 1.0 - 2.0**-52
+"""A factor that makes every positive number smaller, by one or two units of its last bit."""
+
 
 @inner
-def _settle_stretch(
-    entries: NDArray[np.float64], start: int, end: int, held: int, held_mass: float, pick: float
+def _holder_of(
+    sums: NDArray[np.float64], start: int, end: int, base: float, held: int, share: float
 ) -> int:
-    """Return which entry of a stretch holds its mass: `held`, or one of start..end-1."""
-    left = pick - held_mass
-    if held >= 0 and left < 0.0:
-        return held
-    holder = held
-    for i in range(start, end):
-        if entries[i] > INTEGRAL:
-            holder = i
-            left -= entries[i]
-            if left < 0.0:
-                break
-    return holder
+    """Return which entry of a stretch holds its mass: `held`, or one of start..end-1.
+
+    It is the first one with which the mass exceeds a random share of the whole.
+    """
+    bound = min(base + share * (sums[end] - base), sums[end] * BELOW_ONE)
+    if end <= LANES:
+        found = start
+        while sums[found + 1] <= bound:
+            found += 1
+    else:
+        found = first_above(sums, start + 1, bound) - 1
+    return held if bound < sums[start] else found
 
 
 @inner
@@ -46,57 +59,49 @@ def round_entries(
     rng: np.random.Generator,
     shown: NDArray[np.int64],
     n_shown: int,
+    sums: NDArray[np.float64],
+    places: NDArray[np.int64],
 ) -> int:
-    """Append to `shown` the entries that dependent rounding takes; return how many there are."""
+    """Append to `shown` the entries that dependent rounding takes; return how many there are.
+
+    `sums` and `places` are scratch, as long as those of a mix.
+    """
+    n_places = running_sums(entries, n_entries, len(shown), sums, places)
     held = int64(-1)
-    held_mass = 0.0
     start = int64(0)
-    mass = 0.0
-    for i in range(n_entries):
-        probability = entries[i]
-        if probability <= INTEGRAL:
-            continue
-        if probability >= 1.0 - INTEGRAL:
-            shown[n_shown] = i
-            n_shown += 1
-            # a sure entry must not look like part of the stretch around it
-            if i > start and mass > 0.0:
-                held = _settle_stretch(entries, start, i, held, held_mass, rng.random() * mass)
-                held_mass = mass
-            start = i + 1
-            continue
-        if mass + probability < 1.0 - INTEGRAL:
-            mass += probability
-            continue
-        holder = held
-        if mass > 0.0:
-            holder = _settle_stretch(entries, start, i, held, held_mass, rng.random() * mass)
-        rest = mass + probability - 1.0
-        if holder < 0 or rng.random() * (2.0 - mass - probability) >= 1.0 - probability:
-            shown[n_shown] = i
-            held = holder
+    base = 0.0  # what the stretches before this one took of the sum
+    for k in range(n_places):
+        i = places[k]
+        mass = sums[i] - base
+        if entries[i] >= 1.0 - INTEGRAL:
+            shown[n_shown + k] = i
+            if i > start and mass > INTEGRAL:
+                held = _holder_of(sums, start, i, base, held, rng.random())
         else:
-            shown[n_shown] = holder
-            held = i
-        n_shown += 1
+            holder = _holder_of(sums, start, i, base, held, rng.random())
+            probability = sums[i + 1] - sums[i]
+            is_taken = rng.random() * (2.0 - mass - probability) >= 1.0 - probability
+            shown[n_shown + k] = i if is_taken else holder
+            held = holder if is_taken else i
+            base += 1.0
         start = i + 1
-        mass = held_mass = rest
-        if rest <= INTEGRAL:
-            held = -1
-            mass = held_mass = 0.0
-    if mass > 0.5:
-        holder = _settle_stretch(entries, start, n_entries, held, held_mass, rng.random() * mass)
-        shown[n_shown] = holder
+    n_shown += n_places
+    if sums[n_entries] - base > 0.5:
+        shown[n_shown] = _holder_of(sums, start, n_entries, base, held, rng.random())
         n_shown += 1
     return n_shown
 
 
 @hot
 def _round_all(
-    entries: NDArray[np.float64], rng: np.random.Generator, shown: NDArray[np.int64]
+    entries: NDArray[np.float64],
+    rng: np.random.Generator,
+    shown: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    places: NDArray[np.int64],
 ) -> int:
     """Write into `shown` the entries that dependent rounding takes; return how many there are."""
-    return round_entries(entries, len(entries), rng, shown, int64(0))
+    return round_entries(entries, len(entries), rng, shown, int64(0), sums, places)
 
 
 @hot
@@ -115,22 +120,22 @@ def draw_page(
     for k in range(n_sure):
         shown[k] = mix.sure[k]
         probabilities[k] = 1.0
-    n_shown = round_entries(mix.probabilities, n_open, rng, shown, n_sure)
+    n_shown = round_entries(mix.probabilities, n_open, rng, shown, n_sure, mix.sums, mix.places)
     for k in range(n_sure, n_shown):
         entry = shown[k]
         shown[k] = mix.open[entry]
         probabilities[k] = mix.probabilities[entry]
-    tied, swaps = mix.tied, mix.swaps
+    tied, places = mix.tied, mix.places
     n_picks = mix.sizes[TIED_SLOTS]
     for k in range(n_picks):
         pick = k + int(rng.random() * (n_tied - k))
-        swaps[k] = pick
+        places[k] = pick
         shown[n_shown + k] = tied[pick]
         probabilities[n_shown + k] = n_picks / n_tied
         tied[pick] = tied[k]
         tied[k] = shown[n_shown + k]
     for k in range(n_picks - 1, -1, -1):
-        pick = swaps[k]
+        pick = places[k]
         link = tied[k]
         tied[k] = tied[pick]
         tied[pick] = link
@@ -164,5 +169,7 @@ def dependent_rounding(probabilities: ArrayLike, rng: np.random.Generator) -> ND
     n_slots = round(total)
     if abs(total - n_slots) > 1e-6:
         raise InvalidInput.of("probabilities", "a sum that is a whole number", total)
-    shown = np.empty(len(entries), np.int64)
-    return shown[: _round_all(entries, rng, shown)]
+    n_links = len(entries)
+    shown = np.empty(min(n_slots + 1, n_links), np.int64)
+    sums, places = np.empty(n_links + SUMS_ROOM), np.empty(n_links + PLACES_ROOM, np.int64)
+    return shown[: _round_all(entries, rng, shown, sums, places)]

@@ -128,7 +128,7 @@ def _new_scratch(
         last,
     )
     nobody = integers[6]  # ties are shared among the open ones
-    return search, Mix(integers[7], integers[8], numbers[6], nobody, nobody, of_mix)
+    return search, Mix(integers[7], integers[8], numbers[6], nobody, nobody, last, of_mix)
 
 
 @compiled
