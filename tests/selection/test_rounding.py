@@ -20,10 +20,10 @@ from slotwise.selection import (
     dependent_rounding,
     draw_page,
     new_mix,
-    take_sure_page,
 )
 from slotwise.selection.mix import PLACES_ROOM, SUMS_ROOM
 from slotwise.selection.rounding import round_entries
+from slotwise.selection.uniforms import bits_of
 from tests.reference.rounding import page_distribution, round_by_stretches, round_pair_by_pair
 from tests.selection.chance import is_plausible, is_plausibly_at_most
 
@@ -309,16 +309,24 @@ def test_bad_probabilities_are_named(probabilities: list[float], message: str) -
         dependent_rounding(probabilities, np.random.default_rng(1))
 
 
-def test_a_sure_page_is_the_drawn_one_and_others_are_left_to_be_drawn() -> None:
+def test_bits_of_a_generator_draw_its_pages() -> None:
+    for mix in (three_part_mix(), mix_of(np.array([0.5, 0.5, 1.0]))):
+        rng, twin = np.random.default_rng(5), np.random.default_rng(5)
+        n_slots = round(dense_probabilities(mix).sum())
+        (page, other), (chances, others) = np.zeros((2, n_slots), np.int64), np.zeros((2, n_slots))
+        bits = bits_of(twin)
+        for _ in range(50):
+            draw_page(mix, rng, page, chances)
+            draw_page(mix, bits, other, others)
+            assert (page.tolist(), chances.tolist()) == (other.tolist(), others.tolist())
+        assert rng.random() == twin.random()
+
+
+def test_a_sure_page_takes_nothing_from_chance() -> None:
     mix, rng = new_mix(6), np.random.default_rng(1)
     mix.sure[:3] = 4, 0, 5
     mix.sizes[:] = 3, 0, 0, 0
-    (taken, drawn), (ones, chances) = np.zeros((2, 3), np.int64), np.zeros((2, 3))
-    assert take_sure_page(mix, taken, ones)
-    draw_page(mix, rng, drawn, chances)
-    assert (taken.tolist(), ones.tolist()) == (drawn.tolist(), chances.tolist())
+    page, chances = np.zeros(3, np.int64), np.zeros(3)
+    draw_page(mix, rng, page, chances)
+    assert (page.tolist(), chances.tolist()) == ([4, 0, 5], [1.0] * 3)
     assert rng.random() == np.random.default_rng(1).random()
-    for other in (three_part_mix(), mix_of(np.array([0.5, 0.5, 1.0]))):
-        before = taken.tolist()
-        assert not take_sure_page(other, taken, ones)
-        assert taken.tolist() == before

@@ -4,7 +4,7 @@ from slotwise.selection.compiled import compiled
 from slotwise.selection.frontier import Frontier, frontier
 from slotwise.selection.kinds_program import KindsProgram
 from slotwise.selection.mix import Mix, dense_probabilities, new_mix, set_probabilities
-from slotwise.selection.rounding import dependent_rounding, draw_page, take_sure_page
+from slotwise.selection.rounding import dependent_rounding, draw_page
 from slotwise.selection.solve import FloorProgram, Solution, solve
 from slotwise.selection.solve_floors import FloorsSolution, solve_floors
 from slotwise.selection.solve_slots import solve_slots
@@ -26,5 +26,4 @@ __all__ = [
     "solve",
     "solve_floors",
     "solve_slots",
-    "take_sure_page",
 ]

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
+from slotwise.selection.uniforms import next_uniform
 
 __all__ = ["PageOrder", "expose", "learn_slot_weights", "new_page_order", "order_page"]
 
@@ -100,12 +101,12 @@ def order_page(
     worth, held, kept = order.worth, order.held, order.held_probabilities
     n_slots = len(shown)
     for k in range(n_slots - 1, 0, -1):
-        other = int(rng.random() * (k + 1))
+        other = int(next_uniform(rng) * (k + 1))
         shown[k], shown[other] = shown[other], shown[k]
         worth[k], worth[other] = worth[other], worth[k]
         probabilities[k], probabilities[other] = probabilities[other], probabilities[k]
     share = share_in_random_order(order)
-    if share > 0.0 and rng.random() < share:
+    if share > 0.0 and next_uniform(rng) < share:
         return True
     for k in range(n_slots):
         link, probability, value = shown[k], probabilities[k], worth[k]

@@ -27,8 +27,9 @@ from slotwise.selection.mix import (
     Mix,
 )
 from slotwise.selection.running_sums import LANES, first_above, running_sums
+from slotwise.selection.uniforms import next_uniform
 
-__all__ = ["INTEGRAL", "dependent_rounding", "draw_page", "take_sure_page"]
+__all__ = ["INTEGRAL", "dependent_rounding", "draw_page"]
 
 BELOW_ONE = 1.0 - 2.0**-52
 """A factor that makes every positive number smaller, by one or two units of its last bit."""
@@ -76,18 +77,18 @@ def round_entries(
         if entries[i] >= 1.0 - INTEGRAL:
             shown[n_shown + k] = i
             if i > start and mass > INTEGRAL:
-                held = _holder_of(sums, start, i, base, held, rng.random())
+                held = _holder_of(sums, start, i, base, held, next_uniform(rng))
         else:
-            holder = _holder_of(sums, start, i, base, held, rng.random())
+            holder = _holder_of(sums, start, i, base, held, next_uniform(rng))
             probability = sums[i + 1] - sums[i]
-            is_taken = rng.random() * (2.0 - mass - probability) >= 1.0 - probability
+            is_taken = next_uniform(rng) * (2.0 - mass - probability) >= 1.0 - probability
             shown[n_shown + k] = i if is_taken else holder
             held = holder if is_taken else i
             base += 1.0
         start = i + 1
     n_shown += n_places
     if sums[n_entries] - base > 0.5:
-        shown[n_shown] = _holder_of(sums, start, n_entries, base, held, rng.random())
+        shown[n_shown] = _holder_of(sums, start, n_entries, base, held, next_uniform(rng))
         n_shown += 1
     return n_shown
 
@@ -128,7 +129,7 @@ def draw_page(
     tied, places = mix.tied, mix.places
     n_picks = mix.sizes[TIED_SLOTS]
     for k in range(n_picks):
-        pick = k + int(rng.random() * (n_tied - k))
+        pick = k + int(next_uniform(rng) * (n_tied - k))
         places[k] = pick
         shown[n_shown + k] = tied[pick]
         probabilities[n_shown + k] = n_picks / n_tied
@@ -139,19 +140,6 @@ def draw_page(
         link = tied[k]
         tied[k] = tied[pick]
         tied[pick] = link
-
-
-def take_sure_page(mix: Mix, shown: NDArray[np.int64], probabilities: NDArray[np.float64]) -> bool:
-    """Write the page of `draw_page` if nothing is left to chance; return whether that is so.
-
-    From Python this takes a fraction of the time, since no random generator is unpacked.
-    """
-    n_sure, n_open, _, tied_slots = mix.sizes.tolist()
-    if n_sure != len(shown) or n_open or tied_slots:
-        return False
-    shown[:] = mix.sure[: len(shown)]
-    probabilities[:] = 1.0
-    return True
 
 
 def dependent_rounding(probabilities: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:

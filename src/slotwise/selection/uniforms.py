@@ -16,7 +16,7 @@ import numpy as np
 from numba.core import codegen
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import inner
+from slotwise.selection.compiled import inner, is_compiled
 from slotwise.selection.vector_code import (
     DOUBLE,
     INT,
@@ -31,7 +31,7 @@ from slotwise.selection.vector_code import (
     vector_pass,
 )
 
-__all__ = ["draw_levels"]
+__all__ = ["bits_of", "draw_levels", "next_uniform"]
 
 LANES = 8
 WIDE, HALF = ir.IntType(128), 0xFFFFFFFF
@@ -39,6 +39,7 @@ MODULUS = 2**128
 MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
 """The factor a of PCG64 (O'Neill 2014); the term c is the generator's own."""
 
+NEXT_DOUBLE = ir.FunctionType(DOUBLE, [INT])
 KNOWN_GENERATOR = "slotwise_pcg64_next_double"
 """The function by which PCG64 gives a number: a generator that has it is one."""
 
@@ -174,28 +175,63 @@ def _draw_rows(builder: Builder, generator: Any, count: Any, rows: list[Any]) ->
     builder.store(builder.mul(builder.sub(upcoming, own), back), kept, align=8)
 
 
+def _next(builder: Builder, generator: Any) -> Any:
+    """Return the next number of any generator."""
+    function = builder.inttoptr(generator.fnptr_next_double, NEXT_DOUBLE.as_pointer())
+    return builder.call(function, [generator.state])
+
+
 def _draw(builder: Builder, generator: Any, count: Any, rows: list[Any]) -> None:
     """Write `count` numbers of any generator into each row, column by column."""
-    next_double = ir.FunctionType(DOUBLE, [INT])
-    pcg64 = cgutils.get_or_insert_function(builder.module, next_double, KNOWN_GENERATOR)
-    address = generator.fnptr_next_double
-    is_pcg64 = builder.icmp_unsigned("==", address, builder.ptrtoint(pcg64, INT))
+    pcg64 = cgutils.get_or_insert_function(builder.module, NEXT_DOUBLE, KNOWN_GENERATOR)
+    known_address = builder.ptrtoint(pcg64, INT)
+    is_pcg64 = builder.icmp_unsigned("==", generator.fnptr_next_double, known_address)
     with builder.if_else(is_pcg64) as (known, unknown):
         with known:
             _draw_rows(builder, generator, count, rows)
         with unknown, cgutils.for_range(builder, count) as loop:
-            function = builder.inttoptr(address, next_double.as_pointer())
             for row in rows:
-                number = builder.call(function, [generator.state])
-                builder.store(number, builder.gep(row, [loop.index]))
+                builder.store(_next(builder, generator), builder.gep(row, [loop.index]))
+
+
+class Bits(NamedTuple):
+    """Where a generator keeps its state, and its function that gives a number.
+
+    Compiled code that Python calls takes these instead of the generator, whose parts numba would
+    look up in every call: that takes longer than drawing a page.
+    """
+
+    state: int
+    fnptr_next_double: int
+
+
+def bits_of(rng: np.random.Generator) -> Any:
+    """Return the bits of a generator, which must outlive them; interpreted code gets itself."""
+    if not is_compiled(draw_levels):
+        return rng
+    interface = rng.bit_generator.ctypes
+    address = ctypes.cast(interface.next_double, ctypes.c_void_p).value
+    return Bits(interface.state_address, address or 0)
 
 
 def _generator(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
-    """Return the parts of the generator that is the first argument."""
+    """Return the parts of the generator, or of its bits, that are the first argument."""
     kind = signature.args[0]
+    if isinstance(kind, types.BaseTuple):
+        return Bits(*cgutils.unpack_tuple(builder, arguments[0]))
     whole = cgutils.create_struct_proxy(kind)(context, builder, arguments[0])
     inside = context.data_model_manager[kind].get_member_fe_type("bit_generator")
     return cgutils.create_struct_proxy(inside)(context, builder, whole.bit_generator)
+
+
+def _next_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    return _next(builder, _generator(context, builder, signature, arguments))
+
+
+@vector_pass(types.float64, _next_code)
+def next_uniform(rng: np.random.Generator) -> float:
+    """Return the next number of a generator, which may be given by its bits."""
+    return rng.random()
 
 
 def _pairs_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:

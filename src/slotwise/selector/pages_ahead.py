@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from slotwise.features import Visitor
 from slotwise.selection import dense_probabilities, dependent_rounding
 from slotwise.selection.exploring import explored
+from slotwise.selection.uniforms import bits_of
 
 if TYPE_CHECKING:
     from slotwise.selector.selector import Selector
@@ -42,11 +43,12 @@ class PagesAhead:
     def pages(self) -> Iterator[Links]:
         """Draw pages for visitors like those seen, each in the order of its slots."""
         rng = copy.deepcopy(self._rng)
+        bits = bits_of(rng)
         visitors = self._player.visitors_seen(self._state)
         for k in range(N_PAGES):
             probabilities = self._chosen(visitors[k % len(visitors)], rng)
             page = dependent_rounding(probabilities, rng)
-            self._slots.arrange(self._state, rng, page, probabilities[page])
+            self._slots.arrange(self._state, bits, page, probabilities[page])
             yield page
 
     def _chosen(self, visitor: Visitor, rng: np.random.Generator) -> Floats:

@@ -19,9 +19,10 @@ from slotwise.policies.checks import policy_for
 from slotwise.policies.counts import Counts, add_counts, moved_counts, new_counts
 from slotwise.problem import Problem, whole_number
 from slotwise.rounds import AnyLink, Decision, Link
-from slotwise.selection import dense_probabilities, dependent_rounding, draw_page, take_sure_page
+from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.compiled import direct, direct_choice, direct_later
 from slotwise.selection.exploring import explored
+from slotwise.selection.uniforms import bits_of
 from slotwise.selector.arguments import (
     by_level,
     checked_floors_by,
@@ -157,10 +158,11 @@ class Selector(Generic[AnyLink]):
         self._shown, self._drawn = page, drawn = np.zeros(n_slots, np.int64), np.zeros(n_slots)
         policy, state = type(self._player), self._state
         self._choose = direct_choice(policy.choose, state, NOBODY, self._rng)
-        self._draw = direct(draw_page, state.mix, self._rng, page, drawn)
+        self._bits = bits_of(self._rng)
+        self._draw = direct(draw_page, state.mix, self._bits, page, drawn)
         self._teach = direct_later(policy.learn, state, NOBODY, 0, page, NO_SLOTS, *[drawn] * 3)
         self._count = direct_later(add_counts, self._own_counts, 0, page, drawn, drawn)
-        self._slots.make_room(policy, state, self._rng)
+        self._slots.make_room(policy, state, self._bits)
 
     def __repr__(self) -> str:
         """Return links, page, policy and how many pages were chosen."""
@@ -215,10 +217,9 @@ class Selector(Generic[AnyLink]):
             if self._explore or self._journal is not None:
                 chosen = dense_probabilities(self._state.mix)
                 return self._draw_from(known, explored(chosen, self._explore))
-            mix, is_random = self._state.mix, False
-            if not (self._slots.are_alike and take_sure_page(mix, self._shown, self._drawn)):
-                self._draw(mix, self._rng, self._shown, self._drawn)
-                is_random = self._slots.arrange(self._state, self._rng, self._shown, self._drawn)
+            mix = self._state.mix
+            self._draw(mix, self._bits, self._shown, self._drawn)
+            is_random = self._slots.arrange(self._state, self._bits, self._shown, self._drawn)
             shown = self._pool.links_at(self._shown.tolist())
             drawn = (tuple(self._drawn.tolist()), tuple(known.tolist()))
             page_id = self._pages.issue(shown, *drawn, is_random)
@@ -229,7 +230,7 @@ class Selector(Generic[AnyLink]):
         """Draw a page with these inclusion probabilities, one for each link of the pool."""
         places = dependent_rounding(probabilities, self._rng)
         of_places = probabilities[places]
-        is_random = self._slots.arrange(self._state, self._rng, places, of_places)
+        is_random = self._slots.arrange(self._state, self._bits, places, of_places)
         shown, drawn = self._pool.links_at(places.tolist()), tuple(of_places.tolist())
         page_id = self._pages.issue(shown, drawn, tuple(visitor.tolist()), is_random)
         page = Decision(page_id, shown, Probabilities.of_array(self._pool.links, probabilities))

@@ -11,6 +11,7 @@ from slotwise.policies.contract import NO_SLOTS, Floats, Policy
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.compiled import direct
 from slotwise.selection.rounding import draw_page
+from slotwise.selection.uniforms import bits_of
 
 __all__ = ["average_ahead", "expect_views"]
 
@@ -77,7 +78,8 @@ def average_ahead(
     page, probabilities = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
     one_view = np.ones(problem.n_slots)
     choose = direct(type(policy).choose, ahead, who[0], rng)
-    draw = direct(draw_page, ahead.mix, rng, page, probabilities)
+    bits = bits_of(rng)
+    draw = direct(draw_page, ahead.mix, bits, page, probabilities)
     learn = direct(
         type(policy).learn, ahead, who[0], 0, page, NO_SLOTS, probabilities, one_view, one_view
     )
@@ -85,7 +87,7 @@ def average_ahead(
     for k in range(n_rounds):
         visitor = who[k % len(who)]
         choose(ahead, visitor, rng)
-        draw(ahead.mix, rng, page, probabilities)
+        draw(ahead.mix, bits, page, probabilities)
         n_shown[page] += 1.0
         for level in range(problem.n_levels):
             brought = rates[level, page]
