@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.figures import WrittenReport, write_report
+from slotwise.figures import Pictures, WrittenReport, write_report
 from slotwise.figures.look.style import measured
+from slotwise.figures.report import report as report_module
 from tests.simulation.synthetic import BEHAVIOURS, make_results, make_sweep
 
 LABELS = (*BEHAVIOURS, "paced-bayes")
@@ -217,3 +218,21 @@ def test_the_same_results_give_the_same_report(tmp_path: Path) -> None:
 def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="`results` must be of at least one experiment"):
         write_report([], [], tmp_path)
+
+
+def test_figures_that_are_drawn_already_are_not_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results, sweep = make_results(LABELS, n_runs=2, n_checkpoints=10), make_sweep()
+    pictures = Pictures()
+    drawn = [pictures.of(one) for one in (results, sweep)]
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("drawn again")
+
+    for name in ("draw_experiment", "draw_sweep"):
+        monkeypatch.setattr(report_module, name, refuse)
+    written = write_report([results], [sweep], tmp_path, pictures)
+    assert [path.read_bytes() for path in written.figures] == [
+        one[kind] for one in drawn for kind in ("svg", "png")
+    ]

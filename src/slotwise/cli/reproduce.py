@@ -16,7 +16,7 @@ from slotwise.cli._running import (
     ThreadsOption,
     say_what_is_kept,
 )
-from slotwise.figures import is_sweep, write_report
+from slotwise.figures import Pictures, is_sweep, write_report
 from slotwise.figures.report.claims import findings_of
 from slotwise.simulation import run_series
 from slotwise.simulation.paper import plan_paper
@@ -83,15 +83,22 @@ def register(app: typer.Typer) -> None:
         console = Console()
         for note in notes_of(plan):
             console.print(f"note: {note}", highlight=False, markup=False)
+        pictures = Pictures()
         with say_what_is_kept(plan, parts), progress_bar("The paper") as progress:
             results = run_series(
-                plan, parts, n_threads=threads, scheduler=scheduler, progress=progress
+                plan,
+                parts,
+                n_threads=threads,
+                scheduler=scheduler,
+                progress=progress,
+                finished=None if shard else pictures.of,
             )
         if shard is not None:
             typer.echo(f"shard {shard}: {len(plan)} results files in {out / 'results'}")
             return
         experiments = [each for each in results if not is_sweep(each)]
-        report = write_report(experiments, [each for each in results if is_sweep(each)], out)
+        sweeps = [each for each in results if is_sweep(each)]
+        report = write_report(experiments, sweeps, out, pictures)
         for each in experiments:
             console.print(finals_table(each))
         console.print(claims_table([one for each in experiments for one in findings_of(each)]))

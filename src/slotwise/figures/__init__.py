@@ -7,7 +7,7 @@ with naming_extra("`slotwise.figures`"):
     from slotwise.figures.floor_price.answers import draw_answers, draw_log_frontier
     from slotwise.figures.floor_price.frontier import FrontierPicture, draw_frontier
     from slotwise.figures.look.canvas import FORMATS, save_figure
-    from slotwise.figures.report.report import WrittenReport, write_report
+    from slotwise.figures.report.report import Pictures, WrittenReport, write_report
     from slotwise.figures.results.chosen_panels import Layout, draw_panels
     from slotwise.figures.results.experiment import draw_experiment
     from slotwise.figures.results.several_floors import draw_several_floors, has_several_floors
@@ -17,6 +17,7 @@ __all__ = [
     "FORMATS",
     "FrontierPicture",
     "Layout",
+    "Pictures",
     "WrittenReport",
     "draw_answers",
     "draw_experiment",

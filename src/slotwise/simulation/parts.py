@@ -53,20 +53,21 @@ class Parts:
             for policy in config["policies"]
         }
 
-    def _file(self, label: str, run: int) -> Path:
+    def file(self, label: str, run: int) -> Path:
+        """Return where a run is kept; equal runs of two experiments have the same file."""
         return self._folders[label] / f"{run:06d}.npy"
 
     def find(self, label: str, run: int) -> NDArray[np.float64] | None:
         """Return the record of a finished run, or None."""
         try:
-            record: NDArray[np.float64] = np.load(self._file(label, run), allow_pickle=False)
+            record: NDArray[np.float64] = np.load(self.file(label, run), allow_pickle=False)
         except (OSError, ValueError):
             return None
         return record
 
     def keep(self, label: str, run: int, record: NDArray[np.float64]) -> None:
         """Store the record of a finished run; the file appears complete or not at all."""
-        final = self._file(label, run)
+        final = self.file(label, run)
         final.parent.mkdir(parents=True, exist_ok=True)
         temporary = final.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
         with temporary.open("wb") as file:
@@ -76,7 +77,7 @@ class Parts:
     def count(self, runs: Iterable[int]) -> int:
         """Return the number of finished runs of every policy among `runs`."""
         wanted = list(runs)
-        return sum(self._file(label, run).is_file() for label in self._folders for run in wanted)
+        return sum(self.file(label, run).is_file() for label in self._folders for run in wanted)
 
     def discard(self) -> None:
         """Remove the runs of these policies, because their experiment is finished."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from slotwise.environments import Environment
 from slotwise.errors import InvalidInput
@@ -20,18 +17,16 @@ from slotwise.policies import Policy
 from slotwise.problem import Problem, whole_number
 from slotwise.selection import draw_page
 from slotwise.selection.compiled import is_compiled
-from slotwise.simulation.blocks import Block, Keep, PlayedBlock, blocks_of, play_in_threads
-from slotwise.simulation.cluster import connected, play_on_cluster, runs_per_block
+from slotwise.simulation.cluster import connected
 from slotwise.simulation.engine import is_machine_code
 from slotwise.simulation.experiment import Experiment, label_policies
-from slotwise.simulation.parts import Parts
-from slotwise.simulation.quantities import quantities_of
+from slotwise.simulation.gathering import Gathering, play_missing
 from slotwise.simulation.results import Results
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["PlainPythonNote", "run_experiment", "simulate"]
+__all__ = ["PlainPythonNote", "note_plain_python", "run_experiment", "simulate", "thread_count"]
 
 NO_FLOORS: Mapping[str, float] = MappingProxyType({})
 
@@ -118,26 +113,29 @@ def run_experiment(
     `timing` is called for the runs of this call, not for those found in `parts`. Compilation is
     not part of the time.
     """
-    n_threads = _thread_count(n_threads, scheduler)
-    _note_plain_python(experiment)
-    config = experiment.config()
-    kept = None if parts is None else Parts(parts, config)
-    wall, cpu = time.perf_counter(), time.process_time()
-    with connected(scheduler) as client:
-        records, seconds = _all_records(experiment, kept, n_threads, client, progress, timing)
-    config["seconds"] = {
-        "wall": time.perf_counter() - wall,
-        "cpu": time.process_time() - cpu if scheduler is None else seconds,
-    }
-    values = [label for labels in experiment.environment.value_labels for label in labels]
-    totals = {
-        label: quantities_of(experiment.problem, np.array(records[label]), values)
-        for label in experiment.policies
-    }
-    return Results(config, experiment.checkpoints, totals)
+    n_threads = thread_count(n_threads, scheduler)
+    note_plain_python(experiment)
+    wall, cpu, seconds_of_runs = time.perf_counter(), time.process_time(), 0.0
+    gathering = Gathering(experiment, parts)
+    if progress is not None:
+        progress(gathering.n_done, gathering.n_runs)
+    with (
+        connected(scheduler) as client,
+        closing(play_missing([gathering], n_threads, client)) as finished,
+    ):
+        for block, played in finished:
+            for seconds in played.seconds:
+                seconds_of_runs += seconds
+                if timing is not None:
+                    timing(block.label, seconds)
+            if progress is not None:
+                progress(gathering.n_done, gathering.n_runs)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return gathering.results(wall, cpu if scheduler is None else seconds_of_runs)
 
 
-def _thread_count(n_threads: int | None, scheduler: object) -> int:
+def thread_count(n_threads: int | None, scheduler: object) -> int:
+    """Return the number of threads, by default one for each core."""
     if n_threads is None:
         return os.cpu_count() or 1
     if n_threads < 1:
@@ -148,7 +146,8 @@ def _thread_count(n_threads: int | None, scheduler: object) -> int:
     return n_threads
 
 
-def _note_plain_python(experiment: Experiment) -> None:
+def note_plain_python(experiment: Experiment) -> None:
+    """Warn of policies and environments that run slowly."""
     if not is_compiled(draw_page):
         return  # the compiler is switched off on purpose
     for label, policy in experiment.policies.items():
@@ -160,64 +159,3 @@ def _note_plain_python(experiment: Experiment) -> None:
                 PlainPythonNote,
                 stacklevel=4,
             )
-
-
-def _all_records(
-    experiment: Experiment,
-    kept: Parts | None,
-    n_threads: int,
-    client: Client | None,
-    progress: Progress | None,
-    timing: Timing | None,
-) -> tuple[dict[str, list[NDArray[np.float64]]], float]:
-    """Return the records of every policy, playing those not found in `kept`, and the seconds."""
-    records: dict[str, dict[int, NDArray[np.float64]]] = {
-        label: {} for label in experiment.policies
-    }
-    missing: list[tuple[str, int]] = []
-    for run in experiment.runs:
-        for label in experiment.policies:
-            found = None if kept is None else kept.find(label, run)
-            if found is None:
-                missing.append((label, run))
-            else:
-                records[label][run] = found
-    n_total = len(experiment.runs) * len(experiment.policies)
-    n_done, all_seconds = n_total - len(missing), 0.0
-
-    def keep(block: Block, played: PlayedBlock) -> None:
-        if kept is not None:
-            for run, record in zip(block.runs, played.records, strict=True):
-                kept.keep(block.label, run, record)
-
-    if progress is not None:
-        progress(n_done, n_total)
-    with closing(_play(experiment, missing, n_threads, client, keep)) as finished:
-        for block, played in finished:
-            records[block.label].update(zip(block.runs, played.records, strict=True))
-            n_done += len(block.runs)
-            for seconds in played.seconds:
-                all_seconds += seconds
-                if timing is not None:
-                    timing(block.label, seconds)
-            if progress is not None:
-                progress(n_done, n_total)
-    in_order = {
-        label: [of_label[run] for run in experiment.runs] for label, of_label in records.items()
-    }
-    return in_order, all_seconds
-
-
-def _play(
-    experiment: Experiment,
-    missing: list[tuple[str, int]],
-    n_threads: int,
-    client: Client | None,
-    keep: Keep,
-) -> Generator[tuple[Block, PlayedBlock]]:
-    """Play the missing runs, in blocks of one on threads, in larger ones on a cluster."""
-    if client is None:
-        yield from play_in_threads(blocks_of(experiment, missing, 1), n_threads, keep)
-    elif missing:
-        max_runs = runs_per_block(experiment, len(missing), client)
-        yield from play_on_cluster(blocks_of(experiment, missing, max_runs), client, keep)

@@ -1,10 +1,12 @@
-"""Run experiments into results files, one after another; finished ones are not run again."""
+"""Run experiments into results files, in one queue; finished ones are not run again."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +14,10 @@ from typing import TYPE_CHECKING
 from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.simulation.cluster import connected
 from slotwise.simulation.experiment import Experiment
+from slotwise.simulation.gathering import Gathering, play_missing
 from slotwise.simulation.parts import Parts
 from slotwise.simulation.results import Results
-from slotwise.simulation.run import run_experiment
+from slotwise.simulation.run import note_plain_python, thread_count
 from slotwise.simulation.shards import Shard, shard_path
 
 if TYPE_CHECKING:
@@ -32,6 +35,9 @@ __all__ = [
 
 SeriesProgress = Callable[[float, str], None]
 """Called with the share of the work that is done, and the title of the experiment that is run."""
+
+Finished = Callable[[Results], object]
+"""Called with the results of an experiment when its file is written."""
 
 
 @dataclass(frozen=True)
@@ -67,40 +73,88 @@ def run_series(
     n_threads: int | None = None,
     scheduler: str | Client | None = None,
     progress: SeriesProgress | None = None,
+    finished: Finished | None = None,
 ) -> list[Results]:
     """Run the unfinished experiments, write their results files, and return all results.
+
+    All runs are one queue, so that no core waits for the last run of an experiment. `finished` is
+    called with the results of every experiment of this call, as soon as they are written, while
+    others run on. The seconds of an experiment are those since the one before it was finished.
 
     Experiments share the folder `parts`, and with it their common runs. It is emptied when all
     experiments are finished; until then, the same call continues after Ctrl-C.
     """
-    results = []
-    all_work = sum(planned.work for planned in plan)
-    work_done = 0.0
+    threads = thread_count(n_threads, scheduler)
+    series = _Series(plan, parts, progress, finished)
+    for gathering in series.unfinished.values():
+        note_plain_python(gathering.experiment)
     with connected(scheduler) as client:
-        for planned in plan:
-
-            def tell(
-                n_done: int, n_runs: int, before: float = work_done, planned: Planned = planned
-            ) -> None:
-                if progress is not None:
-                    share = (before + planned.work * n_done / n_runs) / all_work
-                    progress(share, planned.experiment.title)
-
-            found = finished_results(planned)
-            if found is None:
-                found = run_experiment(
-                    planned.experiment,
-                    n_threads=n_threads,
-                    scheduler=client,
-                    parts=parts,
-                    progress=tell,
-                )
-                found.save(planned.path)
-            results.append(found)
-            work_done += planned.work
+        series.look_around()
+        playing = play_missing(list(series.unfinished.values()), threads, client)
+        with closing(playing) as blocks:
+            for _, played in blocks:
+                series.look_around(None if client is None else sum(played.seconds))
     for planned in plan:
         Parts(parts, planned.experiment.config()).discard()
-    return results
+    return [series.results[place] for place in range(len(plan))]
+
+
+class _Series:
+    """A plan that is being run: what is finished, and who is told."""
+
+    def __init__(
+        self,
+        plan: Sequence[Planned],
+        parts: Path,
+        progress: SeriesProgress | None,
+        finished: Finished | None,
+    ) -> None:
+        self._plan, self._progress, self._finished = plan, progress, finished
+        self._clocks = time.perf_counter(), time.process_time()
+        self._seconds_of_workers: float | None = None
+        self.results: dict[int, Results] = {}
+        self.unfinished: dict[int, Gathering] = {}
+        for place, planned in enumerate(plan):
+            found = finished_results(planned)
+            if found is None:
+                self.unfinished[place] = Gathering(planned.experiment, parts)
+            else:
+                self.results[place] = found
+
+    def look_around(self, seconds_of_workers: float | None = None) -> None:
+        """Write the results of experiments that are complete by now, and tell how far all is."""
+        if seconds_of_workers is not None:
+            self._seconds_of_workers = (self._seconds_of_workers or 0.0) + seconds_of_workers
+        for place, gathering in list(self.unfinished.items()):
+            if gathering.n_done == gathering.n_runs:
+                self._tell()
+                del self.unfinished[place]
+                results = gathering.results(*self._since_last())
+                results.save(self._plan[place].path)
+                self.results[place] = results
+                if self._finished is not None:
+                    self._finished(results)
+        self._tell()
+
+    def _since_last(self) -> tuple[float, float]:
+        """Return the seconds of both clocks since this was last asked; those of workers, if any."""
+        before, self._clocks = self._clocks, (time.perf_counter(), time.process_time())
+        wall, cpu = (now - then for now, then in zip(self._clocks, before, strict=True))
+        if self._seconds_of_workers is not None:
+            cpu, self._seconds_of_workers = self._seconds_of_workers, 0.0
+        return wall, cpu
+
+    def _tell(self) -> None:
+        """Tell the share of the work that is done, and the first experiment that is not."""
+        if self._progress is None:
+            return
+        left = sum(
+            self._plan[place].work * (1.0 - gathering.n_done / gathering.n_runs)
+            for place, gathering in self.unfinished.items()
+        )
+        place = min(self.unfinished, default=len(self._plan) - 1)
+        whole = sum(planned.work for planned in self._plan)
+        self._progress(1.0 - left / whole, self._plan[place].experiment.title)
 
 
 def shard_plan(plan: Sequence[Planned], text: str, out: Path) -> tuple[list[Planned], Path]:

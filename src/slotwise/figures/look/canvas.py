@@ -21,6 +21,7 @@ __all__ = [
     "USUAL_FORMATS",
     "ShownFigure",
     "house_style",
+    "rendered",
     "save_figure",
     "write_frame",
 ]
@@ -49,7 +50,7 @@ class ShownFigure(Figure):
     """
 
     def _repr_png_(self) -> bytes:
-        return _rendered(self, "png")
+        return rendered(self, "png")
 
 
 @contextmanager
@@ -87,12 +88,13 @@ def save_figure(
     written = []
     for kind in formats:
         path = directory / f"{name}.{kind}"
-        path.write_bytes(_rendered(figure, kind))
+        path.write_bytes(rendered(figure, kind))
         written.append(path)
     return written
 
 
-def _rendered(figure: Figure, kind: str) -> bytes:
+def rendered(figure: Figure, kind: str) -> bytes:
+    """Return the bytes of a file with the figure in one of the formats."""
     stream = io.BytesIO()
     # A date or the name of the drawing library would make equal figures differ.
     metadata = dict.fromkeys(UNREPRODUCIBLE[kind])

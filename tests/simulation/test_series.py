@@ -1,0 +1,140 @@
+"""Several experiments in one queue: nothing is played twice, and no core waits at their ends."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from slotwise.policies import CUCB, ConUCB, Policy, Uniform
+from slotwise.problem import Problem
+from slotwise.simulation import Experiment, Planned, Results, run_experiment, run_series
+from slotwise.simulation.blocks import Block, PlayedBlock
+from tests.simulation.test_run import assert_same
+from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS
+
+
+def planned(
+    folder: Path, title: str, policies: dict[str, Policy], n_runs: int = 2, floor: float = FLOOR
+) -> Planned:
+    problem = Problem(N_LINKS, N_SLOTS, floor, horizon=100)
+    experiment = Experiment(LINKS, problem, policies, n_runs, seed=3, title=title)
+    return Planned(experiment, folder / f"{title}.parquet")
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> list[Planned]:
+    return [
+        planned(tmp_path, "first", {"cucb": CUCB(), "uniform": Uniform()}),
+        planned(tmp_path, "second", {"con": ConUCB(), "same": CUCB()}, n_runs=3),
+        planned(tmp_path, "third", {"cucb": CUCB()}, floor=0.5),
+    ]
+
+
+def test_results_are_those_of_each_alone_and_common_runs_are_played_once(
+    plan: list[Planned], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = [run_experiment(one.experiment, n_threads=1) for one in plan]
+    played: list[tuple[str, tuple[int, ...]]] = []
+    play = Block.play
+
+    def noted(block: Block) -> PlayedBlock:
+        played.append((block.label, block.runs))
+        return play(block)
+
+    monkeypatch.setattr(Block, "play", noted)
+    together = run_series(plan, tmp_path / "parts", n_threads=2)
+    for apart, found in zip(alone, together, strict=True):
+        assert_same(apart, found)
+    # of the second experiment, two runs of CUCB are those of the first
+    assert len(played) == 4 + 4 + 2
+    assert sorted(runs for label, runs in played if label == "same") == [(2,)]
+    assert not (tmp_path / "parts").exists()
+    for one, results in zip(plan, together, strict=True):
+        assert_same(Results.load(one.path), results)
+
+
+def test_an_experiment_starts_before_the_last_run_of_the_one_before_it_ends(
+    plan: list[Planned], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last run of the first experiment waits for a run of the second: a barrier would hang."""
+    has_started = threading.Event()
+    play = Block.play
+
+    def waiting(block: Block) -> PlayedBlock:
+        if block.label == "con":
+            has_started.set()
+        if block.label == "uniform" and block.runs == (1,):
+            assert has_started.wait(60)
+        return play(block)
+
+    monkeypatch.setattr(Block, "play", waiting)
+    assert len(run_series(plan, tmp_path / "parts", n_threads=2)) == 3
+
+
+def test_results_are_handed_on_while_others_are_still_to_be_played(
+    plan: list[Planned], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third experiment waits until the results of the first are handed on."""
+    is_told = threading.Event()
+    told: list[str] = []
+    play = Block.play
+
+    def finished(results: Results) -> None:
+        title = results.config["experiment"]
+        told.append(title)
+        assert Results.load(tmp_path / f"{title}.parquet").n_runs == results.n_runs
+        is_told.set()
+
+    def waiting(block: Block) -> PlayedBlock:
+        if block.problem.click_floor == 0.5:
+            assert is_told.wait(60)
+        return play(block)
+
+    monkeypatch.setattr(Block, "play", waiting)
+    run_series(plan, tmp_path / "parts", n_threads=2, finished=finished)
+    assert sorted(told) == ["first", "second", "third"]
+    run_series(plan, tmp_path / "parts", n_threads=2, finished=finished)
+    assert len(told) == 3  # those found in files are not run again
+
+
+def test_progress_names_the_experiments_in_order_and_never_falls(
+    plan: list[Planned], tmp_path: Path
+) -> None:
+    told: list[tuple[float, str]] = []
+    run_series(plan, tmp_path / "parts", n_threads=2, progress=lambda *what: told.append(what))
+    shares = [share for share, _ in told]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    names = list(dict.fromkeys(name for _, name in told))
+    assert names == [one.experiment.title for one in plan if one.experiment.title in names]
+    assert names[0] == "first"
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_after_an_interruption_only_what_is_missing_is_played(
+    plan: list[Planned], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_threads: int
+) -> None:
+    class Stop(KeyboardInterrupt):
+        pass
+
+    def stop(results: Results) -> None:
+        raise Stop
+
+    parts = tmp_path / "parts"
+    with pytest.raises(Stop):
+        run_series(plan, parts, n_threads=n_threads, finished=stop)
+    n_kept = len(list(parts.rglob("*.npy")))
+    n_played, play = 0, Block.play
+
+    def counted(block: Block) -> PlayedBlock:
+        nonlocal n_played
+        n_played += 1
+        return play(block)
+
+    monkeypatch.setattr(Block, "play", counted)
+    results = run_series(plan, parts, n_threads=1)
+    assert n_played == 10 - n_kept < 10
+    for one, found in zip(plan, results, strict=True):
+        assert_same(found, run_experiment(one.experiment, n_threads=1))
