@@ -163,7 +163,7 @@ def choose_beside_group(state: PacedBayesState, visitor: Visitor, rng: np.random
     _score_links(state)
     n_slots, search = state.queues.n_slots, state.search
     clicks = posterior.mean[0]
-    if find_above_group(group, score, clicks, 0.0, n_slots, search, mix):
+    if find_above_group(group, score, clicks, 1.0, 0.0, n_slots, search, mix):
         fill_up_from_group(group, n_slots, search, mix)
     else:
         take_top_links(score, clicks, 0.0, n_slots, search, mix)

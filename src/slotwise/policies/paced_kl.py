@@ -23,7 +23,7 @@ from slotwise.policies.knowledge.evidence import Evidence, add_views, count_roun
 from slotwise.policies.knowledge.moss_bounds import (
     CAP,
     MossBounds,
-    compute_bound_after,
+    compute_bounds,
     forget_bounds,
     new_moss_bounds,
     note_views,
@@ -64,14 +64,14 @@ class PacedKLState(NamedTuple):
 def _compute_caps_on_page(state: PacedKLState) -> bool:
     """Replace caps that reached the page by bounds; say whether there were any."""
     bounds, search = state.bounds, state.search
-    last = int64(-1)
+    caps, n_caps = bounds.changed, int64(0)  # no link has changed: there is room
     for k in range(search.sizes[N_CANDIDATES]):
-        link = search.entry[k]
-        if bounds.kind[link] == CAP:
-            compute_bound_after(bounds, state.evidence, link, last)
-            score_link(state.queues, bounds.upper, 1, link, state.score)
-            last = link
-    return last >= 0
+        caps[n_caps] = search.entry[k]
+        n_caps += bounds.kind[search.entry[k]] == CAP
+    compute_bounds(bounds, state.evidence, caps[:n_caps])
+    for k in range(n_caps):
+        score_link(state.queues, bounds.upper, 1, caps[k], state.score)
+    return n_caps > 0
 
 
 @hot
@@ -83,13 +83,19 @@ def choose(state: PacedKLState, visitor: Visitor, rng: np.random.Generator) -> N
     if refresh_bounds(bounds, state.evidence):
         forget_group(group)
     price_levels(queues, state.evidence.rounds)
-    score_links(queues, upper, 1, score)
     price, n_slots = queues.worth[0], queues.n_slots
+    value, weight = score, 1.0
+    if len(upper) == 2 and queues.worth[1] > 0.0:  # one bound beside the clicks: no sum to write
+        value, weight = upper[1], queues.worth[1]
+    else:
+        score_links(queues, upper, 1, score)
     has_caps = True
     while has_caps:
-        ends_in_group = find_above_group(group, score, upper[0], price, n_slots, search, mix)
+        ends_in_group = find_above_group(
+            group, value, upper[0], weight, price, n_slots, search, mix
+        )
         if not ends_in_group:
-            top_page(score, upper[0], len(score), n_slots, 1.0, price, search)
+            top_page(value, upper[0], len(value), n_slots, weight, price, search)
         has_caps = _compute_caps_on_page(state)
     if ends_in_group:
         fill_up_from_group(group, n_slots, search, mix)
@@ -101,9 +107,10 @@ def choose(state: PacedKLState, visitor: Visitor, rng: np.random.Generator) -> N
 @hot
 def rank(state: PacedKLState, links: Links, worth: Floats) -> None:
     """Write the scores of links on the page chosen last."""
-    price = state.queues.worth[0]
+    queues, upper = state.queues, state.bounds.upper
     for k in range(len(links)):
-        worth[k] = state.score[links[k]] + price * state.bounds.upper[0, links[k]]
+        score_link(queues, upper, 1, links[k], state.score)
+        worth[k] = state.score[links[k]] + queues.worth[0] * upper[0, links[k]]
 
 
 @hot

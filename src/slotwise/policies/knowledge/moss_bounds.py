@@ -29,14 +29,14 @@ from numpy.typing import NDArray
 from slotwise.policies.contract import Floats, Links
 from slotwise.policies.knowledge.evidence import Evidence
 from slotwise.problem import Problem
-from slotwise.selection.compiled import inner
-from slotwise.selection.confidence import kl_upper
-from slotwise.selection.totals import total_of
+from slotwise.selection.compiled import inner, int64
+from slotwise.selection.confidence import kl_upper_of_many
+from slotwise.selection.totals import total_of, whole_vectors
 
 __all__ = [
     "CAP",
     "MossBounds",
-    "compute_bound_after",
+    "compute_bounds",
     "forget_bounds",
     "new_moss_bounds",
     "note_views",
@@ -60,6 +60,14 @@ EXACT, CAP, CHANGED = range(3)
 """What the number kept for a link is: its bound, no less than its bound, or not valid any more."""
 
 
+MOST_TOGETHER = int64(32)
+"""Links whose bounds are computed together."""
+
+TOTAL, VIEWS, SHOWN, WIDTH, UPPER, SCRATCH = range(6)
+N_ROWS = 6
+"""The rows of `room`."""
+
+
 class MossBounds(NamedTuple):
     """Upper bounds or caps per level and link, of `levels` only, and what they were computed with.
 
@@ -67,7 +75,8 @@ class MossBounds(NamedTuple):
     tangent, by the logarithm of the round count. `changed[:n_changed[0]]` are the links to
     recompute before the next page. `clock` is the round count and `prior` the outcome of the
     pseudo-view at each level, both on their grids; `totals` has the views and outcomes of all
-    links together.
+    links together. `room` is scratch for bounds that are computed together, and `first` says where
+    those of each link begin.
     """
 
     upper: Floats
@@ -79,6 +88,8 @@ class MossBounds(NamedTuple):
     clock: Floats
     prior: Floats
     totals: Floats
+    room: Floats
+    first: Links
     exploration: float
 
 
@@ -95,6 +106,8 @@ def new_moss_bounds(problem: Problem, levels: set[int], exploration: float) -> M
         clock=np.zeros(1),
         prior=np.zeros(problem.n_levels),
         totals=np.zeros((problem.n_levels, 2)),
+        room=np.full((N_ROWS, whole_vectors(MOST_TOGETHER * len(levels))), 0.5),
+        first=np.zeros(MOST_TOGETHER, np.int64),
         exploration=exploration,
     )
 
@@ -126,8 +139,10 @@ def note_views(
 
 
 @inner
-def _on_grid(number: float, grid: float) -> float:
-    """Return the largest power of `grid` up to a number."""
+def _on_grid(number: float, grid: float, last: float) -> float:
+    """Return the largest power of `grid` up to a number; `last` is that of an earlier number."""
+    if last <= number < last * grid * (1.0 - 1e-6):
+        return last
     return math.exp(math.floor(math.log(number) / math.log(grid) + 1e-9) * math.log(grid))
 
 
@@ -161,12 +176,16 @@ def _follow_pool(bounds: MossBounds, evidence: Evidence) -> bool:
 
     Return whether that is so.
     """
-    before, clock = bounds.clock[0], _on_grid(evidence.rounds[0] + 1.0, CLOCK_GRID)
+    before = bounds.clock[0]
+    clock = _on_grid(evidence.rounds[0] + 1.0, CLOCK_GRID, before)
     has_moved = False
     for level in bounds.levels:
         most = FIRST_PRIOR if level == 0 else FURTHER_PRIOR
         mean = (bounds.totals[level, 1] + most) / (bounds.totals[level, 0] + 1.0)
-        prior = min(most, _on_grid(OPTIMISM * mean, PRIOR_GRID))
+        prior = most
+        if OPTIMISM * mean < 2.0 * most:
+            last = bounds.prior[level] if bounds.prior[level] < most else 0.0
+            prior = min(most, _on_grid(OPTIMISM * mean, PRIOR_GRID, last))
         has_moved |= prior != bounds.prior[level]
         bounds.prior[level] = prior
     bounds.clock[0] = clock
@@ -179,44 +198,92 @@ def _follow_pool(bounds: MossBounds, evidence: Evidence) -> bool:
 
 
 @inner
-def compute_bound(bounds: MossBounds, evidence: Evidence, link: int) -> None:
-    """Compute the bound of a link at every level, and the slope of its tangent."""
-    share = bounds.clock[0] * evidence.n_slots / len(bounds.kind)
-    for level in bounds.levels:
-        n_views = evidence.views[level, link] + 1.0
-        n_shown = max(n_views, evidence.views[0, link] + 1.0)
-        total = evidence.sums[level, link] + bounds.prior[level]
-        upper = total / n_views
-        growth = 0.0
-        if share > n_shown:
-            width = bounds.exploration * math.log(share / n_shown)
-            upper = kl_upper(total, n_views, width * n_views / n_shown)
-            above = upper - total / n_views
-            if above > 0.0:
-                growth = bounds.exploration * upper * (1.0 - upper) / (n_shown * above)
-        bounds.upper[level, link] = upper
-        bounds.growth[level, link] = growth * SAFE
-    bounds.kind[link] = EXACT
+def _have_equal_counts(evidence: Evidence, link: int, other: int) -> bool:
+    are_equal = True
+    for level in range(len(evidence.views)):
+        are_equal &= evidence.views[level, link] == evidence.views[level, other]
+        are_equal &= evidence.sums[level, link] == evidence.sums[level, other]
+    return are_equal
 
 
 @inner
-def compute_bound_after(bounds: MossBounds, evidence: Evidence, link: int, last: int) -> None:
-    """Compute the bound of a link, or copy that of `last` where the two have equal counts.
+def _gather_counts(bounds: MossBounds, evidence: Evidence, links: Links) -> int:
+    """Write what the bounds of links are computed from, level by level; return how many they are.
 
-    `last` was computed just before, or is negative. In a large pool many links have equal counts.
+    A link with the counts of the one before it shares its bounds: in a large pool many have.
     """
-    is_equal = last >= 0
-    if is_equal:
-        for level in range(len(evidence.views)):
-            is_equal &= evidence.views[level, link] == evidence.views[level, last]
-            is_equal &= evidence.sums[level, link] == evidence.sums[level, last]
-    if not is_equal:
-        compute_bound(bounds, evidence, link)
-        return
+    share = bounds.clock[0] * evidence.n_slots / len(bounds.kind)
+    n_bounds = int64(0)
+    for k in range(len(links)):
+        link = links[k]
+        if k == 0 or not _have_equal_counts(evidence, link, links[k - 1]):
+            width, n_before = 0.0, 0.0
+            for level in bounds.levels:
+                n_views = evidence.views[level, link] + 1.0
+                n_shown = max(n_views, evidence.views[0, link] + 1.0)
+                if n_shown != n_before:
+                    width = bounds.exploration * max(0.0, math.log(share / n_shown))
+                    n_before = n_shown
+                bounds.room[TOTAL, n_bounds] = evidence.sums[level, link] + bounds.prior[level]
+                bounds.room[VIEWS, n_bounds] = n_views
+                bounds.room[SHOWN, n_bounds] = n_shown
+                bounds.room[WIDTH, n_bounds] = width * n_views / n_shown
+                n_bounds += 1
+        bounds.first[k] = n_bounds - len(bounds.levels)
+    return n_bounds
+
+
+@inner
+def _compute_some(bounds: MossBounds, evidence: Evidence, links: Links) -> None:
+    """Compute the bounds of links for which there is room."""
+    room = bounds.room
+    n_bounds = _gather_counts(bounds, evidence, links)
+    upper, views = room[UPPER], room[VIEWS]
+    kl_upper_of_many(room[TOTAL], views, room[WIDTH], n_bounds, upper, room[SCRATCH])
+    for k in range(len(links)):
+        link, place = links[k], bounds.first[k]
+        for level in bounds.levels:
+            bound, growth = upper[place], 0.0
+            above = bound - room[TOTAL, place] / views[place]
+            if above > 0.0:
+                growth = bounds.exploration * bound * (1.0 - bound) / (room[SHOWN, place] * above)
+            bounds.upper[level, link] = bound
+            bounds.growth[level, link] = growth * SAFE
+            place += 1
+        bounds.kind[link] = EXACT
+
+
+@inner
+def compute_bounds(bounds: MossBounds, evidence: Evidence, links: Links) -> None:
+    """Compute the bounds of links at every level, and the slopes of their tangents."""
+    for begin in range(int64(0), len(links), MOST_TOGETHER):
+        _compute_some(bounds, evidence, links[begin : begin + MOST_TOGETHER])
+
+
+@inner
+def _take_means(bounds: MossBounds, evidence: Evidence) -> int:
+    """Take the links whose counts changed at their means.
+
+    Those with less than their share of views, whose bounds are above it, are moved to the front
+    of `changed`; return how many they are.
+    """
+    changed = bounds.changed[: bounds.n_changed[0]]
     for level in bounds.levels:
-        bounds.upper[level, link] = bounds.upper[level, last]
-        bounds.growth[level, link] = bounds.growth[level, last]
-    bounds.kind[link] = EXACT
+        views, sums, prior = evidence.views[level], evidence.sums[level], bounds.prior[level]
+        upper, growth = bounds.upper[level], bounds.growth[level]
+        for k in range(len(changed)):
+            link = changed[k]
+            upper[link] = (sums[link] + prior) / (views[link] + 1.0)
+            growth[link] = 0.0
+    views, kind = evidence.views[0], bounds.kind
+    share = bounds.clock[0] * evidence.n_slots / len(kind)
+    n_below = int64(0)
+    for k in range(len(changed)):
+        link = changed[k]
+        kind[link] = EXACT
+        changed[n_below] = link
+        n_below += share > views[link] + 1.0
+    return n_below
 
 
 @inner
@@ -226,7 +293,7 @@ def refresh_bounds(bounds: MossBounds, evidence: Evidence) -> bool:
     Return whether bounds of other links may have changed, too.
     """
     has_moved = _follow_pool(bounds, evidence)
-    for k in range(bounds.n_changed[0]):
-        compute_bound(bounds, evidence, bounds.changed[k])
+    n_below = _take_means(bounds, evidence)
+    compute_bounds(bounds, evidence, bounds.changed[:n_below])
     bounds.n_changed[0] = 0
     return has_moved

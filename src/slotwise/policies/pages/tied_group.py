@@ -69,6 +69,8 @@ def keep_group(group: TiedGroup, mix: Mix) -> None:
 def leave_group(group: TiedGroup, links: Links, mix: Mix) -> None:
     """Remove links whose bounds may change."""
     size, place, tied = group.size, group.place, mix.tied
+    if size[0] == 0:
+        return
     for k in range(len(links)):
         hole = place[links[k]]
         if hole < size[0] and tied[hole] == links[k]:
@@ -81,8 +83,9 @@ def leave_group(group: TiedGroup, links: Links, mix: Mix) -> None:
 @inner
 def find_above_group(
     group: TiedGroup,
-    score: Floats,
+    value: Floats,
     clicks: Floats,
+    value_weight: float,
     price: float,
     n_slots: int,
     search: Search,
@@ -93,19 +96,20 @@ def find_above_group(
     if size < n_slots:
         return False
     member = mix.tied[0]
-    key_of_group = score[member] + price * clicks[member]
+    key_of_group = value_weight * value[member] + price * clicks[member]
     n_above = n_equal = int64(0)
-    for begin in range(int64(0), len(score), BLOCK):
-        some, some_clicks = score[begin : begin + BLOCK], clicks[begin : begin + BLOCK]
+    for begin in range(int64(0), len(value), BLOCK):
+        some, some_clicks = value[begin : begin + BLOCK], clicks[begin : begin + BLOCK]
         n_higher = int64(0)
         for k in range(len(some)):
-            key = some[k] + price * some_clicks[k]
+            key = value_weight * some[k] + price * some_clicks[k]
             n_higher += key > key_of_group
             n_equal += key == key_of_group
         if n_higher > 0:  # in few blocks, and counting runs in vectors
             for k in range(len(some)):
                 search.entry[n_above] = begin + k
-                n_above += some[k] + price * some_clicks[k] > key_of_group
+                key = value_weight * some[k] + price * some_clicks[k]
+                n_above += key > key_of_group
     search.sizes[N_CANDIDATES] = n_above
     return n_equal == size and n_above < n_slots
 
