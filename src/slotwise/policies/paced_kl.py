@@ -15,11 +15,11 @@ from slotwise.policies.floors.queue import (
     Queues,
     new_queues,
     price_levels,
-    queue_outcomes,
+    queue_totals,
     score_link,
     score_links,
 )
-from slotwise.policies.knowledge.evidence import Evidence, add_views, count_rounds, new_evidence
+from slotwise.policies.knowledge.evidence import Evidence, add_views, count_pages, new_evidence
 from slotwise.policies.knowledge.moss_bounds import (
     CAP,
     MossBounds,
@@ -44,6 +44,7 @@ from slotwise.selection.compiled import hot, inner, int64
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.top_links import share_top_page
 from slotwise.selection.top_page import N_CANDIDATES, Search, new_search, top_page
+from slotwise.selection.totals import total_of
 
 __all__ = ["PacedKL"]
 
@@ -131,11 +132,13 @@ def learn(
     outcomes: Floats,
 ) -> None:
     """Count, and let the queues of the level grow or shrink."""
-    count_rounds(state.evidence, level, views)
-    queue_outcomes(state.queues, level, views, outcomes, state.evidence.rounds)
-    note_views(state.bounds, level, links, views, outcomes)
+    evidence = state.evidence
+    n_views, brought = total_of(views), total_of(outcomes)
+    count_pages(evidence, level, n_views)
+    queue_totals(state.queues, level, n_views, brought, evidence.rounds)
+    note_views(state.bounds, level, links, n_views, brought)
     for k in range(len(links)):
-        add_views(state.evidence, level, links[k], views[k], outcomes[k])
+        add_views(evidence, level, links[k], views[k], outcomes[k])
 
 
 @dataclass(frozen=True)

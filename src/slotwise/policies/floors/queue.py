@@ -46,6 +46,7 @@ __all__ = [
     "paced_length",
     "price_levels",
     "queue_outcomes",
+    "queue_totals",
     "score_link",
     "score_links",
 ]
@@ -113,10 +114,16 @@ def queue_outcomes(
 
     `rounds` are those settled at each level, the present ones included.
     """
-    if len(queues.lengths) == 0:
-        return
-    brought = total_of(outcomes)
-    pages = total_of(views) / queues.n_slots
+    if len(queues.lengths) > 0:
+        queue_totals(queues, level, total_of(views), total_of(outcomes), rounds)
+
+
+@inner
+def queue_totals(
+    queues: Queues, level: int, n_views: float, brought: float, rounds: Floats
+) -> None:
+    """Do as `queue_outcomes` with the number of views and the sum of what they brought."""
+    pages = n_views / queues.n_slots
     for floor in range(len(queues.lengths)):
         if queues.levels[floor] == level:
             if queues.patience == 0.0:

@@ -29,6 +29,7 @@ __all__ = [
     "WithMemory",
     "add_views",
     "check_memory",
+    "count_pages",
     "count_rounds",
     "is_time_to_look_again",
     "new_evidence",
@@ -73,7 +74,13 @@ def new_evidence(problem: Problem, memory: int | None = None) -> Evidence:
 @inner
 def count_rounds(evidence: Evidence, level: int, views: Floats) -> None:
     """Let the rounds of a level go on by the page views that settle now."""
-    evidence.rounds[level] += total_of(views) / evidence.n_slots
+    count_pages(evidence, level, total_of(views))
+
+
+@inner
+def count_pages(evidence: Evidence, level: int, n_views: float) -> None:
+    """Let the rounds of a level go on by this many views of links."""
+    evidence.rounds[level] += n_views / evidence.n_slots
 
 
 @inner

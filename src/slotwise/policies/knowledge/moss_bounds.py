@@ -31,7 +31,7 @@ from slotwise.policies.knowledge.evidence import Evidence
 from slotwise.problem import Problem
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.confidence import kl_upper_of_many
-from slotwise.selection.totals import total_of, whole_vectors
+from slotwise.selection.totals import whole_vectors
 
 __all__ = [
     "CAP",
@@ -129,13 +129,16 @@ def forget_bounds(bounds: MossBounds) -> None:
 
 @inner
 def note_views(
-    bounds: MossBounds, level: int, links: Links, views: Floats, outcomes: Floats
+    bounds: MossBounds, level: int, links: Links, n_views: float, brought: float
 ) -> None:
-    """Take in that links were counted: their bounds are recomputed before the next page."""
+    """Take in that links were counted, all together `n_views` that brought so much.
+
+    Their bounds are recomputed before the next page.
+    """
     for k in range(len(links)):
         _note_change(bounds, links[k])
-    bounds.totals[level, 0] += total_of(views)
-    bounds.totals[level, 1] += total_of(outcomes)
+    bounds.totals[level, 0] += n_views
+    bounds.totals[level, 1] += brought
 
 
 @inner
