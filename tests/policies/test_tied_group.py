@@ -11,11 +11,19 @@ import pytest
 
 from slotwise import Selector
 from slotwise.policies import NO_SLOTS, NOBODY, PacedBayes, PacedKL
-from slotwise.policies.paced_bayes import PacedBayesLargePool
+from slotwise.policies.knowledge.joint_posterior import new_joint_posterior
+from slotwise.policies.knowledge.joint_worth import (
+    largest_growth,
+    score_jointly,
+    score_link_jointly,
+)
+from slotwise.policies.paced_bayes import SAFE, PacedBayesLargePool
 from slotwise.policies.pages.tied_group import LEAST_POOL
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
 from slotwise.selection.mix import N_TIED, dense_probabilities
+
+LEVELS = ("click", "cart", "order", "revenue")
 
 POLICIES = [PacedKL(), PacedBayesLargePool()]
 
@@ -52,6 +60,56 @@ def test_pages_from_the_group_are_those_of_listing_all_ties(policy: Any) -> None
             assert np.array_equal(dense_probabilities(state.mix), again)
         one_round(policy, state, rates, rng, problem.n_slots)
     assert n_from_group > 250
+
+
+def test_most_pages_of_a_large_pool_are_found_without_scoring_all_links() -> None:
+    problem = Problem(LEAST_POOL, 10, click_floor=3.0)
+    rng = np.random.default_rng(8)
+    rates = 0.4 * rng.random(problem.n_links), rng.random(problem.n_links)
+    policy: Any = PacedBayesLargePool()
+    state = policy.start(problem)
+    n_by_last_scores = 0
+    for _ in range(400):
+        policy.choose(state, NOBODY, rng)
+        worth, shown = state.queues.worth.copy(), np.flatnonzero(dense_probabilities(state.mix))
+        n_by_last_scores += not np.array_equal(state.scored_at, worth)
+        scores = np.zeros(problem.n_links)
+        policy.rank(state, np.arange(problem.n_links), scores)
+        assert scores[shown].min() >= np.delete(scores, shown).max(initial=0.0)
+        one_round(policy, state, rates, rng, problem.n_slots)
+    assert n_by_last_scores > 100
+
+
+def posterior_of(rng: np.random.Generator, n_levels: int) -> Any:
+    """Return a posterior with means, variances and widths of any size."""
+    posterior = new_joint_posterior(Problem(700, 3, levels=LEVELS[:n_levels]), 0.6)
+    posterior.mean[:] = 10.0 ** rng.uniform(-6, 0, posterior.mean.shape)
+    variance = posterior.mean * (1.0 - posterior.mean)
+    posterior.variance[:] = variance * 10.0 ** rng.uniform(-4, 0, variance.shape)
+    posterior.width[:] = 10.0 ** rng.uniform(-3, 1, 700)
+    return posterior
+
+
+@pytest.mark.parametrize("n_levels", [2, 3, 4])
+def test_no_score_grows_by_more_than_the_largest_growth(n_levels: int) -> None:
+    rng = np.random.default_rng(9)
+    scratch, before, after = np.zeros(700), np.zeros(700), np.zeros(700)
+    for _ in range(40):
+        posterior = posterior_of(rng, n_levels)
+        worth = 10.0 ** rng.uniform(-3, 1, n_levels)
+        worth[rng.random(n_levels) < 0.2] = 0.0
+        moved = worth * rng.uniform(0.7, 1.4, n_levels)
+        score_jointly(posterior, worth, before, scratch)
+        score_jointly(posterior, moved, after, scratch)
+        assert (after <= before * largest_growth(moved, worth) * SAFE).all()
+        assert largest_growth(worth, worth) == 1.0
+        alone = [score_link_jointly(posterior, worth, link) for link in range(700)]
+        assert before.tolist() == alone
+
+
+def test_a_worth_that_was_nothing_has_grown_without_limit() -> None:
+    assert largest_growth(np.array([0.1, 1.0]), np.array([0.0, 1.0])) == np.inf
+    assert largest_growth(np.array([0.0, 1.0]), np.array([0.1, 1.0])) == np.inf
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)

@@ -28,11 +28,13 @@ from slotwise.policies.knowledge.joint_posterior import (
     refresh_posteriors,
 )
 from slotwise.policies.knowledge.joint_worth import (
+    largest_growth,
     margin_of_page,
     mean_worth,
     outcome_worth,
     reward_in_sales,
     score_jointly,
+    score_link_jointly,
 )
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
@@ -44,13 +46,14 @@ from slotwise.policies.pages.tied_group import (
     forget_group,
     keep_group,
     leave_group,
+    list_from,
     new_tied_group,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inner
+from slotwise.selection.compiled import hot, inner, int64
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.top_links import take_top_links
-from slotwise.selection.top_page import Search, new_search
+from slotwise.selection.top_page import N_CANDIDATES, Search, new_search
 
 __all__ = ["PacedBayes", "PacedBayesLargePool"]
 
@@ -59,6 +62,15 @@ UNKNOWN = -1.0
 
 UNBOUNDED = 1e9
 """The margin while no page known keeps the floors: any better link is worth its trials."""
+
+MAX_GROWTH, MIN_LINKS_PER_NEAR = 1.2, 8
+"""All links are scored again where scores may have grown more, or too many may be on the page."""
+
+SAFE = 1.0 + 1e-9
+"""Rounding never makes a score grow by this factor."""
+
+HIDDEN = -1.0
+"""Less than any score."""
 
 REFITTED = ("worth", "margin")
 FITTED = ("pool", "clock", "sales", *REFITTED)
@@ -71,7 +83,8 @@ class PacedBayesState(NamedTuple):
     """Evidence, the posterior made from it, and what sets the price of each level.
 
     `expected` is the price of each floor by the posterior means, in units of what an outcome of
-    its level earns.
+    its level earns. `score` is what each link is worth at most, at the worths `scored_at` of the
+    levels.
     """
 
     evidence: Evidence
@@ -79,6 +92,7 @@ class PacedBayesState(NamedTuple):
     expected: Floats
     posterior: JointPosterior
     score: Floats
+    scored_at: Floats
     value: Floats
     scratch: Floats
     search: Search
@@ -154,27 +168,68 @@ def choose(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -
     take_top_links(state.score, posterior.mean[0], 0.0, n_slots, state.search, state.mix)
 
 
+@inner
+def _find_above_group(state: PacedBayesState, changed: Links) -> bool:
+    """Put the links above the group into `state.search`; say whether the group fills the page up.
+
+    Scores are those of the worths `state.scored_at`. Few links can have risen above the group
+    since then, and only these are scored again. False where that is not so.
+    """
+    posterior, score, entry = state.posterior, state.score, state.search.entry
+    worth, n_slots = state.queues.worth, state.queues.n_slots
+    growth = largest_growth(worth, state.scored_at)
+    if state.group.size[0] < n_slots or growth > MAX_GROWTH:
+        return False
+    for link in changed:
+        score[link] = score_link_jointly(posterior, state.scored_at, link)
+    of_group = score_link_jointly(posterior, worth, state.mix.tied[0])
+    n_near = list_from(score, of_group / (growth * SAFE), entry)
+    if n_near * MIN_LINKS_PER_NEAR > len(score):
+        return False
+    n_above = int64(0)
+    for k in range(n_near):
+        link = entry[k]
+        its_score = score_link_jointly(posterior, worth, link)
+        if its_score == of_group:
+            return False
+        entry[n_above] = link
+        n_above += its_score > of_group
+    state.search.sizes[N_CANDIDATES] = n_above
+    return n_above < n_slots
+
+
 @hot
 def choose_beside_group(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -> None:
-    """Take the same links as `choose`, those that tie from the group kept since the last page."""
+    """Take the same links as `choose`, those that tie from the group kept since the last page.
+
+    Scores of links in the group are set to `HIDDEN`: they are known without looking at them.
+    """
     posterior, group, score, mix = state.posterior, state.group, state.score, state.mix
-    n_stale = refresh_posteriors(posterior, state.evidence)
-    leave_group(group, posterior.to_do[:n_stale], mix)
-    _score_links(state)
+    changed = posterior.to_do[: refresh_posteriors(posterior, state.evidence)]
+    leave_group(group, changed, mix)
+    _price_levels(state, -1)
     n_slots, search = state.queues.n_slots, state.search
+    if _find_above_group(state, changed):
+        fill_up_from_group(group, n_slots, search, mix)
+        return
+    score_jointly(posterior, state.queues.worth, score, state.scratch)
+    for level in range(len(state.scored_at)):
+        state.scored_at[level] = state.queues.worth[level]
     clicks = posterior.mean[0]
     if find_above_group(group, score, clicks, 1.0, 0.0, n_slots, search, mix):
         fill_up_from_group(group, n_slots, search, mix)
     else:
         take_top_links(score, clicks, 0.0, n_slots, search, mix)
         keep_group(group, mix)
+    for k in range(group.size[0]):
+        score[mix.tied[k]] = HIDDEN
 
 
 @hot
 def rank(state: PacedBayesState, links: Links, worth: Floats) -> None:
     """Write the scores of links on the page chosen last."""
     for k in range(len(links)):
-        worth[k] = state.score[links[k]]
+        worth[k] = score_link_jointly(state.posterior, state.queues.worth, links[k])
 
 
 @hot
@@ -282,6 +337,7 @@ class PacedBayes(QueuePolicy):
             expected=np.full(len(problem.active_floors), MAX_EXPECTED),
             posterior=new_joint_posterior(problem, self.exploration),
             score=np.zeros(problem.n_links),
+            scored_at=np.zeros(problem.n_levels),
             value=np.zeros(problem.n_links),
             scratch=np.zeros(problem.n_links),
             search=new_search(problem.n_links),

@@ -11,11 +11,13 @@ from slotwise.selection.compiled import inner, int64
 from slotwise.selection.top_page import Search, top_page
 
 __all__ = [
+    "largest_growth",
     "margin_of_page",
     "mean_worth",
     "outcome_worth",
     "reward_in_sales",
     "score_jointly",
+    "score_link_jointly",
 ]
 
 SCORED = int64(512)
@@ -99,5 +101,37 @@ def score_jointly(posterior: JointPosterior, worth: Floats, score: Floats, scrat
         )
         for k in range(len(means)):
             mean, variance = before_level(means[k], variances[k], own, rates[k], uncertainties[k])
-            spread = width[k] * variance
-            means[k] = mean + math.sqrt(2.0 * spread) + spread / (1.5 * mean + 1e-300)
+            means[k] = _bound(mean, width[k] * variance)
+
+
+@inner
+def _bound(mean: float, spread: float) -> float:
+    """Return the bound on a worth of this mean, `spread` being its variance times its width."""
+    return mean + math.sqrt(2.0 * spread) + spread / (1.5 * mean + 1e-300)
+
+
+@inner
+def score_link_jointly(posterior: JointPosterior, worth: Floats, link: int) -> float:
+    """Return what `score_jointly` writes for one link."""
+    mean = variance = 0.0
+    for level in range(len(worth) - 1, -1, -1):
+        rate, uncertainty = posterior.mean[level, link], posterior.variance[level, link]
+        mean, variance = before_level(mean, variance, worth[level], rate, uncertainty)
+    return _bound(mean, posterior.width[link] * variance)
+
+
+@inner
+def largest_growth(worth: Floats, before: Floats) -> float:
+    """Return a factor by which no bound has grown since levels were worth what they were before.
+
+    If each worth has grown by a factor in [low, high], low <= 1 <= high, so has the mean of a link;
+    its variance has grown by at most high^2, and variance / mean by high^2 / low.
+    """
+    low = high = 1.0
+    for level in range(len(worth)):
+        if worth[level] != before[level]:
+            if min(worth[level], before[level]) <= 0.0:
+                return math.inf
+            low = min(low, worth[level] / before[level])
+            high = max(high, worth[level] / before[level])
+    return high * high / low

@@ -29,6 +29,7 @@ __all__ = [
     "forget_group",
     "keep_group",
     "leave_group",
+    "list_from",
     "new_tied_group",
 ]
 
@@ -112,6 +113,22 @@ def find_above_group(
                 n_above += key > key_of_group
     search.sizes[N_CANDIDATES] = n_above
     return n_equal == size and n_above < n_slots
+
+
+@inner
+def list_from(score: Floats, least: float, listed: Links) -> int:
+    """List the links whose score is at least `least`, in order; return how many they are."""
+    n_listed = int64(0)
+    for begin in range(int64(0), len(score), BLOCK):
+        some = score[begin : begin + BLOCK]
+        n_in_block = int64(0)
+        for k in range(len(some)):
+            n_in_block += some[k] >= least
+        if n_in_block > 0:  # in few blocks, and counting runs in vectors
+            for k in range(len(some)):
+                listed[n_listed] = begin + k
+                n_listed += some[k] >= least
+    return n_listed
 
 
 @inner
