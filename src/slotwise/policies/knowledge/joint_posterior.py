@@ -48,8 +48,9 @@ from slotwise.policies.knowledge.change import (
 from slotwise.policies.knowledge.evidence import Evidence
 from slotwise.policies.knowledge.typical_sale import SALES, UNIT, note_sales, typical_sale
 from slotwise.problem import Problem
-from slotwise.selection.candidates import BLOCK
 from slotwise.selection.compiled import inner, int64
+from slotwise.selection.marked_links import list_marked
+from slotwise.selection.totals import whole_vectors
 
 __all__ = [
     "JointPosterior",
@@ -81,6 +82,10 @@ TRIAL_GAIN, TRIAL_COST = 7.0, 2.0
 """How many views a link is tried for: factors of what a trial can bring and of what it costs."""
 
 
+GATHERED = int64(64)
+"""Links whose posteriors are computed together, in vectors."""
+
+
 class JointPosterior(NamedTuple):
     """Means and variances per level and link, and what they were computed with.
 
@@ -89,7 +94,7 @@ class JointPosterior(NamedTuple):
     was worth more than one beside it. `sales` are the typical sale by then, and the sums of
     outcomes and of their squares at the last level, of feedback that came view by view. `change`
     has what was forgotten of the counts; only the pool's means still contain it. `is_stale` marks
-    links whose counts have changed, and `to_do` is room to list them.
+    links whose counts have changed, `to_do` is room to list them and `gathered` for their numbers.
     """
 
     mean: Floats
@@ -97,6 +102,7 @@ class JointPosterior(NamedTuple):
     width: Floats
     is_stale: NDArray[np.bool_]
     to_do: Links
+    gathered: Floats
     pool: Floats
     clock: Floats
     sales: Floats
@@ -114,7 +120,8 @@ def new_joint_posterior(problem: Problem, exploration: float) -> JointPosterior:
         variance=np.zeros(shape),
         width=np.zeros(problem.n_links),
         is_stale=np.ones(problem.n_links, np.bool_),
-        to_do=np.zeros(problem.n_links, np.int64),
+        to_do=np.zeros(problem.n_links + 1, np.int64),
+        gathered=np.zeros((4, GATHERED)),
         pool=0.5 ** np.arange(1.0, problem.n_levels + 1.0),
         clock=np.ones(problem.n_levels),
         sales=np.array([1.0, 0.0, 0.0]),
@@ -202,21 +209,14 @@ def prior_mean(posterior: JointPosterior, level: int) -> float:
 @inner
 def refresh_posteriors(posterior: JointPosterior, evidence: Evidence) -> int:
     """Recompute the posteriors that are stale; return how many links `to_do` lists for it."""
-    n_levels, n_links = posterior.mean.shape
-    n_stale = _list_stale(posterior)
-    for level in range(n_levels):
-        prior = prior_mean(posterior, level)
-        unit = posterior.sales[UNIT] if level == n_levels - 1 else 1.0
-        if n_stale == n_links:  # a loop of its own, which takes links in their order
-            for link in range(n_links):
-                _refresh_rate(posterior, evidence, level, link, prior, unit)
-        else:
-            for k in range(n_stale):
-                _refresh_rate(posterior, evidence, level, posterior.to_do[k], prior, unit)
-    for k in range(n_stale):
-        link = posterior.to_do[k]
-        _refresh_width(posterior, evidence, link)
-        posterior.is_stale[link] = False
+    n_stale = list_marked(posterior.is_stale, posterior.to_do)
+    for begin in range(int64(0), n_stale, GATHERED):
+        links = posterior.to_do[begin : min(begin + GATHERED, n_stale)]
+        for level in range(len(posterior.pool)):
+            _refresh_rates(posterior, evidence, level, links)
+        _refresh_widths(posterior, evidence, links)
+        for k in range(len(links)):
+            posterior.is_stale[links[k]] = False
     return n_stale
 
 
@@ -230,66 +230,71 @@ def before_level(
 
 
 @inner
-def _refresh_width(posterior: JointPosterior, evidence: Evidence, link: int) -> None:
-    """Recompute how far above its mean the score of a link lies."""
+def _refresh_widths(posterior: JointPosterior, evidence: Evidence, links: Links) -> None:
+    """Recompute how far above their means the scores of some links lie."""
     n_levels, n_links = posterior.mean.shape
-    mean = variance = 0.0
+    n_computed = whole_vectors(len(links))
+    mean, variance, grown = posterior.gathered[0], posterior.gathered[1], posterior.gathered[2]
+    for k in range(n_computed):
+        mean[k] = variance[k] = 0.0
     for level in range(n_levels - 1, -1, -1):
-        rate, uncertainty = posterior.mean[level, link], posterior.variance[level, link]
-        mean, variance = before_level(mean, variance, posterior.worth[level], rate, uncertainty)
-    margin = posterior.margin[0]
-    gain = TRIAL_GAIN * margin / (margin + TRIAL_COST * math.sqrt(variance) + 1e-300)
-    n_views = recent_views(posterior.change, evidence, 0, link)
-    share = posterior.clock[0] * evidence.n_slots / (n_links * (n_views + 1.0))
-    posterior.width[link] = posterior.exploration * math.log(1.0 + share * gain)
+        worth = posterior.worth[level]
+        for k in range(len(links)):
+            rate = posterior.mean[level, links[k]]
+            uncertainty = posterior.variance[level, links[k]]
+            mean[k], variance[k] = before_level(mean[k], variance[k], worth, rate, uncertainty)
+    for k in range(len(links)):
+        n_views = recent_views(posterior.change, evidence, 0, links[k])
+        grown[k] = n_links * (n_views + 1.0)
+    margin, views = posterior.margin[0], posterior.clock[0] * evidence.n_slots
+    for k in range(n_computed):
+        gain = TRIAL_GAIN * margin / (margin + TRIAL_COST * math.sqrt(variance[k]) + 1e-300)
+        grown[k] = 1.0 + views / grown[k] * gain
+    for k in range(len(links)):
+        posterior.width[links[k]] = posterior.exploration * math.log(grown[k])
 
 
 @inner
-def _refresh_rate(
-    posterior: JointPosterior, evidence: Evidence, level: int, link: int, prior: float, unit: float
-) -> None:
-    """Recompute mean and variance of a link at a level whose prior has this mean."""
+def _refresh_rates(posterior: JointPosterior, evidence: Evidence, level: int, links: Links) -> None:
+    """Recompute means and variances of some links at a level."""
+    prior = prior_mean(posterior, level)
     strength = SHAPE / min(prior, 1.0 - prior)
-    trials, all_trials = _trials(posterior.change, evidence, level, link)
-    hits = min(recent_sum(posterior.change, evidence, level, link) / unit, trials)
-    mean = (hits + strength * prior) / (trials + strength)
-    posterior.mean[level, link] = mean
-    posterior.variance[level, link] = mean * (1.0 - mean) / (all_trials + strength + 1.0)
+    unit = posterior.sales[UNIT] if level == len(posterior.pool) - 1 else 1.0
+    trials, all_trials = posterior.gathered[0], posterior.gathered[1]
+    mean, variance = posterior.gathered[2], posterior.gathered[3]
+    _gather_trials(posterior.change, evidence, level, links, posterior.gathered)
+    for k in range(len(links)):
+        mean[k] = recent_sum(posterior.change, evidence, level, links[k])
+    for k in range(whole_vectors(len(links))):
+        hits = min(mean[k] / unit, trials[k])
+        mean[k] = (hits + strength * prior) / (trials[k] + strength)
+        variance[k] = mean[k] * (1.0 - mean[k]) / (all_trials[k] + strength + 1.0)
+    for k in range(len(links)):
+        posterior.mean[level, links[k]] = mean[k]
+        posterior.variance[level, links[k]] = variance[k]
 
 
 @inner
-def _list_stale(posterior: JointPosterior) -> int:
-    """List the links that are stale; return how many there are.
-
-    Nearly all links of a large pool are as they were, so blocks of them are counted in vectors.
-    """
-    n_stale = int64(0)
-    for begin in range(int64(0), len(posterior.is_stale), BLOCK):
-        is_stale = posterior.is_stale[begin : begin + BLOCK]
-        n_in_block = int64(0)
-        for k in range(len(is_stale)):
-            n_in_block += is_stale[k]
-        if n_in_block > 0:
-            for k in range(len(is_stale)):
-                posterior.to_do[n_stale] = begin + k
-                n_stale += is_stale[k]
-    return n_stale
-
-
-@inner
-def _trials(change: Change, evidence: Evidence, level: int, link: int) -> tuple[float, float]:
-    """Return the trials of a link at a level: those settled there, and all of them.
+def _gather_trials(
+    change: Change, evidence: Evidence, level: int, links: Links, gathered: Floats
+) -> None:
+    """Write the trials of links at a level: those settled there, and all of them.
 
     A trial is a view that passed the level before.
     """
-    settled = recent_views(change, evidence, level, link)
+    settled, all_trials, n_views = gathered[0], gathered[1], gathered[2]
+    for k in range(len(links)):
+        settled[k] = recent_views(change, evidence, level, links[k])
+        all_trials[k] = settled[k]
     if level == 0:
-        return settled, settled
-    passed = recent_sum(change, evidence, level - 1, link)
-    n_views = recent_views(change, evidence, level - 1, link)
-    if n_views > 0.0:
-        settled *= passed / n_views
-    return settled, max(settled, passed)
+        return
+    for k in range(len(links)):
+        all_trials[k] = recent_sum(change, evidence, level - 1, links[k])
+        n_views[k] = recent_views(change, evidence, level - 1, links[k])
+    for k in range(whole_vectors(len(links))):
+        passed = all_trials[k] / (n_views[k] if n_views[k] > 0.0 else 1.0)
+        settled[k] *= passed if n_views[k] > 0.0 else 1.0
+        all_trials[k] = max(settled[k], all_trials[k])
 
 
 @inner
@@ -298,5 +303,9 @@ def note_worth(posterior: JointPosterior, evidence: Evidence, worth: Floats, mar
     for level in range(len(worth)):
         posterior.worth[level] = worth[level]
     posterior.margin[0] = margin
-    for link in range(len(posterior.width)):
-        _refresh_width(posterior, evidence, link)
+    n_links = len(posterior.width)
+    for link in range(n_links):
+        posterior.to_do[link] = link
+    for begin in range(int64(0), n_links, GATHERED):
+        links = posterior.to_do[begin : min(begin + GATHERED, n_links)]
+        _refresh_widths(posterior, evidence, links)

@@ -21,12 +21,16 @@ def note_sales(sales: Floats, is_first: bool, views: Floats, outcomes: Floats) -
 
     A batch says nothing of the size of a sale.
     """
-    for k in range(len(views)):
-        if views[k] == 1.0 and outcomes[k] > 0.0:
-            if is_first and sales[SALES] == 0.0:
+    if is_first and sales[SALES] == 0.0:
+        for k in range(len(views) - 1, -1, -1):
+            if views[k] == 1.0 and outcomes[k] > 0.0:
                 sales[UNIT] = outcomes[k]  # the first sale is the typical one until the refit
-            sales[SALES] += outcomes[k]
-            sales[SQUARES] += outcomes[k] * outcomes[k]
+    total, squares = sales[SALES], sales[SQUARES]
+    for k in range(len(views)):  # without branches: which link sells cannot be foreseen
+        sale = outcomes[k] if views[k] == 1.0 else 0.0
+        total += sale
+        squares += sale * sale
+    sales[SALES], sales[SQUARES] = total, squares
 
 
 @inner

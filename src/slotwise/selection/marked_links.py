@@ -1,0 +1,81 @@
+"""List the links that are marked: 64 marks are read at once, and hardly any of them is set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.selection.compiled import inner, int64
+from slotwise.selection.vector_code import (
+    INT,
+    Builder,
+    Tally,
+    cgutils,
+    ir,
+    note_bits,
+    numbers_of,
+    types,
+    vector_pass,
+)
+
+__all__ = ["list_marked"]
+
+WORD = 64
+"""Marks that a machine word can hold."""
+
+GROUP = 4
+"""Marks of a word that are noted without asking how many there are."""
+
+
+def _listed_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    marks, listed = (numbers_of(context, builder, signature, arguments, k) for k in (0, 1))
+    n_marks, word = arguments[2], ir.Constant(INT, WORD)
+    marked = ir.VectorType(ir.IntType(8), WORD)
+    count = Tally(builder, ir.Constant(INT, 0))
+    n_words = builder.sdiv(builder.add(n_marks, ir.Constant(INT, WORD - 1)), word)
+    last_start = builder.sub(n_marks, word)
+    with cgutils.for_range(builder, n_words) as loop:
+        # the last word overlaps the one before it instead of reaching beyond the marks
+        wanted = builder.mul(loop.index, word)
+        is_whole = builder.icmp_signed("<=", wanted, last_start)
+        start = builder.select(is_whole, wanted, last_start)
+        done = builder.sub(wanted, start)
+        place = builder.bitcast(builder.gep(marks, [start]), marked.as_pointer())
+        read = builder.load(place, align=1)
+        is_marked = builder.icmp_unsigned("!=", read, ir.Constant(marked, None))
+        bits = builder.shl(builder.lshr(builder.bitcast(is_marked, INT), done), done)
+
+        def note(bit: Any, place: Any, start: Any = start) -> None:
+            builder.store(builder.add(start, bit), builder.gep(listed, [place]))
+
+        with builder.if_then(builder.icmp_unsigned("!=", bits, ir.Constant(INT, 0))):
+            note_bits(builder, bits, GROUP, count, note)
+    return count.get()
+
+
+@vector_pass(types.int64, _listed_code)
+def _list_words(marks: NDArray[np.bool_], listed: NDArray[np.int64], n_marks: int) -> int:
+    """List the marked links of a pool of at least `WORD`."""
+    count = 0
+    for link in range(n_marks):
+        if marks[link]:
+            listed[count] = link
+            count += 1
+    return count
+
+
+@inner
+def list_marked(marks: NDArray[np.bool_], listed: NDArray[np.int64]) -> int:
+    """List the links that are marked, in their order; return how many there are.
+
+    `listed` must have room for one more than all of them.
+    """
+    if len(marks) >= WORD:
+        return _list_words(marks, listed, len(marks))
+    count = int64(0)
+    for link in range(len(marks)):
+        listed[count] = link
+        count += marks[link]
+    return count
