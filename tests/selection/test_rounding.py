@@ -21,7 +21,7 @@ from slotwise.selection import (
     draw_page,
     new_mix,
 )
-from slotwise.selection.mix import PLACES_ROOM, SUMS_ROOM
+from slotwise.selection.mix import new_places, new_sums
 from slotwise.selection.rounding import round_entries
 from slotwise.selection.uniforms import bits_of
 from tests.reference.rounding import page_distribution, round_by_stretches, round_pair_by_pair
@@ -223,7 +223,7 @@ def test_a_share_next_to_1_stays_inside_its_stretch() -> None:
     for probabilities in (np.array([0.3, 0.7, 0.0, 0.0]), np.array([0.1] * 10 + [0.0] * 30)):
         n_links = len(probabilities)
         shown = np.zeros(2, np.int64)
-        scratch = np.zeros(n_links + SUMS_ROOM), np.zeros(n_links + PLACES_ROOM, np.int64)
+        scratch = new_sums(n_links), new_places(n_links)
         n_shown = round_entries(probabilities, n_links, rng, shown, 0, *scratch)
         assert shown[:n_shown].tolist() == round_by_stretches(probabilities, rng)
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot
-from slotwise.selection.mix import PLACES_ROOM, SUMS_ROOM
+from slotwise.selection.mix import SUMS_ROOM, new_places
 from slotwise.selection.running_sums import LANES, WINDOW, first_above, running_sums
 
 Floats = NDArray[np.float64]
@@ -28,7 +28,7 @@ def compiled_search(sums: Floats, start: int, bound: float) -> int:
 
 def scratch(n_entries: int) -> tuple[Floats, Links]:
     """Return arrays with a mark behind what may be written."""
-    sums, places = np.zeros(n_entries + SUMS_ROOM + 1), np.zeros(n_entries + PLACES_ROOM + 1, int)
+    sums, places = np.zeros(n_entries + SUMS_ROOM + 1), np.append(new_places(n_entries), 0)
     sums[-1], places[-1] = -7.0, -7
     return sums, places
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from slotwise.selection import uniforms
 from slotwise.selection.compiled import hot
-from slotwise.selection.uniforms import draw_levels
+from slotwise.selection.uniforms import draw_levels, draw_uniforms
 
 ALL_ONES = 2**128 - 1
 
@@ -49,6 +49,22 @@ def assert_same(bits: Any, n_levels: int, n_slots: int) -> None:
 def test_same_numbers(n_levels: int, n_slots: int) -> None:
     for seed in range(20):
         assert_same(np.random.PCG64(seed), n_levels, n_slots)
+
+
+@hot
+def draw_row(rng: np.random.Generator, draws: NDArray[np.float64], count: int) -> None:
+    """Draw in compiled code."""
+    draw_uniforms(rng, draws, count)
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 30, 121])
+@pytest.mark.parametrize("bits", [np.random.PCG64, np.random.Philox])
+def test_numbers_in_a_row_are_those_and_no_more(count: int, bits: Any) -> None:
+    ours, theirs = np.random.Generator(bits(4)), np.random.Generator(bits(4))
+    draws = np.full(count + 3, -1.0)
+    draw_row(ours, draws, count)
+    assert draws.tolist() == [*theirs.random(count).tolist(), -1.0, -1.0, -1.0]
+    assert ours.random() == theirs.random()
 
 
 @pytest.mark.parametrize("state", [0, 1, 2**64 - 1, 2**64, 2**127, ALL_ONES])

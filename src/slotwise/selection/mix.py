@@ -18,13 +18,14 @@ __all__ = [
     "N_OPEN",
     "N_SURE",
     "N_TIED",
-    "PLACES_ROOM",
     "SUMS_ROOM",
     "TIED_SLOTS",
     "Mix",
     "copy_mix",
     "dense_probabilities",
     "new_mix",
+    "new_places",
+    "new_sums",
     "set_probabilities",
 ]
 
@@ -33,8 +34,8 @@ INTEGRAL = 1e-9
 
 N_SURE, N_OPEN, N_TIED, TIED_SLOTS = 0, 1, 2, 3
 
-PLACES_ROOM, SUMS_ROOM = 1, 33
-"""How much longer than the links the scratch of a mix must be."""
+SUMS_ROOM = 33
+"""How many sums there are besides one an open link; random numbers follow them."""
 
 
 class Mix(NamedTuple):
@@ -54,6 +55,16 @@ class Mix(NamedTuple):
     sizes: NDArray[np.int64]
 
 
+def new_places(n_links: int) -> NDArray[np.int64]:
+    """Return the scratch `places` for so many open or tied links; one beyond may be written to."""
+    return np.zeros(n_links + 1, np.int64)
+
+
+def new_sums(n_links: int) -> NDArray[np.float64]:
+    """Return the scratch `sums` for so many open links, with room for two random numbers each."""
+    return np.zeros(n_links + SUMS_ROOM + 2 * n_links + 1)
+
+
 def new_mix(n_links: int) -> Mix:
     """Return an empty mix for a pool of `n_links` links."""
     return Mix(
@@ -61,8 +72,8 @@ def new_mix(n_links: int) -> Mix:
         open=np.zeros(n_links, np.int64),
         probabilities=np.zeros(n_links),
         tied=np.zeros(n_links, np.int64),
-        places=np.zeros(n_links + PLACES_ROOM, np.int64),
-        sums=np.zeros(n_links + SUMS_ROOM),
+        places=new_places(n_links),
+        sums=new_sums(n_links),
         sizes=np.zeros(4, np.int64),
     )
 

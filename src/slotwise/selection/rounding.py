@@ -21,13 +21,14 @@ from slotwise.selection.mix import (
     N_OPEN,
     N_SURE,
     N_TIED,
-    PLACES_ROOM,
     SUMS_ROOM,
     TIED_SLOTS,
     Mix,
+    new_places,
+    new_sums,
 )
 from slotwise.selection.running_sums import LANES, first_above, running_sums
-from slotwise.selection.uniforms import next_uniform
+from slotwise.selection.uniforms import draw_uniforms, next_uniform
 
 __all__ = ["INTEGRAL", "dependent_rounding", "draw_page"]
 
@@ -65,32 +66,66 @@ def round_entries(
 ) -> int:
     """Append to `shown` the entries that dependent rounding takes; return how many there are.
 
-    `sums` and `places` are scratch, as long as those of a mix.
+    `sums` and `places` are scratch, as in a mix.
     """
     n_places = running_sums(entries, n_entries, len(shown), sums, places)
+    draws = sums[n_entries + SUMS_ROOM :]
+    n_draws = _n_draws(entries, n_entries, sums, places, n_places)
+    if n_draws > LANES:
+        draw_uniforms(rng, draws, n_draws)
+    else:
+        for k in range(n_draws):
+            draws[k] = next_uniform(rng)
     held = int64(-1)
     start = int64(0)
     base = 0.0  # what the stretches before this one took of the sum
+    used = int64(0)
     for k in range(n_places):
         i = places[k]
         mass = sums[i] - base
         if entries[i] >= 1.0 - INTEGRAL:
             shown[n_shown + k] = i
             if i > start and mass > INTEGRAL:
-                held = _holder_of(sums, start, i, base, held, next_uniform(rng))
+                held = _holder_of(sums, start, i, base, held, draws[used])
+                used += 1
         else:
-            holder = _holder_of(sums, start, i, base, held, next_uniform(rng))
+            holder = _holder_of(sums, start, i, base, held, draws[used])
             probability = sums[i + 1] - sums[i]
-            is_taken = next_uniform(rng) * (2.0 - mass - probability) >= 1.0 - probability
+            is_taken = draws[used + 1] * (2.0 - mass - probability) >= 1.0 - probability
             shown[n_shown + k] = i if is_taken else holder
             held = holder if is_taken else i
             base += 1.0
+            used += 2
         start = i + 1
     n_shown += n_places
     if sums[n_entries] - base > 0.5:
-        shown[n_shown] = _holder_of(sums, start, n_entries, base, held, next_uniform(rng))
+        shown[n_shown] = _holder_of(sums, start, n_entries, base, held, draws[used])
         n_shown += 1
     return n_shown
+
+
+@inner
+def _n_draws(
+    entries: NDArray[np.float64],
+    n_entries: int,
+    sums: NDArray[np.float64],
+    places: NDArray[np.int64],
+    n_places: int,
+) -> int:
+    """Return how many random numbers a page takes: two a stretch, one for what is held at last."""
+    n_ends = int64(sums[n_entries] + INTEGRAL)
+    n_draws = 2 * n_ends + int64(sums[n_entries] - n_ends > 0.5)
+    if n_places > n_ends:  # some entries are sure
+        start = int64(0)
+        base = 0.0
+        for k in range(n_places):
+            i = places[k]
+            if entries[i] < 1.0 - INTEGRAL:
+                base += 1.0
+            elif i > start and sums[i] - base > INTEGRAL:
+                n_draws += 1
+            start = i + 1
+    return n_draws
 
 
 @hot
@@ -159,5 +194,4 @@ def dependent_rounding(probabilities: ArrayLike, rng: np.random.Generator) -> ND
         raise InvalidInput.of("probabilities", "a sum that is a whole number", total)
     n_links = len(entries)
     shown = np.empty(min(n_slots + 1, n_links), np.int64)
-    sums, places = np.empty(n_links + SUMS_ROOM), np.empty(n_links + PLACES_ROOM, np.int64)
-    return shown[: _round_all(entries, rng, shown, sums, places)]
+    return shown[: _round_all(entries, rng, shown, new_sums(n_links), new_places(n_links))]

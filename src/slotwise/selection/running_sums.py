@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import inner, int64
-from slotwise.selection.mix import INTEGRAL, PLACES_ROOM, SUMS_ROOM
+from slotwise.selection.mix import INTEGRAL, SUMS_ROOM
 from slotwise.selection.vector_code import (
     INT,
     Builder,
@@ -49,7 +49,6 @@ WINDOW = 32
 """Sums that a search compares at once: more than most stretches of a page have."""
 
 assert SUMS_ROOM == 1 + WINDOW
-assert PLACES_ROOM == 1  # `note_bits` writes one place beyond the last
 
 
 def _shuffled(builder: Builder, first: Any, second: Any, lanes: list[int]) -> Any:
@@ -57,10 +56,16 @@ def _shuffled(builder: Builder, first: Any, second: Any, lanes: list[int]) -> An
     return builder.shuffle_vector(first, second, chosen)
 
 
-def _later(builder: Builder, vector: Any, before: Any, n_lanes: int) -> Any:
-    """Return a vector moved by some lanes; the lanes that come free are the last of `before`."""
-    start = LANES - n_lanes
-    return _shuffled(builder, before, vector, list(range(start, start + LANES)))
+def _ends_of_groups(builder: Builder, vector: Any, zero: Any, n_lanes: int) -> Any:
+    """Return, for every second group of so many lanes, the last lane before it; else 0.
+
+    Moving all lanes by one, two and four instead takes instructions that are several times slower.
+    """
+    lanes = []
+    for lane in range(LANES):
+        group = lane // n_lanes
+        lanes.append(group * n_lanes - 1 if group % 2 == 1 else LANES)
+    return _shuffled(builder, vector, zero, lanes)
 
 
 def _n_passed(builder: Builder, sums: Any) -> Any:
@@ -88,7 +93,7 @@ def _word_code(context: Any, builder: Builder, signature: Any, arguments: Any) -
         parts = builder.select(is_open, on_grid, zero)
         n_lanes = 1
         while n_lanes < LANES:
-            parts = builder.fadd(parts, _later(builder, parts, zero, n_lanes))
+            parts = builder.fadd(parts, _ends_of_groups(builder, parts, zero, n_lanes))
             n_lanes *= 2
         totals = builder.fadd(before.get(), parts)
         last = _shuffled(builder, parts, parts, [LANES - 1] * LANES)
@@ -96,7 +101,8 @@ def _word_code(context: Any, builder: Builder, signature: Any, arguments: Any) -
         address = builder.gep(sums, [builder.add(at, ir.Constant(INT, 1))])
         builder.store(totals, builder.bitcast(address, totals.type.as_pointer()), align=8)
         passed = _n_passed(builder, totals)
-        earlier = _later(builder, passed, passed_before.get(), 1)
+        lanes = list(range(LANES - 1, 2 * LANES - 1))  # the last one before, then all but the last
+        earlier = _shuffled(builder, passed_before.get(), passed, lanes)
         passed_before.set(passed)
         is_noted = builder.or_(is_sure, builder.fcmp_ordered("!=", passed, earlier))
         of_block = builder.zext(builder.bitcast(is_noted, ir.IntType(LANES)), INT)

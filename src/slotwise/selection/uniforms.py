@@ -26,12 +26,13 @@ from slotwise.selection.vector_code import (
     cgutils,
     constant,
     ir,
+    numbers_of,
     splat,
     types,
     vector_pass,
 )
 
-__all__ = ["bits_of", "draw_levels", "next_uniform"]
+__all__ = ["bits_of", "draw_levels", "draw_uniforms", "next_uniform"]
 
 LANES = 8
 WIDE, HALF = ir.IntType(128), 0xFFFFFFFF
@@ -251,6 +252,20 @@ def _draw_pairs(rng: np.random.Generator, draws: NDArray[np.float64]) -> None:
     for slot in range(draws.shape[1]):
         draws[0, slot] = rng.random()
         draws[1, slot] = rng.random()
+
+
+def _numbers_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    numbers = numbers_of(context, builder, signature, arguments, 1)
+    generator = _generator(context, builder, signature, arguments)
+    _draw(builder, generator, arguments[2], [numbers])
+    return context.get_dummy_value()
+
+
+@vector_pass(types.none, _numbers_code)
+def draw_uniforms(rng: np.random.Generator, draws: NDArray[np.float64], count: int) -> None:
+    """Write the next `count` numbers of a generator, which may be given by its bits."""
+    for k in range(count):
+        draws[k] = rng.random()
 
 
 @inner

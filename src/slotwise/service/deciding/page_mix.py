@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import compiled
-from slotwise.selection.mix import PLACES_ROOM, SUMS_ROOM, Mix
+from slotwise.selection.mix import Mix, new_places, new_sums
 from slotwise.selection.rounding import INTEGRAL, draw_page
 from slotwise.service.records import FloorReport, ShownLink
 
@@ -229,7 +229,7 @@ def _arrange(probabilities: Floats, n_slots: int) -> Mix:
         open=open_links,
         probabilities=of_open,
         tied=tied,
-        places=np.zeros(len(open_links) + tied_slots + PLACES_ROOM, np.int64),
-        sums=np.zeros(len(open_links) + SUMS_ROOM),
+        places=new_places(len(open_links) + tied_slots),
+        sums=new_sums(len(open_links)),
         sizes=np.array([len(sure), len(open_links), len(tied), tied_slots]),
     )
