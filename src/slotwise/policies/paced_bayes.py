@@ -26,6 +26,7 @@ from slotwise.policies.knowledge.joint_posterior import (
     notice_change,
     refit_level,
     refresh_posteriors,
+    refresh_rates,
 )
 from slotwise.policies.knowledge.joint_worth import (
     largest_growth,
@@ -122,7 +123,7 @@ def _price_levels(state: PacedBayesState, without: int) -> None:
 def _expect_prices(state: PacedBayesState) -> None:
     """Compute the expected price of each floor at the prices of the others, and the margin."""
     queues = state.queues
-    refresh_posteriors(state.posterior, state.evidence)
+    refresh_rates(state.posterior, state.evidence)
     forget_group(state.group)
     for floor in range(len(queues.lengths)):
         if state.expected[floor] == UNKNOWN:

@@ -62,6 +62,7 @@ __all__ = [
     "prior_mean",
     "refit_level",
     "refresh_posteriors",
+    "refresh_rates",
 ]
 
 SHAPE = 1.0
@@ -209,15 +210,30 @@ def prior_mean(posterior: JointPosterior, level: int) -> float:
 @inner
 def refresh_posteriors(posterior: JointPosterior, evidence: Evidence) -> int:
     """Recompute the posteriors that are stale; return how many links `to_do` lists for it."""
+    n_stale = refresh_rates(posterior, evidence)
+    _refresh_listed_widths(posterior, evidence, n_stale)
+    return n_stale
+
+
+@inner
+def refresh_rates(posterior: JointPosterior, evidence: Evidence) -> int:
+    """Recompute means and variances that are stale, widths follow; return how many are listed."""
     n_stale = list_marked(posterior.is_stale, posterior.to_do)
     for begin in range(int64(0), n_stale, GATHERED):
         links = posterior.to_do[begin : min(begin + GATHERED, n_stale)]
         for level in range(len(posterior.pool)):
             _refresh_rates(posterior, evidence, level, links)
+    return n_stale
+
+
+@inner
+def _refresh_listed_widths(posterior: JointPosterior, evidence: Evidence, n_listed: int) -> None:
+    """Recompute the widths of the links in `to_do`, which are then no longer stale."""
+    for begin in range(int64(0), n_listed, GATHERED):
+        links = posterior.to_do[begin : min(begin + GATHERED, n_listed)]
         _refresh_widths(posterior, evidence, links)
         for k in range(len(links)):
             posterior.is_stale[links[k]] = False
-    return n_stale
 
 
 @inner
@@ -299,13 +315,10 @@ def _gather_trials(
 
 @inner
 def note_worth(posterior: JointPosterior, evidence: Evidence, worth: Floats, margin: float) -> None:
-    """Take in what levels are worth and what a place on the page brings; widths follow."""
+    """Take in what levels are worth and what a place on the page brings; recompute all widths."""
     for level in range(len(worth)):
         posterior.worth[level] = worth[level]
     posterior.margin[0] = margin
-    n_links = len(posterior.width)
-    for link in range(n_links):
+    for link in range(len(posterior.width)):
         posterior.to_do[link] = link
-    for begin in range(int64(0), n_links, GATHERED):
-        links = posterior.to_do[begin : min(begin + GATHERED, n_links)]
-        _refresh_widths(posterior, evidence, links)
+    _refresh_listed_widths(posterior, evidence, len(posterior.width))
