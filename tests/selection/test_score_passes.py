@@ -12,12 +12,13 @@ from slotwise.selection import score_passes
 from slotwise.selection.compiled import hot
 from slotwise.selection.score_passes import (
     LANES,
+    LINE,
     WORD,
-    least_above,
+    aligned_zeros,
     list_at_least,
-    most_below,
+    neighbours,
     page_sums,
-    score_above,
+    score_all,
     score_list,
     split_page,
     whole_words,
@@ -28,10 +29,8 @@ Links = NDArray[np.int64]
 
 
 @hot
-def compiled_extremes(scores: Floats, n_blocks: int, bound: float) -> tuple[float, int, float, int]:
-    least, n_above = least_above(scores, n_blocks, bound)
-    most, n_reaching = most_below(scores, n_blocks, bound)
-    return least, n_above, most, n_reaching
+def compiled_neighbours(scores: Floats, n_blocks: int, bound: float) -> tuple[float, float, int]:
+    return neighbours(scores, n_blocks, bound)
 
 
 @hot
@@ -47,10 +46,10 @@ def compiled_scores(value: Floats, clicks: Floats, price: float, n: int, scores:
 
 
 @hot
-def compiled_score_above(
+def compiled_score_all(
     value: Floats, clicks: Floats, n_links: int, bound: float, scores: Floats
-) -> tuple[float, int]:
-    return score_above(value, clicks, n_links, 0.75, 0.3, bound, scores)
+) -> tuple[float, float, int]:
+    return score_all(value, clicks, n_links, 0.75, 0.3, bound, scores)
 
 
 @hot
@@ -84,10 +83,11 @@ def test_counts_sums_and_neighbours_of_a_score(n_links: int) -> None:
     scores, value, clicks = padded(n_links, n_links)
     n_blocks = (n_links + LANES - 1) // LANES
     for bound in (-np.inf, -1.0, scores[0], scores.max(), 0.8, 5.0):
-        expected = (*least_above(scores, n_blocks, bound), *most_below(scores, n_blocks, bound))
-        assert compiled_extremes(scores, n_blocks, bound) == expected
-        above = scores[scores > bound]
-        assert expected[:2] == (above.min(initial=np.inf), len(above))
+        expected = neighbours(scores, n_blocks, bound)
+        assert compiled_neighbours(scores, n_blocks, bound) == expected
+        above, below = scores[scores > bound], scores[scores <= bound]
+        nearest = (below.max(initial=-np.inf), above.min(initial=np.inf))
+        assert expected == (*nearest, len(above))
         last = scores[n_links // 2]
         sums = page_sums(scores, value, clicks, n_links, bound, last)
         assert compiled_sums(scores, value, clicks, n_links, bound, last) == sums
@@ -137,9 +137,10 @@ def test_scores_that_are_counted_at_once(n_links: int) -> None:
     expected = 0.75 * value + 0.3 * clicks
     for bound in (-np.inf, 0.0, 0.5, expected[0], expected[-1], expected.max(), np.inf):
         rooms: Any = np.zeros((2, n_links + WORD))
-        found = compiled_score_above(value, clicks, n_links, bound, rooms[0])
-        assert found == score_above(value, clicks, n_links, 0.75, 0.3, bound, rooms[1])
+        found = compiled_score_all(value, clicks, n_links, bound, rooms[0])
+        assert found == score_all(value, clicks, n_links, 0.75, 0.3, bound, rooms[1])
         assert found == (
+            float(expected[expected <= bound].max(initial=-np.inf)),
             float(expected[expected > bound].min(initial=np.inf)),
             int(np.count_nonzero(expected > bound)),
         )
@@ -149,8 +150,16 @@ def test_scores_that_are_counted_at_once(n_links: int) -> None:
 
 
 def test_every_pass_is_compared() -> None:
-    passes = {name for name in score_passes.__all__ if name.islower()} - {"whole_words"}
+    arrays = {"aligned_zeros", "whole_words"}
+    passes = {name for name in score_passes.__all__ if name.islower()} - arrays
     assert passes == {
-        "least_above", "list_at_least", "most_below", "page_sums", "score_above",
-        "score_list", "split_page",
+        "list_at_least", "neighbours", "page_sums", "score_all", "score_list", "split_page",
     }  # fmt: skip
+
+
+def test_aligned_zeros_start_with_a_line_of_memory() -> None:
+    for n_numbers in (1, 7, 290):
+        zeros = aligned_zeros(n_numbers)
+        assert zeros.tolist() == [0.0] * n_numbers
+        assert zeros.flags.c_contiguous
+        assert zeros.ctypes.data % LINE == 0

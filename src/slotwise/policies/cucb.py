@@ -15,6 +15,7 @@ from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.confidence import cucb_bonus
 from slotwise.selection.mix import Mix, new_mix
+from slotwise.selection.score_passes import aligned_zeros
 from slotwise.selection.top_links import take_top_links
 from slotwise.selection.top_page import Search, new_search
 from slotwise.selection.totals import total_of, whole_vectors
@@ -120,11 +121,13 @@ class CUCB(CountingPolicy):
     def start(self, problem: Problem) -> CUCBState:
         """Return a state in which no link was ever shown."""
         require_last_level_reward(self.name, problem)
+        mean, width = aligned_zeros(problem.n_links), aligned_zeros(problem.n_links)
+        width[:] = NEVER_SHOWN
         return CUCBState(
             n_slots=problem.n_slots,
             counts=new_counts(problem),
-            mean=np.zeros(problem.n_links),
-            width=np.full(problem.n_links, NEVER_SHOWN),
+            mean=mean,
+            width=width,
             rounds=np.zeros(1),
             gathered=np.ones((2, whole_vectors(problem.n_links))),
             search=new_search(problem.n_links),

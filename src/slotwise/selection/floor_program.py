@@ -31,6 +31,7 @@ from slotwise.selection.price_search import (
     floor_slackness,
     search_price,
 )
+from slotwise.selection.score_passes import aligned_zeros
 from slotwise.selection.share_slots import share_slots
 from slotwise.selection.top_page import TIE, new_search
 from slotwise.selection.zones import (
@@ -82,14 +83,14 @@ def new_program(value: NDArray[np.float64], clicks: NDArray[np.float64]) -> Prog
     """Return a program over copies of `value` and `clicks`, nothing solved yet."""
     n_links = len(value)
     program = Program(
-        value=np.zeros(n_links),
-        clicks=np.zeros(n_links),
+        value=aligned_zeros(n_links),
+        clicks=aligned_zeros(n_links),
         zone=np.zeros(n_links, np.int8),
         place=np.zeros(n_links, np.int64),
         inner=np.zeros(n_links, np.int64),
         band=np.zeros(n_links, np.int64),
-        band_value=np.zeros(n_links),
-        band_clicks=np.zeros(n_links),
+        band_value=aligned_zeros(n_links),
+        band_clicks=aligned_zeros(n_links),
         changed=np.zeros(n_links, np.int64),
         is_changed=np.zeros(n_links, np.bool_),
         search=new_search(n_links),

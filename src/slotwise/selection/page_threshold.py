@@ -1,7 +1,8 @@
 """The score of a page's last link, found by counting.
 
-Counting how many scores lie above a number takes one pass in vectors. From where the threshold is
-expected, jumps by the density of scores lead near it, and steps from score to score find it.
+One pass in vectors counts the scores above a bound and finds the scores on both sides of it. Each
+pass narrows the interval in which the threshold lies: first by the density of scores near the
+expected threshold, then by interpolation, until one score is left.
 """
 
 from __future__ import annotations
@@ -10,59 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import inner, int64
-from slotwise.selection.score_passes import LANES, least_above, most_below
+from slotwise.selection.score_passes import LANES, neighbours
 
 __all__ = ["find_threshold"]
-
-FEW = 8
-"""Halving ends so many links from the threshold."""
-
-MANY = 256
-"""Among more listed links than this, those that tie at the end of the page are looked for first."""
-
-FAR, NEAR = 60, 2
-"""Links from the threshold on which it is sought by halving, and by steps from score to score."""
-
-MAX_JUMPS = 8
-"""More jumps than most thresholds need, unless many links tie."""
-
-
-@inner
-def _halve_to_threshold(scores: NDArray[np.float64], n_listed: int, n_slots: int) -> float:
-    """Return a score that `n_slots` listed links reach and few more, unless more tie there."""
-    if n_listed > MANY:
-        # most of so many tie as a rule: one of them is likely at the end of the page
-        middle = scores[n_listed // 2]
-        n_higher = n_equal = int64(0)
-        for k in range(n_listed):
-            n_higher += scores[k] > middle
-            n_equal += scores[k] == middle
-        if n_higher < n_slots <= n_higher + n_equal:
-            return middle
-    low = most = scores[0]
-    for k in range(n_listed):
-        low = min(low, scores[k])
-        most = max(most, scores[k])
-    high, n_low = np.inf, n_listed
-    for step in range(60):
-        if n_low - n_slots <= FEW:
-            break
-        middle = 0.5 * (low + min(high, most))
-        if step % 4 == 3:
-            # halving does not part links that tie: try the best score below the upper one
-            middle = low
-            for k in range(n_listed):
-                middle = max(middle, scores[k] if scores[k] < high else low)
-        count = int64(0)
-        for k in range(n_listed):
-            count += scores[k] >= middle
-        if count >= n_slots:
-            low, n_low = middle, count
-            if step % 4 == 3:
-                break
-        else:
-            high = middle
-    return low
 
 
 @inner
@@ -70,55 +21,53 @@ def find_threshold(
     scores: NDArray[np.float64],
     n_listed: int,
     n_slots: int,
-    expected: float,
-    beyond: float,
+    below: float,
+    above: float,
     n_above: int,
     first_gap: float,
 ) -> tuple[float, float]:
     """Return the score of the page's last link: `n_slots` scores reach it, fewer exceed it.
 
-    `beyond` and `n_above` are what `least_above` says of `expected`. `first_gap` is how far apart
-    scores are near it, as far as is known; what is returned beside the threshold is the better
-    guess for the next one. Both guesses change the work, not the answer.
+    `below`, `above` and `n_above` are the `neighbours` of where it is expected. `first_gap` is how
+    far apart scores are near it, as far as is known; what is returned beside the threshold is the
+    better guess for the next one. Both guesses change the work, not the answer.
     """
     n_blocks = (n_listed + LANES - 1) // LANES
-    score, gap = expected, first_gap
-    if abs(n_above - n_slots) > FAR:
-        score = _halve_to_threshold(scores, n_listed, n_slots)
-        beyond, n_above = least_above(scores, n_blocks, score)
-    low, high = -np.inf, np.inf
-    for jump in range(MAX_JUMPS):
-        off = n_above - n_slots
-        if abs(off) <= NEAR:
-            break
-        if off > 0:
-            low = score
+    # it lies in [least, most]: `n_reaching` scores reach `least`, `n_exceeding` exceed `most`
+    least, n_reaching, is_least_known = -np.inf, n_listed, False
+    most, n_exceeding, is_most_known = np.inf, int64(0), False
+    gap, attempt = first_gap, 0
+    while True:
+        if n_above >= n_slots:
+            least, n_reaching, is_least_known = above, n_above, True
         else:
-            high = score
-        before, n_before = score, n_above
-        score += off * gap
-        if not low < score < high:
-            if low == -np.inf or high == np.inf:
-                break
-            score = 0.5 * (low + high)
-        beyond, n_above = least_above(scores, n_blocks, score)
-        if jump == 0:
-            went_too_far = (n_above > n_slots) != (off > 0)
+            most, n_exceeding, is_most_known = below, n_above, True
+        if least >= most or (is_most_known and n_exceeding == n_slots - 1):
+            return most, first_gap
+        if is_least_known and n_reaching == n_slots:
+            return least, first_gap
+        n_below, n_beyond = n_reaching - n_slots, n_slots - 1 - n_exceeding
+        if is_least_known and (n_below == 1 or not is_most_known):
+            bound = least
+            if n_below > 1:
+                bound += (n_below + 0.5) * gap
+                gap *= 4.0
+        elif n_beyond == 1 or not is_least_known:
+            bound = most - 1.2e-16 * abs(most) - 1e-320
+            if n_beyond > 1:
+                bound = min(bound, most - (n_beyond + 0.5) * gap)
+                gap *= 4.0
+        elif attempt % 4 == 3 and least > 0.0:
+            # scores of very different size: interpolation would step from one to the next
+            bound = np.sqrt(least) * np.sqrt(most)
+        else:
+            share = 0.5 if attempt % 4 == 3 else n_below / (n_below + n_beyond)
+            bound = least + share * (most - least)
+        if not least <= bound < most:
+            bound = least
+        was_above = n_above >= n_slots
+        below, above, n_above = neighbours(scores, n_blocks, bound)
+        if attempt == 0:
+            went_too_far = (n_above >= n_slots) != was_above
             first_gap = min(1.0, max(1e-15, (0.8 if went_too_far else 1.2) * first_gap))
-        if abs(n_before - n_above) > NEAR:
-            gap = (score - before) / (n_before - n_above)
-        else:
-            gap *= 4.0
-    if n_above >= n_slots:
-        while n_above > n_slots:
-            score = beyond
-            beyond, n_above = least_above(scores, n_blocks, score)
-        # where exactly the page is above, its last link is the next one
-        return (beyond if n_above == n_slots else score), first_gap
-    below, n_reaching = most_below(scores, n_blocks, score)
-    while n_reaching < n_slots:
-        score = below
-        if n_reaching == n_slots - 1:
-            break
-        below, n_reaching = most_below(scores, n_blocks, score)
-    return score, first_gap
+        attempt += 1

@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from slotwise.selection.vector_code import (
     INT,
     Builder,
-    Codegen,
-    Lanes,
     Tally,
     cgutils,
     constant,
     count_of,
+    first_lanes,
     for_each_bit,
     ir,
     larger,
     load,
+    load_lanes,
     note_bits,
     numbers_of,
     reduce_lanes,
@@ -39,12 +39,13 @@ from slotwise.selection.vector_code import (
 
 __all__ = [
     "LANES",
+    "LINE",
     "WORD",
-    "least_above",
+    "aligned_zeros",
     "list_at_least",
-    "most_below",
+    "neighbours",
     "page_sums",
-    "score_above",
+    "score_all",
     "score_list",
     "split_page",
     "whole_words",
@@ -58,6 +59,21 @@ LANES = 16
 
 WORD = 64
 """Numbers whose comparison fills a machine word."""
+
+
+LINE = 64
+"""Bytes in a line of memory: a vector that lies in two lines takes twice as long to read."""
+
+
+def aligned_zeros(n_numbers: int) -> Floats:
+    """Return zeros that start with a line of memory.
+
+    >>> aligned_zeros(3).ctypes.data % LINE
+    0
+    """
+    room = np.zeros(n_numbers + LINE // 8)
+    start = -room.ctypes.data % LINE // 8
+    return room[start : start + n_numbers]
 
 
 def whole_words(n_numbers: int) -> int:
@@ -104,87 +120,92 @@ def score_list(
     scores[n_entries : n_entries + WORD] = -np.inf
 
 
-def _extreme_code(is_least: bool) -> Codegen:
-    def code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
-        scores = numbers_of(context, builder, signature, arguments, 0)
-        n_blocks, bound = arguments[1:]
-        join = smaller(builder) if is_least else larger(builder)
-        none = constant(np.inf if is_least else -np.inf, LANES)
-        bounds = splat(builder, bound, LANES)
-        best, count = Tally(builder, none), Tally(builder, ir.Constant(INT, 0))
-        with cgutils.for_range(builder, n_blocks) as loop:
-            at = builder.mul(loop.index, ir.Constant(INT, LANES))
-            block = load(builder, scores, at, LANES)
-            is_beyond = builder.fcmp_ordered(">" if is_least else "<", block, bounds)
-            best.set(join(best.get(), builder.select(is_beyond, block, none)))
-            counted = is_beyond if is_least else builder.not_(is_beyond)
-            count.set(builder.add(count.get(), count_of(builder, counted)))
-        found = reduce_lanes(builder, best.get(), join)
-        return context.make_tuple(builder, signature.return_type, [found, count.get()])
+class _Neighbours:
+    """The scores on both sides of a bound, and how many are above it, as a loop finds them."""
 
-    return code
+    def __init__(self, builder: Builder, bound: Any) -> None:
+        self._builder, self._bounds = builder, splat(builder, bound, LANES)
+        self._below = Tally(builder, constant(-np.inf, LANES))
+        self._above = Tally(builder, constant(np.inf, LANES))
+        self._count = Tally(builder, ir.Constant(INT, 0))
+
+    def add(self, block: Any, n_known: Any) -> None:
+        """Take in a block of scores, of which the first `n_known` are counted already."""
+        builder, below, above = self._builder, self._below.get(), self._above.get()
+        is_above = builder.fcmp_ordered(">", block, self._bounds)
+        self._above.set(builder.select(is_above, smaller(builder)(above, block), above))
+        # a comparison of its own: the compiler makes no masked maximum of the first one's opposite
+        is_below = builder.fcmp_ordered("<=", block, self._bounds)
+        self._below.set(builder.select(is_below, larger(builder)(below, block), below))
+        bits = builder.zext(builder.bitcast(is_above, ir.IntType(LANES)), INT)
+        n_new = builder.ctpop(builder.lshr(bits, n_known))
+        self._count.set(builder.add(self._count.get(), n_new))
+
+    def all(self, context: Any, signature: Any) -> Any:
+        """Return the largest score at or below the bound, the least above it, and the count."""
+        builder = self._builder
+        below = reduce_lanes(builder, self._below.get(), larger(builder))
+        above = reduce_lanes(builder, self._above.get(), smaller(builder))
+        found = [below, above, self._count.get()]
+        return context.make_tuple(builder, signature.return_type, found)
 
 
-_FLOAT_AND_COUNT = types.Tuple((types.float64, types.int64))
+def _neighbours_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    scores = numbers_of(context, builder, signature, arguments, 0)
+    n_blocks, bound = arguments[1:]
+    found = _Neighbours(builder, bound)
+    with cgutils.for_range(builder, n_blocks) as loop:
+        at = builder.mul(loop.index, ir.Constant(INT, LANES))
+        found.add(load(builder, scores, at, LANES), ir.Constant(INT, 0))
+    return found.all(context, signature)
 
 
-@vector_pass(_FLOAT_AND_COUNT, _extreme_code(is_least=True))
-def least_above(scores: Floats, n_blocks: int, bound: float) -> tuple[float, int]:
-    """Return the least score above `bound`, infinite where none is, and how many are above it."""
-    least, count = np.inf, 0
+_NEIGHBOURS = types.Tuple((types.float64, types.float64, types.int64))
+
+
+@vector_pass(_NEIGHBOURS, _neighbours_code)
+def neighbours(scores: Floats, n_blocks: int, bound: float) -> tuple[float, float, int]:
+    """Return the largest score at or below `bound`, the least above it, and how many are above.
+
+    Where there is no such score, it is infinite.
+    """
+    below, above, n_above = -np.inf, np.inf, 0
     for k in range(LANES * n_blocks):
         if scores[k] > bound:
-            least = min(least, scores[k])
-            count += 1
-    return least, count
-
-
-@vector_pass(_FLOAT_AND_COUNT, _extreme_code(is_least=False))
-def most_below(scores: Floats, n_blocks: int, bound: float) -> tuple[float, int]:
-    """Return the largest score below `bound`, and how many scores are not below it."""
-    most, count = -np.inf, 0
-    for k in range(LANES * n_blocks):
-        if scores[k] < bound:
-            most = max(most, scores[k])
+            above = min(above, scores[k])
+            n_above += 1
         else:
-            count += 1
-    return most, count
+            below = max(below, scores[k])
+    return below, above, n_above
 
 
-def _score_above_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+def _score_all_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
     value, clicks, scores = (
         numbers_of(context, builder, signature, arguments, k) for k in (0, 1, 6)
     )
     n_entries, value_weight, click_weight, bound = arguments[2:6]
     by_value, by_clicks = splat(builder, value_weight, LANES), splat(builder, click_weight, LANES)
-    none, bounds = constant(np.inf, LANES), splat(builder, bound, LANES)
-    join, size = smaller(builder), ir.Constant(INT, LANES)
-    best, count = Tally(builder, none), Tally(builder, ir.Constant(INT, 0))
+    found, size = _Neighbours(builder, bound), ir.Constant(INT, LANES)
 
-    def score(start: Any) -> Any:
+    def score(start: Any, n_known: Any) -> None:
         own = builder.fmul(by_value, load(builder, value, start, LANES))
         priced = builder.fmul(by_clicks, load(builder, clicks, start, LANES))
         block = builder.fadd(own, priced)
         _store(builder, block, scores, start)
-        is_beyond = builder.fcmp_ordered(">", block, bounds)
-        best.set(join(best.get(), builder.select(is_beyond, block, none)))
-        return builder.zext(builder.bitcast(is_beyond, ir.IntType(LANES)), INT)
+        found.add(block, n_known)
 
     _store(builder, constant(-np.inf, WORD), scores, n_entries)
     n_blocks = builder.sdiv(n_entries, size)
     with cgutils.for_range(builder, n_blocks) as loop:
-        bits = score(builder.mul(loop.index, size))
-        count.set(builder.add(count.get(), builder.ctpop(bits)))
+        score(builder.mul(loop.index, size), ir.Constant(INT, 0))
     # the last block overlaps the one before it instead of reaching beyond the arrays
     start = builder.sub(n_entries, size)
-    n_done = builder.sub(builder.mul(n_blocks, size), start)
-    count.set(builder.add(count.get(), builder.ctpop(builder.lshr(score(start), n_done))))
-    found = reduce_lanes(builder, best.get(), join)
-    return context.make_tuple(builder, signature.return_type, [found, count.get()])
+    score(start, builder.sub(builder.mul(n_blocks, size), start))
+    return found.all(context, signature)
 
 
-@vector_pass(_FLOAT_AND_COUNT, _score_above_code)
-def score_above(
+@vector_pass(_NEIGHBOURS, _score_all_code)
+def score_all(
     value: Floats,
     clicks: Floats,
     n_entries: int,
@@ -192,15 +213,15 @@ def score_above(
     click_weight: float,
     bound: float,
     scores: Floats,
-) -> tuple[float, int]:
+) -> tuple[float, float, int]:
     """Write value_weight * value + click_weight * clicks, then a word of minus infinity.
 
-    Return what `least_above` returns for these scores. Needs at least `LANES` entries.
+    Return the `neighbours` of `bound` among these scores. Needs at least `LANES` entries.
     """
     for k in range(n_entries):
         scores[k] = value_weight * value[k] + click_weight * clicks[k]
     scores[n_entries : n_entries + WORD] = -np.inf
-    return least_above(scores, (n_entries + LANES - 1) // LANES, bound)
+    return neighbours(scores, (n_entries + LANES - 1) // LANES, bound)
 
 
 def _sums_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
@@ -208,44 +229,39 @@ def _sums_code(context: Any, builder: Builder, signature: Any, arguments: Any) -
         numbers_of(context, builder, signature, arguments, k) for k in range(3)
     )
     n_entries, bound, last = arguments[3:]
-    size = ir.Constant(INT, LANES)
-    zero = constant(0.0, LANES)
+    bounds, lasts = splat(builder, bound, LANES), splat(builder, last, LANES)
+    size, zero = ir.Constant(INT, LANES), constant(0.0, LANES)
     count = Tally(builder, ir.Constant(INT, 0))
-    sums = [Tally(builder, zero) for _ in range(2)]
+    totals = [Tally(builder, zero) for _ in range(2)]
     slope = Tally(builder, zero)
+    join = larger(builder)
 
-    def add(at: Any, lanes: int, sums: list[Any], slope: Any) -> None:
-        """Add some entries, one a lane."""
-        bounds, lasts = splat(builder, bound, lanes), splat(builder, last, lanes)
-        none = constant(0.0, lanes)
-        block = load(builder, scores, at, lanes)
+    def add(at: Any, is_there: Any = None) -> None:
+        """Add the links of a block; after the last whole one, those that are there."""
+        block = load(builder, scores, at, LANES)
         is_in = builder.fcmp_ordered(">=", block, bounds)
+        if is_there is None:
+            numbers = [load(builder, array, at, LANES) for array in (value, clicks)]
+        else:
+            is_in = builder.and_(is_in, is_there)
+            numbers = [load_lanes(builder, array, at, is_there) for array in (value, clicks)]
         count.set(builder.add(count.get(), count_of(builder, is_in)))
-        of_clicks = load(builder, clicks, at, lanes)
-        parts = (load(builder, value, at, lanes), of_clicks)
-        for tally, numbers in zip(sums, parts, strict=True):
-            tally.set(builder.fadd(tally.get(), builder.select(is_in, numbers, none)))
+        for tally, some in zip(totals, numbers, strict=True):
+            before = tally.get()
+            tally.set(builder.select(is_in, builder.fadd(before, some), before))
         is_last = builder.fcmp_ordered("==", block, lasts)
-        slope.set(larger(builder)(slope.get(), builder.select(is_last, of_clicks, none)))
+        steepest = slope.get()
+        slope.set(builder.select(is_last, join(steepest, numbers[1]), steepest))
 
     n_blocks = builder.sdiv(n_entries, size)
     with cgutils.for_range(builder, n_blocks) as loop:
-        add(builder.mul(loop.index, size), LANES, sums, slope)
-    # the entries after the last whole block, each in its lane: eight, four, two and one
-    begin = builder.mul(n_blocks, size)
-    n_left = builder.sub(n_entries, begin)
-    lanes_of = [Lanes(builder, tally.get()) for tally in (*sums, slope)]
-    lanes = LANES
-    while lanes > 1:
-        lanes //= 2
-        is_needed = builder.and_(n_left, ir.Constant(INT, lanes))
-        with builder.if_then(builder.icmp_unsigned("!=", is_needed, ir.Constant(INT, 0))):
-            lane = builder.and_(n_left, ir.Constant(INT, -2 * lanes))
-            some = [tally.at(lane, lanes) for tally in lanes_of]
-            add(builder.add(begin, lane), lanes, some[:2], some[2])
-    totals = [reduce_lanes(builder, lanes.all(), builder.fadd) for lanes in lanes_of[:2]]
-    steepest = reduce_lanes(builder, lanes_of[2].all(), larger(builder))
-    parts = [count.get(), *totals, steepest]
+        add(builder.mul(loop.index, size))
+    n_done = builder.mul(n_blocks, size)
+    n_left = builder.sub(n_entries, n_done)
+    with builder.if_then(builder.icmp_unsigned("!=", n_left, ir.Constant(INT, 0))):
+        add(n_done, first_lanes(builder, n_left, LANES))
+    sums = [reduce_lanes(builder, tally.get(), builder.fadd) for tally in totals]
+    parts = [count.get(), *sums, reduce_lanes(builder, slope.get(), join)]
     return context.make_tuple(builder, signature.return_type, parts)
 
 

@@ -23,10 +23,11 @@ from slotwise.selection.page_threshold import find_threshold
 from slotwise.selection.score_passes import (
     LANES,
     WORD,
-    least_above,
+    aligned_zeros,
     list_at_least,
+    neighbours,
     page_sums,
-    score_above,
+    score_all,
     score_list,
     split_page,
 )
@@ -107,9 +108,9 @@ def new_search(n_links: int) -> Search:
         ties=np.zeros(n_links, np.int64),
         links=np.arange(n_links),
         listed=np.zeros(n_padded, np.int64),
-        listed_value=np.zeros(n_padded),
-        listed_clicks=np.zeros(n_padded),
-        listed_score=np.zeros(n_padded),
+        listed_value=aligned_zeros(n_padded),
+        listed_clicks=aligned_zeros(n_padded),
+        listed_score=aligned_zeros(n_padded),
         sizes=np.zeros(SCRATCH_SIZES, np.int64),
         numbers=np.zeros(SCRATCH_NUMBERS),
     )
@@ -231,15 +232,15 @@ def _score_list(value_weight: float, click_weight: float, search: Search) -> Non
 
 @inner
 def _threshold_from(
-    expected: float, beyond: float, n_above: int, n_slots: int, search: Search
+    below: float, above: float, n_above: int, n_slots: int, search: Search
 ) -> float:
-    """Return the threshold of the page; `least_above` of `expected` is known."""
+    """Return the threshold of the page; the `neighbours` of where it is expected are known."""
     threshold, search.numbers[GAP] = find_threshold(
         search.listed_score,
         search.sizes[N_LISTED],
         n_slots,
-        expected,
-        beyond,
+        below,
+        above,
         n_above,
         search.numbers[GAP],
     )
@@ -250,8 +251,8 @@ def _threshold_from(
 def _listed_threshold(n_slots: int, expected: float, search: Search) -> float:
     """Return the threshold of the page among listed links that are scored."""
     n_blocks = (search.sizes[N_LISTED] + LANES - 1) // LANES
-    beyond, n_above = least_above(search.listed_score, n_blocks, expected)
-    return _threshold_from(expected, beyond, n_above, n_slots, search)
+    below, above, n_above = neighbours(search.listed_score, n_blocks, expected)
+    return _threshold_from(below, above, n_above, n_slots, search)
 
 
 @inner
@@ -351,10 +352,10 @@ def _find(
     sizes[IS_LISTED] = is_listed
     if not is_listed:
         sizes[N_LISTED] = n_entries
-        beyond, n_above = score_above(
+        below, above, n_above = score_all(
             value, clicks, n_entries, value_weight, click_weight, expected, search.listed_score
         )
-        threshold = _threshold_from(expected, beyond, n_above, n_slots, search)
+        threshold = _threshold_from(below, above, n_above, n_slots, search)
     elif is_whole:
         _list_all(value, clicks, n_entries, search)
         _score_list(value_weight, click_weight, search)

@@ -18,10 +18,12 @@ __all__ = [
     "cgutils",
     "constant",
     "count_of",
+    "first_lanes",
     "for_each_bit",
     "ir",
     "larger",
     "load",
+    "load_lanes",
     "note_bits",
     "numbers_of",
     "reduce_lanes",
@@ -96,6 +98,26 @@ def load(builder: Builder, numbers: Any, place: Any, lanes: int) -> Any:
     )
 
 
+def first_lanes(builder: Builder, n_numbers: Any, lanes: int) -> Any:
+    """Return a comparison that holds in the first lanes."""
+    numbers = ir.Constant(ir.VectorType(INT, lanes), list(range(lanes)))
+    return builder.icmp_signed("<", numbers, splat(builder, n_numbers, lanes))
+
+
+def load_lanes(builder: Builder, numbers: Any, place: Any, is_there: Any) -> Any:
+    """Read some lanes of a vector from an array of doubles; the others are zero.
+
+    Nothing is read where a lane is not there: the vector may reach beyond the array.
+    """
+    lanes = is_there.type.count
+    vector, align = ir.VectorType(DOUBLE, lanes), ir.IntType(32)
+    address = builder.bitcast(builder.gep(numbers, [place]), vector.as_pointer())
+    form = ir.FunctionType(vector, [address.type, align, is_there.type, vector])
+    name = f"llvm.masked.load.v{lanes}f64.p0"
+    read = cgutils.get_or_insert_function(builder.module, form, name)
+    return builder.call(read, [address, ir.Constant(align, 8), is_there, constant(0.0, lanes)])
+
+
 def reduce_lanes(builder: Builder, vector: Any, join: Callable[[Any, Any], Any]) -> Any:
     """Join the lanes of a vector: halves, quarters, and so on."""
     lanes = vector.type.count
@@ -167,10 +189,6 @@ class Lanes:
         builder, part = self._builder, ir.VectorType(DOUBLE, lanes)
         first = builder.gep(builder.bitcast(self._place, DOUBLE.as_pointer()), [lane])
         return Tally.at(builder, builder.bitcast(first, part.as_pointer()))
-
-    def all(self) -> Any:
-        """Return the whole vector."""
-        return self._builder.load(self._place)
 
 
 def constant(number: float, lanes: int) -> Any:
