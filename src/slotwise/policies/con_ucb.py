@@ -67,11 +67,8 @@ def rank(state: ConUCBState, links: Links, worth: Floats) -> None:
 
 @inner
 def _set_bounds(state: ConUCBState, level: int, links: Links) -> None:
-    """Give the program the bounds of some links; gathered first, they are computed in vectors."""
+    """Give the program the bounds of some links, whose counts are gathered: in vectors."""
     total, n_views, n_links = state.gathered[0], state.gathered[1], len(links)
-    for k in range(n_links):
-        total[k] = state.counts.sums[level, links[k]]
-        n_views[k] = state.counts.views[level, links[k]]
     for k in range(whole_vectors(n_links)):
         total[k] = paper_upper(total[k], n_views[k], state.gamma)
     for k in range(n_links):
@@ -79,6 +76,19 @@ def _set_bounds(state: ConUCBState, level: int, links: Links) -> None:
             set_clicks(state.program, links[k], total[k])
         else:
             set_value(state.program, links[k], total[k])
+
+
+@inner
+def _count(state: ConUCBState, level: int, links: Links, views: Floats, outcomes: Floats) -> None:
+    """Count views and outcomes, and gather the counts of the links."""
+    of_views, of_sums = state.counts.views[level], state.counts.sums[level]
+    total, n_views = state.gathered[0], state.gathered[1]
+    for k in range(len(links)):
+        link = links[k]
+        n_views[k] = of_views[link] + views[k]
+        total[k] = of_sums[link] + outcomes[k]
+        of_views[link] = n_views[k]
+        of_sums[link] = total[k]
 
 
 @hot
@@ -93,15 +103,15 @@ def learn(
     outcomes: Floats,
 ) -> None:
     """Count, and move the bounds of the links that were counted; no other bound changes."""
-    counts = state.counts
     if level == 0:
         note_clicks(state.deficit, views, outcomes)
-    for k in range(len(links)):
-        counts.views[level, links[k]] += views[k]
-        counts.sums[level, links[k]] += outcomes[k]
-    if level == 0 or level == len(counts.views) - 1:
-        for begin in range(0, len(links), state.gathered.shape[1]):
-            _set_bounds(state, level, links[begin : begin + state.gathered.shape[1]])
+    size, has_bound = state.gathered.shape[1], level == 0 or level == len(state.counts.views) - 1
+    for begin in range(0, len(links), size):
+        end = min(begin + size, len(links))
+        some = links[begin:end]
+        _count(state, level, some, views[begin:end], outcomes[begin:end])
+        if has_bound:
+            _set_bounds(state, level, some)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ from slotwise.selection.zones import (
     PRICE,
     STATUS,
     STEP,
+    TOP,
     VALUE_WEIGHT,
     Program,
     place_zones,
@@ -122,7 +123,10 @@ def change_links(
 
 @inner
 def _note_change(program: Program, link: int) -> None:
-    if not program.is_changed[link]:
+    """Let the next solve find the zone of a link; without zones only TOP matters."""
+    may_be_top = (program.value[link] >= 1.0) | (program.clicks[link] >= 1.0)
+    concerns_top = may_be_top | (program.zone[link] == TOP)
+    if (concerns_top | (program.sizes[HAS_ZONES] == 1)) and not program.is_changed[link]:
         program.is_changed[link] = True
         program.changed[program.sizes[N_CHANGED]] = link
         program.sizes[N_CHANGED] += 1

@@ -51,12 +51,12 @@ def find_threshold(
             bound = least
             if n_below > 1:
                 bound += (n_below + 0.5) * gap
-                gap *= 4.0
+                gap *= 2.0
         elif n_beyond == 1 or not is_least_known:
             bound = most - 1.2e-16 * abs(most) - 1e-320
             if n_beyond > 1:
                 bound = min(bound, most - (n_beyond + 0.5) * gap)
-                gap *= 4.0
+                gap *= 2.0
         elif attempt % 4 == 3 and least > 0.0:
             # scores of very different size: interpolation would step from one to the next
             bound = np.sqrt(least) * np.sqrt(most)

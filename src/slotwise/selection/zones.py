@@ -36,6 +36,7 @@ __all__ = [
     "PRICE",
     "STATUS",
     "STEP",
+    "TOP",
     "VALUE_WEIGHT",
     "Program",
     "place_zones",
