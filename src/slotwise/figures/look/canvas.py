@@ -36,7 +36,6 @@ PNG_DOTS_PER_INCH = 160
 
 UNREPRODUCIBLE = {
     "svg": ("Date", "Creator"),
-    "png": ("Software",),
     "pdf": ("CreationDate", "Creator", "Producer"),
 }
 """Metadata that matplotlib would write by itself: dates and its own version."""
@@ -97,16 +96,20 @@ def rendered(figure: Figure, kind: str) -> bytes:
     """Return the bytes of a file with the figure in one of the formats."""
     stream = io.BytesIO()
     # A date or the name of the drawing library would make equal figures differ.
-    metadata = dict.fromkeys(UNREPRODUCIBLE[kind])
+    options: dict[str, Any] = {}
+    if kind in UNREPRODUCIBLE:
+        options["metadata"] = dict.fromkeys(UNREPRODUCIBLE[kind])
     with house_style():
-        figure.savefig(stream, format=kind, dpi=PNG_DOTS_PER_INCH, metadata=metadata)
-    return _with_palette(stream) if kind == "png" else stream.getvalue()
+        bare = "rgba" if kind == "png" else kind
+        figure.savefig(stream, format=bare, dpi=PNG_DOTS_PER_INCH, **options)
+    return _with_palette(figure, stream.getvalue()) if kind == "png" else stream.getvalue()
 
 
-def _with_palette(png: io.BytesIO) -> bytes:
+def _with_palette(figure: Figure, pixels: bytes) -> bytes:
     """Return a PNG with a palette of 256 colours: a third of the size, with no visible change."""
     smaller = io.BytesIO()
-    picture = Image.open(png).convert("RGB")
+    width, height = (int(inches * PNG_DOTS_PER_INCH) for inches in figure.get_size_inches())
+    picture = Image.frombytes("RGBA", (width, height), pixels).convert("RGB")
     palette = picture.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     palette.save(smaller, format="png")
     return smaller.getvalue()
