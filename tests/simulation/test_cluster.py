@@ -17,7 +17,7 @@ from distributed import Client, LocalCluster
 from slotwise.errors import InvalidInput, SlotwiseError
 from slotwise.policies import CUCB, Uniform
 from slotwise.problem import Problem
-from slotwise.simulation import Results, cluster, run_experiment, simulate
+from slotwise.simulation import Planned, Results, cluster, run_experiment, run_series, simulate
 from slotwise.simulation.blocks import Block, PlayedBlock, blocks_of
 from slotwise.simulation.experiment import Experiment
 from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS
@@ -70,6 +70,18 @@ def test_the_numbers_are_those_of_one_machine(
     assert seen[0] == (0, N_ALL)
     assert seen[-1] == (N_ALL, N_ALL)
     assert results.config["seconds"]["cpu"] > 0
+
+
+def test_a_series_shares_runs_and_counts_the_seconds_of_workers(
+    client: Client, local: Results, tmp_path: Path
+) -> None:
+    plan = [Planned(experiment(), tmp_path / f"{name}.parquet") for name in ("one", "same")]
+    results = run_series(plan, tmp_path / "parts", scheduler=client)
+    for found in results:
+        assert_same(found, local)
+    first, second = (found.config["seconds"]["cpu"] for found in results)
+    assert first > 0.0
+    assert second == 0.0  # all its runs are those of the first
 
 
 def test_simulate_takes_an_address(client: Client, local: Results) -> None:
