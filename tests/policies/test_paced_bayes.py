@@ -335,6 +335,15 @@ def test_no_more_is_forgotten_than_was_counted() -> None:
     assert np.isfinite(restored.score).all()
 
 
+def test_levels_are_worth_what_they_were_after_restoring() -> None:
+    problem, policy = Problem(n_links=10, n_slots=3, click_floor=1.4), PacedBayes()
+    state = policy.start(problem)
+    assert state.queues.worth[0] > 0.0  # priced before the first page
+    play(state, 300)
+    restored: Any = policy.restore(problem, policy.knowledge(state))
+    np.testing.assert_array_equal(restored.queues.worth, state.queues.worth)
+
+
 def test_a_floor_that_moves_is_priced_at_once() -> None:
     problem, policy = Problem(n_links=10, n_slots=3, click_floor=0.5), PacedBayes()
     state = policy.start(problem)

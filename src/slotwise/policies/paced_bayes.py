@@ -61,6 +61,8 @@ __all__ = ["PacedBayes", "PacedBayesLargePool"]
 UNKNOWN = -1.0
 """An expected price that has yet to be computed."""
 
+NO_FLOOR = int64(-1)
+
 UNBOUNDED = 1e9
 """The margin while no page known keeps the floors: any better link is worth its trials."""
 
@@ -144,7 +146,7 @@ def _expect_prices(state: PacedBayesState) -> None:
         )
         state.expected[floor] = price / unit
         is_short = is_short or price >= MAX_EXPECTED * unit
-    _price_levels(state, -1)
+    _price_levels(state, NO_FLOOR)
     mean_worth(state.posterior, queues.worth, 0, state.value, state.scratch)
     margin = UNBOUNDED
     if not is_short:
@@ -152,19 +154,12 @@ def _expect_prices(state: PacedBayesState) -> None:
     note_worth(state.posterior, state.evidence, queues.worth, margin)
 
 
-@inner
-def _score_links(state: PacedBayesState) -> None:
-    """Write the bound on what showing each link is worth."""
-    _price_levels(state, -1)
-    score_jointly(state.posterior, state.queues.worth, state.score, state.scratch)
-
-
 @hot
 def choose(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Take the links with the largest bound on what showing them is worth."""
     posterior = state.posterior
     refresh_posteriors(posterior, state.evidence)
-    _score_links(state)
+    score_jointly(posterior, state.queues.worth, state.score, state.scratch)
     n_slots = state.queues.n_slots
     take_top_links(state.score, posterior.mean[0], 0.0, n_slots, state.search, state.mix)
 
@@ -208,7 +203,6 @@ def choose_beside_group(state: PacedBayesState, visitor: Visitor, rng: np.random
     posterior, group, score, mix = state.posterior, state.group, state.score, state.mix
     changed = posterior.to_do[: refresh_posteriors(posterior, state.evidence)]
     leave_group(group, changed, mix)
-    _price_levels(state, -1)
     n_slots, search = state.queues.n_slots, state.search
     if _find_above_group(state, changed):
         fill_up_from_group(group, n_slots, search, mix)
@@ -237,10 +231,12 @@ def rank(state: PacedBayesState, links: Links, worth: Floats) -> None:
 def look_again(state: PacedBayesState) -> None:
     """Let all posteriors be recomputed before the next page, and now the prices not known."""
     state.posterior.is_stale[:] = True
+    is_unknown = False
     for floor in range(len(state.expected)):
-        if state.expected[floor] == UNKNOWN:
-            _expect_prices(state)
-            return
+        is_unknown |= state.expected[floor] == UNKNOWN
+    if is_unknown:
+        _expect_prices(state)
+    _price_levels(state, NO_FLOOR)
 
 
 @hot
@@ -264,6 +260,7 @@ def learn(
         add_views(state.evidence, level, links[k], views[k], outcomes[k])
     if refit_level(state.posterior, state.evidence, level):
         _expect_prices(state)
+    _price_levels(state, NO_FLOOR)
 
 
 @dataclass(frozen=True)
@@ -332,7 +329,7 @@ class PacedBayes(QueuePolicy):
     def start(self, problem: Problem) -> PacedBayesState:
         """Return a state in which nothing but the prior is known."""
         require_no_rate_floors(self.name, problem)
-        return PacedBayesState(
+        state = PacedBayesState(
             evidence=new_evidence(problem),
             queues=new_queues(problem, patience=self.patience),
             expected=np.full(len(problem.active_floors), MAX_EXPECTED),
@@ -346,6 +343,8 @@ class PacedBayes(QueuePolicy):
             mix=new_mix(problem.n_links),
             group=new_tied_group(problem.n_links),
         )
+        _price_levels(state, NO_FLOOR)
+        return state
 
     def knowledge(self, state: PacedBayesState) -> Knowledge:
         """Return the evidence, the queues, what was fitted to the pool and what was forgotten."""

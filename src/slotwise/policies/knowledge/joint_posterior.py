@@ -162,7 +162,7 @@ def notice_change(
     strength = SHAPE / min(prior, 1.0 - prior)
     expected = n_clicks = n_views = 0.0
     for k in range(len(links)):
-        trials = recent_views(posterior.change, evidence, 0, links[k])
+        trials = recent_views(posterior.change, evidence, int64(0), links[k])
         hits = recent_sum(posterior.change, evidence, 0, links[k])
         expected += views[k] * hits / (trials + strength)
         n_clicks += clicks[k]
@@ -260,7 +260,7 @@ def _refresh_widths(posterior: JointPosterior, evidence: Evidence, links: Links)
             uncertainty = posterior.variance[level, links[k]]
             mean[k], variance[k] = before_level(mean[k], variance[k], worth, rate, uncertainty)
     for k in range(len(links)):
-        n_views = recent_views(posterior.change, evidence, 0, links[k])
+        n_views = recent_views(posterior.change, evidence, int64(0), links[k])
         grown[k] = n_links * (n_views + 1.0)
     margin, views = posterior.margin[0], posterior.clock[0] * evidence.n_slots
     for k in range(n_computed):
