@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,30 @@ def test_results_are_handed_on_while_others_are_still_to_be_played(
     assert sorted(told) == ["first", "second", "third"]
     run_series(plan, tmp_path / "parts", n_threads=2, finished=finished)
     assert len(told) == 3  # those found in files are not run again
+
+
+def test_records_of_a_finished_experiment_are_given_up(
+    plan: list[Planned], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A paper has thousands of runs: those of finished experiments must not fill the memory."""
+    records: list[weakref.ref[object]] = []
+    n_alive: dict[str, int] = {}
+    play = Block.play
+
+    def noted(block: Block) -> PlayedBlock:
+        played = play(block)
+        if block.label == "uniform":  # in the first experiment alone
+            records.extend(weakref.ref(record) for record in played.records)
+        return played
+
+    def finished(results: Results) -> None:
+        alive = sum(record() is not None for record in records)
+        n_alive[results.config["experiment"]] = alive
+
+    monkeypatch.setattr(Block, "play", noted)
+    run_series(plan, tmp_path / "parts", n_threads=1, finished=finished)
+    assert len(records) == 2
+    assert n_alive["third"] == 0
 
 
 def test_progress_names_the_experiments_in_order_and_never_falls(

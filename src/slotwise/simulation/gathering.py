@@ -68,11 +68,15 @@ class Gathering:
                 self._kept.keep(block.label, run, record)
 
     def results(self, wall: float, cpu: float) -> Results:
-        """Return the results; all runs must be finished, in so many seconds of both clocks."""
+        """Return the results of so many seconds of both clocks; all runs must be finished.
+
+        The records are handed over: they are not kept here.
+        """
         experiment = self.experiment
         values = [label for labels in experiment.environment.value_labels for label in labels]
         totals = {}
-        for label, of_label in self._records.items():
+        for label in experiment.policies:
+            of_label = self._records.pop(label)
             records = np.array([of_label[run] for run in experiment.runs])
             totals[label] = quantities_of(experiment.problem, records, values)
         config = {**self._config, "seconds": {"wall": wall, "cpu": cpu}}
