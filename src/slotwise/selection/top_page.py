@@ -3,10 +3,10 @@
 A page is the `n_slots` links with the largest score; its threshold is the score of the last of them
 (`slotwise.selection.page_threshold`).
 
-A pass lists the links above a cut that lies a little below the expected threshold, and the page is
-found in the list. A cut that proves too high is lowered: it changes the work, never the page. Where
-several pages of a small pool are wanted, or a page is a large part of it, all its links are scored
-and nothing is listed. Nothing here allocates: the caller owns the scratch arrays.
+A pass over a large pool lists the links above a cut that lies a little below the expected
+threshold, and the page is found in the list. A cut that proves too high is lowered: it changes the
+work, never the page. Of a small pool all links are scored and nothing is listed. Nothing here
+allocates: the caller owns the scratch arrays.
 
 The links of a page stand in the order of the pool, but for those that tie at its end.
 """
@@ -61,10 +61,7 @@ FEW = 8
 """Up to twice as many candidates that tie are sorted, of more only the best are put first."""
 
 SMALL_POOL = 600
-"""For several pages of a pool up to this size, looking at all links costs less than lists."""
-
-WHOLE_PER_SLOT = 8
-"""For one page of a small pool, lists cost less where there are more links than this a slot."""
+"""In a pool up to this size, looking at all links costs less than lists."""
 
 MOST = 1e300
 """Stands for an infinite score where scores are sorted."""
@@ -334,18 +331,18 @@ def _expected_threshold(
 
 
 @inner
-def _find(
+def find_page(
     value: NDArray[np.float64],
     clicks: NDArray[np.float64],
     n_entries: int,
     n_slots: int,
     value_weight: float,
     click_weight: float,
-    is_whole: bool,
     search: Search,
 ) -> Found:
-    """Find the best page at these weights, among all entries or among those above a cut."""
+    """Find the best page at these weights, in a large pool among the entries above a cut."""
     numbers, sizes = search.numbers, search.sizes
+    is_whole = n_entries <= SMALL_POOL
     is_first = sizes[N_LISTED] == 0
     expected = _expected_threshold(value_weight, click_weight, is_first, search)
     is_listed = n_entries < LANES or not is_whole
@@ -380,21 +377,6 @@ def _find(
     numbers[LAST_THRESHOLD] = threshold
     numbers[LAST_SLOPE] = slope
     return Found(threshold, n_reaching, page_value, page_clicks)
-
-
-@inner
-def find_page(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_entries: int,
-    n_slots: int,
-    value_weight: float,
-    click_weight: float,
-    search: Search,
-) -> Found:
-    """Find one of several pages of a pool at these weights; what is listed must be of the pool."""
-    is_whole = n_entries <= SMALL_POOL
-    return _find(value, clicks, n_entries, n_slots, value_weight, click_weight, is_whole, search)
 
 
 @inner
@@ -458,8 +440,7 @@ def top_page(
 ) -> tuple[float, float]:
     """Put the best page at these weights first in `search`; return its value and clicks."""
     forget_list(search)
-    is_whole = n_entries < WORD or n_entries <= min(SMALL_POOL, WHOLE_PER_SLOT * n_slots)
-    found = _find(value, clicks, n_entries, n_slots, value_weight, click_weight, is_whole, search)
+    found = find_page(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
     if found.n_reaching < n_slots or not abs(found.threshold) < np.inf:
         return _sort_page(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
     return lay_out_page(value, clicks, n_slots, value_weight, click_weight, found, search)
