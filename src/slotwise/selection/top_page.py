@@ -18,12 +18,31 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.selection.best_first import put_best_first
 from slotwise.selection.compiled import inner, int64
+from slotwise.selection.page_scratch import (
+    DRIFT,
+    GAP,
+    IS_LISTED,
+    IS_WARM,
+    LAST_PRICE,
+    LAST_SLOPE,
+    LAST_THRESHOLD,
+    LAST_WEIGHS_VALUE,
+    N_CANDIDATES,
+    N_CERTAIN,
+    N_LISTED,
+    REACH,
+    SCRATCH_NUMBERS,
+    SCRATCH_SIZES,
+    SURE_CLICKS,
+    Search,
+    new_search,
+)
 from slotwise.selection.page_threshold import find_threshold
 from slotwise.selection.score_passes import (
     LANES,
     WORD,
-    aligned_zeros,
     list_at_least,
     neighbours,
     page_sums,
@@ -52,13 +71,7 @@ __all__ = [
 TIE = 1e-12
 """Scores closer than this, relative to the score of the last link on the page, are equal."""
 
-N_CANDIDATES, N_CERTAIN, IS_WARM, LAST_WEIGHS_VALUE, N_LISTED, IS_LISTED = range(6)
-LAST_PRICE, LAST_THRESHOLD, LAST_SLOPE, REACH, SURE_CLICKS, GAP, DRIFT = range(7)
-SCRATCH_SIZES, SCRATCH_NUMBERS = 6, 7
 SAMPLE = int64(64)
-
-FEW = 8
-"""Up to twice as many candidates that tie are sorted, of more only the best are put first."""
 
 SMALL_POOL = 600
 """In a pool up to this size, looking at all links costs less than lists."""
@@ -68,49 +81,6 @@ MOST = 1e300
 
 SPARE = 8
 """So many links beyond the page a list should have, and up to twice as many."""
-
-
-class Search(NamedTuple):
-    """Scratch of a search: the candidates, the page's links first and its last link at the end.
-
-    Candidate k is entry `entry[k]`. The first `sizes[N_CERTAIN]` of them are on the page whatever
-    ties at its end, and bring `numbers[SURE_CLICKS]`; the others have score `first[k]`, and
-    `second[k]` breaks its ties. `links` names the entries where they are the whole pool in order.
-    `listed[:sizes[N_LISTED]]` are the entries among which a page is sought, with their value,
-    clicks and score, in whole words. Where all entries are (`sizes[IS_LISTED]` is 0), only
-    `listed_score` is written, in their order. `sizes` and `numbers` remember the last page, from
-    which the next one is expected.
-    """
-
-    entry: NDArray[np.int64]
-    first: NDArray[np.float64]
-    second: NDArray[np.float64]
-    ties: NDArray[np.int64]
-    links: NDArray[np.int64]
-    listed: NDArray[np.int64]
-    listed_value: NDArray[np.float64]
-    listed_clicks: NDArray[np.float64]
-    listed_score: NDArray[np.float64]
-    sizes: NDArray[np.int64]
-    numbers: NDArray[np.float64]
-
-
-def new_search(n_links: int) -> Search:
-    """Return scratch for pages from at most `n_links` links."""
-    n_padded = n_links + WORD
-    return Search(
-        entry=np.zeros(n_links, np.int64),
-        first=np.zeros(n_links),
-        second=np.zeros(n_links),
-        ties=np.zeros(n_links, np.int64),
-        links=np.arange(n_links),
-        listed=np.zeros(n_padded, np.int64),
-        listed_value=aligned_zeros(n_padded),
-        listed_clicks=aligned_zeros(n_padded),
-        listed_score=aligned_zeros(n_padded),
-        sizes=np.zeros(SCRATCH_SIZES, np.int64),
-        numbers=np.zeros(SCRATCH_NUMBERS),
-    )
 
 
 class Found(NamedTuple):
@@ -123,63 +93,6 @@ class Found(NamedTuple):
     n_reaching: int
     value: float
     clicks: float
-
-
-@inner
-def _is_better(key: float, tie: float, other_key: float, other_tie: float) -> bool:
-    return key > other_key or (key == other_key and tie > other_tie)
-
-
-@inner
-def _swap(search: Search, i: int, j: int) -> None:
-    entry, first, second = search.entry, search.first, search.second
-    entry[i], entry[j] = entry[j], entry[i]
-    first[i], first[j] = first[j], first[i]
-    second[i], second[j] = second[j], second[i]
-
-
-@inner
-def _sort(search: Search, begin: int, end: int) -> None:
-    """Sort candidates, the best first; for few of them."""
-    entry, first, second = search.entry, search.first, search.second
-    for k in range(begin + 1, end):
-        moved, key, tie = entry[k], first[k], second[k]
-        place = k
-        while place > begin and _is_better(key, tie, first[place - 1], second[place - 1]):
-            entry[place] = entry[place - 1]
-            first[place] = first[place - 1]
-            second[place] = second[place - 1]
-            place -= 1
-        entry[place], first[place], second[place] = moved, key, tie
-
-
-@inner
-def _put_best_first(search: Search, begin: int, end: int, n_wanted: int) -> None:
-    """Move the best `n_wanted` candidates to the front, the worst of them last."""
-    if end - begin <= 2 * FEW:
-        _sort(search, begin, end)
-        return
-    first, second = search.first, search.second
-    low, high, target = begin, end - 1, begin + n_wanted - 1
-    while low < high:
-        middle = (low + high) // 2
-        key, tie = first[middle], second[middle]
-        i, j = low, high
-        while i <= j:
-            while _is_better(first[i], second[i], key, tie):
-                i += 1
-            while _is_better(key, tie, first[j], second[j]):
-                j -= 1
-            if i <= j:
-                _swap(search, i, j)
-                i += 1
-                j -= 1
-        if target <= j:
-            high = j
-        elif target >= i:
-            low = i
-        else:
-            break
 
 
 @inner
@@ -201,7 +114,7 @@ def sampled_cut(
         search.first[k] = value_weight * value[i] + click_weight * clicks[i]
         search.second[k] = 0.0
     rank = 2 + (2 * n_slots * SAMPLE) // n_entries
-    _put_best_first(search, int64(0), SAMPLE, rank)
+    put_best_first(search, int64(0), SAMPLE, rank)
     return search.first[rank - 1]
 
 
@@ -412,7 +325,7 @@ def lay_out_page(
         first[k], second[k] = scores[other], tie_of[other]
         n_equal += (first[k] == first[n_certain]) & (second[k] == second[n_certain])
     if n_equal < n_others:
-        _put_best_first(search, n_certain, end, n_slots - n_certain)
+        put_best_first(search, n_certain, end, n_slots - n_certain)
     _, page_value, page_clicks, _ = page_sums(
         scores, of_value, of_clicks, _n_summed(search), certain, certain
     )
@@ -441,9 +354,14 @@ def top_page(
     """Put the best page at these weights first in `search`; return its value and clicks."""
     forget_list(search)
     found = find_page(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
-    if found.n_reaching < n_slots or not abs(found.threshold) < np.inf:
-        return _sort_page(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
-    return lay_out_page(value, clicks, n_slots, value_weight, click_weight, found, search)
+    if found.n_reaching >= n_slots and abs(found.threshold) < np.inf:
+        return lay_out_page(value, clicks, n_slots, value_weight, click_weight, found, search)
+    tie_of = clicks if value_weight > 0.0 else value
+    for i in range(n_entries):
+        score = value_weight * value[i] + click_weight * clicks[i]
+        search.first[i] = min(max(score, -MOST), MOST)
+        search.second[i] = tie_of[i]
+    return _sort_page(value, clicks, n_entries, n_slots, search)
 
 
 @inner
@@ -452,18 +370,13 @@ def _sort_page(
     clicks: NDArray[np.float64],
     n_entries: int,
     n_slots: int,
-    value_weight: float,
-    click_weight: float,
     search: Search,
 ) -> tuple[float, float]:
     """Do as `top_page` by sorting, where the page ends among infinite scores; those tie."""
-    entry, tie_of = search.entry, clicks if value_weight > 0.0 else value
+    entry = search.entry
     for i in range(n_entries):
         entry[i] = i
-        score = value_weight * value[i] + click_weight * clicks[i]
-        search.first[i] = min(max(score, -MOST), MOST)
-        search.second[i] = tie_of[i]
-    _put_best_first(search, int64(0), n_entries, n_slots)
+    put_best_first(search, int64(0), n_entries, n_slots)
     search.sizes[N_CANDIDATES], search.sizes[N_CERTAIN] = n_entries, 0
     search.sizes[IS_WARM], search.numbers[SURE_CLICKS] = 0, 0.0
     page_value = page_clicks = 0.0
