@@ -166,7 +166,7 @@ class PacedKL(QueuePolicy):
     Where visitors have features, `for_problem` returns `slotwise.policies.paced_kl_visitors`.
 
     Needs no horizon and no tuning. No bound on regret is proven for the parts together; the
-    leaderboard shows what it does. A round costs about three bare rounds.
+    leaderboard shows what it does. A round costs about two bare rounds.
 
     >>> from slotwise.policies import NOBODY
     >>> from slotwise.problem import Problem

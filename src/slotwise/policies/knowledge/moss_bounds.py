@@ -31,7 +31,6 @@ from slotwise.policies.knowledge.evidence import Evidence
 from slotwise.problem import Problem
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.confidence import kl_upper_of_many
-from slotwise.selection.totals import whole_vectors
 
 __all__ = [
     "CAP",
@@ -61,7 +60,7 @@ EXACT, CAP, CHANGED = range(3)
 
 
 MOST_TOGETHER = int64(32)
-"""Links whose bounds are computed together."""
+"""Links whose bounds are computed together: whole vectors of them."""
 
 TOTAL, VIEWS, SHOWN, WIDTH, UPPER, SCRATCH = range(6)
 N_ROWS = 6
@@ -106,7 +105,7 @@ def new_moss_bounds(problem: Problem, levels: set[int], exploration: float) -> M
         clock=np.zeros(1),
         prior=np.zeros(problem.n_levels),
         totals=np.zeros((problem.n_levels, 2)),
-        room=np.full((N_ROWS, whole_vectors(MOST_TOGETHER * len(levels))), 0.5),
+        room=np.full((N_ROWS, MOST_TOGETHER * len(levels)), 0.5),
         first=np.zeros(MOST_TOGETHER, np.int64),
         exploration=exploration,
     )
