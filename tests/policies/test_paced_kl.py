@@ -15,6 +15,7 @@ from slotwise.errors import InvalidInput
 from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.policies.knowledge.moss_bounds import CAP
 from slotwise.selection import dense_probabilities, draw_page
+from slotwise.selection.confidence import kl_upper
 from tests.reference.paced_kl import PacedKLTwin
 
 TWO_FLOORS = Problem(
@@ -206,3 +207,41 @@ def test_a_page_from_caps_is_the_page_of_all_bounds(n_links: int) -> None:
         for level, brought in enumerate((clicks, earned)):
             PacedKL.learn(state, NOBODY, level, shown, NO_SLOTS, chances, ones, brought)
     assert n_caps > 100, "the test would compare bounds with bounds"
+
+
+@pytest.mark.parametrize("n_links", [3, 90])
+def test_bounds_follow_any_feedback(n_links: int) -> None:
+    # batches, levels that settle in any order, and views that weigh less than what they bring
+    problem = Problem(n_links, 2, 0.5, levels=("click", "cart", "revenue"))
+    rng, state = np.random.default_rng(7), PacedKL().start(problem)
+    n_explored = 0
+    for _ in range(300):
+        PacedKL.choose(state, NOBODY, rng)
+        n_explored += check_bounds(state)
+        page = rng.choice(n_links, 2, replace=False)
+        for level in rng.permutation(3)[:2].tolist():
+            views = rng.choice([0.0, 0.1, 1.0, 50.0], 2)
+            brought = rng.choice([0.0, 1.0], 2) * np.maximum(views, rng.choice([0.0, 1.0], 2))
+            PacedKL.learn(state, NOBODY, level, page, NO_SLOTS, np.ones(2), views, brought)
+    assert n_explored > 500
+
+
+def check_bounds(state: Any) -> int:
+    """Compare all numbers kept with their formula; return how many bounds exceed their mean."""
+    bounds, evidence, n_above = state.bounds, state.evidence, 0
+    n_links = len(bounds.kind)
+    share = bounds.clock[0] * evidence.n_slots / n_links
+    for level, link in np.ndindex(3, n_links):
+        if level in bounds.levels:
+            n_views = evidence.views[level, link] + 1.0
+            n_shown = max(n_views, evidence.views[0, link] + 1.0)
+            total = evidence.sums[level, link] + bounds.prior[level]
+            expected = total / n_views
+            if share > n_shown:
+                width = bounds.exploration * math.log(share / n_shown)
+                expected = kl_upper(total, n_views, width * n_views / n_shown)
+                n_above += 1
+            kept = bounds.upper[level, link]
+            is_cap = bounds.kind[link] == CAP
+            assert kept >= expected - 1e-12 if is_cap else kept == pytest.approx(expected, 1e-12)
+    return n_above

@@ -245,8 +245,9 @@ def _compute_some(bounds: MossBounds, evidence: Evidence, links: Links) -> None:
     for k in range(len(links)):
         link, place = links[k], bounds.first[k]
         for level in bounds.levels:
-            bound, growth = upper[place], 0.0
-            above = bound - room[TOTAL, place] / views[place]
+            mean, growth = room[TOTAL, place] / views[place], 0.0
+            bound = upper[place] if room[WIDTH, place] > 0.0 else mean
+            above = bound - mean
             if above > 0.0:
                 growth = bounds.exploration * bound * (1.0 - bound) / (room[SHOWN, place] * above)
             bounds.upper[level, link] = bound
