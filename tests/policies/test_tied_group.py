@@ -22,6 +22,7 @@ from slotwise.policies.pages.tied_group import LEAST_POOL
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
 from slotwise.selection.mix import N_TIED, dense_probabilities
+from slotwise.selection.top_page import SMALL_POOL
 
 LEVELS = ("click", "cart", "order", "revenue")
 
@@ -128,8 +129,9 @@ def test_links_with_other_feedback_leave_the_group(policy: Any) -> None:
     assert np.delete(probabilities, links) == pytest.approx(10 / (problem.n_links - 3))
 
 
-def test_a_small_pool_has_the_same_pages_with_and_without_groups() -> None:
-    problem = Problem(300, 10, click_floor=1.5)
+@pytest.mark.parametrize("n_links", [300, SMALL_POOL + 400])
+def test_both_forms_choose_the_same_pages(n_links: int) -> None:
+    problem = Problem(n_links, 10, click_floor=1.5)
     rates = 0.4 * np.random.default_rng(1).random((2, problem.n_links))
     pages = []
     for policy in (PacedBayes(), PacedBayesLargePool()):
@@ -147,7 +149,7 @@ def test_the_form_follows_the_size_of_the_pool() -> None:
         pass
 
     asked = PacedBayes(exploration=0.7, patience=0.4)
-    small, large = Problem(LEAST_POOL - 1, 10), Problem(LEAST_POOL, 10)
+    small, large = Problem(SMALL_POOL, 10), Problem(SMALL_POOL + 1, 10)
     assert asked.for_problem(small) is asked
     assert asked.for_problem(large) == PacedBayesLargePool(exploration=0.7, patience=0.4)
     assert type(Mine().for_problem(large)) is Mine

@@ -40,7 +40,6 @@ from slotwise.policies.knowledge.joint_worth import (
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.policies.pages.tied_group import (
-    LEAST_POOL,
     TiedGroup,
     fill_up_from_group,
     find_above_group,
@@ -53,8 +52,14 @@ from slotwise.policies.pages.tied_group import (
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner, int64
 from slotwise.selection.mix import Mix, new_mix
-from slotwise.selection.top_links import take_top_links
-from slotwise.selection.top_page import N_CANDIDATES, Search, new_search
+from slotwise.selection.top_links import share_top_page, take_top_links
+from slotwise.selection.top_page import (
+    N_CANDIDATES,
+    SMALL_POOL,
+    Search,
+    new_search,
+    top_page_of_few,
+)
 
 __all__ = ["PacedBayes", "PacedBayesLargePool"]
 
@@ -160,8 +165,9 @@ def choose(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -
     posterior = state.posterior
     refresh_posteriors(posterior, state.evidence)
     score_jointly(posterior, state.queues.worth, state.score, state.scratch)
-    n_slots = state.queues.n_slots
-    take_top_links(state.score, posterior.mean[0], 0.0, n_slots, state.search, state.mix)
+    n_slots, search = state.queues.n_slots, state.search
+    top_page_of_few(state.score, posterior.mean[0], n_slots, search)
+    share_top_page(search.links, n_slots, search, state.mix)
 
 
 @inner
@@ -314,7 +320,7 @@ class PacedBayes(QueuePolicy):
         Where features have many values, that is paced KL for visitors.
         """
         if not problem.feature_sizes:
-            is_large = type(self) is PacedBayes and problem.n_links >= LEAST_POOL
+            is_large = type(self) is PacedBayes and problem.n_links > SMALL_POOL
             return PacedBayesLargePool(self.exploration, self.patience) if is_large else self
         return PacedBayesVisitors() if has_few_pairs(problem) else PacedKLVisitors()
 
@@ -396,10 +402,10 @@ class PacedBayes(QueuePolicy):
 
 @dataclass(frozen=True)
 class PacedBayesLargePool(PacedBayes):
-    """Paced Bayes where many links tie; `PacedBayes.for_problem` returns it for large pools.
+    """Paced Bayes for many links; `PacedBayes.for_problem` returns it for large pools.
 
     It chooses the same pages. A form of its own, so that the first page of a small pool does not
-    wait until the code for groups of ties is compiled.
+    wait until the code for lists of links and for groups of ties is compiled.
     """
 
     choose: ClassVar[Any] = staticmethod(choose_beside_group)

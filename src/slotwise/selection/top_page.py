@@ -56,6 +56,7 @@ __all__ = [
     "N_CERTAIN",
     "SCRATCH_NUMBERS",
     "SCRATCH_SIZES",
+    "SMALL_POOL",
     "SURE_CLICKS",
     "TIE",
     "Found",
@@ -66,6 +67,7 @@ __all__ = [
     "new_search",
     "sampled_cut",
     "top_page",
+    "top_page_of_few",
 ]
 
 TIE = 1e-12
@@ -244,36 +246,17 @@ def _expected_threshold(
 
 
 @inner
-def find_page(
+def _found(
     value: NDArray[np.float64],
     clicks: NDArray[np.float64],
-    n_entries: int,
-    n_slots: int,
-    value_weight: float,
     click_weight: float,
+    expected: float,
+    threshold: float,
+    is_first: bool,
     search: Search,
 ) -> Found:
-    """Find the best page at these weights, in a large pool among the entries above a cut."""
-    numbers, sizes = search.numbers, search.sizes
-    is_whole = n_entries <= SMALL_POOL
-    is_first = sizes[N_LISTED] == 0
-    expected = _expected_threshold(value_weight, click_weight, is_first, search)
-    is_listed = n_entries < LANES or not is_whole
-    sizes[IS_LISTED] = is_listed
-    if not is_listed:
-        sizes[N_LISTED] = n_entries
-        below, above, n_above = score_all(
-            value, clicks, n_entries, value_weight, click_weight, expected, search.listed_score
-        )
-        threshold = _threshold_from(below, above, n_above, n_slots, search)
-    elif is_whole:
-        _list_all(value, clicks, n_entries, search)
-        _score_list(value_weight, click_weight, search)
-        threshold = _listed_threshold(n_slots, expected, search)
-    else:
-        threshold = _threshold_in_list(
-            value, clicks, n_entries, n_slots, value_weight, click_weight, expected, search
-        )
+    """Return the page that ends at `threshold`, and remember it for the next one."""
+    numbers, is_listed = search.numbers, search.sizes[IS_LISTED] == 1
     n_reaching, page_value, page_clicks, slope = page_sums(
         search.listed_score,
         search.listed_value if is_listed else value,
@@ -290,6 +273,58 @@ def find_page(
     numbers[LAST_THRESHOLD] = threshold
     numbers[LAST_SLOPE] = slope
     return Found(threshold, n_reaching, page_value, page_clicks)
+
+
+@inner
+def _find_among_all(
+    value: NDArray[np.float64],
+    clicks: NDArray[np.float64],
+    n_entries: int,
+    n_slots: int,
+    value_weight: float,
+    click_weight: float,
+    search: Search,
+) -> Found:
+    """Find the best page at these weights by looking at all entries."""
+    sizes = search.sizes
+    is_first = sizes[N_LISTED] == 0
+    expected = _expected_threshold(value_weight, click_weight, is_first, search)
+    sizes[IS_LISTED] = n_entries < LANES
+    if n_entries < LANES:
+        _list_all(value, clicks, n_entries, search)
+        _score_list(value_weight, click_weight, search)
+        threshold = _listed_threshold(n_slots, expected, search)
+    else:
+        sizes[N_LISTED] = n_entries
+        below, above, n_above = score_all(
+            value, clicks, n_entries, value_weight, click_weight, expected, search.listed_score
+        )
+        threshold = _threshold_from(below, above, n_above, n_slots, search)
+    return _found(value, clicks, click_weight, expected, threshold, is_first, search)
+
+
+@inner
+def find_page(
+    value: NDArray[np.float64],
+    clicks: NDArray[np.float64],
+    n_entries: int,
+    n_slots: int,
+    value_weight: float,
+    click_weight: float,
+    search: Search,
+) -> Found:
+    """Find the best page at these weights, in a large pool among the entries above a cut."""
+    if n_entries <= SMALL_POOL:
+        return _find_among_all(
+            value, clicks, n_entries, n_slots, value_weight, click_weight, search
+        )
+    is_first = search.sizes[N_LISTED] == 0
+    expected = _expected_threshold(value_weight, click_weight, is_first, search)
+    search.sizes[IS_LISTED] = 1
+    threshold = _threshold_in_list(
+        value, clicks, n_entries, n_slots, value_weight, click_weight, expected, search
+    )
+    return _found(value, clicks, click_weight, expected, threshold, is_first, search)
 
 
 @inner
@@ -354,6 +389,35 @@ def top_page(
     """Put the best page at these weights first in `search`; return its value and clicks."""
     forget_list(search)
     found = find_page(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
+    return _lay_out(value, clicks, n_entries, n_slots, value_weight, click_weight, found, search)
+
+
+@inner
+def top_page_of_few(
+    value: NDArray[np.float64],
+    clicks: NDArray[np.float64],
+    n_slots: int,
+    search: Search,
+) -> tuple[float, float]:
+    """Do as `top_page` by value alone, looking at all links: less to compile, slow for many."""
+    n_entries = len(value)
+    forget_list(search)
+    found = _find_among_all(value, clicks, n_entries, n_slots, 1.0, 0.0, search)
+    return _lay_out(value, clicks, n_entries, n_slots, 1.0, 0.0, found, search)
+
+
+@inner
+def _lay_out(
+    value: NDArray[np.float64],
+    clicks: NDArray[np.float64],
+    n_entries: int,
+    n_slots: int,
+    value_weight: float,
+    click_weight: float,
+    found: Found,
+    search: Search,
+) -> tuple[float, float]:
+    """Lay the page out that was found, by sorting where it ends among infinite scores."""
     if found.n_reaching >= n_slots and abs(found.threshold) < np.inf:
         return lay_out_page(value, clicks, n_slots, value_weight, click_weight, found, search)
     tie_of = clicks if value_weight > 0.0 else value
