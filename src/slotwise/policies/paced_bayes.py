@@ -26,7 +26,6 @@ from slotwise.policies.knowledge.joint_posterior import (
     notice_change,
     refit_level,
     refresh_posteriors,
-    refresh_rates,
 )
 from slotwise.policies.knowledge.joint_worth import (
     largest_growth,
@@ -130,7 +129,7 @@ def _price_levels(state: PacedBayesState, without: int) -> None:
 def _expect_prices(state: PacedBayesState) -> None:
     """Compute the expected price of each floor at the prices of the others, and the margin."""
     queues = state.queues
-    refresh_rates(state.posterior, state.evidence)
+    refresh_posteriors(state.posterior, state.evidence, False)
     forget_group(state.group)
     for floor in range(len(queues.lengths)):
         if state.expected[floor] == UNKNOWN:
@@ -163,7 +162,7 @@ def _expect_prices(state: PacedBayesState) -> None:
 def choose(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Take the links with the largest bound on what showing them is worth."""
     posterior = state.posterior
-    refresh_posteriors(posterior, state.evidence)
+    refresh_posteriors(posterior, state.evidence, True)
     score_jointly(posterior, state.queues.worth, state.score, state.scratch)
     n_slots, search = state.queues.n_slots, state.search
     top_page_of_few(state.score, posterior.mean[0], n_slots, search)
@@ -207,7 +206,7 @@ def choose_beside_group(state: PacedBayesState, visitor: Visitor, rng: np.random
     Scores of links in the group are set to `HIDDEN`: they are known without looking at them.
     """
     posterior, group, score, mix = state.posterior, state.group, state.score, state.mix
-    changed = posterior.to_do[: refresh_posteriors(posterior, state.evidence)]
+    changed = posterior.to_do[: refresh_posteriors(posterior, state.evidence, True)]
     leave_group(group, changed, mix)
     n_slots, search = state.queues.n_slots, state.search
     if _find_above_group(state, changed):

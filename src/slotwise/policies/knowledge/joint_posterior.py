@@ -62,7 +62,6 @@ __all__ = [
     "prior_mean",
     "refit_level",
     "refresh_posteriors",
-    "refresh_rates",
 ]
 
 SHAPE = 1.0
@@ -208,32 +207,19 @@ def prior_mean(posterior: JointPosterior, level: int) -> float:
 
 
 @inner
-def refresh_posteriors(posterior: JointPosterior, evidence: Evidence) -> int:
-    """Recompute the posteriors that are stale; return how many links `to_do` lists for it."""
-    n_stale = refresh_rates(posterior, evidence)
-    _refresh_listed_widths(posterior, evidence, n_stale)
-    return n_stale
+def refresh_posteriors(posterior: JointPosterior, evidence: Evidence, with_widths: bool) -> int:
+    """Recompute the posteriors that are stale; return how many links `to_do` lists for it.
 
-
-@inner
-def refresh_rates(posterior: JointPosterior, evidence: Evidence) -> int:
-    """Recompute means and variances that are stale, widths follow; return how many are listed."""
+    Without widths, the links stay stale.
+    """
     n_stale = list_marked(posterior.is_stale, posterior.to_do)
     for begin in range(int64(0), n_stale, GATHERED):
         links = posterior.to_do[begin : min(begin + GATHERED, n_stale)]
         for level in range(len(posterior.pool)):
             _refresh_rates(posterior, evidence, level, links)
+        if with_widths:
+            _refresh_widths(posterior, evidence, links)
     return n_stale
-
-
-@inner
-def _refresh_listed_widths(posterior: JointPosterior, evidence: Evidence, n_listed: int) -> None:
-    """Recompute the widths of the links in `to_do`, which are then no longer stale."""
-    for begin in range(int64(0), n_listed, GATHERED):
-        links = posterior.to_do[begin : min(begin + GATHERED, n_listed)]
-        _refresh_widths(posterior, evidence, links)
-        for k in range(len(links)):
-            posterior.is_stale[links[k]] = False
 
 
 @inner
@@ -247,7 +233,7 @@ def before_level(
 
 @inner
 def _refresh_widths(posterior: JointPosterior, evidence: Evidence, links: Links) -> None:
-    """Recompute how far above their means the scores of some links lie."""
+    """Recompute how far above their means the scores of links lie, which are then not stale."""
     n_levels, n_links = posterior.mean.shape
     n_computed = whole_vectors(len(links))
     mean, variance, grown = posterior.gathered[0], posterior.gathered[1], posterior.gathered[2]
@@ -268,49 +254,43 @@ def _refresh_widths(posterior: JointPosterior, evidence: Evidence, links: Links)
         grown[k] = 1.0 + views / grown[k] * gain
     for k in range(len(links)):
         posterior.width[links[k]] = posterior.exploration * math.log(grown[k])
+        posterior.is_stale[links[k]] = False
 
 
 @inner
 def _refresh_rates(posterior: JointPosterior, evidence: Evidence, level: int, links: Links) -> None:
-    """Recompute means and variances of some links at a level."""
+    """Recompute means and variances of some links at a level.
+
+    A trial at a level is a view that passed the level before; `settled` are those whose outcome is
+    known.
+    """
     prior = prior_mean(posterior, level)
     strength = SHAPE / min(prior, 1.0 - prior)
     unit = posterior.sales[UNIT] if level == len(posterior.pool) - 1 else 1.0
-    trials, all_trials = posterior.gathered[0], posterior.gathered[1]
+    change, n_computed = posterior.change, whole_vectors(len(links))
+    settled, trials = posterior.gathered[0], posterior.gathered[1]
     mean, variance = posterior.gathered[2], posterior.gathered[3]
-    _gather_trials(posterior.change, evidence, level, links, posterior.gathered)
     for k in range(len(links)):
-        mean[k] = recent_sum(posterior.change, evidence, level, links[k])
-    for k in range(whole_vectors(len(links))):
-        hits = min(mean[k] / unit, trials[k])
-        mean[k] = (hits + strength * prior) / (trials[k] + strength)
-        variance[k] = mean[k] * (1.0 - mean[k]) / (all_trials[k] + strength + 1.0)
+        settled[k] = recent_views(change, evidence, level, links[k])
+        trials[k] = settled[k]
+    if level > 0:
+        n_views = posterior.gathered[2]
+        for k in range(len(links)):
+            trials[k] = recent_sum(change, evidence, level - 1, links[k])
+            n_views[k] = recent_views(change, evidence, level - 1, links[k])
+        for k in range(n_computed):
+            passed = trials[k] / (n_views[k] if n_views[k] > 0.0 else 1.0)
+            settled[k] *= passed if n_views[k] > 0.0 else 1.0
+            trials[k] = max(settled[k], trials[k])
+    for k in range(len(links)):
+        mean[k] = recent_sum(change, evidence, level, links[k])
+    for k in range(n_computed):
+        hits = min(mean[k] / unit, settled[k])
+        mean[k] = (hits + strength * prior) / (settled[k] + strength)
+        variance[k] = mean[k] * (1.0 - mean[k]) / (trials[k] + strength + 1.0)
     for k in range(len(links)):
         posterior.mean[level, links[k]] = mean[k]
         posterior.variance[level, links[k]] = variance[k]
-
-
-@inner
-def _gather_trials(
-    change: Change, evidence: Evidence, level: int, links: Links, gathered: Floats
-) -> None:
-    """Write the trials of links at a level: those settled there, and all of them.
-
-    A trial is a view that passed the level before.
-    """
-    settled, all_trials, n_views = gathered[0], gathered[1], gathered[2]
-    for k in range(len(links)):
-        settled[k] = recent_views(change, evidence, level, links[k])
-        all_trials[k] = settled[k]
-    if level == 0:
-        return
-    for k in range(len(links)):
-        all_trials[k] = recent_sum(change, evidence, level - 1, links[k])
-        n_views[k] = recent_views(change, evidence, level - 1, links[k])
-    for k in range(whole_vectors(len(links))):
-        passed = all_trials[k] / (n_views[k] if n_views[k] > 0.0 else 1.0)
-        settled[k] *= passed if n_views[k] > 0.0 else 1.0
-        all_trials[k] = max(settled[k], all_trials[k])
 
 
 @inner
@@ -319,6 +299,10 @@ def note_worth(posterior: JointPosterior, evidence: Evidence, worth: Floats, mar
     for level in range(len(worth)):
         posterior.worth[level] = worth[level]
     posterior.margin[0] = margin
-    for link in range(len(posterior.width)):
+    n_links = len(posterior.width)
+    for link in range(n_links):
         posterior.to_do[link] = link
-    _refresh_listed_widths(posterior, evidence, len(posterior.width))
+    for begin in range(int64(0), n_links, GATHERED):
+        _refresh_widths(
+            posterior, evidence, posterior.to_do[begin : min(begin + GATHERED, n_links)]
+        )
