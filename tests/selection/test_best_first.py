@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slotwise.selection.best_first import FEW, put_best_first
 from slotwise.selection.compiled import hot
-from slotwise.selection.page_scratch import Search, new_search
+from slotwise.selection.page_search.best_first import FEW, put_best_first
+from slotwise.selection.page_search.page_scratch import Search, new_search
 
 
 @hot

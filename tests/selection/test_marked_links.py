@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot
-from slotwise.selection.marked_links import list_marked
+from slotwise.selection.vectors.marked_links import list_marked
 
 
 @hot

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.selection import page_threshold
 from slotwise.selection.compiled import hot
-from slotwise.selection.page_threshold import find_threshold
-from slotwise.selection.score_passes import LANES, WORD, neighbours
+from slotwise.selection.page_search import page_threshold
+from slotwise.selection.page_search.page_threshold import find_threshold
+from slotwise.selection.vectors.score_passes import LANES, WORD, neighbours
 
 Floats = NDArray[np.float64]
 N_LINKS = 150

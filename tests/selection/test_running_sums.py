@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import SUMS_ROOM, new_places
-from slotwise.selection.running_sums import LANES, WINDOW, first_above, running_sums
+from slotwise.selection.vectors.running_sums import LANES, WINDOW, first_above, running_sums
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.selection import score_passes
 from slotwise.selection.compiled import hot
-from slotwise.selection.score_passes import (
+from slotwise.selection.vectors import score_passes
+from slotwise.selection.vectors.score_passes import (
     LANES,
     LINE,
     WORD,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slotwise.selection.compiled import hot
-from slotwise.selection.totals import total_of
+from slotwise.selection.vectors.totals import total_of
 
 
 @hot

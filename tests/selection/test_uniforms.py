@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.selection import uniforms
 from slotwise.selection.compiled import hot
-from slotwise.selection.uniforms import draw_levels, draw_uniforms
+from slotwise.selection.vectors import uniforms
+from slotwise.selection.vectors.uniforms import draw_levels, draw_uniforms
 
 ALL_ONES = 2**128 - 1
 
@@ -102,7 +102,7 @@ def test_a_state_kept_otherwise_is_left_to_numpy(monkeypatch: pytest.MonkeyPatch
 PROGRAM = """
 import numpy as np
 from slotwise.selection.compiled import hot
-from slotwise.selection.uniforms import draw_levels
+from slotwise.selection.vectors.uniforms import draw_levels
 
 @hot
 def draw(rng, draws):

@@ -50,7 +50,7 @@ def play_with_selector(
     selector = Selector(
         range(environment.n_links), N_SLOTS, policy=policy, click_floor=FLOOR, seed=0
     )
-    selector._rng = run_generator(seed, run, CHANCE)
+    selector._rng.bit_generator.state = run_generator(seed, run, CHANCE).bit_generator.state
     visitors = run_generator(seed, run, VISITORS)
     world = environment.world(N_ROUNDS)
     pages, brought = [], []

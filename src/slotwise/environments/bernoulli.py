@@ -13,7 +13,7 @@ from slotwise.errors import InvalidInput
 from slotwise.problem import TWO_LEVELS
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.solve import check_rates
-from slotwise.selection.uniforms import draw_levels
+from slotwise.selection.vectors.uniforms import draw_levels
 
 __all__ = ["BernoulliLevels", "BernoulliLinks", "IntervalLinks", "check_conditional_rates"]
 

@@ -33,7 +33,7 @@ from slotwise.selection.floor_program import (
     solve_program,
 )
 from slotwise.selection.mix import Mix
-from slotwise.selection.totals import whole_vectors
+from slotwise.selection.vectors.totals import whole_vectors
 
 __all__ = ["ConUCB"]
 

@@ -22,7 +22,7 @@ from slotwise.policies.contract import Feedback, Floats, Knowledge, Policy
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, int64
 from slotwise.selection.mix import N_OPEN, Mix, new_mix
-from slotwise.selection.vector_code import (
+from slotwise.selection.vectors.vector_code import (
     INT,
     Builder,
     Tally,

@@ -44,7 +44,7 @@ from slotwise.selection.compiled import hot, inner, int64
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.top_links import share_top_page
 from slotwise.selection.top_page import N_CANDIDATES, Search, new_search, top_page
-from slotwise.selection.totals import total_of
+from slotwise.selection.vectors.totals import total_of
 
 __all__ = ["PacedKL"]
 

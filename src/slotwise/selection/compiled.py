@@ -16,7 +16,7 @@ import numba
 import numpy as np
 
 from slotwise.compiling_notice import watch_compiler
-from slotwise.selection.linked_code import EntryCompiler, LinkedCompiler
+from slotwise.selection.compiling.linked_code import EntryCompiler, LinkedCompiler
 
 __all__ = [
     "OwnTypesCache",
@@ -132,7 +132,7 @@ def hot_loop(function: Function) -> Function:
     """Compile like `hot` a loop that is given functions to call.
 
     numba cannot keep its machine code on disk, since it is different for every set of functions;
-    see `slotwise.selection.kept_loops`.
+    see `slotwise.selection.compiling.kept_loops`.
     """
     return _jit(function, _nrt=False)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot, inner
-from slotwise.selection.totals import whole_vectors
+from slotwise.selection.vectors.totals import whole_vectors
 
 __all__ = [
     "anytime_lower",
@@ -259,7 +259,7 @@ def kl_upper_of_many(
 ) -> None:
     """Write `kl_upper` of the first `n_bounds` places, most of them in vectors.
 
-    The arrays have room for whole vectors (`slotwise.selection.totals`); `far` is scratch.
+    The arrays have room for whole vectors (`slotwise.selection.vectors.totals`); `far` is scratch.
     """
     for k in range(whole_vectors(n_bounds)):
         mean, level = totals[k] / n_views[k], widths[k] / n_views[k]

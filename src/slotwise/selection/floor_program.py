@@ -31,9 +31,9 @@ from slotwise.selection.price_search import (
     floor_slackness,
     search_price,
 )
-from slotwise.selection.score_passes import aligned_zeros
 from slotwise.selection.share_slots import share_slots
 from slotwise.selection.top_page import TIE, new_search
+from slotwise.selection.vectors.score_passes import aligned_zeros
 from slotwise.selection.zones import (
     HAS_ZONES,
     HIGH_PRICE,

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
-from slotwise.selection.uniforms import next_uniform
+from slotwise.selection.vectors.uniforms import next_uniform
 
 __all__ = ["PageOrder", "expose", "learn_slot_weights", "new_page_order", "order_page"]
 

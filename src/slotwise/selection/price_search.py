@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.boundary import page_boundary
 from slotwise.selection.compiled import inner, int64
+from slotwise.selection.page_search.boundary import page_boundary
 from slotwise.selection.top_page import (
     TIE,
     Search,

@@ -27,8 +27,8 @@ from slotwise.selection.mix import (
     new_places,
     new_sums,
 )
-from slotwise.selection.running_sums import LANES, first_above, running_sums
-from slotwise.selection.uniforms import draw_uniforms, next_uniform
+from slotwise.selection.vectors.running_sums import LANES, first_above, running_sums
+from slotwise.selection.vectors.uniforms import draw_uniforms, next_uniform
 
 __all__ = ["INTEGRAL", "dependent_rounding", "draw_page"]
 

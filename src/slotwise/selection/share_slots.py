@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.boundary import page_boundary
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix
+from slotwise.selection.page_search.boundary import page_boundary
 from slotwise.selection.price_search import BINDING, Price
 from slotwise.selection.top_page import N_CANDIDATES, N_CERTAIN, Search
 

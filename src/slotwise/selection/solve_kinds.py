@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.boundary import page_boundary
 from slotwise.selection.compiled import compiled, int64
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix, new_mix
+from slotwise.selection.page_search.boundary import page_boundary
 from slotwise.selection.price_search import (
     BINDING,
     INFEASIBLE,

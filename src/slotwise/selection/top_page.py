@@ -1,7 +1,7 @@
 """The best page at given weights, found by counting.
 
 A page is the `n_slots` links with the largest score; its threshold is the score of the last of them
-(`slotwise.selection.page_threshold`).
+(`slotwise.selection.page_search.page_threshold`).
 
 A pass over a large pool lists the links above a cut that lies a little below the expected
 threshold, and the page is found in the list. A cut that proves too high is lowered: it changes the
@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.best_first import put_best_first
 from slotwise.selection.compiled import inner, int64
-from slotwise.selection.page_scratch import (
+from slotwise.selection.page_search.best_first import put_best_first
+from slotwise.selection.page_search.page_scratch import (
     DRIFT,
     GAP,
     IS_LISTED,
@@ -39,8 +39,8 @@ from slotwise.selection.page_scratch import (
     Search,
     new_search,
 )
-from slotwise.selection.page_threshold import find_threshold
-from slotwise.selection.score_passes import (
+from slotwise.selection.page_search.page_threshold import find_threshold
+from slotwise.selection.vectors.score_passes import (
     LANES,
     WORD,
     list_at_least,

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.candidates import BLOCK
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.mix import Mix
+from slotwise.selection.page_search.candidates import BLOCK
 from slotwise.selection.top_page import Search
 
 __all__ = [

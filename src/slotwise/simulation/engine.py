@@ -14,7 +14,7 @@ from slotwise.policies.checks import policy_for
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
 from slotwise.selection.compiled import is_compiled
-from slotwise.selection.kept_loops import kept_loop
+from slotwise.selection.compiling.kept_loops import kept_loop
 from slotwise.selection.page_order import (
     PageOrder,
     expose,
@@ -22,7 +22,7 @@ from slotwise.selection.page_order import (
     new_page_order,
     order_page,
 )
-from slotwise.selection.totals import total_of
+from slotwise.selection.vectors.totals import total_of
 from slotwise.simulation.fingerprint import code_fingerprint
 
 __all__ = ["DEFICIT", "TOTAL", "VIOLATION", "is_machine_code", "play_on", "play_run"]

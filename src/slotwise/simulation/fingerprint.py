@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slotwise.environments import Environment
-from slotwise.selection.source_digest import LENGTH, digest_sources
+from slotwise.selection.compiling.source_digest import LENGTH, digest_sources
 
 __all__ = ["code_fingerprint", "environment_fingerprint"]
 

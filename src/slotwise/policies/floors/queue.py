@@ -37,7 +37,7 @@ from slotwise.policies.contract import Feedback, Floats, Knowledge, Links, State
 from slotwise.policies.knowledge.evidence import EvidencePolicy, WithMemory
 from slotwise.problem import Problem
 from slotwise.selection.compiled import inner
-from slotwise.selection.totals import total_of
+from slotwise.selection.vectors.totals import total_of
 
 __all__ = [
     "QueuePolicy",

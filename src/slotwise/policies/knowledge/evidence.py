@@ -21,7 +21,7 @@ import numpy as np
 from slotwise.policies.contract import Feedback, Floats, Knowledge, Policy, State
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.compiled import hot, inner
-from slotwise.selection.totals import total_of
+from slotwise.selection.vectors.totals import total_of
 
 __all__ = [
     "Evidence",

@@ -49,8 +49,8 @@ from slotwise.policies.knowledge.evidence import Evidence
 from slotwise.policies.knowledge.typical_sale import SALES, UNIT, note_sales, typical_sale
 from slotwise.problem import Problem
 from slotwise.selection.compiled import inner, int64
-from slotwise.selection.marked_links import list_marked
-from slotwise.selection.totals import whole_vectors
+from slotwise.selection.vectors.marked_links import list_marked
+from slotwise.selection.vectors.totals import whole_vectors
 
 __all__ = [
     "JointPosterior",

@@ -11,7 +11,7 @@ from slotwise.policies.contract import NO_SLOTS, Floats, Policy
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.compiled import direct
 from slotwise.selection.rounding import draw_page
-from slotwise.selection.uniforms import bits_of
+from slotwise.selection.vectors.uniforms import bits_of
 
 __all__ = ["average_ahead", "expect_views"]
 

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies.contract import Floats, Links
-from slotwise.selection.candidates import BLOCK
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.mix import N_SURE, N_TIED, TIED_SLOTS, Mix
+from slotwise.selection.page_search.candidates import BLOCK
 from slotwise.selection.top_page import N_CANDIDATES, Search
 
 __all__ = [

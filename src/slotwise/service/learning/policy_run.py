@@ -16,8 +16,8 @@ from slotwise.policies.knowledge.sampling import average_probabilities
 from slotwise.policies.pages.rest_of_page import rest_of_page
 from slotwise.policies.pages.rounds_ahead import average_ahead, expect_views
 from slotwise.problem import Problem
-from slotwise.selection.kept_loops import kept_loop
-from slotwise.selection.source_digest import digest_sources
+from slotwise.selection.compiling.kept_loops import kept_loop
+from slotwise.selection.compiling.source_digest import digest_sources
 from slotwise.selector.known_counts import OWED
 from slotwise.service.counting.attribution import attribute
 from slotwise.service.counting.rates import LinkCounts, LinkRates, count_known

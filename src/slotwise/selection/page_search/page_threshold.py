@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import inner, int64
-from slotwise.selection.score_passes import LANES, neighbours
+from slotwise.selection.vectors.score_passes import LANES, neighbours
 
 __all__ = ["find_threshold"]
 

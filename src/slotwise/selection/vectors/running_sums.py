@@ -2,7 +2,7 @@
 
 A sum that waits for the one before it takes four cycles an entry, and a search whose end the
 processor cannot foresee costs more than the entries it reads. Both are written in LLVM's vectors,
-as in `slotwise.selection.score_passes`; beside each pass stands the same in plain Python.
+as in `slotwise.selection.vectors.score_passes`; beside each pass stands the same in plain Python.
 
 Every probability is first rounded to a multiple of the spacing of numbers as large as the page.
 Sums of such multiples are exact: they are the same in any order, they never decrease, and they stay
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.mix import INTEGRAL, SUMS_ROOM
-from slotwise.selection.vector_code import (
+from slotwise.selection.vectors.vector_code import (
     INT,
     Builder,
     Tally,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import inner, int64
-from slotwise.selection.vector_code import (
+from slotwise.selection.vectors.vector_code import (
     INT,
     Builder,
     Tally,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 __all__ = ["LENGTH", "digest_sources"]
 
-PACKAGE = Path(__file__).parent.parent
+PACKAGE = Path(__file__).parents[2]
 LENGTH = 16
 
 

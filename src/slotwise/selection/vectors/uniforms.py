@@ -17,7 +17,7 @@ from numba.core import codegen
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import inner, is_compiled
-from slotwise.selection.vector_code import (
+from slotwise.selection.vectors.vector_code import (
     DOUBLE,
     INT,
     Builder,

@@ -1,4 +1,4 @@
-"""Write passes in LLVM's vectors: what `slotwise.selection.score_passes` is written with."""
+"""Write passes in LLVM's vectors, such as those of `slotwise.selection.vectors.score_passes`."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slotwise.selection.compiled import inner
-from slotwise.selection.page_scratch import Search
+from slotwise.selection.page_search.page_scratch import Search
 
 __all__ = ["put_best_first"]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.score_passes import WORD, aligned_zeros
+from slotwise.selection.vectors.score_passes import WORD, aligned_zeros
 
 __all__ = [
     "DRIFT",
