@@ -49,7 +49,7 @@ from slotwise.policies.pages.tied_group import (
     new_tied_group,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inner, int64
+from slotwise.selection.compiled import hot, inner, int64, interpreted
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.top_links import share_top_page, take_top_links
 from slotwise.selection.top_page import (
@@ -348,7 +348,7 @@ class PacedBayes(QueuePolicy):
             mix=new_mix(problem.n_links),
             group=new_tied_group(problem.n_links),
         )
-        _price_levels(state, NO_FLOOR)
+        interpreted(_price_levels)(state, NO_FLOOR)
         return state
 
     def knowledge(self, state: PacedBayesState) -> Knowledge:

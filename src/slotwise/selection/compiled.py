@@ -28,6 +28,7 @@ __all__ = [
     "hot_loop",
     "inner",
     "int64",
+    "interpreted",
     "is_compiled",
 ]
 
@@ -126,6 +127,11 @@ def inner(function: Function) -> Function:
         dispatcher: Any = jitted
         dispatcher.__class__ = _WithoutEntry
     return jitted
+
+
+def interpreted(function: Function) -> Function:
+    """Return the plain Python of `function`, for a rare call that is not worth compiling it for."""
+    return getattr(function, "py_func", function)
 
 
 def hot_loop(function: Function) -> Function:
