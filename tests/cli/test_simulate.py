@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from slotwise.cli.main import main
 from slotwise.simulation import Results
@@ -97,6 +99,28 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
     for label in whole.labels:
         assert np.array_equal(resumed.final(label, "reward"), whole.final(label, "reward"))
     assert not list(mine.parent.glob("*.parts"))
+
+
+def test_a_full_disk_says_what_is_kept_and_the_same_command_goes_on(
+    mine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_saved, save = 0, np.save
+
+    def save_four(file: BinaryIO, record: NDArray[np.float64], **settings: bool) -> None:
+        nonlocal n_saved
+        n_saved += 1
+        if n_saved > 4:
+            file.write(b"as much as there is room for")
+            raise OSError("96 requested and 28 written")
+        save(file, record, **settings)
+
+    monkeypatch.setattr(np, "save", save_four)
+    assert main(["simulate", "mine.toml", "--threads", "1"]) == 1
+    said = capsys.readouterr().err
+    assert "stopped: a file cannot be written (96 requested and 28 written). 4 of 6 runs" in said
+    assert not list(mine.parent.rglob("*.tmp"))
+    monkeypatch.setattr(np, "save", save)
+    assert main(["simulate", "mine.toml"]) == 0
 
 
 @pytest.mark.parametrize(

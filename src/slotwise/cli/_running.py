@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from slotwise.errors import SlotwiseError
 from slotwise.simulation.series import Planned, kept_runs
 
 __all__ = ["SchedulerOption", "ShardOption", "ThreadsOption", "say_what_is_kept"]
@@ -28,11 +29,22 @@ ShardOption = Annotated[
 
 @contextmanager
 def say_what_is_kept(plan: Sequence[Planned], parts: Path) -> Iterator[None]:
-    """Turn Ctrl-C into one sentence about the finished runs of `plan` and exit code 130."""
+    """Turn Ctrl-C or a full disk into one sentence about the finished runs of `plan`.
+
+    The exit code is 130 after Ctrl-C and 1 where a file cannot be written.
+    """
+
+    def stop(reason: str, code: int) -> typer.Exit:
+        n_kept, n_runs = kept_runs(plan, parts), sum(planned.n_runs for planned in plan)
+        kept = f"{n_kept:,} of {n_runs:,} runs are kept; the same command continues from there"
+        typer.echo(f"stopped: {reason}{kept}", err=True)
+        return typer.Exit(code)
+
     try:
         yield
     except KeyboardInterrupt:
-        n_kept, n_runs = kept_runs(plan, parts), sum(planned.n_runs for planned in plan)
-        sentence = f"{n_kept:,} of {n_runs:,} runs are kept; the same command continues from there"
-        typer.echo(f"stopped: {sentence}", err=True)
-        raise typer.Exit(130) from None
+        raise stop("", 130) from None
+    except SlotwiseError:
+        raise
+    except OSError as error:
+        raise stop(f"a file cannot be written ({error}). ", 1) from None

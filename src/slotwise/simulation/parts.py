@@ -70,9 +70,13 @@ class Parts:
         final = self.file(label, run)
         final.parent.mkdir(parents=True, exist_ok=True)
         temporary = final.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
-        with temporary.open("wb") as file:
-            np.save(file, record, allow_pickle=False)
-        temporary.replace(final)
+        try:
+            with temporary.open("wb") as file:
+                np.save(file, record, allow_pickle=False)
+            temporary.replace(final)
+        except BaseException:
+            temporary.unlink(missing_ok=True)  # what a full disk has room for is of no use
+            raise
 
     def count(self, runs: Iterable[int]) -> int:
         """Return the number of finished runs of every policy among `runs`."""
