@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput
 from slotwise.policies import Exp3M, LExp, Policy
 from slotwise.policies.contract import NO_SLOTS, NOBODY
-from slotwise.policies.exponential_weights import LANES, new_weights, sum_below
+from slotwise.policies.exponential_weights import new_weights
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
 from slotwise.selection.compiled import hot
+from slotwise.selection.vectors.capped_sums import LANES, sum_below
 from tests.policies.playing import draw
 from tests.reference.policies import capped_probabilities
 from tests.selection.chance import is_plausible

@@ -22,21 +22,7 @@ from slotwise.policies.contract import Feedback, Floats, Knowledge, Policy
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, int64
 from slotwise.selection.mix import N_OPEN, Mix, new_mix
-from slotwise.selection.vectors.vector_code import (
-    INT,
-    Builder,
-    Tally,
-    cgutils,
-    constant,
-    count_of,
-    ir,
-    load,
-    numbers_of,
-    reduce_lanes,
-    splat,
-    types,
-    vector_pass,
-)
+from slotwise.selection.vectors.capped_sums import LANES, sum_below
 
 __all__ = [
     "Weights",
@@ -52,10 +38,6 @@ LARGEST_LOG = 60.0
 
 SMALLEST_LOG = -600.0
 """No weight is taken for less than e to this power: zero weights could not share a page."""
-
-
-LANES = 16
-"""Weights that are added at once."""
 
 
 class Weights(NamedTuple):
@@ -103,35 +85,6 @@ def raise_weight(weights: Weights, link: int, amount: float) -> None:
         _rebase(weights)
     else:
         weights.relative[link] = np.exp(max(above, SMALLEST_LOG))
-
-
-def _below_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
-    relative = numbers_of(context, builder, signature, arguments, 0)
-    n_blocks, cap = arguments[1:]
-    none, caps = constant(0.0, LANES), splat(builder, cap, LANES)
-    total, count = Tally(builder, none), Tally(builder, ir.Constant(INT, 0))
-    with cgutils.for_range(builder, n_blocks) as loop:
-        block = load(builder, relative, builder.mul(loop.index, ir.Constant(INT, LANES)), LANES)
-        is_below = builder.fcmp_ordered("<", block, caps)
-        total.set(builder.fadd(total.get(), builder.select(is_below, block, none)))
-        count.set(builder.add(count.get(), count_of(builder, builder.not_(is_below))))
-    whole = reduce_lanes(builder, total.get(), builder.fadd)
-    return context.make_tuple(builder, signature.return_type, [whole, count.get()])
-
-
-@vector_pass(types.Tuple((types.float64, types.int64)), _below_code)
-def sum_below(relative: Floats, n_blocks: int, cap: float) -> tuple[float, int]:
-    """Return the sum of the weights below the cap, and how many weights reach it.
-
-    The compiler makes no vector code of such a sum.
-    """
-    weights = relative[: LANES * n_blocks].reshape(n_blocks, LANES)
-    sums = np.zeros(LANES)
-    for block in weights:
-        sums += np.where(block < cap, block, 0.0)
-    while len(sums) > 1:
-        sums = sums[: len(sums) // 2] + sums[len(sums) // 2 :]
-    return float(sums[0]), int(np.sum(weights >= cap))
 
 
 @hot

@@ -12,12 +12,12 @@ from slotwise.selection.vectors.vector_code import (
     INT,
     Builder,
     Tally,
-    cgutils,
     ir,
     note_bits,
     numbers_of,
     types,
     vector_pass,
+    words_of,
 )
 
 __all__ = ["list_marked"]
@@ -31,17 +31,9 @@ GROUP = 4
 
 def _listed_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
     marks, listed = (numbers_of(context, builder, signature, arguments, k) for k in (0, 1))
-    n_marks, word = arguments[2], ir.Constant(INT, WORD)
     marked = ir.VectorType(ir.IntType(8), WORD)
     count = Tally(builder, ir.Constant(INT, 0))
-    n_words = builder.sdiv(builder.add(n_marks, ir.Constant(INT, WORD - 1)), word)
-    last_start = builder.sub(n_marks, word)
-    with cgutils.for_range(builder, n_words) as loop:
-        # the last word overlaps the one before it instead of reaching beyond the marks
-        wanted = builder.mul(loop.index, word)
-        is_whole = builder.icmp_signed("<=", wanted, last_start)
-        start = builder.select(is_whole, wanted, last_start)
-        done = builder.sub(wanted, start)
+    with words_of(builder, arguments[2], WORD) as (start, done):
         place = builder.bitcast(builder.gep(marks, [start]), marked.as_pointer())
         read = builder.load(place, align=1)
         is_marked = builder.icmp_unsigned("!=", read, ir.Constant(marked, None))

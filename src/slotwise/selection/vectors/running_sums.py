@@ -30,6 +30,7 @@ from slotwise.selection.vectors.vector_code import (
     note_bits,
     numbers_of,
     splat,
+    store,
     types,
     vector_pass,
 )
@@ -98,8 +99,7 @@ def _word_code(context: Any, builder: Builder, signature: Any, arguments: Any) -
         totals = builder.fadd(before.get(), parts)
         last = _shuffled(builder, parts, parts, [LANES - 1] * LANES)
         before.set(builder.fadd(before.get(), last))
-        address = builder.gep(sums, [builder.add(at, ir.Constant(INT, 1))])
-        builder.store(totals, builder.bitcast(address, totals.type.as_pointer()), align=8)
+        store(builder, sums, builder.add(at, ir.Constant(INT, 1)), totals)
         passed = _n_passed(builder, totals)
         lanes = list(range(LANES - 1, 2 * LANES - 1))  # the last one before, then all but the last
         earlier = _shuffled(builder, passed_before.get(), passed, lanes)
@@ -182,9 +182,7 @@ def first_above(sums: Floats, start: int, bound: float) -> int:
 
 def _fill_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
     sums = numbers_of(context, builder, signature, arguments, 0)
-    endless = constant(np.inf, WINDOW)
-    address = builder.gep(sums, [arguments[1]])
-    builder.store(endless, builder.bitcast(address, endless.type.as_pointer()), align=8)
+    store(builder, sums, arguments[1], constant(np.inf, WINDOW))
     return context.get_dummy_value()
 
 

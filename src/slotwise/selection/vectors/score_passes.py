@@ -33,8 +33,10 @@ from slotwise.selection.vectors.vector_code import (
     reduce_lanes,
     smaller,
     splat,
+    store,
     types,
     vector_pass,
+    words_of,
 )
 
 __all__ = [
@@ -81,11 +83,6 @@ def whole_words(n_numbers: int) -> int:
     return (n_numbers + WORD - 1) // WORD * WORD
 
 
-def _store(builder: Builder, vector: Any, numbers: Any, at: Any) -> None:
-    address = builder.gep(numbers, [at])
-    builder.store(vector, builder.bitcast(address, vector.type.as_pointer()), align=8)
-
-
 def _score_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
     value, clicks = (numbers_of(context, builder, signature, arguments, k) for k in (0, 1))
     value_weight, click_weight, n_entries = arguments[2:5]
@@ -97,8 +94,8 @@ def _score_code(context: Any, builder: Builder, signature: Any, arguments: Any) 
         at = builder.mul(loop.index, size)
         own = builder.fmul(by_value, load(builder, value, at, LANES))
         priced = builder.fmul(by_clicks, load(builder, clicks, at, LANES))
-        _store(builder, builder.fadd(own, priced), scores, at)
-    _store(builder, constant(-np.inf, WORD), scores, n_entries)
+        store(builder, scores, at, builder.fadd(own, priced))
+    store(builder, scores, n_entries, constant(-np.inf, WORD))
     return context.get_dummy_value()
 
 
@@ -191,10 +188,10 @@ def _score_all_code(context: Any, builder: Builder, signature: Any, arguments: A
         own = builder.fmul(by_value, load(builder, value, start, LANES))
         priced = builder.fmul(by_clicks, load(builder, clicks, start, LANES))
         block = builder.fadd(own, priced)
-        _store(builder, block, scores, start)
+        store(builder, scores, start, block)
         found.add(block, n_known)
 
-    _store(builder, constant(-np.inf, WORD), scores, n_entries)
+    store(builder, scores, n_entries, constant(-np.inf, WORD))
     n_blocks = builder.sdiv(n_entries, size)
     with cgutils.for_range(builder, n_blocks) as loop:
         score(builder.mul(loop.index, size), ir.Constant(INT, 0))
@@ -344,16 +341,8 @@ def _list_code(context: Any, builder: Builder, signature: Any, arguments: Any) -
         numbers_of(context, builder, signature, arguments, k) for k in (6, 7, 8)
     )
     by_value, by_clicks = splat(builder, value_weight, WORD), splat(builder, click_weight, WORD)
-    cuts, word_size = splat(builder, cut, WORD), ir.Constant(INT, WORD)
-    count = Tally(builder, ir.Constant(INT, 0))
-    n_words = builder.sdiv(builder.add(n_entries, ir.Constant(INT, WORD - 1)), word_size)
-    last_start = builder.sub(n_entries, word_size)
-    with cgutils.for_range(builder, n_words) as loop:
-        # the last word overlaps the one before it instead of reaching beyond the arrays
-        wanted = builder.mul(loop.index, word_size)
-        is_whole = builder.icmp_signed("<=", wanted, last_start)
-        start = builder.select(is_whole, wanted, last_start)
-        done = builder.sub(wanted, start)
+    cuts, count = splat(builder, cut, WORD), Tally(builder, ir.Constant(INT, 0))
+    with words_of(builder, n_entries, WORD) as (start, done):
         own = builder.fmul(by_value, load(builder, value, start, WORD))
         priced = builder.fmul(by_clicks, load(builder, clicks, start, WORD))
         mask = builder.fcmp_ordered(">=", builder.fadd(own, priced), cuts)

@@ -28,6 +28,7 @@ from slotwise.selection.vectors.vector_code import (
     ir,
     numbers_of,
     splat,
+    store,
     types,
     vector_pass,
 )
@@ -114,12 +115,6 @@ class Wide(NamedTuple):
         return builder.fmul(whole, constant(2.0**-53, LANES))
 
 
-def _store(builder: Builder, numbers: Any, row: Any, place: Any) -> None:
-    """Write a number or a vector of them into a row."""
-    address = builder.bitcast(builder.gep(row, [place]), numbers.type.as_pointer())
-    builder.store(numbers, address, align=8)
-
-
 def _steps(count: int) -> tuple[int, int]:
     """Return what `count` steps multiply a state by, and the generator's term."""
     powers = [pow(MULTIPLIER, power, MODULUS) for power in range(count + 1)]
@@ -156,7 +151,7 @@ def _draw_rows(builder: Builder, generator: Any, count: Any, rows: list[Any]) ->
     with cgutils.for_range(builder, n_blocks) as blocks:
         place = builder.mul(blocks.index, lanes)
         for row, numbers in uniforms():
-            _store(builder, numbers, row, place)
+            store(builder, row, place, numbers)
         after = Wide(high.get(), low.get()).times(block_step, builder).plus(block_term, builder)
         high.set(after.high)
         low.set(after.low)
@@ -167,7 +162,7 @@ def _draw_rows(builder: Builder, generator: Any, count: Any, rows: list[Any]) ->
             left = Lanes(builder, numbers)
             with cgutils.for_range(builder, rest) as loop:
                 number = left.at(loop.index, 1).get()
-                _store(builder, number, row, builder.add(done, loop.index))
+                store(builder, row, builder.add(done, loop.index), number)
     # the state after the last number is one step behind that of the next one
     halves = (builder.extract_element(half.get(), rest) for half in (high, low))
     upper, lower = (builder.zext(half, WIDE) for half in halves)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from numba import core
@@ -29,8 +30,10 @@ __all__ = [
     "reduce_lanes",
     "smaller",
     "splat",
+    "store",
     "types",
     "vector_pass",
+    "words_of",
 ]
 
 Builder = Any
@@ -96,6 +99,29 @@ def load(builder: Builder, numbers: Any, place: Any, lanes: int) -> Any:
     return builder.load(
         builder.bitcast(address, ir.VectorType(DOUBLE, lanes).as_pointer()), align=8
     )
+
+
+def store(builder: Builder, numbers: Any, place: Any, vector: Any) -> None:
+    """Write a vector, or one number, into an array of doubles."""
+    address = builder.bitcast(builder.gep(numbers, [place]), vector.type.as_pointer())
+    builder.store(vector, address, align=8)
+
+
+@contextmanager
+def words_of(builder: Builder, n_entries: Any, size: int) -> Iterator[tuple[Any, Any]]:
+    """Write a loop over the words of at least `size` entries: where each starts, what is done.
+
+    The last word overlaps the one before it instead of reaching beyond the arrays, so that its
+    first entries may be done already.
+    """
+    word = ir.Constant(INT, size)
+    n_words = builder.sdiv(builder.add(n_entries, ir.Constant(INT, size - 1)), word)
+    last_start = builder.sub(n_entries, word)
+    with cgutils.for_range(builder, n_words) as loop:
+        wanted = builder.mul(loop.index, word)
+        is_whole = builder.icmp_signed("<=", wanted, last_start)
+        start = builder.select(is_whole, wanted, last_start)
+        yield start, builder.sub(wanted, start)
 
 
 def first_lanes(builder: Builder, n_numbers: Any, lanes: int) -> Any:
