@@ -13,6 +13,7 @@ from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
 from slotwise.selection.confidence import paper_gamma
+from tests.policies.playing import Visitors, draw, learn_page
 
 GAMMA = 1 / 8
 PROBLEM = Problem(n_links=3, n_slots=1, click_floor=0.5, horizon=100)
@@ -114,3 +115,27 @@ def test_a_missing_horizon_is_named() -> None:
         InvalidInput, match=r"^`horizon` must be a whole number of rounds, got None"
     ):
         ConUCB().start(Problem(n_links=3, n_slots=1))
+
+
+def test_deficit_feedback_asks_for_what_is_missing() -> None:
+    """The floor that is kept is the one that the deficit asks for."""
+    plain_policy = ConUCB(gamma_scale=1 / 500)
+    policy = ConUCB(gamma_scale=1 / 500, deficit_feedback=True)
+    state: Any = policy.start(Problem(20, 3, 1.5, horizon=400))
+    visitors = Visitors(np.linspace(0.05, 0.6, 20), 2.0 * np.ones(20), seed=5)
+    rng = np.random.default_rng(6)
+    pages, clicks, n_raised = 0, 0.0, 0
+    for _ in range(120):
+        wanted = 1.5 + min(max(0.0, (1.5 * pages - clicks) / 20.0), 1.5 / 4)
+        raised = Problem(20, 3, wanted, horizon=400)
+        plain: Any = plain_policy.restore(raised, policy.knowledge(state))
+        ConUCB.choose(plain, NOBODY, rng)
+        ConUCB.choose(state, NOBODY, rng)
+        np.testing.assert_allclose(
+            dense_probabilities(state.mix), dense_probabilities(plain.mix), rtol=0, atol=1e-9
+        )
+        page = visitors.answer(*draw(state, 3, rng))
+        learn_page(policy, state, page)
+        pages, clicks = pages + 1, clicks + page.clicks.sum()
+        n_raised += wanted > 1.5
+    assert n_raised > 30

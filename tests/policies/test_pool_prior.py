@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from slotwise.policies import ConTS
+from slotwise.policies import QueueTS
 from slotwise.policies.contract import NOBODY
 from slotwise.policies.knowledge.pool_prior import LEAST_SHAPE, MOST_SHAPE
 from slotwise.problem import Problem
 
 Floats = NDArray[np.float64]
-POLICY = ConTS(prior="fitted")
+POLICY = QueueTS(prior="fitted")
 
 
 def fitted(views: Floats, clicks: Floats, revenue: Floats) -> Any:
@@ -26,7 +26,7 @@ def fitted(views: Floats, clicks: Floats, revenue: Floats) -> Any:
     knowledge["views"][:] = views
     knowledge["sums"][:] = clicks, revenue
     state: Any = POLICY.restore(problem, knowledge)
-    ConTS.choose(state, NOBODY, np.random.default_rng(1))
+    QueueTS.choose(state, NOBODY, np.random.default_rng(1))
     return state
 
 

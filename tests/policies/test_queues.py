@@ -1,4 +1,4 @@
-"""Queue policies: the twin of Queue-KL, and what the queue promises."""
+"""Queue policies: what the queue promises."""
 
 from __future__ import annotations
 
@@ -10,38 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slotwise.errors import InvalidInput
-from slotwise.policies import PacedKL, QueueKL, QueueTS
+from slotwise.policies import PacedKL, QueueTS
 from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
-from tests.policies.playing import Visitors, draw, learn_page, play_both
+from tests.policies.playing import Visitors, draw, learn_page
 from tests.reference.paced_kl import Queue
-from tests.reference.queue_policies import QueueKLTwin
-
-
-def visitors_of(n_links: int) -> Visitors:
-    rng = np.random.default_rng(3)
-    click_rate = 0.1 + 0.8 * rng.random(n_links)
-    return Visitors(click_rate, 4.0 * np.exp(-4.0 * click_rate), seed=3)
-
-
-@pytest.mark.parametrize("horizon", [None, 6])
-@pytest.mark.parametrize(("n_links", "n_slots", "floor"), [(12, 3, 2.2), (25, 4, 3.0), (4, 4, 1.0)])
-def test_queue_kl(n_links: int, n_slots: int, floor: float, horizon: int | None) -> None:
-    twin = QueueKLTwin(n_links, n_slots, floor, horizon, 0.5)
-    policy = QueueKL(horizon=horizon, failure_probability=0.5)
-    problem = Problem(n_links, n_slots, floor)
-    longest = 0.0
-    for state, ours, theirs in play_both(policy, twin, problem, visitors_of(n_links), 200):
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
-        assert state.queues.lengths[0] == pytest.approx(twin.Q, abs=1e-9)
-        longest = max(longest, twin.Q)
-    assert n_links == n_slots or longest > 5.0
 
 
 @settings(max_examples=60)
 @given(
-    kind=st.sampled_from([QueueKL, QueueTS]),
     n_links=st.integers(1, 12),
     share=st.floats(0.0, 0.99),
     seed=st.integers(0, 2**32 - 1),
@@ -49,17 +26,17 @@ def test_queue_kl(n_links: int, n_slots: int, floor: float, horizon: int | None)
     data=st.data(),
 )
 def test_the_shortfall_never_exceeds_the_queue(
-    kind: Any, n_links: int, share: float, seed: int, horizon: int | None, data: st.DataObject
+    n_links: int, share: float, seed: int, horizon: int | None, data: st.DataObject
 ) -> None:
     n_slots = data.draw(st.integers(1, n_links))
     problem = Problem(n_links, n_slots, share * n_slots)
-    policy = kind(horizon=horizon)
+    policy = QueueTS(horizon=horizon)
     state: Any = policy.start(problem)
     rng = np.random.default_rng(seed)
     visitors = Visitors(rng.random(n_links), np.ones(n_links), seed)
     clicks = worst = 0.0
     for page_number in range(1, 31):
-        kind.choose(state, NOBODY, rng)
+        QueueTS.choose(state, NOBODY, rng)
         page = visitors.answer(*draw(state, n_slots, rng))
         learn_page(policy, state, page)
         clicks += page.clicks.sum()
@@ -94,17 +71,11 @@ def test_several_floors_have_a_queue_each() -> None:
     assert state.queues.worth.tolist() == pytest.approx([0.0, -0.5 / 2**0.5, 1 + 1 / 2**0.5])
 
 
-def test_queue_kl_refuses_floors_on_rates() -> None:
-    problem = Problem(4, 2, levels=("click", "purchase"), rate_floors={"purchase": 0.5})
-    with pytest.raises(InvalidInput, match=r"^`rate_floors` must be empty for queue-kl"):
-        QueueKL().start(problem)
-
-
 def test_a_batch_counts_as_the_pages_it_is() -> None:
-    policy = QueueKL()
+    policy = QueueTS()
     state: Any = policy.start(Problem(n_links=4, n_slots=2, click_floor=0.5))
     views, clicks = np.array([30.0, 10.0]), np.array([6.0, 1.0])
-    QueueKL.learn(state, NOBODY, 0, np.array([0, 3]), NO_SLOTS, np.ones(2), views, clicks)
+    QueueTS.learn(state, NOBODY, 0, np.array([0, 3]), NO_SLOTS, np.ones(2), views, clicks)
     # 40 views are 20 pages of two slots, which owe 10 clicks
     assert policy.knowledge(state)["queue"].tolist() == [3.0]
     assert policy.knowledge(state)["rounds"].tolist() == [20.0, 0.0]
@@ -125,8 +96,8 @@ def paced_length(floor: float, clicks: list[float]) -> float:
 
 @pytest.mark.parametrize(
     ("policy", "length"),
-    [(QueueKL(), plain_length), (QueueTS(), plain_length), (PacedKL(), paced_length)],
-    ids=["queue-kl", "queue-ts", "paced-kl"],
+    [(QueueTS(), plain_length), (PacedKL(), paced_length)],
+    ids=["queue-ts", "paced-kl"],
 )
 def test_out_of_order_the_queue_is_that_of_the_order_in_which_pages_settle(
     policy: Any, length: Callable[[float, list[float]], float]

@@ -24,13 +24,6 @@ N_ROUNDS = 50_000
 @pytest.mark.parametrize(
     ("name", "settings", "regret", "shortfall"),
     [
-        ("kl-con-ucb", {}, 8_700, (20_000, 40_000)),
-        ("kl-con-ucb", {"deficit_feedback": True}, 9_600, (0, 500)),
-        ("anytime-con-ucb", {}, 6_700, (15_000, 30_000)),
-        ("safe-con-ucb", {}, 8_800, (0, 50)),
-        ("queue-kl", {}, 10_300, (0, 100)),
-        ("con-ts", {}, 3_500, (3_000, 7_000)),
-        ("con-ts", {"deficit_feedback": True}, 4_000, (0, 200)),
         ("queue-ts", {}, 3_850, (0, 50)),
         ("queue-ts", {"prior": "fitted"}, 3_150, (0, 50)),
     ],

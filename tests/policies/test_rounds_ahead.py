@@ -13,7 +13,6 @@ from slotwise.policies import (
     PacedBayes,
     PacedKL,
     Policy,
-    QueueKL,
     QueueTS,
     average_ahead,
     average_probabilities,
@@ -28,7 +27,7 @@ RNG = np.random.default_rng(8)
 CLICKS = RNG.uniform(0.05, 0.5, 12)
 RATES = np.stack([CLICKS, CLICKS * RNG.beta(1, 2, 12) * np.exp(-3 * CLICKS)])
 BEST = solve(RATES[1], RATES[0], 3, 0.7)
-PACING = [PacedKL(), PacedBayes(), QueueKL(), QueueTS()]
+PACING = [PacedKL(), PacedBayes(), QueueTS()]
 
 
 def taught(policy: Policy) -> Any:

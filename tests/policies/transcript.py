@@ -1,7 +1,5 @@
 """Play the policies and solve some programs; print all of it, to compare two ways of running.
 
-Anytime-Con-UCB is left out: the two ways know the gamma function to different last digits.
-
 Run as a module it prints what `transcript()` returns as JSON.
 """
 
@@ -14,16 +12,12 @@ import numpy as np
 
 from slotwise.policies import (
     CUCB,
-    ConTS,
     ConUCB,
     Exp3M,
     FixedMix,
-    KLConUCB,
     LExp,
     Policy,
-    QueueKL,
     QueueTS,
-    SafeConUCB,
     Uniform,
 )
 from slotwise.policies.contract import NOBODY
@@ -47,11 +41,9 @@ def policies(problem: Problem) -> dict[str, Policy]:
     return {
         "con-ucb": ConUCB(),
         "con-ucb, narrow": ConUCB(gamma_scale=1 / 2000),
-        "kl-con-ucb": KLConUCB(failure_probability=0.9, memory=90),
-        "safe-con-ucb": SafeConUCB(failure_probability=0.9),
-        "queue-kl": QueueKL(failure_probability=0.9),
-        "con-ts": ConTS(),
-        "queue-ts": QueueTS(prior="fitted"),
+        "con-ucb, deficit": ConUCB(gamma_scale=1 / 2000, deficit_feedback=True),
+        "queue-ts": QueueTS(memory=90),
+        "queue-ts, fitted": QueueTS(prior="fitted"),
         "lexp": LExp(),
         "lexp, theta": LExp(parameters="theta"),
         "cucb": CUCB(),

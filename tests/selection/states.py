@@ -13,7 +13,7 @@ from slotwise.policies import Policy
 from slotwise.policies.contract import NO_SLOTS
 from slotwise.problem import Problem
 from slotwise.selection import Solution, dense_probabilities, draw_page
-from slotwise.selection.floor_program import program_price, program_status
+from slotwise.selection.floor_program import PRICE, STATUS
 from slotwise.selection.solve import STATUSES
 from tests.selection.instances import FLOORS, RATES, Instance, make_floor, make_rates
 
@@ -42,12 +42,13 @@ def played_states(
         program = state.program
         instance = Instance(program.value, program.clicks, data.n_slots, data.click_floor)
         mix = dense_probabilities(state.mix)
+        status = STATUSES[program.sizes[STATUS]]
         yield (
             instance,
             Solution(
                 mix,
-                program_price(program),
-                STATUSES[program_status(program)],
+                np.inf if status == "infeasible" else float(program.numbers[PRICE]),
+                status,
                 float(mix @ program.value),
                 float(mix @ program.clicks),
             ),

@@ -52,7 +52,8 @@ class CallsFromPython(ast.NodeVisitor):
 
 USER = """
 from typing import Any, NamedTuple
-from slotwise.selection.mix import copy_mix, new_mix
+import numpy as np
+from slotwise.selection.mix import new_mix, set_probabilities
 
 class Mine(NamedTuple):
     sure: Any
@@ -70,8 +71,8 @@ def test_types_of_a_users_module_do_not_spoil_the_code_on_disk(tmp_path: Path) -
     paths = os.pathsep.join([str(Path(slotwise.__file__).parents[1]), str(tmp_path)])
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     environment.pop("NUMBA_CACHE_LOCATOR_CLASSES", None)
-    with_user = "from of_user import *; mine = Mine(*new_mix(3)); copy_mix(mine, mine)"
-    without = "from slotwise.selection.mix import *; copy_mix(new_mix(3), new_mix(3))"
+    with_user = "from of_user import *; set_probabilities(Mine(*new_mix(3)), np.ones(3))"
+    without = "from slotwise.selection.mix import *; set_probabilities(new_mix(3), np.ones(3))"
     for code, path in ((with_user, paths), (without, paths.split(os.pathsep)[0])):
         for _ in range(2):
             subprocess.run(

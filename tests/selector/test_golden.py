@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slotwise import ConUCB, Problem, QueueKL, Selector
+from slotwise import ConUCB, Problem, QueueTS, Selector
 from slotwise.errors import InvalidFeedback, UnknownDecision
 from tests.selector.selectors import knowledge
 
@@ -75,7 +75,7 @@ def test_a_file_of_format_2_keeps_its_levels() -> None:
         floors={"click": 0.5, "cart": 0.2},
         rewards={"click": 0.01, "sale": 1.0},
     )
-    assert selector.policy == QueueKL(horizon=5000, failure_probability=0.05)
+    assert selector.policy == QueueTS(horizon=5000)
     known = knowledge(selector)
     assert known["views"] == [[100, 81, 0], [100, 80, 0], [100, 81, 0]]
     assert known["sums"] == [[10, 26, 0], [0, 6, 0], pytest.approx([0, 2.4, 0])]

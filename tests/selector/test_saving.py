@@ -206,6 +206,15 @@ def test_a_file_of_a_newer_version_is_refused(saved: Path) -> None:
         Selector.load(rewritten(saved, change))
 
 
+def test_a_file_of_a_policy_that_was_removed_is_refused(saved: Path) -> None:
+    def change(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        header["policy"] = {"name": "queue-kl", "settings": {"failure_probability": 0.05}}
+
+    message = r"pages.sel cannot be restored: policy 'queue-kl' no longer exists; use the default, "
+    with pytest.raises(UnsupportedState, match=message + "'paced-bayes', instead$"):
+        Selector.load(rewritten(saved, change))
+
+
 def test_rewriting_without_a_change_is_harmless(saved: Path) -> None:
     before = Selector.load(saved)
     after = Selector.load(rewritten(saved, lambda header, arrays: None))

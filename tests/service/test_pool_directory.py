@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -138,3 +141,31 @@ def test_what_was_read_too_early_replaces_nothing(service: Service) -> None:
     assert service.link("home", "l1").title == "newer"
     assert service.link("home", "l2").title == "of another process"
     assert service.pool("home").click_floor == 0.01
+
+
+@pytest.mark.parametrize("policy", ["queue-kl", "of-a-package-that-is-gone"])
+def test_a_stored_pool_whose_policy_does_not_exist_uses_the_default(
+    open_service: OpenService, tmp_path: Path, caplog: pytest.LogCaptureFixture, policy: str
+) -> None:
+    service = open_service()
+    service.put_pool(pool(), "test", T0).result()
+    service.put_links("home", [link(f"l{k}") for k in range(1, 6)], "test", T0).result()
+    service.decide("home", T0)
+    service.close()
+    with closing(sqlite3.connect(tmp_path / "store.db")) as connection, connection:
+        connection.execute("UPDATE pools SET policy = ?", (policy,))
+    service = open_service()
+    assert (service.pool("home").policy, service.pool("home").policy_settings) == (
+        "paced-bayes",
+        {},
+    )
+    assert f"pool home uses paced-bayes: {policy_missing(policy)}" in caplog.text
+    service.learn(T0 + 1)
+    assert service.decide("home", T0 + 2).fallback == ""
+    assert service.health().pools[0].fallback == ""
+
+
+def policy_missing(policy: str) -> str:
+    if policy == "queue-kl":
+        return "policy 'queue-kl' no longer exists; use the default, 'paced-bayes', instead"
+    return f"no policy is called {policy!r}"

@@ -32,7 +32,7 @@ def links() -> BernoulliLinks:
 
 
 @pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("name", ["paced-kl", "con-ts", "uniform"])
+@pytest.mark.parametrize("name", ["paced-kl", "queue-ts", "uniform"])
 def test_without_exploration_it_is_the_run_of_the_results(
     tmp_path: Path, name: str, late: bool
 ) -> None:

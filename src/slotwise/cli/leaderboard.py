@@ -52,7 +52,7 @@ Examples:
 
   slotwise leaderboard --data downloads --full
 
-  slotwise leaderboard --cases few-links,drifting --policies queue-ts,con-ts --runs 10
+  slotwise leaderboard --cases few-links,drifting --policies queue-ts,cucb --runs 10
 
   slotwise leaderboard --fresh-pools 20 --seed 7 --policies paced-kl
 

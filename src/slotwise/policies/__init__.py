@@ -9,22 +9,17 @@ from typing import Any
 
 from slotwise.errors import InvalidInput, UnknownName
 from slotwise.outside import entry_point_names, find_outside
-from slotwise.policies.anytime_con_ucb import AnytimeConUCB
-from slotwise.policies.con_ts import ConTS
 from slotwise.policies.con_ucb import ConUCB
 from slotwise.policies.contract import NO_SLOTS, NOBODY, Estimates, Feedback, Policy, State
 from slotwise.policies.cucb import CUCB
 from slotwise.policies.exp3m import Exp3M
 from slotwise.policies.fixed_mix import FixedMix
-from slotwise.policies.kl_con_ucb import KLConUCB
 from slotwise.policies.knowledge.sampling import average_probabilities
 from slotwise.policies.lexp import LExp
 from slotwise.policies.paced_bayes import PacedBayes
 from slotwise.policies.paced_kl import PacedKL
 from slotwise.policies.pages.rounds_ahead import average_ahead, expect_views
-from slotwise.policies.queue_kl import QueueKL
 from slotwise.policies.queue_ts import QueueTS
-from slotwise.policies.safe_con_ucb import SafeConUCB
 from slotwise.policies.uniform import Uniform
 from slotwise.selection.compiled import compiled
 
@@ -34,21 +29,16 @@ __all__ = [
     "NOBODY",
     "NO_SLOTS",
     "POLICIES",
-    "AnytimeConUCB",
-    "ConTS",
     "ConUCB",
     "Estimates",
     "Exp3M",
     "Feedback",
     "FixedMix",
-    "KLConUCB",
     "LExp",
     "PacedBayes",
     "PacedKL",
     "Policy",
-    "QueueKL",
     "QueueTS",
-    "SafeConUCB",
     "State",
     "Uniform",
     "average_ahead",
@@ -67,11 +57,6 @@ POLICIES: dict[str, type[Policy]] = {
     policy.name: policy
     for policy in (
         ConUCB,
-        KLConUCB,
-        AnytimeConUCB,
-        SafeConUCB,
-        QueueKL,
-        ConTS,
         QueueTS,
         PacedBayes,
         PacedKL,
@@ -84,6 +69,9 @@ POLICIES: dict[str, type[Policy]] = {
 }
 """Every policy by its name, in the order in which commands list them."""
 
+
+REMOVED = ("anytime-con-ucb", "con-ts", "kl-con-ucb", "queue-kl", "safe-con-ucb")
+"""Names that saved selectors, stores and experiment files may still have."""
 
 ENTRY_POINTS = "slotwise.policies"
 """The group under which other packages offer policies."""
@@ -115,6 +103,9 @@ def policy_class(name: str) -> type[Policy]:
         return POLICIES[name]
     found = find_outside(ENTRY_POINTS, name)
     if found is None:
+        if name in REMOVED:
+            advice = f"use the default, {default_policy().name!r}, instead"
+            raise UnknownName(f"policy {name!r} no longer exists; {advice}")
         known = [*POLICIES, *entry_point_names(ENTRY_POINTS)]
         close = difflib.get_close_matches(name, known, n=1)
         advice = f"did you mean {close[0]!r}?" if close else "known are " + ", ".join(known)

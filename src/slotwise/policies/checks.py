@@ -12,17 +12,13 @@ __all__ = [
     "check_positive",
     "check_prior",
     "policy_for",
-    "require_click_floor_only",
     "require_horizon",
     "require_last_level_reward",
     "require_no_rate_floors",
 ]
 
-KEEP_FLOORS = (
-    "con-ucb, lexp, paced-bayes, paced-kl, queue-kl and queue-ts keep floors on several levels"
-)
 KEEP_RATES = "con-ucb and queue-ts keep floors on conditional rates"
-WEIGH_LEVELS = "con-ucb, lexp, paced-bayes, paced-kl, queue-kl and queue-ts weigh levels"
+WEIGH_LEVELS = "con-ucb, lexp, paced-bayes, paced-kl and queue-ts weigh levels"
 
 
 def policy_for(policy: Policy, problem: Problem) -> Policy:
@@ -75,24 +71,6 @@ def require_horizon(policy_name: str, horizon: int | None, problem: Problem) -> 
     if found < 1:
         raise InvalidInput.of("horizon", "at least 1", found)
     return found
-
-
-def require_click_floor_only(policy_name: str, problem: Problem) -> None:
-    """Refuse a problem with more floors than the click floor, or with weighed rewards.
-
-    For policies that would silently ignore what they are asked for.
-
-    >>> problem = Problem(9, 3, levels=("click", "cart", "buy"), floors={"cart": 0.5})
-    >>> require_click_floor_only("con-ts", problem)
-    Traceback (most recent call last):
-    slotwise.errors.InvalidInput: `floors` must be on 'click' only for con-ts, got 'cart'; ...
-    """
-    require_no_rate_floors(policy_name, problem)
-    for floor in problem.active_floors:
-        if floor.level != 0:
-            rule = f"on {problem.levels[0]!r} only for {policy_name}"
-            raise InvalidInput.of("floors", rule, floor.name, KEEP_FLOORS)
-    require_last_level_reward(policy_name, problem)
 
 
 def require_no_rate_floors(policy_name: str, problem: Problem) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -13,14 +14,6 @@ from slotwise.policies.checks import require_horizon
 from slotwise.policies.con_ucb_floors import ConUCBFloors
 from slotwise.policies.contract import Estimates, Floats, Knowledge, Links, Policy, State, Visitor
 from slotwise.policies.counts import Counts, new_counts
-from slotwise.policies.floors.deficit import (
-    Deficit,
-    clicks_wanted,
-    new_deficit,
-    note_clicks,
-    restore_deficit,
-    with_deficit,
-)
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.confidence import paper_upper
@@ -36,6 +29,47 @@ from slotwise.selection.mix import Mix
 from slotwise.selection.vectors.totals import whole_vectors
 
 __all__ = ["ConUCB"]
+
+MOST_EXTRA = 0.25
+"""The most that is asked for above the floor, as a share of it."""
+
+PAGES, CLICKS = 0, 1
+
+
+class Deficit(NamedTuple):
+    """The floor, and the pages and clicks settled so far where they are fed back.
+
+        h_t = h + clip((h (t - 1) - clicks so far) / sqrt(T), 0, h / 4)
+
+    Optimistic bounds promise clicks that do not come, so a policy that only plans to keep the
+    floor falls behind it. Asking for a little more in proportion to what is missing makes up for
+    that.
+    """
+
+    floor: float
+    n_slots: int
+    root_horizon: float
+    is_fed_back: bool
+    totals: Floats
+
+
+@inner
+def _note_clicks(deficit: Deficit, views: Floats, clicks: Floats) -> None:
+    """Count settled page views, in pages, and the clicks that they brought."""
+    if deficit.is_fed_back:
+        for k in range(len(views)):
+            deficit.totals[PAGES] += views[k] / deficit.n_slots
+            deficit.totals[CLICKS] += clicks[k]
+
+
+@inner
+def _clicks_wanted(deficit: Deficit) -> float:
+    """Return the clicks to ask of the next page: the floor, and more where it was missed."""
+    floor = deficit.floor
+    if not deficit.is_fed_back:
+        return floor
+    missing = floor * deficit.totals[PAGES] - deficit.totals[CLICKS]
+    return floor + min(max(0.0, missing / deficit.root_horizon), MOST_EXTRA * floor)
 
 
 class ConUCBState(NamedTuple):
@@ -56,7 +90,7 @@ class ConUCBState(NamedTuple):
 @hot
 def choose(state: ConUCBState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Solve the floor program on the bounds; out of reach, take the most clicked links."""
-    solve_program(state.program, state.n_slots, clicks_wanted(state.deficit))
+    solve_program(state.program, state.n_slots, _clicks_wanted(state.deficit))
 
 
 @hot
@@ -104,7 +138,7 @@ def learn(
 ) -> None:
     """Count, and move the bounds of the links that were counted; no other bound changes."""
     if level == 0:
-        note_clicks(state.deficit, views, outcomes)
+        _note_clicks(state.deficit, views, outcomes)
     size, has_bound = state.gathered.shape[1], level == 0 or level == len(state.counts.views) - 1
     for begin in range(0, len(links), size):
         end = min(begin + size, len(links))
@@ -170,21 +204,29 @@ class ConUCB(ConUCBFloors):
         unknown = np.full(problem.n_links, paper_upper(0.0, 0.0, gamma))
         program = new_program(unknown, unknown)
         horizon = require_horizon(self.name, self.horizon, problem)
-        deficit = new_deficit(problem, self.deficit_feedback, horizon)
+        deficit = Deficit(
+            floor=problem.click_floor,
+            n_slots=problem.n_slots,
+            root_horizon=math.sqrt(horizon),
+            is_fed_back=bool(self.deficit_feedback),
+            totals=np.zeros(2),
+        )
         counts = new_counts(problem)
         room = np.zeros((2, whole_vectors(problem.n_links)))
         return ConUCBState(problem.n_slots, gamma, counts, deficit, room, program, program.mix)
 
     def knowledge(self, state: ConUCBState) -> Knowledge:
         """Return the counts, and the deficit where it is fed back."""
-        counts = super().knowledge(state)
-        return with_deficit(counts, state) if self.deficit_feedback else counts
+        known = super().knowledge(state)
+        if state.deficit.is_fed_back:
+            known["deficit"] = state.deficit.totals.copy()
+        return known
 
     def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
         """Return a state that has seen these counts and is short of as many clicks."""
-        state = super().restore(problem, knowledge)
-        if self.deficit_feedback:
-            restore_deficit(state, knowledge)
+        state: Any = super().restore(problem, knowledge)
+        if state.deficit.is_fed_back:  # these totals also count links that have left the pool
+            state.deficit.totals[:] = knowledge["deficit"]
         return state
 
     def estimates(self, state: ConUCBState) -> Estimates:

@@ -17,7 +17,6 @@ from slotwise.selection.vectors.totals import whole_vectors
 __all__ = [
     "anytime_lower",
     "anytime_upper",
-    "confidence_width",
     "cucb_bonus",
     "kl_lower",
     "kl_upper",
@@ -47,26 +46,13 @@ def paper_gamma(n_links: int, horizon: int, failure_probability: float, n_levels
 
         gamma = 72 ln(4 n K T / delta)        (two levels: 72 ln(8 K T / delta))
 
+    At this width all bounds of a run hold together: each of n K rates has a bound above and one
+    below at T times, twice what the failure probability would need.
+
     >>> round(paper_gamma(271, 50_000, 0.01))
     1664
     """
-    return 72.0 * confidence_width(n_links, horizon, failure_probability, n_levels)
-
-
-def confidence_width(
-    n_links: int, horizon: int, failure_probability: float, n_levels: int = 2
-) -> float:
-    """Return the width at which all bounds of a run hold together.
-
-        ln(4 n K T / delta)                   (two levels: ln(8 K T / delta))
-
-    Each of n K rates has a bound above and one below at T times, twice what the failure
-    probability would need. A bound that holds at all times at once takes T = 1.
-
-    >>> round(confidence_width(271, 50_000, 0.01), 2)
-    23.11
-    """
-    return math.log(4 * n_levels * n_links * horizon / failure_probability)
+    return 72.0 * math.log(4 * n_levels * n_links * horizon / failure_probability)
 
 
 @hot

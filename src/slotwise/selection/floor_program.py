@@ -64,8 +64,6 @@ __all__ = [
     "Program",
     "change_links",
     "new_program",
-    "program_price",
-    "program_status",
     "rank_by_program",
     "set_clicks",
     "set_value",
@@ -310,7 +308,7 @@ def _solve_zones(program: Program, n_slots: int, floor: float) -> Price:
 def solve_program(program: Program, n_slots: int, floor: float) -> None:
     """Write the best mix for `n_slots` slots and `floor` clicks into `program.mix`.
 
-    The status and the price are in `program_status` and `program_price`.
+    The status and the price are in `sizes[STATUS]` and `numbers[PRICE]` of the program.
     """
     sizes, numbers, mix = program.sizes, program.numbers, program.mix
     settle_changes(program)
@@ -344,20 +342,6 @@ def solve_program(program: Program, n_slots: int, floor: float) -> None:
         numbers[PRICE] = price.click_weight
     else:
         numbers[PRICE] = 0.0
-
-
-@hot
-def program_price(program: Program) -> float:
-    """Return the shadow price of the floor at the last solve; infinite when out of reach."""
-    if program.sizes[STATUS] == INFEASIBLE:
-        return np.inf
-    return program.numbers[PRICE]
-
-
-@hot
-def program_status(program: Program) -> int:
-    """Return SLACK, BINDING or INFEASIBLE as of the last solve."""
-    return program.sizes[STATUS]
 
 
 @hot

@@ -21,7 +21,6 @@ __all__ = [
     "SUMS_ROOM",
     "TIED_SLOTS",
     "Mix",
-    "copy_mix",
     "dense_probabilities",
     "new_mix",
     "new_places",
@@ -76,20 +75,6 @@ def new_mix(n_links: int) -> Mix:
         sums=new_sums(n_links),
         sizes=np.zeros(4, np.int64),
     )
-
-
-@hot
-def copy_mix(source: Mix, target: Mix) -> None:
-    """Let `target` say what `source` says."""
-    for k in range(source.sizes[N_SURE]):
-        target.sure[k] = source.sure[k]
-    for k in range(source.sizes[N_OPEN]):
-        target.open[k] = source.open[k]
-        target.probabilities[k] = source.probabilities[k]
-    for k in range(source.sizes[N_TIED]):
-        target.tied[k] = source.tied[k]
-    for k in range(4):
-        target.sizes[k] = source.sizes[k]
 
 
 @hot

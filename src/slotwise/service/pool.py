@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
-from slotwise.policies import Policy, make_policy
+from slotwise.errors import UnknownName
+from slotwise.policies import Policy, default_policy, make_policy, policy_class
 from slotwise.problem import Problem
 from slotwise.selection.page_order import PageOrder, learn_slot_weights, new_page_order
 from slotwise.service.records import KnownCounts, LinkRecord, PoolSettings
@@ -22,7 +25,10 @@ __all__ = [
     "policy_of",
     "pool_problem",
     "problem_of",
+    "with_known_policy",
 ]
+
+_log = logging.getLogger(__name__)
 
 
 class Pool(NamedTuple):
@@ -82,6 +88,21 @@ class Pool(NamedTuple):
 def policy_of(pool: PoolSettings) -> Policy:
     """Return the policy that a pool asks for."""
     return make_policy(pool.policy, pool.policy_settings)
+
+
+def with_known_policy(pool: PoolSettings) -> PoolSettings:
+    """Return stored settings, with the default policy where theirs does not exist.
+
+    A store may name a policy of an earlier version, or of a package that is no longer installed.
+    The store keeps the name until the pool is changed.
+    """
+    try:
+        policy_class(pool.policy)
+    except UnknownName as error:
+        default = default_policy().name
+        _log.warning("pool %s uses %s: %s", pool.pool_id, default, error)
+        return replace(pool, policy=default, policy_settings={})
+    return pool
 
 
 def problem_of(

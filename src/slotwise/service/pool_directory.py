@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from slotwise.service.errors import Conflict, LimitReached, UnknownKey, UnknownLink, UnknownPool
 from slotwise.service.options import ServiceOptions
-from slotwise.service.pool import Pool
+from slotwise.service.pool import Pool, with_known_policy
 from slotwise.service.pool_rules import check_known, check_link, check_pool
 from slotwise.service.records import (
     ChangeRecord,
@@ -49,7 +49,8 @@ class PoolDirectory:
         self._lock = RLock()
         with store.reading() as reader:
             self._pools = {
-                pool.pool_id: Pool.of(pool, reader.links(pool.pool_id)) for pool in reader.pools()
+                pool.pool_id: Pool.of(with_known_policy(pool), reader.links(pool.pool_id))
+                for pool in reader.pools()
             }
             self._keys = {key.key_id: key for key in reader.keys()}  # noqa: SIM118 - no dict
             self._last_change, _ = reader.changed_since(0)
@@ -67,7 +68,7 @@ class PoolDirectory:
                 return False
             named = {subject.partition("/")[0] for subject in subjects}
             found = [
-                Pool.of(pool, reader.links(pool.pool_id))
+                Pool.of(with_known_policy(pool), reader.links(pool.pool_id))
                 for pool in reader.pools()
                 if pool.pool_id in named
             ]

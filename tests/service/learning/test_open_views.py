@@ -56,7 +56,7 @@ def test_before_any_feedback_all_links_have_the_same_chance(
         service.learn(after(number))
 
 
-@pytest.mark.parametrize("policy", ["paced-bayes", "paced-kl", "queue-ts", "queue-kl"])
+@pytest.mark.parametrize("policy", ["paced-bayes", "paced-kl", "queue-ts"])
 def test_a_queue_keeps_the_floor_though_clicks_come_late(
     open_service: OpenService, policy: str
 ) -> None:

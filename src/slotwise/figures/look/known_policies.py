@@ -49,14 +49,9 @@ KNOWN: Mapping[str, KnownPolicy] = {
     "cucb": KnownPolicy("CUCB", Stroke("#e69f00"), is_in_paper=True, ignores_floor=True),
     "exp3-m": KnownPolicy("Exp3.M", Stroke("#009e73"), is_in_paper=True, ignores_floor=True),
     "uniform": KnownPolicy("uniform", Stroke("#999999", (1.5, 1.5))),
-    "kl-con-ucb": KnownPolicy("kl-con-ucb", Stroke("#332288")),
-    "anytime-con-ucb": KnownPolicy("anytime-con-ucb", Stroke("#117733")),
-    "con-ts": KnownPolicy("con-ts", Stroke("#44aa99")),
     "queue-ts": KnownPolicy("queue-ts", Stroke("#cc79a7")),
-    "queue-kl": KnownPolicy("queue-kl", Stroke("#aa4499")),
     "paced-kl": KnownPolicy("paced-kl", Stroke("#ee3377")),
     "paced-bayes": KnownPolicy("paced-bayes", Stroke("#882255")),
-    "safe-con-ucb": KnownPolicy("safe-con-ucb", Stroke("#999933")),
 }
 
 PAPER = tuple(name for name, known in KNOWN.items() if known.is_in_paper)

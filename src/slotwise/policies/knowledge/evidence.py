@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.contract import Feedback, Floats, Knowledge, Policy, State
+from slotwise.policies.contract import Floats, Knowledge, Policy, State
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.vectors.totals import total_of
@@ -138,9 +138,7 @@ class EvidencePolicy(Policy):
     `look_again(state)` computes all of those again: after restoring, and when counts have faded.
     """
 
-    needs: ClassVar[Any] = WithMemory(Feedback.COUNTS, Feedback.COUNTS_IN_ORDER)
     per_link: ClassVar[frozenset[str]] = frozenset({"views", "sums", "settled"})
-    ordered_knowledge: ClassVar[Any] = WithMemory(frozenset(), per_link)
     look_again: ClassVar[Callable[[Any], None]]
 
     def knowledge(self, state: Any) -> Knowledge:

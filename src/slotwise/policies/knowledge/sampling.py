@@ -161,11 +161,11 @@ def average_probabilities(
     logged probability of a link is exactly the one it was shown with. One choice is enough for
     a policy that does not sample.
 
-    >>> from slotwise.policies import ConTS
+    >>> from slotwise.policies import QueueTS
     >>> from slotwise.problem import Problem
     >>> problem = Problem(n_links=4, n_slots=2)
-    >>> state = ConTS().start(problem)
-    >>> average = average_probabilities(ConTS(), state, np.random.default_rng(1))
+    >>> state = QueueTS().start(problem)
+    >>> average = average_probabilities(QueueTS(), state, np.random.default_rng(1))
     >>> average.round(1).tolist()
     [0.5, 0.5, 0.5, 0.5]
     """

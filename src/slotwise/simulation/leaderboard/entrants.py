@@ -25,7 +25,6 @@ __all__ = ["MostClicks", "all_entrants", "knows_horizon", "pick_entrants", "refu
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "con-ucb/72": ("con-ucb", {"gamma_scale": 1 / 72}),
-    "kl-con-ucb/deficit": ("kl-con-ucb", {"deficit_feedback": True}),
 }
 """Settings other than the defaults that get a row of their own, by label."""
 
