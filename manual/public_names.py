@@ -23,7 +23,6 @@ PUBLIC_MODULES = (
     "slotwise.selection",
     "slotwise.selector",
     "slotwise.simulation",
-    "slotwise.simulation.leaderboard",
     "slotwise.testing",
 )
 """The modules whose names programs may import; all others are internal."""

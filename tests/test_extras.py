@@ -82,7 +82,6 @@ def test_every_refusal_names_package_and_installation(bare: dict[str, Any]) -> N
         ("slotwise.figures", "matplotlib", "experiments"),
         ("slotwise.simulate", "pydantic", "experiments"),
         ("slotwise.simulation", "pydantic", "experiments"),
-        ("slotwise.simulation.leaderboard", "pydantic", "experiments"),
         ("log_pages", "pyarrow", "service"),
         ("read_schema", "pyarrow", "service"),
     ],

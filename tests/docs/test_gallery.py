@@ -18,7 +18,9 @@ def test_a_figure_has_its_commands(section: str) -> None:
     assert PICTURE.search(section)
     commands = [line for block in blocks_of(section) for line in block.code.splitlines()]
     assert commands
-    assert all(line.startswith(("slotwise ", "make ")) for line in commands)
+    assert all(
+        line.startswith(("slotwise ", "make ", "python -m benchmarks.")) for line in commands
+    )
 
 
 def test_every_picture_of_the_gallery_is_shown() -> None:

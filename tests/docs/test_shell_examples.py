@@ -7,15 +7,18 @@ import shlex
 from pathlib import Path
 
 import pytest
+import typer
 from typer._click.exceptions import BadOptionUsage, MissingParameter, UsageError
 
+from benchmarks.leaderboard.__main__ import app
 from manual.commands import parse_command_line
 from manual.make_targets import make_targets
 from slotwise.errors import UnknownName
 from tests.docs.pages import PAGES, blocks_of, command_lines, read_page
 
-INLINE = re.compile(r"`((?:slotwise|make) [^`\n]+)`")
-COMMANDS = ("slotwise ", "make ")
+LEADERBOARD = "python -m benchmarks.leaderboard"
+INLINE = re.compile(rf"`((?:slotwise|make|{re.escape(LEADERBOARD)}) [^`\n]+)`")
+COMMANDS = ("slotwise ", "make ", LEADERBOARD)
 
 
 def check_command(line: str, *, is_whole: bool) -> None:
@@ -26,7 +29,10 @@ def check_command(line: str, *, is_whole: bool) -> None:
         assert not unknown, f"{line}: no target {unknown}"
         return
     try:
-        parse_command_line(words[1:])
+        if line.startswith(LEADERBOARD):
+            typer.main.get_command(app).make_context("leaderboard", words[3:])
+        else:
+            parse_command_line(words[1:])
     except (MissingParameter, BadOptionUsage) as error:
         if is_whole:
             raise AssertionError(f"{line}: {error.message}") from error
@@ -64,6 +70,7 @@ def test_commands_in_the_text_exist(page: str) -> None:
         ("slotwise keys make admin --label x --colour red", "No such option"),
         ("slotwise serve --port many", "valid integer"),
         ("make tests", "no target"),
+        ("python -m benchmarks.leaderboard --case few-links", "No such option"),
     ],
 )
 def test_a_wrong_command_is_noticed(line: str, complaint: str) -> None:

@@ -44,7 +44,6 @@ from tests.docs.pages import PAGES, ROOT, read_page
 
 PYTHON_PAGES = {
     "slotwise.environments.datasets": "datasets",
-    "slotwise.simulation.leaderboard": "leaderboard",
 }
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.leaderboard.suite import Effort, build_suite, fresh_suite
 from slotwise import BernoulliLinks, PacedBayes, Problem, simulate
 from slotwise.errors import InvalidInput
 from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.selection import dense_probabilities, draw_page, solve
 from slotwise.simulation import run_experiment
-from slotwise.simulation.leaderboard.suite import Effort, build_suite, fresh_suite
 
 NEWER = ("worth", "margin", "missing", "forgotten_views", "forgotten_sums")
 """Knowledge that the first version did not have."""

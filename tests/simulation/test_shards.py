@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -138,20 +137,3 @@ def test_the_paper_in_shards(tmp_path: Path) -> None:
     assert main(small) == 0
     assert (tmp_path / "report.html").is_file()
     assert not list(tmp_path.glob("parts*"))
-
-
-def test_times_of_the_leaderboard_are_put_together(tmp_path: Path) -> None:
-    few = ["leaderboard", "--cases", "few-links", "--policies", "uniform", "--runs", "2"]
-    few += ["--rounds", "30", "--threads", "1", "--out", str(tmp_path)]
-    for shard in ("1/2", "2/2"):
-        assert main([*few, "--shard", shard]) == 0
-    assert not (tmp_path / "leaderboard.json").exists()
-    (whole,) = merge_shards(sorted((tmp_path / "results").glob("*.parquet")))
-    seconds = json.loads(whole.with_suffix(".seconds.json").read_text())
-    assert {label: len(of_runs) for label, of_runs in seconds.items()} == {
-        "paced-bayes": 2,
-        "uniform": 2,
-        "oracle": 2,
-    }
-    assert main(few) == 0
-    assert (tmp_path / "leaderboard.html").is_file()

@@ -13,7 +13,7 @@ __all__ = ["register"]
 
 HELP = """Put the results files of shards together into those of whole experiments.
 
-The option `--shard` of `slotwise simulate`, `reproduce` and `leaderboard` writes such files. Every
+The option `--shard` of `slotwise simulate` and `reproduce` writes such files. Every
 run of an experiment must be in exactly one of them. The merged results file lies beside them, and
 the same command without `--shard` then finds it finished.
 

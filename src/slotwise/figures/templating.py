@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import jinja2
 
 __all__ = ["markdown_cell", "templates"]
 
 
-def templates(*, is_html: bool) -> jinja2.Environment:
-    """Return the templates; HTML is escaped, plain text is not."""
+def templates(*folders: Path, is_html: bool) -> jinja2.Environment:
+    """Return the templates, with those of further folders; HTML is escaped, plain text is not."""
+    own = jinja2.PackageLoader("slotwise.figures", "templates")
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("slotwise.figures", "templates"),
+        loader=jinja2.ChoiceLoader([own, *map(jinja2.FileSystemLoader, folders)]),
         autoescape=is_html,
         trim_blocks=True,
         lstrip_blocks=True,

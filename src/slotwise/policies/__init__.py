@@ -80,7 +80,7 @@ ENTRY_POINTS = "slotwise.policies"
 def default_policy() -> Policy:
     """Return the policy to use when none is named: no horizon, no tuning, keeps the floor.
 
-    Chosen by `slotwise leaderboard`; docs/choosing-a-policy.md says how it fares.
+    docs/choosing-a-policy.md says how it was chosen and how it fares.
 
     >>> default_policy().name
     'paced-bayes'

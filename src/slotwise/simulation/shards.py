@@ -66,8 +66,8 @@ def whole_path(path: Path) -> Path:
 def merge_shards(paths: Sequence[Path]) -> list[Path]:
     """Put shards together, experiment by experiment; return the results files written.
 
-    Every run must be in exactly one file of its experiment. Times of runs, which the leaderboard
-    keeps beside its results, are put together too.
+    Every run must be in exactly one file of its experiment. Times of runs, which a
+    benchmark keeps beside its results, are put together too.
     """
     by_whole: dict[Path, list[Path]] = {}
     for path in dict.fromkeys(paths):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.leaderboard.board import GAINS, Measure, Standing
 from slotwise import metrics
-from slotwise.simulation.leaderboard.board import GAINS, Measure, Standing
 from slotwise.simulation.results import Results
 
 __all__ = ["ALLOWED_FACTOR", "ORACLE", "RULE", "CaseRanking", "rank_case"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from slotwise.simulation.leaderboard.board import CaseBoard, Leaderboard, Standing
-from slotwise.simulation.leaderboard.ranking import ALLOWED_FACTOR
+from benchmarks.leaderboard.board import CaseBoard, Leaderboard, Standing
+from benchmarks.leaderboard.ranking import ALLOWED_FACTOR
 
 __all__ = ["REFERENCE", "AimCheck", "AimVerdict", "check_aims"]
 

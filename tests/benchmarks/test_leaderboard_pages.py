@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.errors import InvalidInput
-from slotwise.figures.leaderboard.leaderboard import (
+from benchmarks.leaderboard import Leaderboard
+from benchmarks.leaderboard.pages import (
     BLOCK_END,
     BLOCK_START,
     leaderboard_block,
     update_block,
     write_leaderboard,
 )
-from slotwise.figures.leaderboard.words import recommendation
-from slotwise.simulation.leaderboard import Leaderboard
+from benchmarks.leaderboard.words import recommendation
+from slotwise.errors import InvalidInput
+from tests.benchmarks.boards import Fared, make_board, make_case
 from tests.figures.test_report import Outline
-from tests.simulation.leaderboard.boards import Fared, make_board, make_case
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -6,6 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.leaderboard.case import (
+    AIM_RUNS,
+    LONG_RUNS,
+    OTHER_RUNS,
+    Case,
+    plain_case,
+    plain_links,
+)
 from slotwise.environments import (
     BernoulliLinks,
     DriftingLinks,
@@ -16,14 +24,6 @@ from slotwise.environments.datasets import Dataset, coupon_recipe
 from slotwise.environments.datasets.look_alikes.stable_draws import (
     beta_from_uniforms,
     stable_uniforms,
-)
-from slotwise.simulation.leaderboard.case import (
-    AIM_RUNS,
-    LONG_RUNS,
-    OTHER_RUNS,
-    Case,
-    plain_case,
-    plain_links,
 )
 
 __all__ = ["hard_cases"]

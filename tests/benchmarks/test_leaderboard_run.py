@@ -7,12 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.errors import InvalidInput, MissingData, UnsupportedState
-from slotwise.policies import Policy, Uniform
-from slotwise.problem import Problem
-from slotwise.simulation import Results
-from slotwise.simulation.blocks import Block
-from slotwise.simulation.leaderboard import (
+from benchmarks.leaderboard import (
     Effort,
     Leaderboard,
     PlannedCase,
@@ -23,7 +18,12 @@ from slotwise.simulation.leaderboard import (
     run_leaderboard,
     write_table,
 )
-from tests.simulation.leaderboard.boards import Fared, make_board, make_case
+from slotwise.errors import InvalidInput, MissingData, UnsupportedState
+from slotwise.policies import Policy, Uniform
+from slotwise.problem import Problem
+from slotwise.simulation import Results
+from slotwise.simulation.blocks import Block
+from tests.benchmarks.boards import Fared, make_board, make_case
 
 EFFORT = Effort(n_rounds=80, n_runs=3)
 
@@ -94,7 +94,7 @@ def test_a_board_survives_its_file(tmp_path: Path) -> None:
 
 def test_files_that_are_no_leaderboard_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "board.json"
-    with pytest.raises(MissingData, match=r"no leaderboard .*; `slotwise leaderboard` writes one"):
+    with pytest.raises(MissingData, match=r"no leaderboard .*; `python -m benchmarks.leaderboard`"):
         Leaderboard.load(path)
     path.write_text("[1", encoding="utf-8")
     with pytest.raises(UnsupportedState, match="cannot be read as a leaderboard"):

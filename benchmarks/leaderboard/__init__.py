@@ -1,7 +1,7 @@
 """The leaderboard: every policy on a suite of cases, ranked by a stated rule."""
 
-from slotwise.simulation.leaderboard.aims import REFERENCE, AimCheck, AimVerdict, check_aims
-from slotwise.simulation.leaderboard.board import (
+from benchmarks.leaderboard.aims import REFERENCE, AimCheck, AimVerdict, check_aims
+from benchmarks.leaderboard.board import (
     GAINS,
     MEASURES,
     CaseBoard,
@@ -9,22 +9,22 @@ from slotwise.simulation.leaderboard.board import (
     Measure,
     Standing,
 )
-from slotwise.simulation.leaderboard.bounds import bound_case, with_bounds
-from slotwise.simulation.leaderboard.entrants import all_entrants, pick_entrants
-from slotwise.simulation.leaderboard.ranking import ALLOWED_FACTOR, RULE, rank_case
-from slotwise.simulation.leaderboard.records import (
+from benchmarks.leaderboard.bounds import bound_case, with_bounds
+from benchmarks.leaderboard.entrants import all_entrants, pick_entrants
+from benchmarks.leaderboard.ranking import ALLOWED_FACTOR, RULE, rank_case
+from benchmarks.leaderboard.records import (
     RECOMMENDATION_RULE,
     Record,
     best_without_horizon,
     records,
 )
-from slotwise.simulation.leaderboard.run import (
+from benchmarks.leaderboard.run import (
     PlannedCase,
     plan_leaderboard,
     run_leaderboard,
     shard_cases,
 )
-from slotwise.simulation.leaderboard.suite import (
+from benchmarks.leaderboard.suite import (
     QUICK_CASES,
     Case,
     Effort,
@@ -33,7 +33,7 @@ from slotwise.simulation.leaderboard.suite import (
     fresh_suite,
     pick_cases,
 )
-from slotwise.simulation.leaderboard.table_file import write_table
+from benchmarks.leaderboard.table_file import write_table
 
 __all__ = [
     "ALLOWED_FACTOR",

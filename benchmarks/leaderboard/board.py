@@ -62,7 +62,7 @@ class CaseBoard:
     `floor_status` is that of the floor program on the true rates; `most_clicks` are the clicks of
     the most clicked page. `judged_by` is "regret", or "shortfall" if no policy keeps the floor.
     `refused` holds the policies that reject this case, with their reasons. `bound` is the interval
-    of the least that any policy must lose (`slotwise.simulation.leaderboard.bounds`), if computed;
+    of the least that any policy must lose (`benchmarks.leaderboard.bounds`), if computed;
     `most_clicked` what a policy that only looks for clicks reached, on drawn pools.
     """
 
@@ -133,7 +133,9 @@ class Leaderboard:
     def load(cls, path: Path) -> Leaderboard:
         """Read a file that `save` wrote."""
         if not path.is_file():
-            raise MissingData(f"no leaderboard {path}; `slotwise leaderboard` writes one")
+            raise MissingData(
+                f"no leaderboard {path}; `python -m benchmarks.leaderboard` writes one"
+            )
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             if content.pop("format") != FORMAT:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks.leaderboard.case import LONG_RUNS, OTHER_RUNS, Case
 from slotwise.environments import DriftingSegments, SegmentLinks
 from slotwise.environments.contract import Environment
 from slotwise.environments.datasets import Dataset, load_dataset
 from slotwise.environments.visitor_shops import feature_shop, halfway_floor, segment_shop
-from slotwise.simulation.leaderboard.case import LONG_RUNS, OTHER_RUNS, Case
 
 __all__ = ["visitor_cases"]
 

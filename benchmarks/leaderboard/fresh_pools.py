@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.leaderboard.case import Case, plain_case
 from slotwise.environments.datasets import Dataset, look_ahead
 from slotwise.environments.datasets.look_alikes.stable_draws import (
     beta_from_uniforms,
     stable_uniforms,
 )
-from slotwise.simulation.leaderboard.case import Case, plain_case
 
 __all__ = ["fresh_cases"]
 

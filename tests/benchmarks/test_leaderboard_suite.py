@@ -7,12 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slotwise.environments.datasets import look_ahead
-from slotwise.errors import UnknownName
-from slotwise.policies import POLICIES, Uniform, default_policy
-from slotwise.problem import Problem
-from slotwise.selection import solve
-from slotwise.simulation.leaderboard import (
+from benchmarks.leaderboard import (
     QUICK_CASES,
     Effort,
     all_entrants,
@@ -20,8 +15,13 @@ from slotwise.simulation.leaderboard import (
     pick_cases,
     pick_entrants,
 )
-from slotwise.simulation.leaderboard.entrants import refusal
-from slotwise.simulation.leaderboard.suite import ORIGINALS
+from benchmarks.leaderboard.entrants import refusal
+from benchmarks.leaderboard.suite import ORIGINALS
+from slotwise.environments.datasets import look_ahead
+from slotwise.errors import UnknownName
+from slotwise.policies import POLICIES, Uniform, default_policy
+from slotwise.problem import Problem
+from slotwise.selection import solve
 
 CASES = {case.name: case for case in build_suite().cases}
 

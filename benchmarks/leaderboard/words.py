@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotwise.simulation.leaderboard import (
+from benchmarks.leaderboard import (
     ALLOWED_FACTOR,
     CaseBoard,
     Leaderboard,

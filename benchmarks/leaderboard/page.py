@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from slotwise.figures.leaderboard.words import floor_phrase, origin_sentence, recommendation
-from slotwise.figures.look.known_policies import ORACLE, display_name
-from slotwise.figures.look.style import measured
-from slotwise.figures.report.verdicts import with_interval
-from slotwise.simulation.leaderboard import (
+from benchmarks.leaderboard import (
     ALLOWED_FACTOR,
     MEASURES,
     REFERENCE,
@@ -22,6 +18,10 @@ from slotwise.simulation.leaderboard import (
     check_aims,
     records,
 )
+from benchmarks.leaderboard.words import floor_phrase, origin_sentence, recommendation
+from slotwise.figures.look.known_policies import ORACLE, display_name
+from slotwise.figures.look.style import measured
+from slotwise.figures.report.verdicts import with_interval
 
 __all__ = [
     "BoundRow",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slotwise.simulation.leaderboard.board import GAINS, MEASURES, Leaderboard
+from benchmarks.leaderboard.board import GAINS, MEASURES, Leaderboard
 
 __all__ = ["write_table"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slotwise.simulation.leaderboard import Leaderboard, bound_case, build_suite, pick_cases
-from slotwise.simulation.leaderboard.bounds import least_loss, simulate_paths, stopping_value
+from benchmarks.leaderboard import Leaderboard, bound_case, build_suite, pick_cases
+from benchmarks.leaderboard.bounds import least_loss, simulate_paths, stopping_value
+from tests.benchmarks.boards import Fared, make_board, make_case
 from tests.reference import stopping
-from tests.simulation.leaderboard.boards import Fared, make_board, make_case
 
 CLICKS = np.array([0.1, 0.3, 0.6, 0.4, 0.2])
 REVENUE = np.array([0.9, 0.5, 0.1, 0.6, 0.2])

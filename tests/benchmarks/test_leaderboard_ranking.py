@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slotwise.simulation.leaderboard import best_without_horizon, records
-from tests.simulation.leaderboard.boards import Fared, make_board, make_case
+from benchmarks.leaderboard import best_without_horizon, records
+from tests.benchmarks.boards import Fared, make_board, make_case
 
 
 def ranked(**policies: Fared) -> list[str]:

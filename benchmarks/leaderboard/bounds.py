@@ -37,10 +37,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.leaderboard.board import Leaderboard
+from benchmarks.leaderboard.case import Case
 from slotwise.environments import BernoulliLinks
 from slotwise.selection import solve
-from slotwise.simulation.leaderboard.board import Leaderboard
-from slotwise.simulation.leaderboard.case import Case
 
 __all__ = [
     "StoppingPaths",

@@ -9,6 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.leaderboard.case import (
+    AIM_RUNS,
+    LONG_RUNS,
+    OTHER_RUNS,
+    Case,
+    Effort,
+    plain_case,
+    plain_links,
+)
+from benchmarks.leaderboard.fresh_pools import fresh_cases
+from benchmarks.leaderboard.hard_cases import hard_cases
+from benchmarks.leaderboard.visitor_cases import visitor_cases
 from slotwise.environments import (
     IntervalLinks,
     LateFeedback,
@@ -26,18 +38,6 @@ from slotwise.environments.datasets.look_alikes.stable_draws import (
     stable_uniforms,
 )
 from slotwise.errors import MissingData, UnknownName
-from slotwise.simulation.leaderboard.case import (
-    AIM_RUNS,
-    LONG_RUNS,
-    OTHER_RUNS,
-    Case,
-    Effort,
-    plain_case,
-    plain_links,
-)
-from slotwise.simulation.leaderboard.fresh_pools import fresh_cases
-from slotwise.simulation.leaderboard.hard_cases import hard_cases
-from slotwise.simulation.leaderboard.visitor_cases import visitor_cases
 
 __all__ = ["QUICK_CASES", "Case", "Effort", "Suite", "build_suite", "fresh_suite", "pick_cases"]
 

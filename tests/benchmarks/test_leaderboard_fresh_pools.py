@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slotwise.environments.datasets import look_ahead
-from slotwise.simulation.leaderboard import (
+from benchmarks.leaderboard import (
     Effort,
     Leaderboard,
     fresh_suite,
@@ -17,9 +16,10 @@ from slotwise.simulation.leaderboard import (
     plan_leaderboard,
     run_leaderboard,
 )
-from slotwise.simulation.leaderboard.ranking import MOST_CLICKS
-from slotwise.simulation.leaderboard.records import records
-from tests.simulation.leaderboard.boards import Fared, make_board, make_case
+from benchmarks.leaderboard.ranking import MOST_CLICKS
+from benchmarks.leaderboard.records import records
+from slotwise.environments.datasets import look_ahead
+from tests.benchmarks.boards import Fared, make_board, make_case
 
 
 def test_a_seed_gives_the_same_pools_and_another_seed_others() -> None:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.leaderboard.board import CaseBoard, Leaderboard
+from benchmarks.leaderboard.entrants import MostClicks, knows_horizon, refusal
+from benchmarks.leaderboard.ranking import MOST_CLICKS, ORACLE, rank_case
+from benchmarks.leaderboard.suite import Case, Effort, Suite
 from slotwise.policies import Policy, default_policy
 from slotwise.simulation.cluster import connected
 from slotwise.simulation.experiment import Experiment, current_commit, oracle
-from slotwise.simulation.leaderboard.board import CaseBoard, Leaderboard
-from slotwise.simulation.leaderboard.entrants import MostClicks, knows_horizon, refusal
-from slotwise.simulation.leaderboard.ranking import MOST_CLICKS, ORACLE, rank_case
-from slotwise.simulation.leaderboard.suite import Case, Effort, Suite
 from slotwise.simulation.parts import Parts
 from slotwise.simulation.results import Results
 from slotwise.simulation.run import run_experiment

@@ -1,14 +1,16 @@
-"""`slotwise leaderboard`, on one small case."""
+"""`python -m benchmarks.leaderboard`, on one small case."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from slotwise.cli.main import main
-from slotwise.figures.leaderboard.leaderboard import BLOCK_END, BLOCK_START
+from benchmarks.leaderboard.__main__ import main
+from benchmarks.leaderboard.pages import BLOCK_END, BLOCK_START
 from slotwise.simulation.blocks import Block, PlayedBlock
+from slotwise.simulation.shards import merge_shards
 
 TINY = ["--cases", "few-links", "--policies", "uniform", "--runs", "3", "--rounds", "60"]
 
@@ -16,7 +18,7 @@ TINY = ["--cases", "few-links", "--policies", "uniform", "--runs", "3", "--round
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("board")
-    assert main(["leaderboard", *TINY, "--out", str(folder)]) == 0
+    assert main([*TINY, "--out", str(folder)]) == 0
     return folder
 
 
@@ -41,7 +43,7 @@ def test_from_a_file_nothing_is_played_and_a_page_is_updated(
     page = tmp_path / "page.md"
     page.write_text(f"{BLOCK_START}\n{BLOCK_END}\n", encoding="utf-8")
     source = str(out / "leaderboard.json")
-    command = ["leaderboard", "--from", source, "--update", str(page), "--out", str(tmp_path)]
+    command = ["--from", source, "--update", str(page), "--out", str(tmp_path)]
     assert main(command) == 0
     assert "| few-links |" in page.read_text(encoding="utf-8")
     copy, original = tmp_path / "leaderboard.md", out / "leaderboard.md"
@@ -63,7 +65,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
             raise KeyboardInterrupt
         return play(block)
 
-    command = ["leaderboard", *TINY, "--threads", "1", "--out", str(tmp_path)]
+    command = [*TINY, "--threads", "1", "--out", str(tmp_path)]
     with monkeypatch.context() as patched:
         patched.setattr(Block, "play", play_some)
         assert main(command) == 130
@@ -76,7 +78,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
 def test_nothing_to_play_is_refused(
     option: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["leaderboard", "--cases", "few-links", option, "0", "--out", str(tmp_path)]
+    command = ["--cases", "few-links", option, "0", "--out", str(tmp_path)]
     assert main(command) == 2
     assert f"`{name}` must be at least 1, got 0" in capsys.readouterr().err
 
@@ -84,7 +86,7 @@ def test_nothing_to_play_is_refused(
 def test_an_unknown_case_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["leaderboard", "--cases", "no-such", "--out", str(tmp_path)]) == 2
+    assert main(["--cases", "no-such", "--out", str(tmp_path)]) == 2
     assert "no case is called 'no-such'; known: coupon-like" in capsys.readouterr().err
 
 
@@ -92,5 +94,22 @@ def test_the_help_shows_an_example(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    assert main(["leaderboard", "--help"]) == 0
-    assert "slotwise leaderboard --quick" in capsys.readouterr().out
+    assert main(["--help"]) == 0
+    assert "python -m benchmarks.leaderboard --quick" in capsys.readouterr().out
+
+
+def test_times_of_shards_are_put_together(tmp_path: Path) -> None:
+    few = ["--cases", "few-links", "--policies", "uniform", "--runs", "2"]
+    few += ["--rounds", "30", "--threads", "1", "--out", str(tmp_path)]
+    for shard in ("1/2", "2/2"):
+        assert main([*few, "--shard", shard]) == 0
+    assert not (tmp_path / "leaderboard.json").exists()
+    (whole,) = merge_shards(sorted((tmp_path / "results").glob("*.parquet")))
+    seconds = json.loads(whole.with_suffix(".seconds.json").read_text())
+    assert {label: len(of_runs) for label, of_runs in seconds.items()} == {
+        "paced-bayes": 2,
+        "uniform": 2,
+        "oracle": 2,
+    }
+    assert main(few) == 0
+    assert (tmp_path / "leaderboard.html").is_file()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slotwise.simulation.leaderboard import AimCheck, AimVerdict, Leaderboard, check_aims
-from tests.simulation.leaderboard.boards import Fared, make_board, make_case
+from benchmarks.leaderboard import AimCheck, AimVerdict, Leaderboard, check_aims
+from tests.benchmarks.boards import Fared, make_board, make_case
 
 
 def checked(board: Leaderboard, case: str) -> AimCheck:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from slotwise.errors import InvalidInput
-from slotwise.figures.leaderboard.page import gather_board
-from slotwise.figures.templating import templates
-from slotwise.simulation.leaderboard import (
+from benchmarks.leaderboard import (
     RECOMMENDATION_RULE,
     RULE,
     Leaderboard,
     write_table,
 )
+from benchmarks.leaderboard.page import gather_board
+from slotwise.errors import InvalidInput
+from slotwise.figures.templating import templates
 
 __all__ = [
     "BLOCK_END",
@@ -24,8 +24,10 @@ __all__ = [
     "write_leaderboard",
 ]
 
-BLOCK_START = "<!-- leaderboard: written by `slotwise leaderboard --update` -->"
+BLOCK_START = "<!-- leaderboard: written by `python -m benchmarks.leaderboard --update` -->"
 BLOCK_END = "<!-- leaderboard: end -->"
+
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 class WrittenLeaderboard(NamedTuple):
@@ -72,7 +74,7 @@ def update_block(page: Path, board: Leaderboard) -> None:
 
 def _render(board: Leaderboard, template: str, *, is_html: bool) -> str:
     return (
-        templates(is_html=is_html)
+        templates(TEMPLATES, is_html=is_html)
         .get_template(template)
         .render(
             page=gather_board(board),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from slotwise.simulation.leaderboard.board import CaseBoard, Leaderboard, Standing
+from benchmarks.leaderboard.board import CaseBoard, Leaderboard, Standing
 
 __all__ = ["RECOMMENDATION_RULE", "Record", "best_without_horizon", "records"]
 

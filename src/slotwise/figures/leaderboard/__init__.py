@@ -1,1 +1,0 @@
-"""The leaderboard as pages and as the block of a README."""
