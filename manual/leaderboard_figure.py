@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from benchmarks.leaderboard import Leaderboard, records
-from benchmarks.leaderboard.words import origin_sentence
+from benchmarks.leaderboard.board import Leaderboard, records
+from benchmarks.leaderboard.page import origin_sentence
 from slotwise.figures.look.canvas import house_style
 from slotwise.figures.look.known_policies import display_name
 from slotwise.figures.look.style import BACKGROUND, GRID, INK, MUTED, readable

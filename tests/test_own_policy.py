@@ -89,7 +89,7 @@ def test_commands_look_in_the_current_folder_and_beside_the_file(
 
 PROGRAM = """
 import slotwise
-from benchmarks.leaderboard import pick_entrants
+from benchmarks.leaderboard.run import pick_entrants
 selector = slotwise.Selector(["a", "b"], 1, policy="follow-clicks", seed=1)
 selector.update(selector.select(), clicks=[], revenue={})
 selector.save("it.sel")

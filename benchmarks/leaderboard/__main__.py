@@ -15,23 +15,24 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.leaderboard import (
-    QUICK_CASES,
-    Effort,
-    Leaderboard,
+from benchmarks.leaderboard.board import Leaderboard
+from benchmarks.leaderboard.bounds import with_bounds
+from benchmarks.leaderboard.cases import Effort
+from benchmarks.leaderboard.page import (
+    LeaderboardPage,
+    gather_board,
+    update_block,
+    write_leaderboard,
+)
+from benchmarks.leaderboard.run import (
     PlannedCase,
     all_entrants,
-    build_suite,
-    fresh_suite,
-    pick_cases,
     pick_entrants,
     plan_leaderboard,
     run_leaderboard,
     shard_cases,
-    with_bounds,
 )
-from benchmarks.leaderboard.page import LeaderboardPage, gather_board
-from benchmarks.leaderboard.pages import update_block, write_leaderboard
+from benchmarks.leaderboard.suite import QUICK_CASES, build_suite, fresh_suite, pick_cases
 from slotwise.cli._progress import progress_bar
 from slotwise.cli._running import (
     SchedulerOption,
@@ -42,8 +43,6 @@ from slotwise.cli._running import (
 from slotwise.compiling_notice import announce_compiling
 from slotwise.errors import SlotwiseError
 from slotwise.outside import look_for_modules_in
-
-__all__ = ["app", "main"]
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
 

@@ -38,18 +38,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.leaderboard.board import Leaderboard
-from benchmarks.leaderboard.case import Case
+from benchmarks.leaderboard.cases import Case
 from slotwise.environments import BernoulliLinks
 from slotwise.selection import solve
-
-__all__ = [
-    "StoppingPaths",
-    "bound_case",
-    "least_loss",
-    "simulate_paths",
-    "stopping_value",
-    "with_bounds",
-]
 
 Floats = NDArray[np.float64]
 

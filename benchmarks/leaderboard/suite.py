@@ -9,18 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.leaderboard.case import (
+from benchmarks.leaderboard.cases import (
     AIM_RUNS,
     LONG_RUNS,
     OTHER_RUNS,
     Case,
-    Effort,
+    fresh_cases,
+    hard_cases,
     plain_case,
     plain_links,
+    visitor_cases,
 )
-from benchmarks.leaderboard.fresh_pools import fresh_cases
-from benchmarks.leaderboard.hard_cases import hard_cases
-from benchmarks.leaderboard.visitor_cases import visitor_cases
 from slotwise.environments import (
     IntervalLinks,
     LateFeedback,
@@ -38,8 +37,6 @@ from slotwise.environments.datasets.look_alikes.stable_draws import (
     stable_uniforms,
 )
 from slotwise.errors import MissingData, UnknownName
-
-__all__ = ["QUICK_CASES", "Case", "Effort", "Suite", "build_suite", "fresh_suite", "pick_cases"]
 
 FEW_LINKS_RUNS = 200
 """Chance moves the regret of five links by more than their policies differ over 20 runs."""

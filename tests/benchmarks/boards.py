@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.leaderboard import CaseBoard, Leaderboard, rank_case
+from benchmarks.leaderboard.board import CaseBoard, Leaderboard
+from benchmarks.leaderboard.ranking import rank_case
 from slotwise.simulation.results import Results
 
 N_ROUNDS, N_RUNS, OPTIMUM, MOST_CLICKS, PRICE = 50_000, 20, 1.0, 6.0, 0.5

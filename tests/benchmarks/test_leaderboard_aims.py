@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.leaderboard import AimCheck, AimVerdict, Leaderboard, check_aims
+from benchmarks.leaderboard.board import Leaderboard
+from benchmarks.leaderboard.ranking import AimCheck, AimVerdict, check_aims
 from tests.benchmarks.boards import Fared, make_board, make_case
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.leaderboard import Leaderboard, bound_case, build_suite, pick_cases
-from benchmarks.leaderboard.bounds import least_loss, simulate_paths, stopping_value
+from benchmarks.leaderboard.board import Leaderboard
+from benchmarks.leaderboard.bounds import bound_case, least_loss, simulate_paths, stopping_value
+from benchmarks.leaderboard.suite import build_suite, pick_cases
 from tests.benchmarks.boards import Fared, make_board, make_case
 from tests.reference import stopping
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.leaderboard.__main__ import main
-from benchmarks.leaderboard.pages import BLOCK_END, BLOCK_START
+from benchmarks.leaderboard.page import BLOCK_END, BLOCK_START
 from slotwise.simulation.blocks import Block, PlayedBlock
 from slotwise.simulation.shards import merge_shards
 

@@ -7,17 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.leaderboard import (
-    Effort,
-    Leaderboard,
-    fresh_suite,
-    pick_cases,
-    pick_entrants,
-    plan_leaderboard,
-    run_leaderboard,
-)
+from benchmarks.leaderboard.board import Leaderboard, records
+from benchmarks.leaderboard.cases import Effort
 from benchmarks.leaderboard.ranking import MOST_CLICKS
-from benchmarks.leaderboard.records import records
+from benchmarks.leaderboard.run import pick_entrants, plan_leaderboard, run_leaderboard
+from benchmarks.leaderboard.suite import fresh_suite, pick_cases
 from slotwise.environments.datasets import look_ahead
 from tests.benchmarks.boards import Fared, make_board, make_case
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.leaderboard import Leaderboard
-from benchmarks.leaderboard.pages import (
+from benchmarks.leaderboard.board import Leaderboard
+from benchmarks.leaderboard.page import (
     BLOCK_END,
     BLOCK_START,
     leaderboard_block,
+    recommendation,
     update_block,
     write_leaderboard,
 )
-from benchmarks.leaderboard.words import recommendation
 from slotwise.errors import InvalidInput
 from tests.benchmarks.boards import Fared, make_board, make_case
 from tests.figures.test_report import Outline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.leaderboard import best_without_horizon, records
+from benchmarks.leaderboard.board import best_without_horizon, records
 from tests.benchmarks.boards import Fared, make_board, make_case
 
 

@@ -7,17 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.leaderboard import (
-    Effort,
-    Leaderboard,
-    PlannedCase,
-    build_suite,
-    pick_cases,
-    pick_entrants,
-    plan_leaderboard,
-    run_leaderboard,
-    write_table,
-)
+from benchmarks.leaderboard.board import Leaderboard, write_table
+from benchmarks.leaderboard.cases import Effort
+from benchmarks.leaderboard.run import PlannedCase, pick_entrants, plan_leaderboard, run_leaderboard
+from benchmarks.leaderboard.suite import build_suite, pick_cases
 from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.policies import Policy, Uniform
 from slotwise.problem import Problem

@@ -7,16 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.leaderboard import (
-    QUICK_CASES,
-    Effort,
-    all_entrants,
-    build_suite,
-    pick_cases,
-    pick_entrants,
-)
-from benchmarks.leaderboard.entrants import refusal
-from benchmarks.leaderboard.suite import ORIGINALS
+from benchmarks.leaderboard.cases import Effort
+from benchmarks.leaderboard.run import all_entrants, pick_entrants, refusal
+from benchmarks.leaderboard.suite import ORIGINALS, QUICK_CASES, build_suite, pick_cases
 from slotwise.environments.datasets import look_ahead
 from slotwise.errors import UnknownName
 from slotwise.policies import POLICIES, Uniform, default_policy

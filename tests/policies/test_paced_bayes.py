@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.leaderboard.suite import Effort, build_suite, fresh_suite
+from benchmarks.leaderboard.cases import Effort
+from benchmarks.leaderboard.suite import build_suite, fresh_suite
 from slotwise import BernoulliLinks, PacedBayes, Problem, simulate
 from slotwise.errors import InvalidInput
 from slotwise.policies.contract import NO_SLOTS, NOBODY
