@@ -27,7 +27,7 @@ from slotwise.service.records import (
     PoolSettings,
 )
 from slotwise.service.service import Service
-from slotwise.service.storage.memory import MemoryStore
+from tests.stores.memory_store import MemoryStore
 
 Floats = NDArray[np.float64]
 

@@ -41,7 +41,7 @@ from slotwise.service.api.decide import DecideAnswer, FloorAnswer, PageLink
 from slotwise.service.api.page_json import PageWriter
 from slotwise.service.records import DecisionRecord, LinkRecord, PoolSettings
 from slotwise.service.service import Service, ServiceOptions
-from slotwise.service.storage import open_store
+from tests.stores.memory_store import MemoryStore
 
 ROUNDS = 7
 SECONDS = 1.5
@@ -145,7 +145,7 @@ def compare_servers(replaced: str) -> dict[str, tuple[float, float, float]]:
 
 def _page() -> tuple[Service, TokenSigner, DecisionRecord]:
     """Return a page of ten links."""
-    service = Service(open_store("memory:"), ServiceOptions(seed=1))
+    service = Service(MemoryStore(), ServiceOptions(seed=1))
     pool = PoolSettings(
         pool_id=POOL,
         slots=10,

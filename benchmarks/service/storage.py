@@ -45,8 +45,9 @@ from slotwise.service.storage.commands import (
 from slotwise.service.storage.purge import purge
 from slotwise.service.storage.sqlite import session
 from slotwise.service.storage.verify import verify
-from slotwise.testing.store_case import StoreCase
-from slotwise.testing.store_rows import (
+from tests.service.private_postgresql import private_postgresql
+from tests.stores.store_case import StoreCase
+from tests.stores.store_rows import (
     REVENUE_WINDOW_US,
     START_US,
     change_row,
@@ -56,7 +57,6 @@ from slotwise.testing.store_rows import (
     link_row,
     pool_row,
 )
-from tests.service.private_postgresql import private_postgresql
 
 GROUP = 100
 ROUNDS = 30

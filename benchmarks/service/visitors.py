@@ -22,7 +22,7 @@ from benchmarks.service.load import Result
 from benchmarks.service.measures import ROUNDS, Target, running_target
 from slotwise.service.records import SECOND_US, LinkRecord, PoolSettings
 from slotwise.service.service import Service, ServiceOptions
-from slotwise.service.storage import MemoryStore
+from tests.stores.memory_store import MemoryStore
 
 FEATURES: dict[str, Any] = {
     "device": ["phone", "tablet", "desktop"],

@@ -16,9 +16,9 @@ from slotwise.service.errors import StoreUnavailable
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from slotwise.service.storage.group_commit import GroupCommitter
-from slotwise.testing.store_rows import reads
 from tests.service import crash_harness
 from tests.service.conftest import http, problem_of, until
+from tests.stores.store_rows import reads
 
 
 def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:

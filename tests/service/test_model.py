@@ -34,8 +34,8 @@ from slotwise.service.records import (
 from slotwise.service.service import Service, ServiceOptions
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
-from slotwise.testing.store_rows import reads
 from tests.service.rows import T0, link, pool
+from tests.stores.store_rows import reads
 
 CLICK_WINDOW = 100 * SECOND_US
 REVENUE_WINDOW = 1_000 * SECOND_US

@@ -15,9 +15,9 @@ from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from slotwise.service.storage.postgresql.store import PostgresqlStore
 from slotwise.service.storage.verify import verify
-from slotwise.testing.store_rows import reads
 from tests.service.conftest import POOL, http, until
 from tests.service.private_postgresql import PrivatePostgresql
+from tests.stores.store_rows import reads
 
 StartReplica = Callable[..., BackgroundServer]
 

@@ -20,10 +20,10 @@ from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, Dec
 from slotwise.service.service import Service, ServiceOptions
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
-from slotwise.testing.store_rows import reads
 from tests.reference.paced_kl import Queue
 from tests.service.rows import MAX_REVENUE, T0, link, pool
 from tests.service.test_visitors import frequencies_are_exact
+from tests.stores.store_rows import reads
 
 FEATURES: dict[str, Any] = {"device": ["phone", "desktop"], "country": "text", "new": "bool"}
 LINKS = [f"l{k}" for k in range(8)]

@@ -23,9 +23,9 @@ from slotwise.service.service import Service, ServiceOptions
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
 from slotwise.service.visitors import VisitorCode
-from slotwise.testing.store_rows import reads
 from tests.service.conftest import OpenService
 from tests.service.rows import T0, link, pool
+from tests.stores.store_rows import reads
 
 FEATURES: dict[str, Any] = {
     "device": ["phone", "desktop"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -99,8 +100,8 @@ def test_behind_a_trusted_proxy_each_visitor_has_a_budget(
     assert ("rate-limited" in kinds) is is_limited
 
 
-def test_who_is_not_a_trusted_proxy_cannot_choose_its_address() -> None:
-    settings = Settings(port=0, store="memory:", refused_keys_per_s=20.0)
+def test_who_is_not_a_trusted_proxy_cannot_choose_its_address(tmp_path: Path) -> None:
+    settings = Settings(port=0, store=str(tmp_path / "store.db"), refused_keys_per_s=20.0)
     with BackgroundServer(settings) as server, http(server.url, None) as attacker:
         kinds = [
             problem_of(

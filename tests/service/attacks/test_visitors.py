@@ -14,9 +14,9 @@ from slotwise.service.deciding.snapshot import MAX_KEPT_VISITORS
 from slotwise.service.records import SECOND_US
 from slotwise.service.server import BackgroundServer
 from slotwise.service.service import Service
-from slotwise.testing.store_rows import reads
 from tests.service.conftest import POOL, http, problem_of
 from tests.service.rows import T0, link, pool
+from tests.stores.store_rows import reads
 
 FEATURES: dict[str, Any] = {"country": "text", "campaign": "text", "days": [1, 7]}
 HOSTILE = (

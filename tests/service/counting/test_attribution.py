@@ -32,8 +32,6 @@ from slotwise.service.storage.commands import (
     RecordEvent,
     SavePool,
 )
-from slotwise.service.storage.memory import MemoryStore
-from slotwise.testing.store_rows import reads
 from tests.service.rows import (
     CLICK_WINDOW_S,
     MAX_REVENUE,
@@ -46,6 +44,8 @@ from tests.service.rows import (
     pool,
     seconds,
 )
+from tests.stores.memory_store import MemoryStore
+from tests.stores.store_rows import reads
 
 MILLION = 1_000_000
 END = seconds(10 * 86_400)

@@ -10,8 +10,8 @@ from slotwise.errors import InvalidInput
 from slotwise.service.pool_rules import check_pool
 from slotwise.service.records import Pin
 from slotwise.service.service import Service
-from slotwise.service.storage.memory import MemoryStore
 from tests.service.rows import T0, link, pool
+from tests.stores.memory_store import MemoryStore
 
 
 def service_with(*pins: Pin, n_links: int = 4, **settings: Any) -> Service:

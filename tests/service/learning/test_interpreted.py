@@ -10,8 +10,8 @@ from pathlib import Path
 from slotwise.policies import default_policy
 from slotwise.service.records import ClickEvent
 from slotwise.service.service import Service, ServiceOptions
-from slotwise.service.storage.memory import MemoryStore
 from tests.service import rows
+from tests.stores.memory_store import MemoryStore
 
 ROOT = Path(__file__).parent.parent.parent.parent
 

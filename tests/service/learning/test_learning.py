@@ -22,7 +22,6 @@ from slotwise.service.records import ConversionEvent, DecisionRecord, Event
 from slotwise.service.service import Service
 from slotwise.service.storage.commands import FOLD_START
 from slotwise.service.storage.verify import verify
-from slotwise.testing.store_rows import reads
 from tests.service.conftest import OpenService
 from tests.service.rows import (
     CLICK_WINDOW_S,
@@ -35,6 +34,7 @@ from tests.service.rows import (
     pool,
     seconds,
 )
+from tests.stores.store_rows import reads
 
 FAR = seconds(10 * 86_400)
 LINKS = tuple(f"l{k}" for k in range(1, 6))

@@ -16,7 +16,6 @@ from slotwise.service.pool import problem_of
 from slotwise.service.reporting.pool_report import share_rate
 from slotwise.service.reporting.reports import FrontierPoint, FrontierReport
 from slotwise.service.service import Service
-from slotwise.testing.store_rows import reads
 from tests.service.conftest import OpenService
 from tests.service.learning.test_learning import visit
 from tests.service.rows import (
@@ -31,6 +30,7 @@ from tests.service.rows import (
     seconds,
 )
 from tests.service.sampling_policy import SamplingPolicy
+from tests.stores.store_rows import reads
 
 FAR = seconds(10 * 86_400)
 

@@ -13,8 +13,8 @@ from slotwise.page_log import REQUIRED_COLUMNS
 from slotwise.service.records import SECOND_US, Event
 from slotwise.service.reporting.round_log import log_file
 from slotwise.service.service import Service
-from slotwise.service.storage.memory import MemoryStore
 from tests.service.rows import T0, click, conversion, link, pool, seconds
+from tests.stores.memory_store import MemoryStore
 
 RATES = {"l1": 0.5, "l2": 0.4, "l3": 0.3, "l4": 0.2, "l5": 0.1}
 N_PAGES = 900

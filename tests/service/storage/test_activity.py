@@ -11,13 +11,13 @@ from slotwise.service.records import SECOND_US, AdjustmentEvent, ClickEvent, Con
 from slotwise.service.storage.activity import Activity, Span
 from slotwise.service.storage.commands import AppendDecision, Operation, RecordEvent, SavePool
 from slotwise.service.storage.contract import Store
-from slotwise.service.storage.memory import MemoryStore
 from slotwise.service.storage.postgresql.store import PostgresqlStore
 from slotwise.service.storage.sqlite.store import SqliteStore
-from slotwise.testing.store_rows import reads
 from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.rows import CLICK_WINDOW_S, REVENUE_WINDOW_S, T0, decision, pool, seconds
 from tests.service.storage.test_stores import CREATED
+from tests.stores.memory_store import MemoryStore
+from tests.stores.store_rows import reads
 
 HOUR_US = 3600 * SECOND_US
 

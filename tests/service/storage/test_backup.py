@@ -15,8 +15,8 @@ from slotwise.service.service import Service
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.backup import back_up, restore
 from slotwise.service.storage.verify import verify
-from slotwise.testing.store_rows import reads
 from tests.service.rows import T0, click, seconds
+from tests.stores.store_rows import reads
 
 FAR = seconds(10 * 86_400)
 

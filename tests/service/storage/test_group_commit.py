@@ -16,9 +16,9 @@ from slotwise.service.records import ChangeRecord, Outcome
 from slotwise.service.storage import group_commit
 from slotwise.service.storage.commands import AppendDecision, Operation, RecordEvent, SavePool
 from slotwise.service.storage.group_commit import GroupCommitter
-from slotwise.service.storage.memory import MemoryStore
-from slotwise.testing.store_rows import reads
 from tests.service.rows import T0, click, decision, pool
+from tests.stores.memory_store import MemoryStore
+from tests.stores.store_rows import reads
 
 CREATED = ChangeRecord(changed_us=T0, changed_by="test", action="pool.create", subject="home")
 

@@ -11,8 +11,8 @@ import pytest
 from slotwise.service.service import Service, ServiceOptions
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
-from slotwise.testing.store_rows import reads
 from tests.service.rows import link, pool
+from tests.stores.store_rows import reads
 
 ROOT = Path(__file__).parents[3]
 START_US = 1_700_000_000_000_000

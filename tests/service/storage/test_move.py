@@ -18,9 +18,9 @@ from slotwise.service.storage.move import move_store
 from slotwise.service.storage.postgresql.store import PostgresqlStore
 from slotwise.service.storage.sqlite.store import SqliteStore
 from slotwise.service.storage.verify import verify
-from slotwise.testing.store_rows import reads
 from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.rows import decision
+from tests.stores.store_rows import reads
 
 GOLDEN = max((Path(__file__).parents[2] / "golden").glob("store-*.db"))
 

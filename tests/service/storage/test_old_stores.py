@@ -17,7 +17,7 @@ from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.rows import PAGE_FORMAT
 from slotwise.service.storage.schema import SCHEMA_VERSION
 from slotwise.service.storage.verify import verify
-from slotwise.testing.store_rows import reads
+from tests.stores.store_rows import reads
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("store-*.db"))
 LAST_US = (1_700_000_000 + 49 * 3600) * SECOND_US

@@ -33,8 +33,9 @@ from slotwise.service.storage.postgresql.session import array
 from slotwise.service.storage.postgresql.store import PostgresqlStore
 from slotwise.service.storage.schema import metadata
 from slotwise.service.storage.verify import verify
-from slotwise.testing.store_case import StoreCase, outcomes
-from slotwise.testing.store_rows import (
+from tests.service.private_postgresql import PrivatePostgresql
+from tests.stores.store_case import StoreCase, outcomes
+from tests.stores.store_rows import (
     CLICK_WINDOW_US,
     LINK_IDS,
     START_US,
@@ -47,7 +48,6 @@ from slotwise.testing.store_rows import (
     reads,
     refund_row,
 )
-from tests.service.private_postgresql import PrivatePostgresql
 
 HOUR_US = 3_600_000_000
 OpenStore = Callable[[], PostgresqlStore]

@@ -9,13 +9,14 @@ import pytest
 from slotwise.cli.main import main
 from slotwise.service.records import DAY_US
 from slotwise.service.service import Service
-from slotwise.service.storage import MemoryStore, SqliteStore
+from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.commands import PurgeViews
 from slotwise.service.storage.purge import STEP, purge
 from slotwise.service.storage.verify import verify
-from slotwise.testing.store_rows import reads
 from tests.service.conftest import OpenService
 from tests.service.rows import T0, click, link, pool, seconds
+from tests.stores.memory_store import MemoryStore
+from tests.stores.store_rows import reads
 
 DAY = 86_400
 

@@ -21,8 +21,8 @@ from slotwise.service.storage.commands import AppendDecision, SavePool
 from slotwise.service.storage.sqlite.file import SqliteFile, create_private
 from slotwise.service.storage.sqlite.session import STATEMENTS
 from slotwise.service.storage.verify import verify
-from slotwise.testing.store_rows import reads
 from tests.service.rows import decision, pool
+from tests.stores.store_rows import reads
 
 CREATED = ChangeRecord(changed_us=1, changed_by="test", action="pool.create", subject="home")
 

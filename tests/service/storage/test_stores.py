@@ -18,16 +18,16 @@ from slotwise.service.records import ChangeRecord
 from slotwise.service.storage.commands import AppendDecision, SavePool
 from slotwise.service.storage.contract import Store
 from slotwise.service.storage.ledger import Ledger, NewRows
-from slotwise.service.storage.memory import MemoryStore
 from slotwise.service.storage.migrations import migration_scripts, present_version
 from slotwise.service.storage.postgresql.store import PostgresqlStore
 from slotwise.service.storage.schema import SCHEMA_VERSION, metadata
 from slotwise.service.storage.sqlite.session import STATEMENTS
 from slotwise.service.storage.sqlite.store import SqliteStore
-from slotwise.testing.store_contract import StoreContract
-from slotwise.testing.store_rows import reads
 from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.rows import decision, pool
+from tests.stores.memory_store import MemoryStore
+from tests.stores.store_contract import StoreContract
+from tests.stores.store_rows import reads
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CREATED = ChangeRecord(changed_us=1, changed_by="test", action="pool.create", subject="home")

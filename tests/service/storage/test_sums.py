@@ -21,8 +21,8 @@ from slotwise.service.storage.commands import (
 )
 from slotwise.service.storage.contract import Store
 from slotwise.service.storage.group_commit import GroupCommitter
-from slotwise.service.storage.memory import MemoryStore
-from slotwise.testing.store_rows import (
+from tests.stores.memory_store import MemoryStore
+from tests.stores.store_rows import (
     REVENUE_WINDOW_US,
     START_US,
     change_row,

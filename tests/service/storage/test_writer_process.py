@@ -21,9 +21,9 @@ from slotwise.service.records import ChangeRecord
 from slotwise.service.storage import ProcessStore, SqliteStore, Store, open_store
 from slotwise.service.storage.commands import AppendDecision, Operation, RecordEvent, SavePool
 from slotwise.service.storage.sqlite import writer_lock
-from slotwise.testing.store_contract import StoreContract
-from slotwise.testing.store_rows import reads
 from tests.service.rows import T0, click, conversion, decision, pool
+from tests.stores.store_contract import StoreContract
+from tests.stores.store_rows import reads
 
 CREATED = ChangeRecord(changed_us=1, changed_by="test", action="pool.create", subject="home")
 
@@ -163,8 +163,10 @@ def test_files_in_the_working_directory_are_not_run(
     store.close()
 
 
-def test_only_files_have_a_writer_of_their_own(tmp_path: Path) -> None:
+def test_a_file_has_a_writer_of_its_own_where_asked(tmp_path: Path) -> None:
     beside = open_store(str(tmp_path / "one.db"), write_beside=True)
     assert isinstance(beside, ProcessStore)
     beside.close()
-    assert not isinstance(open_store("memory:", write_beside=True), ProcessStore)
+    plain = open_store(str(tmp_path / "two.db"))
+    assert not isinstance(plain, ProcessStore)
+    plain.close()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from slotwise.errors import InvalidInput
 from slotwise.extras import missing_package
 from slotwise.service.storage.contract import Store, StoreReader
-from slotwise.service.storage.memory import MemoryStore
 from slotwise.service.storage.sqlite.process_store import ProcessStore
 from slotwise.service.storage.sqlite.store import SqliteStore
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from slotwise.service.storage.postgresql.store import PostgresqlStore
 
 __all__ = [
-    "MemoryStore",
     "ProcessStore",
     "SqliteStore",
     "Store",
@@ -37,16 +35,10 @@ def open_store(address: str, direct: str = "", write_beside: bool = False) -> St
 
     `sqlite:///shop.sqlite` (or just a path) is a file, relative to the working directory;
     `sqlite:////var/lib/shop.sqlite` an absolute one; `postgresql://user@host/database` is shared
-    with other processes; `memory:` lasts as long as the process. `direct` is another address of
-    the same PostgreSQL database, for sessions, where the first one is a pooler's. With
-    `write_beside` a process of its own writes a file.
-
-    >>> with open_store("memory:").reading() as reader:
-    ...     reader.pools()
-    []
+    with other processes. `direct` is another address of the same PostgreSQL database, for
+    sessions, where the first one is a pooler's. With `write_beside` a process of its own writes a
+    file.
     """
-    if address == "memory:":
-        return MemoryStore()
     if is_postgresql(address):
         return open_postgresql(address, direct)
     return (ProcessStore if write_beside else SqliteStore)(sqlite_path(address))
@@ -88,10 +80,10 @@ def sqlite_path(address: str) -> Path:
     'shop.sqlite'
     >>> sqlite_path("mysql://db/shop")
     Traceback (most recent call last):
-    slotwise.errors.InvalidInput: `store` must be a path, sqlite:///path, postgresql://...
+    slotwise.errors.InvalidInput: `store` must be a path, sqlite:///path or postgresql://...
     """
     path = address.removeprefix("sqlite:///")
-    if not path or "://" in path or path == "memory:":
-        rule = "a path, sqlite:///path, postgresql://user@host/database or memory:"
+    if not path or "://" in path or path.endswith("memory:"):  # SQLite's own name of no file
+        rule = "a path, sqlite:///path or postgresql://user@host/database"
         raise InvalidInput.of("store", rule, public_address(address))
     return Path(path)

@@ -166,7 +166,7 @@ class Store(Protocol):
     """Where the service keeps what it must not lose.
 
     One thread of a process writes (`commit`), any thread reads. A store has no clock: times come
-    with the operations. Laws, tested for every store by `slotwise.testing.StoreContract`:
+    with the operations. Laws, tested for every store by `tests/stores/store_contract.py`:
 
     - `commit` is all or nothing and durable when it returns; its results are in order, and a
       later operation of a batch sees the earlier ones

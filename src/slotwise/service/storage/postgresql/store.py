@@ -47,7 +47,7 @@ _BEGIN_EXCLUSIVE = f"{_BEGIN} SELECT {lock_sql(WRITING)}; {_READ_CLOCK}".encode(
 
 
 class PostgresqlStore:
-    """Keeps everything in one PostgreSQL database; `StoreContract` says what that means.
+    """Keeps everything in one PostgreSQL database; the class `Store` says what that means.
 
     Any number of processes may have it open. Each writes over one connection and reads over
     others; `sharing` says which of them learns. `direct` is the address for what needs a session

@@ -22,7 +22,8 @@ def read_activity(
 ) -> Activity:
     """Sum up the rows of a store.
 
-    Equals `activity_of` over the same views, but for the views of links of more than `MAX_PAGES`.
+    Equals the sums over the same views one by one, but for the views of links of more than
+    `MAX_PAGES`.
     """
     asked: dict[str, object] = {
         "pool_id": pool_id,

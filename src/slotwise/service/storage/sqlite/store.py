@@ -48,7 +48,7 @@ def migrate(path: Path, busy_timeout_s: float) -> None:
 
 
 class SqliteStore(SqliteFile):
-    """Keeps everything in one SQLite file; `StoreContract` says what that means.
+    """Keeps everything in one SQLite file; the class `Store` says what that means.
 
     It is the only writer: a second one, in this or another process, is refused. A file of an
     older version is migrated when it is opened. A file that cannot be used raises

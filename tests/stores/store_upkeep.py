@@ -17,8 +17,8 @@ from slotwise.service.storage.commands import (
 )
 from slotwise.service.storage.contract import Store
 from slotwise.service.storage.verify import verify
-from slotwise.testing.store_case import StoreCase, outcomes
-from slotwise.testing.store_rows import (
+from tests.stores.store_case import StoreCase, outcomes
+from tests.stores.store_rows import (
     CLICK_WINDOW_US,
     REVENUE_WINDOW_US,
     START_US,

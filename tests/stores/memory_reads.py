@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from slotwise.service.counting.counters import has_late_event
 from slotwise.service.counting.views import (
@@ -23,7 +23,7 @@ from slotwise.service.records import (
     LinkRecord,
     PoolSettings,
 )
-from slotwise.service.storage.activity import Activity, activity_of
+from slotwise.service.storage.activity import MAX_DELAYS, Activity, link_spans_of, spans_of
 from slotwise.service.storage.commands import (
     FOLD_START,
     FoldPosition,
@@ -247,3 +247,76 @@ class MemoryReader:
 def _position(decision: DecisionRecord, level: Level) -> FoldPosition:
     closes_us = decision.click_closes_us if level == CLICKS else decision.revenue_closes_us
     return FoldPosition(closes_us=closes_us, decision_id=decision.decision_id)
+
+
+def activity_of(
+    views: Iterable[View],
+    n_refusals: Mapping[str, int],
+    since_us: int,
+    span_us: int,
+    closed_until_us: int,
+) -> Activity:
+    """Sum up the views of a pool, one by one; `n_refusals` are refused events by decision."""
+    spans: dict[tuple[int, int], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    links: dict[tuple[str, int], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    pending: dict[str, int] = defaultdict(int)
+    click_delays: list[tuple[int, int]] = []
+    sale_delays: list[tuple[int, int]] = []
+    late_clicks = late_sales = invalid_clicks = refused = 0
+    for view in views:
+        decision = view.decision
+        if decision.click_closes_us > closed_until_us:
+            for shown in decision.shown:
+                pending[shown.link_id] += 1
+        if decision.issued_us < since_us:
+            continue
+        span = decision.issued_us // span_us
+        sums = spans[span, int(decision.holdout)]
+        sums["views"] += 1
+        refused += n_refusals.get(decision.decision_id, 0)
+        for shown in decision.shown:
+            links[shown.link_id, span]["views"] += 1
+        n_clicks = 0
+        for click in view.clicks:
+            if click.event.invalid:
+                invalid_clicks += 1
+                continue
+            click_delays.append((click.received_us, click.received_us - decision.issued_us))
+            if click.received_us <= decision.click_closes_us:
+                n_clicks += 1
+                links[click.event.link_id, span]["clicks"] += 1
+            else:
+                late_clicks += 1
+        sums["clicks"] += n_clicks
+        sums["clicks_squared"] += n_clicks**2
+        in_time = set()
+        for sale in view.conversions:
+            if sale.event.currency != decision.currency:
+                continue
+            sale_delays.append((sale.received_us, sale.received_us - decision.issued_us))
+            if sale.received_us <= decision.revenue_until_us:
+                in_time.add(sale.event.conversion_id)
+                sums["sales"] += 1
+                sums["revenue_micros"] += sale.event.revenue_micros
+            else:
+                late_sales += 1
+        for refund in view.adjustments:
+            belongs = refund.event.conversion_id in in_time
+            same_money = refund.event.currency == decision.currency
+            if belongs and same_money and refund.received_us <= decision.revenue_until_us:
+                sums["refunds"] += refund.event.refund_micros
+    return Activity(
+        spans=spans_of(spans, span_us),
+        link_spans=link_spans_of(links, span_us),
+        pending_views=dict(pending),
+        click_delays_us=_latest(click_delays),
+        sale_delays_us=_latest(sale_delays),
+        late_clicks=late_clicks,
+        late_sales=late_sales,
+        invalid_clicks=invalid_clicks,
+        refused=refused,
+    )
+
+
+def _latest(delays: list[tuple[int, int]]) -> tuple[int, ...]:
+    return tuple(sorted(delay for _, delay in sorted(delays)[-MAX_DELAYS:]))

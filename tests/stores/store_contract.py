@@ -45,8 +45,8 @@ from slotwise.service.storage.commands import (
 )
 from slotwise.service.storage.contract import Store
 from slotwise.service.storage.verify import fold_position
-from slotwise.testing.store_case import outcomes
-from slotwise.testing.store_rows import (
+from tests.stores.store_case import outcomes
+from tests.stores.store_rows import (
     CLICK_WINDOW_US,
     LINK_IDS,
     REVENUE_WINDOW_US,
@@ -60,7 +60,7 @@ from slotwise.testing.store_rows import (
     reads,
     refund_row,
 )
-from slotwise.testing.store_upkeep import StoreUpkeep
+from tests.stores.store_upkeep import StoreUpkeep
 
 __all__ = ["StoreContract"]
 

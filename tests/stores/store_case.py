@@ -23,7 +23,7 @@ from slotwise.service.storage.commands import (
 )
 from slotwise.service.storage.contract import Store
 from slotwise.service.storage.verify import fold_position, verify
-from slotwise.testing.store_rows import (
+from tests.stores.store_rows import (
     LINK_IDS,
     change_row,
     link_row,

@@ -30,7 +30,7 @@ from slotwise.service.storage.commands import (
 from slotwise.service.storage.contract import StoreReader
 from slotwise.service.storage.forget import views_to_forget
 from slotwise.service.storage.ledger import Ledger, NewRows, click_key
-from slotwise.service.storage.memory.reads import MemoryReader, Tables
+from tests.stores.memory_reads import MemoryReader, Tables
 
 __all__ = ["MemoryStore"]
 
