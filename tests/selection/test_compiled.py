@@ -72,7 +72,8 @@ def test_types_of_a_users_module_do_not_spoil_the_code_on_disk(tmp_path: Path) -
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     environment.pop("NUMBA_CACHE_LOCATOR_CLASSES", None)
     with_user = "from of_user import *; set_probabilities(Mine(*new_mix(3)), np.ones(3))"
-    without = "from slotwise.selection.mix import *; set_probabilities(new_mix(3), np.ones(3))"
+    without = "import numpy as np; from slotwise.selection.mix import *"
+    without += "; set_probabilities(new_mix(3), np.ones(3))"
     for code, path in ((with_user, paths), (without, paths.split(os.pathsep)[0])):
         for _ in range(2):
             subprocess.run(
