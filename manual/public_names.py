@@ -31,11 +31,11 @@ NOT_PUBLIC = {
     "slotwise.__main__": "run by `python -m slotwise`; the commands have their own page",
     "slotwise.cli": "used in a shell; the commands have their own page",
     "slotwise.compiling_notice": "internal; it says that functions are being compiled",
-    "slotwise.outside": "internal; it finds policies and data sets of other packages",
+    "slotwise.plugins": "internal; it finds policies and data sets of other packages",
     "slotwise.extras": "internal; it names the extra of a missing package in errors",
-    "slotwise.frequent_words": "internal; it bounds the open lists of `slotwise.features`",
+    "slotwise.features": "internal; it bounds the open lists of `slotwise.features`",
     "slotwise.service": "used over HTTP; the routes have their own page",
-    "slotwise.slot_weights": "internal; it checks the argument `slot_weights`",
+    "slotwise.problem": "internal; it checks the argument `slot_weights`",
     "slotwise.version": "its only name is `slotwise.__version__`",
 }
 """The other modules of the first two levels, and why they are not public."""

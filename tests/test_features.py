@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise.errors import InvalidInput
-from slotwise.features import NOT_KNOWN, RARE, Features
-from slotwise.frequent_words import (
+from slotwise.features import (
     MAX_COUNTED,
     MAX_LENGTH,
     MAX_WORDS,
+    NOT_KNOWN,
+    RARE,
     SEEN_OFTEN,
+    Features,
     FrequentWords,
 )
 

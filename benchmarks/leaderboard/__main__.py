@@ -42,7 +42,7 @@ from slotwise.cli._running import (
 )
 from slotwise.compiling_notice import announce_compiling
 from slotwise.errors import SlotwiseError
-from slotwise.outside import look_for_modules_in
+from slotwise.plugins import look_for_modules_in
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
 

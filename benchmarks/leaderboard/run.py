@@ -13,7 +13,7 @@ from benchmarks.leaderboard.cases import Case, Effort
 from benchmarks.leaderboard.ranking import MOST_CLICKS, ORACLE, rank_case
 from benchmarks.leaderboard.suite import Suite
 from slotwise.errors import SlotwiseError, UnknownName
-from slotwise.outside import entry_point_names
+from slotwise.plugins import entry_point_names
 from slotwise.policies import (
     ENTRY_POINTS,
     POLICIES,
@@ -27,7 +27,8 @@ from slotwise.policies.checks import policy_for
 from slotwise.policies.paced_bayes import PacedBayesLargePool
 from slotwise.problem import Problem
 from slotwise.simulation.cluster import connected
-from slotwise.simulation.experiment import Experiment, current_commit, oracle
+from slotwise.simulation.experiment import Experiment, current_commit
+from slotwise.simulation.optimum import oracle
 from slotwise.simulation.parts import Parts
 from slotwise.simulation.results import Results
 from slotwise.simulation.run import run_experiment

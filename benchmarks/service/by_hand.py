@@ -39,8 +39,9 @@ from slotwise.service.api.app import App
 from slotwise.service.api.context import Operation, ServiceContext
 from slotwise.service.api.decide import DecideAnswer, FloorAnswer, PageLink
 from slotwise.service.api.page_json import PageWriter
+from slotwise.service.options import ServiceOptions
 from slotwise.service.records import DecisionRecord, LinkRecord, PoolSettings
-from slotwise.service.service import Service, ServiceOptions
+from slotwise.service.service import Service
 from tests.stores.memory_store import MemoryStore
 
 ROUNDS = 7

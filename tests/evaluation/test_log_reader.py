@@ -15,7 +15,7 @@ from slotwise.errors import InvalidInput, InvalidLog, MissingData, UnsupportedSt
 from slotwise.evaluation import Mix, Settings, evaluate
 from slotwise.evaluation.logs import log_files
 from slotwise.evaluation.logs.log_reader import LogReader
-from slotwise.page_log.columns import FORMAT_KEY
+from slotwise.page_log import FORMAT_KEY
 from tests.evaluation.logs import as_file, random_log, write
 
 MIX = Mix.of({"link-0": 1.0, "link-1": 1.0})

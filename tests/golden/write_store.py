@@ -11,6 +11,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+from slotwise.service.options import ServiceOptions
 from slotwise.service.records import (
     SECOND_US,
     AdjustmentEvent,
@@ -22,7 +23,7 @@ from slotwise.service.records import (
     Pin,
     PoolSettings,
 )
-from slotwise.service.service import Service, ServiceOptions
+from slotwise.service.service import Service
 from slotwise.service.storage import SqliteStore
 
 T0 = 1_700_000_000 * SECOND_US

@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot
+from slotwise.selection.page_search.page_scratch import Search, new_search
 from slotwise.selection.price_search import SLACK, Price, floor_slackness, search_price
-from slotwise.selection.top_page import Search, new_search
 
 Floats = NDArray[np.float64]
 

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 )
 
 from slotwise.service.errors import StoreUnavailable
+from slotwise.service.options import ServiceOptions
 from slotwise.service.records import (
     SECOND_US,
     AdjustmentEvent,
@@ -31,7 +32,7 @@ from slotwise.service.records import (
     Event,
     Outcome,
 )
-from slotwise.service.service import Service, ServiceOptions
+from slotwise.service.service import Service
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.rows import T0, link, pool

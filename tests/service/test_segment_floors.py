@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.frequent_words import MAX_WORDS
+from slotwise.features import MAX_WORDS
 from slotwise.service.counting.views import Counters
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.learning.publishing import stand_in
 from slotwise.service.learning.visitor_run import VisitorRun
+from slotwise.service.options import ServiceOptions
 from slotwise.service.published import POLICY_COMPILING
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord
-from slotwise.service.service import Service, ServiceOptions
+from slotwise.service.service import Service
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.reference.paced_kl import Queue

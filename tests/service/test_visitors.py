@@ -15,11 +15,12 @@ import pytest
 from slotwise.errors import InvalidInput
 from slotwise.service.deciding.guests import MAX_KEPT
 from slotwise.service.errors import Conflict
+from slotwise.service.options import ServiceOptions
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord, Pin
 from slotwise.service.reporting.outcomes import OutcomesSinceStart
 from slotwise.service.reporting.overview import draw_pool
 from slotwise.service.reporting.round_log import log_file
-from slotwise.service.service import Service, ServiceOptions
+from slotwise.service.service import Service
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
 from slotwise.service.visitors import VisitorCode

@@ -41,7 +41,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         # Slow to import, and a command may be stopped meanwhile.
         from slotwise.compiling_notice import announce_compiling
-        from slotwise.outside import look_for_modules_in
+        from slotwise.plugins import look_for_modules_in
 
         announce_compiling(False)  # commands show their own progress
         app = build_app(args)

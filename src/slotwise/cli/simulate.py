@@ -19,7 +19,7 @@ from slotwise.cli._running import (
     say_what_is_kept,
 )
 from slotwise.errors import InvalidInput
-from slotwise.outside import look_for_modules_in
+from slotwise.plugins import look_for_modules_in
 from slotwise.simulation import Planned, experiment_path, load_experiment, log_run, run_series
 from slotwise.simulation.series import notes_of, shard_plan
 

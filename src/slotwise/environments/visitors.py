@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from slotwise.environments.contract import Environment, Floats, VisitorRates
 from slotwise.errors import InvalidInput
+from slotwise.problem import check_slot_weights
 from slotwise.selection.compiled import hot
 from slotwise.selection.solve import check_kinds, check_rates
-from slotwise.slot_weights import check_slot_weights
 
 __all__ = ["LogisticLinks", "SegmentLinks"]
 

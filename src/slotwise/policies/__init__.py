@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slotwise.errors import InvalidInput, UnknownName
-from slotwise.outside import entry_point_names, find_outside
+from slotwise.plugins import entry_point_names, find_outside
 from slotwise.policies.con_ucb import ConUCB
 from slotwise.policies.contract import NO_SLOTS, NOBODY, Estimates, Feedback, Policy, State
 from slotwise.policies.cucb import CUCB

@@ -18,7 +18,6 @@ from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.confidence import paper_upper
 from slotwise.selection.floor_program import (
-    Program,
     new_program,
     rank_by_program,
     set_clicks,
@@ -27,6 +26,7 @@ from slotwise.selection.floor_program import (
 )
 from slotwise.selection.mix import Mix
 from slotwise.selection.vectors.totals import whole_vectors
+from slotwise.selection.zones import Program
 
 __all__ = ["ConUCB"]
 

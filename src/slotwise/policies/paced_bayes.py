@@ -51,14 +51,9 @@ from slotwise.policies.pages.tied_group import (
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner, int64, interpreted
 from slotwise.selection.mix import Mix, new_mix
+from slotwise.selection.page_search.page_scratch import N_CANDIDATES, Search, new_search
 from slotwise.selection.top_links import share_top_page, take_top_links
-from slotwise.selection.top_page import (
-    N_CANDIDATES,
-    SMALL_POOL,
-    Search,
-    new_search,
-    top_page_of_few,
-)
+from slotwise.selection.top_page import SMALL_POOL, top_page_of_few
 
 __all__ = ["PacedBayes", "PacedBayesLargePool"]
 

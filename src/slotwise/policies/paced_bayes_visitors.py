@@ -52,8 +52,8 @@ from slotwise.policies.paced_kl_visitors import N_VISITORS
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.mix import Mix, new_mix
+from slotwise.selection.page_search.page_scratch import Search, new_search
 from slotwise.selection.top_links import take_top_links
-from slotwise.selection.top_page import Search, new_search
 
 __all__ = ["PacedBayesVisitors", "PacedBayesVisitorsState", "has_few_pairs"]
 

@@ -42,8 +42,9 @@ from slotwise.policies.pages.tied_group import (
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner, int64
 from slotwise.selection.mix import Mix, new_mix
+from slotwise.selection.page_search.page_scratch import N_CANDIDATES, Search, new_search
 from slotwise.selection.top_links import share_top_page
-from slotwise.selection.top_page import N_CANDIDATES, Search, new_search, top_page
+from slotwise.selection.top_page import top_page
 from slotwise.selection.vectors.totals import total_of
 
 __all__ = ["PacedKL"]

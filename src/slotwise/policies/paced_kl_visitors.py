@@ -48,8 +48,8 @@ from slotwise.policies.knowledge.visitor_fit import learn_effects
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix, new_mix
+from slotwise.selection.page_search.page_scratch import Search, new_search
 from slotwise.selection.top_links import take_top_links
-from slotwise.selection.top_page import Search, new_search
 
 __all__ = ["PacedKLVisitors", "PacedKLVisitorsState", "upper_bound"]
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, new_mix
+from slotwise.selection.page_search.page_scratch import new_search
 from slotwise.selection.price_search import (
     BINDING,
     INFEASIBLE,
@@ -32,7 +33,7 @@ from slotwise.selection.price_search import (
     search_price,
 )
 from slotwise.selection.share_slots import share_slots
-from slotwise.selection.top_page import TIE, new_search
+from slotwise.selection.top_page import TIE
 from slotwise.selection.vectors.score_passes import aligned_zeros
 from slotwise.selection.zones import (
     HAS_ZONES,

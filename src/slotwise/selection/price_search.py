@@ -20,13 +20,8 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.page_search.boundary import page_boundary
-from slotwise.selection.top_page import (
-    TIE,
-    Search,
-    find_page,
-    forget_list,
-    lay_out_page,
-)
+from slotwise.selection.page_search.page_scratch import Search
+from slotwise.selection.top_page import TIE, find_page, forget_list, lay_out_page
 
 __all__ = [
     "BINDING",

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix
 from slotwise.selection.page_search.boundary import page_boundary
+from slotwise.selection.page_search.page_scratch import N_CANDIDATES, N_CERTAIN, Search
 from slotwise.selection.price_search import BINDING, Price
-from slotwise.selection.top_page import N_CANDIDATES, N_CERTAIN, Search
 
 __all__ = ["list_ties", "share_page", "share_slots", "share_ties"]
 

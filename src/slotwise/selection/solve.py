@@ -11,18 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from slotwise.errors import InvalidInput
 from slotwise.selection.compiled import direct, hot
-from slotwise.selection.floor_program import (
-    PRICE,
-    STATUS,
-    Program,
-    change_links,
-    new_program,
-    solve_program,
-)
+from slotwise.selection.floor_program import change_links, new_program, solve_program
 from slotwise.selection.mix import dense_probabilities
 from slotwise.selection.price_search import INFEASIBLE
 from slotwise.selection.solve_afresh import INVALID_RATES, solve_into
 from slotwise.selection.solve_kinds import new_kinds, solve_kept_kinds
+from slotwise.selection.zones import PRICE, STATUS, Program
 
 __all__ = [
     "STATUSES",
@@ -61,6 +55,7 @@ class Solution(NamedTuple):
 
 @hot
 def rates_are_valid(rates: NDArray[np.float64]) -> bool:
+    """Tell whether all rates lie in [0, 1]; NaN does not."""
     valid = True
     for i in range(len(rates)):
         valid &= (rates[i] >= 0.0) & (rates[i] <= 1.0)

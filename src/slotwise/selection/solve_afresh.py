@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import compiled, inner
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix
+from slotwise.selection.page_search.page_scratch import SCRATCH_NUMBERS, SCRATCH_SIZES, Search
 from slotwise.selection.price_search import BINDING, INFEASIBLE, floor_slackness, search_price
 from slotwise.selection.share_slots import share_slots
-from slotwise.selection.top_page import SCRATCH_NUMBERS, SCRATCH_SIZES, Search, sampled_cut
+from slotwise.selection.top_page import sampled_cut
 from slotwise.selection.vectors.score_passes import WORD
 
 __all__ = ["INVALID_RATES", "SHORTLIST_POOL", "solve_into"]

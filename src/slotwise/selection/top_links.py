@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import inner
 from slotwise.selection.mix import N_SURE, N_TIED, TIED_SLOTS, Mix
+from slotwise.selection.page_search.page_scratch import Search
 from slotwise.selection.share_slots import list_ties, share_ties
-from slotwise.selection.top_page import Search, top_page
+from slotwise.selection.top_page import top_page
 
 __all__ = ["share_top_page", "take_top_links"]
 

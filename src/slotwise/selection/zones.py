@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.mix import Mix
 from slotwise.selection.page_search.candidates import BLOCK
-from slotwise.selection.top_page import Search
+from slotwise.selection.page_search.page_scratch import Search
 
 __all__ = [
     "HAS_ZONES",

@@ -9,7 +9,8 @@ from slotwise.selector.page_slots import slot_lines
 
 if TYPE_CHECKING:
     from slotwise.selector.delivered import DeliveredReport
-    from slotwise.selector.report import LinkReport, PageReport, Rate, Report
+    from slotwise.selector.rate import Rate
+    from slotwise.selector.report import LinkReport, PageReport, Report
 
 __all__ = ["MAX_ROWS", "text_table"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from slotwise.errors import InvalidConfig, UnsupportedState
 from slotwise.service.access.keys import click_secret, click_secrets, new_key
 from slotwise.service.access.tokens import TokenSigner
-from slotwise.service.service import Service, ServiceOptions
+from slotwise.service.options import ServiceOptions
+from slotwise.service.service import Service
 from slotwise.service.settings import Settings, is_loopback
 from slotwise.service.storage import Store, open_store, public_address
 

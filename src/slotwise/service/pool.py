@@ -12,11 +12,10 @@ from msgspec.structs import replace
 
 from slotwise.errors import UnknownName
 from slotwise.policies import Policy, default_policy, make_policy, policy_class
-from slotwise.problem import Problem
+from slotwise.problem import LEARN, Problem, asked_slot_weights
 from slotwise.selection.page_order import PageOrder, learn_slot_weights, new_page_order
 from slotwise.service.records import KnownCounts, LinkRecord, PoolSettings
 from slotwise.service.visitors import VisitorCode, declared_features
-from slotwise.slot_weights import LEARN, asked_slot_weights
 
 __all__ = [
     "Pool",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from slotwise.errors import InvalidInput, SlotwiseError, UnknownName
+from slotwise.problem import asked_slot_weights
 from slotwise.service.limits import (
     ID_RULE,
     MAX_ALL_VALUES,
@@ -23,7 +24,6 @@ from slotwise.service.limits import (
 from slotwise.service.pool import Pool, policy_of, problem_of
 from slotwise.service.records import KnownCounts, LinkRecord, PoolSettings
 from slotwise.service.visitors import declared_features, declared_floors
-from slotwise.slot_weights import asked_slot_weights
 
 __all__ = ["check_known", "check_link", "check_pool"]
 

@@ -21,21 +21,19 @@ from typing import Any, NamedTuple
 from slotwise.errors import InvalidInput
 from slotwise.features import (
     DECLARATIONS,
+    MAX_LENGTH,
     MAX_VALUES,
+    MAX_WORDS,
     NOT_KNOWN,
     RARE,
+    SEEN_OFTEN,
     SHARED,
     Bins,
     Feature,
     Features,
     Flag,
-    OpenWords,
-)
-from slotwise.frequent_words import (
-    MAX_LENGTH,
-    MAX_WORDS,
-    SEEN_OFTEN,
     FrequentWords,
+    OpenWords,
     may_be_kept,
 )
 from slotwise.service.limits import MAX_ID_CHARS

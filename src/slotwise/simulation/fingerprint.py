@@ -15,7 +15,6 @@ __all__ = ["code_fingerprint", "environment_fingerprint"]
 
 DECIDING = (
     "problem.py",
-    "slot_weights.py",
     "selection",
     "policies",
     "environments",

@@ -11,8 +11,9 @@ import pytest
 
 from slotwise.cli.main import main
 from slotwise.errors import UnsupportedState
+from slotwise.service.options import ServiceOptions
 from slotwise.service.records import SECOND_US, ClickEvent
-from slotwise.service.service import Service, ServiceOptions
+from slotwise.service.service import Service
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.rows import PAGE_FORMAT
 from slotwise.service.storage.schema import SCHEMA_VERSION

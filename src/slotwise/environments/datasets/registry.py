@@ -19,7 +19,7 @@ from slotwise.environments.datasets.look_alikes.tiny_rates import tiny_rates
 from slotwise.environments.datasets.page import Page
 from slotwise.errors import InvalidInput, MissingData, UnknownName
 from slotwise.extras import missing_package
-from slotwise.outside import entry_point_names, find_outside
+from slotwise.plugins import entry_point_names, find_outside
 
 __all__ = ["DATASETS", "Loader", "LookAlike", "find_dataset", "load_dataset"]
 

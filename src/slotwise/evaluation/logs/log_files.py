@@ -11,8 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slotwise.errors import InvalidLog, MissingData, UnsupportedState
-from slotwise.page_log import FORMAT_VERSION, OPTIONAL_COLUMNS, REQUIRED_COLUMNS, VISITOR_PREFIX
-from slotwise.page_log.columns import FORMAT_KEY, MAX_REVENUE_KEY
+from slotwise.page_log import (
+    FORMAT_KEY,
+    FORMAT_VERSION,
+    MAX_REVENUE_KEY,
+    OPTIONAL_COLUMNS,
+    REQUIRED_COLUMNS,
+    VISITOR_PREFIX,
+)
 
 __all__ = ["LogFiles", "Source", "find_files"]
 

@@ -28,7 +28,8 @@ import math
 from slotwise.policies.contract import Floats
 from slotwise.policies.floors.queue import DEBT_GROWTH, Queues
 from slotwise.selection.compiled import inner
-from slotwise.selection.top_page import Search, top_page
+from slotwise.selection.page_search.page_scratch import Search
+from slotwise.selection.top_page import top_page
 
 __all__ = ["correct_queues", "expect_price", "priced"]
 

@@ -8,7 +8,8 @@ from slotwise.policies.contract import Floats
 from slotwise.policies.knowledge.joint_posterior import JointPosterior, before_level, prior_mean
 from slotwise.policies.knowledge.typical_sale import UNIT
 from slotwise.selection.compiled import inner, int64
-from slotwise.selection.top_page import Search, top_page
+from slotwise.selection.page_search.page_scratch import Search
+from slotwise.selection.top_page import top_page
 
 __all__ = [
     "largest_growth",

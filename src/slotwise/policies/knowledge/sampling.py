@@ -34,7 +34,8 @@ from slotwise.policies.knowledge.posterior import (
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import dense_probabilities
-from slotwise.selection.top_page import Search, new_search, top_page
+from slotwise.selection.page_search.page_scratch import Search, new_search
+from slotwise.selection.top_page import top_page
 
 __all__ = [
     "Sampling",

@@ -20,7 +20,7 @@ from slotwise.policies.contract import Floats, Links
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.mix import N_SURE, N_TIED, TIED_SLOTS, Mix
 from slotwise.selection.page_search.candidates import BLOCK
-from slotwise.selection.top_page import N_CANDIDATES, Search
+from slotwise.selection.page_search.page_scratch import N_CANDIDATES, Search
 
 __all__ = [
     "TiedGroup",

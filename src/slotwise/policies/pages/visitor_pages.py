@@ -40,8 +40,8 @@ from slotwise.policies.paced_kl_visitors import PacedKLVisitorsState, upper_boun
 from slotwise.policies.pages.visitor_prices import Open, grouped_prices, prices_ahead
 from slotwise.selection.compiled import compiled, hot
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
+from slotwise.selection.page_search.page_scratch import Search, new_search
 from slotwise.selection.top_links import take_top_links
-from slotwise.selection.top_page import Search, new_search
 
 __all__ = [
     "Open",

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import inner, int64
-from slotwise.selection.top_page import N_CANDIDATES, N_CERTAIN, SURE_CLICKS, TIE, Search
+from slotwise.selection.page_search.page_scratch import (
+    N_CANDIDATES,
+    N_CERTAIN,
+    SURE_CLICKS,
+    Search,
+)
+from slotwise.selection.top_page import TIE
 
 __all__ = ["Boundary", "page_boundary"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slotwise.frequent_words import MAX_LENGTH
+from slotwise.features import MAX_LENGTH
 from slotwise.service.records import PoolSettings
 from slotwise.service.visitors import NOBODY, KnownVisitor, VisitorCode
 

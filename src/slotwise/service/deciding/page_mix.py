@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import compiled
-from slotwise.selection.mix import Mix, new_places, new_sums
-from slotwise.selection.rounding import INTEGRAL, draw_page
+from slotwise.selection.mix import INTEGRAL, Mix, new_places, new_sums
+from slotwise.selection.rounding import draw_page
 from slotwise.service.records import FloorReport, ShownLink
 
 __all__ = ["PageMix", "uniform_probabilities"]

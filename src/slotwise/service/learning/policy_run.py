@@ -40,7 +40,7 @@ MANY_LINKS, FEW_DRAWS = 1_000, 16
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 
-LEARNING = ("problem.py", "slot_weights.py", "selection", "policies")
+LEARNING = ("problem.py", "selection", "policies")
 """The parts of the package that can change what a policy learns."""
 
 

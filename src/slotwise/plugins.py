@@ -9,8 +9,6 @@ from typing import Any
 
 from slotwise.errors import UnknownName
 
-__all__ = ["entry_point_names", "find_outside", "look_for_modules_in"]
-
 
 def entry_point_names(group: str) -> list[str]:
     """Return the names that installed packages offer under a group, such as "slotwise.policies"."""
