@@ -23,10 +23,7 @@ from slotwise.environments import (
     SegmentLinks,
 )
 from slotwise.environments.datasets import Dataset, coupon_recipe, load_dataset, look_ahead
-from slotwise.environments.datasets.look_alikes.stable_draws import (
-    beta_from_uniforms,
-    stable_uniforms,
-)
+from slotwise.environments.datasets.look_alikes import beta_from_uniforms, stable_uniforms
 from slotwise.environments.visitor_shops import feature_shop, halfway_floor, segment_shop
 from slotwise.policies import Policy
 from slotwise.problem import Problem

@@ -32,10 +32,7 @@ from slotwise.environments.datasets import (
     look_ahead,
     tiny_rates_recipe,
 )
-from slotwise.environments.datasets.look_alikes.stable_draws import (
-    beta_from_uniforms,
-    stable_uniforms,
-)
+from slotwise.environments.datasets.look_alikes import beta_from_uniforms, stable_uniforms
 from slotwise.errors import MissingData, UnknownName
 
 FEW_LINKS_RUNS = 200

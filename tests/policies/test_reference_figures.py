@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from slotwise.environments import BernoulliLinks
-from slotwise.environments.datasets.look_alikes.coupon_like import coupon_recipe
+from slotwise.environments.datasets.look_alikes import coupon_recipe
 from slotwise.policies import make_policy
 from slotwise.simulation import simulate
 

@@ -1,11 +1,20 @@
 """Sources of feedback for simulations, and data sets to build them from."""
 
-from slotwise.environments.amounts import BetaRevenueLinks, FixedPriceLinks
-from slotwise.environments.bernoulli import BernoulliLevels, BernoulliLinks, IntervalLinks
-from slotwise.environments.changing import DriftingLinks, LateFeedback, drift_towards
-from slotwise.environments.contract import Environment, VisitorRates
-from slotwise.environments.drifting_segments import DriftingSegments
-from slotwise.environments.visitors import LogisticLinks, SegmentLinks
+from slotwise.environments.bernoulli import (
+    BernoulliLevels,
+    BernoulliLinks,
+    BetaRevenueLinks,
+    FixedPriceLinks,
+    IntervalLinks,
+)
+from slotwise.environments.changing import (
+    DriftingLinks,
+    DriftingSegments,
+    LateFeedback,
+    drift_towards,
+)
+from slotwise.environments.environment import Environment, VisitorRates
+from slotwise.environments.visitor_shops import LogisticLinks, SegmentLinks
 
 __all__ = [
     "BernoulliLevels",

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slotwise.environments.datasets import load_dataset
-from slotwise.environments.datasets.originals import source_files
+from slotwise.environments.datasets import load_dataset, source_files
 from slotwise.errors import InvalidInput, MissingData
 
 SMALL_PAGE = {"n_slots": 1, "click_floor": 0.1}

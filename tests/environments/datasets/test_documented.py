@@ -25,7 +25,7 @@ def test_every_data_set_is_in_the_table(name: str) -> None:
 def test_every_option_is_named(entry: Loader) -> None:
     module, _, class_name = entry.settings.partition(":")
     settings = getattr(
-        importlib.import_module(f"slotwise.environments.datasets.originals.{module}"), class_name
+        importlib.import_module(f"slotwise.environments.datasets.{module}"), class_name
     )
     for field in fields(settings):
         assert f"`{field.name}`" in TEXT

@@ -10,13 +10,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, get_args, get_type_hints
 
-from slotwise.environments.datasets.dataset import Dataset
-from slotwise.environments.datasets.look_alikes.ads_like import ads_like, ads_like_binding
-from slotwise.environments.datasets.look_alikes.coupon_like import coupon_like
-from slotwise.environments.datasets.look_alikes.edx_like import edx_like
-from slotwise.environments.datasets.look_alikes.shop_like import shop_like
-from slotwise.environments.datasets.look_alikes.tiny_rates import tiny_rates
-from slotwise.environments.datasets.page import Page
+from slotwise.environments.datasets.dataset import Dataset, Page
+from slotwise.environments.datasets.look_alikes import (
+    ads_like,
+    ads_like_binding,
+    coupon_like,
+    edx_like,
+    shop_like,
+    tiny_rates,
+)
 from slotwise.errors import InvalidInput, MissingData, UnknownName
 from slotwise.extras import missing_package
 from slotwise.plugins import entry_point_names, find_outside
@@ -44,7 +46,7 @@ class LookAlike:
 class Loader:
     """A data set that is read from files in a directory the user names.
 
-    `settings` is the class of its options, as "module:class" (of `originals`, or of a package with
+    `settings` is the class of its options, as "module:class" (of this folder, or of a package with
     a dot in its name), so that polars is imported only when files are read. `n_links` and `page`
     are the paper's; None if the user decides.
     """
@@ -73,7 +75,7 @@ _ENTRIES: tuple[LookAlike | Loader, ...] = (
     Loader(
         name="coupon-purchase",
         title="Coupon-Purchase",
-        settings="coupon_purchase:CouponPurchase",
+        settings="originals:CouponPurchase",
         origin='Kaggle competition "Coupon Purchase Prediction"',
         n_links=271,
         page=Page(n_slots=15, click_floor=4.0, failure_probability=0.01),
@@ -81,7 +83,7 @@ _ENTRIES: tuple[LookAlike | Loader, ...] = (
     Loader(
         name="ad-clicks",
         title="Ad-Clicks",
-        settings="ad_clicks:AdClicks",
+        settings="originals:AdClicks",
         origin='Kaggle competition "Avito Context Ad Clicks"',
         n_links=225,
         page=Page(n_slots=20, click_floor=10.0, failure_probability=0.02),
@@ -89,7 +91,7 @@ _ENTRIES: tuple[LookAlike | Loader, ...] = (
     Loader(
         name="edx-course",
         title="edX-Course",
-        settings="edx_course:EdxCourse",
+        settings="originals:EdxCourse",
         origin='Kaggle data set "Online Courses from Harvard and MIT"',
         n_links=290,
         page=Page(n_slots=60, click_floor=10.0, failure_probability=0.05),
@@ -97,7 +99,7 @@ _ENTRIES: tuple[LookAlike | Loader, ...] = (
     Loader(
         name="table",
         title="A table of your own",
-        settings="table:Table",
+        settings="source_files:Table",
         origin="your own CSV, TSV or Parquet file with clicks, views and revenue of each link",
     ),
 )
@@ -172,7 +174,7 @@ def _settings_class(entry: Loader) -> Callable[..., _Settings]:
     """Import the class of a loader's settings."""
     module, _, class_name = entry.settings.partition(":")
     try:
-        inside = f"slotwise.environments.datasets.originals.{module}"
+        inside = f"slotwise.environments.datasets.{module}"
         loaded = importlib.import_module(module if "." in module else inside)
     except ModuleNotFoundError as error:
         raise missing_package(f"the data set `{entry.name}`", error) from error

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput
 from slotwise.selection.compiled import hot
 
-__all__ = ["Environment", "VisitorRates"]
-
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 

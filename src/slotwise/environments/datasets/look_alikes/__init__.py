@@ -1,1 +1,0 @@
-"""Look-alikes: data sets drawn from written recipes."""

@@ -1,1 +1,0 @@
-"""Originals: loaders of the files that the paper used, and of tables of your own."""
