@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from slotwise.evaluation import Estimate, evaluate, open_bandit_log, shown_mix
-from slotwise.evaluation.logs.other_logs import CAMPAIGNS
+from slotwise.evaluation.other_logs import CAMPAIGNS
 
 
 def interval(estimate: Estimate) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.evaluation.estimating.confidence_sequence import (
+from slotwise.evaluation.confidence_sequence import (
     BETS,
     LOG_WEIGHTS,
     Bets,

@@ -11,7 +11,7 @@ import pytest
 
 from slotwise.errors import InvalidInput, MissingData
 from slotwise.evaluation import Mix, Settings, evaluate, obp_log, open_bandit_log, shown_mix
-from slotwise.evaluation.logs.log_reader import LogReader
+from slotwise.evaluation.log_reader import LogReader
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 COLUMNS = ",timestamp,item_id,position,click,propensity_score,user_feature_0,user-item_affinity_0"

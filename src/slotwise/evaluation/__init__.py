@@ -5,11 +5,15 @@ from slotwise.extras import naming_extra
 with naming_extra("`slotwise.evaluation`"):
     from slotwise.evaluation.answers import Estimate, Evaluation
     from slotwise.evaluation.candidates import BestMix, Candidate, Mix, read_mix
-    from slotwise.evaluation.estimating.estimators import ESTIMATORS
-    from slotwise.evaluation.evaluate import Settings, evaluate, evaluate_all
-    from slotwise.evaluation.fitted_links import FittedLinks, fit_links
-    from slotwise.evaluation.frontier import LogFrontier, frontier_of_log
-    from slotwise.evaluation.logs.other_logs import obp_log, open_bandit_log, shown_mix
+    from slotwise.evaluation.estimators import ESTIMATORS, FittedLinks, fit_links
+    from slotwise.evaluation.evaluate import (
+        LogFrontier,
+        Settings,
+        evaluate,
+        evaluate_all,
+        frontier_of_log,
+    )
+    from slotwise.evaluation.other_logs import obp_log, open_bandit_log, shown_mix
 
 __all__ = [
     "ESTIMATORS",

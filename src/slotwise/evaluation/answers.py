@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from slotwise.evaluation.frames import polars_or_error
+from slotwise.extras import missing_package
 
 if TYPE_CHECKING:
     import polars
     from matplotlib.figure import Figure
 
-__all__ = ["Estimate", "Evaluation"]
+
+def polars_or_error() -> ModuleType:
+    """Return polars: the service and the command line evaluate without it."""
+    try:
+        import polars
+    except ModuleNotFoundError as error:
+        raise missing_package("a frame of an evaluation", error) from error
+    return polars
+
 
 MIN_SAMPLE = 30
 """Fewer effective page views than this say nothing."""

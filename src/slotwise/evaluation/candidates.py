@@ -12,12 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput, MissingData
-from slotwise.evaluation.logs.vocabulary import Vocabulary
+from slotwise.evaluation.log_reader import Vocabulary
 from slotwise.features import NOT_KNOWN
 from slotwise.problem import is_finite_number
 from slotwise.selection import Solution, solve
-
-__all__ = ["BestMix", "Candidate", "Known", "Mix", "read_mix"]
 
 Floats = NDArray[np.float64]
 SLOT = "slot"

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
-from slotwise.evaluation.answers import Estimate, Evaluation
+from slotwise.evaluation.answers import Estimate, Evaluation, polars_or_error
 from slotwise.evaluation.candidates import BestMix, Candidate, Known
-from slotwise.evaluation.estimating.confidence_sequence import (
-    Bets,
-    mean_bounds,
-    mean_value,
-    new_bets,
+from slotwise.evaluation.confidence_sequence import Bets, mean_bounds, mean_value, new_bets
+from slotwise.evaluation.estimators import (
+    CLICKS,
+    ESTIMATORS,
+    REVENUE,
+    Tallies,
+    Track,
+    add_logged,
+    fit_links,
 )
-from slotwise.evaluation.estimating.estimators import ESTIMATORS
-from slotwise.evaluation.estimating.page_sums import CLICKS, REVENUE
-from slotwise.evaluation.estimating.tallies import Tallies
-from slotwise.evaluation.estimating.track import Track, add_logged
-from slotwise.evaluation.logs.log_files import Source
-from slotwise.evaluation.logs.log_reader import LogReader, Pages
+from slotwise.evaluation.log_reader import LogReader, Pages, Source
 from slotwise.problem import is_finite_number
+from slotwise.selection import Frontier, frontier
 
-__all__ = ["Settings", "evaluate", "evaluate_all"]
+if TYPE_CHECKING:
+    import polars
+    from matplotlib.figure import Figure
+
 
 FIRST_FIT, FIT_AGAIN = 100, 1.25
 """Models and mixes are fitted after so many pages, and whenever the log has grown by a quarter."""
@@ -267,3 +271,70 @@ def _estimate(
     value = min(max(value, 0.0), most)
     low, high = min(max(low, 0.0), value), max(min(high, most), value)
     return Estimate(value * unit, low * unit, high * unit)
+
+
+N_FLOORS = 11
+
+
+@dataclass(frozen=True)
+class LogFrontier:
+    """The best mix at each of `floors`; every point's intervals hold by themselves."""
+
+    floors: tuple[float, ...]
+    points: tuple[Evaluation, ...]
+
+    def frame(self) -> polars.DataFrame:
+        """Return a table with a row for each floor."""
+        rows = [
+            {
+                "floor": floor,
+                **{
+                    f"{level}_{end}": getattr(getattr(point, level), end)
+                    for level in ("revenue", "clicks")
+                    for end in ("value", "low", "high")
+                },
+                "effective_sample_size": point.effective_sample_size,
+                "uncovered": point.uncovered,
+            }
+            for floor, point in zip(self.floors, self.points, strict=True)
+        ]
+        return polars_or_error().DataFrame(rows)
+
+    def curve(self, end: str = "value") -> Frontier:
+        """Return revenue against floor as a curve to draw: of the "value", "low" or "high"."""
+        values = np.array([getattr(point.revenue, end) for point in self.points])
+        floors = np.array(self.floors)
+        return Frontier(floors, values, np.maximum(0.0, -np.diff(values) / np.diff(floors)))
+
+    def plot(self, title: str = "The price of the floor") -> Figure:
+        """Draw revenue and shadow price against the floor, with the band of the intervals."""
+        from slotwise.figures import draw_log_frontier  # a layer above, and only here
+
+        return draw_log_frontier(self, title)
+
+
+def frontier_of_log(
+    log: Source,
+    floors: Sequence[float] | None = None,
+    settings: Settings = DEFAULT,
+    features: Sequence[str] = (),
+) -> LogFrontier:
+    """Return what the best mix would have earned at each floor.
+
+    Without `floors`, eleven from the last that costs nothing to the most clicks that a page can
+    have, by the rates of the whole log. Reads the log twice, so it must be a file or a folder.
+    """
+    if floors is None:
+        links = fit_links(log, settings.max_revenue)
+        curve = frontier(links.revenue_rates, links.click_rates, links.n_slots)
+        floors = np.linspace(curve.floors[0], curve.floors[-1], N_FLOORS).tolist()
+    wanted = sorted({float(floor) for floor in floors})
+    if not wanted:
+        raise InvalidInput.of("floors", "at least one floor", wanted)
+    candidates = {f"floor {floor:.4g} ({k})": floor for k, floor in enumerate(wanted)}
+    answers = evaluate_all(
+        log,
+        {name: BestMix(floor, features=features) for name, floor in candidates.items()},
+        settings,
+    )
+    return LogFrontier(tuple(wanted), tuple(answers.values()))

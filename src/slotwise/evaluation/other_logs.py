@@ -20,12 +20,9 @@ from numpy.typing import ArrayLike
 
 from slotwise.errors import InvalidInput, MissingData
 from slotwise.evaluation.candidates import Mix
-from slotwise.evaluation.estimating.tallies import Tallies
-from slotwise.evaluation.logs.log_files import Source
-from slotwise.evaluation.logs.log_reader import LogReader
+from slotwise.evaluation.estimators import Tallies
+from slotwise.evaluation.log_reader import LogReader, Source
 from slotwise.page_log import VISITOR_PREFIX, log_schema
-
-__all__ = ["obp_log", "open_bandit_log", "shown_mix"]
 
 CAMPAIGNS = ("all", "men", "women")
 POLICIES = ("random", "bts")

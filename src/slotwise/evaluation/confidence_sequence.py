@@ -34,8 +34,6 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import compiled
 
-__all__ = ["Bets", "PageValues", "add_pages", "mean_bounds", "mean_value", "new_bets"]
-
 Floats = NDArray[np.float64]
 
 N_BETS = 20

@@ -1,1 +1,0 @@
-"""Estimating: sums over pages, the estimators made of them, and their intervals."""

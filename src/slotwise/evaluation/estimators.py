@@ -1,0 +1,503 @@
+"""The estimators: four ways to add up the pages of a log, with one target.
+
+The target is V = mean over pages of sum_i x_ti E[r_ti], what the candidate with inclusion
+probabilities x would have brought a page view. The log shows link i on page t with inclusion
+probability p_ti, and w = x / p for a link shown. A page's revenue is a sum over its links, so
+weights are per link and never a product over the page. All of them assume that logged
+probabilities are those of the whole mechanism, that a link brings the same whatever stands
+beside it, and that it stands in the slots that the log gave it (a candidate by slot does not
+need the last one).
+
+    ips       1/n sum_t sum_shown w r
+              unbiased where p > 0 whenever x > 0 (Horvitz and Thompson 1952)
+    sn        L sum w r / sum w
+              self-normalised: biased by O(1/n), bounded by L max r (Swaminathan and Joachims 2015)
+    dr        1/n sum_t [ sum_i x g + sum_shown w (r - g) ],  g fitted to pages before t only
+              unbiased like ips, with less variance where g is good (Dudik et al. 2014)
+    clipped   1/n sum_t sum_shown min(w, c) r
+              too low by what the clipped weights carry, and never far off (Bottou et al. 2013)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.evaluation.candidates import Candidate, Known
+from slotwise.evaluation.confidence_sequence import Bets, PageValues, add_pages, new_bets
+from slotwise.evaluation.log_reader import LogReader, Pages, Source
+from slotwise.selection.compiled import compiled
+
+# Not valid for a log whose policy learned while it logged, nor when a log is looked at again and
+# again; narrower than a confidence sequence for both reasons.
+
+
+N_DRAWS = 500
+
+
+class PageBlocks:
+    """Sums of page values over blocks of consecutive pages."""
+
+    def __init__(self, pages_a_block: int) -> None:
+        self._size = max(1, pages_a_block)
+        self._n_pages = 0
+        self._blocks = np.zeros((3, 0))
+
+    def add(self, values: Floats) -> None:
+        """Take in the values of the next pages: clicks first, then revenue."""
+        n_pages = values.shape[1]
+        if n_pages == 0:
+            return
+        places = (self._n_pages + np.arange(n_pages)) // self._size
+        first, n_new = int(places[0]), int(places[-1]) + 1
+        room = n_new - self._blocks.shape[1]
+        if room > 0:
+            self._blocks = np.pad(self._blocks, ((0, 0), (0, max(room, self._blocks.shape[1]))))
+        for row, column in enumerate((np.ones(n_pages), *values)):
+            self._blocks[row, first:n_new] += np.bincount(places - first, weights=column)
+        self._n_pages += n_pages
+
+    def interval(self, alpha: float, rng: np.random.Generator) -> Floats:
+        """Return low and high (columns) of clicks and revenue (rows), each by itself."""
+        used = self._blocks[:, self._blocks[0] > 0]
+        counts = rng.multinomial(
+            used.shape[1], np.full(used.shape[1], 1.0 / used.shape[1]), size=N_DRAWS
+        )
+        n_pages, *levels = used @ counts.T
+        means = np.array(levels) / n_pages
+        return np.quantile(means, [alpha / 2, 1 - alpha / 2], axis=1).T
+
+
+CLICKS, REVENUE = 0, 1
+
+
+class Sheet(NamedTuple):
+    """A candidate and the models of one block of the log, by segment (or slot) and link.
+
+    `probabilities` are the candidate's inclusion probabilities; `models` the predicted clicks
+    and revenue, 0 for links not seen since the pool changed.
+    """
+
+    probabilities: Floats
+    models: Floats
+
+
+class PageSums(NamedTuple):
+    """One entry for each page; arrays with two rows have clicks first, then revenue.
+
+    With w = candidate's probability / logged probability and r the outcome of a link shown:
+
+        weights          sum of w          squared_weights   sum of w^2
+        outcomes         sum of w r
+        predictions      sum of w g, g the model's prediction
+        clipped_outcomes sum of min(w, clip) r
+    """
+
+    weights: Floats
+    squared_weights: Floats
+    largest_weights: Floats
+    outcomes: Floats
+    predictions: Floats
+    clipped_outcomes: Floats
+
+
+@compiled
+def _add_up(
+    starts: NDArray[np.int64],
+    rows_of_sheet: NDArray[np.int64],
+    links: NDArray[np.int64],
+    logged: Floats,
+    clicks: Floats,
+    revenue: Floats,
+    probabilities: Floats,
+    models: Floats,
+    clip: float,
+) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
+    n_pages = len(starts) - 1
+    weights, squared, largest = np.zeros(n_pages), np.zeros(n_pages), np.zeros(n_pages)
+    outcomes, predictions = np.zeros((2, n_pages)), np.zeros((2, n_pages))
+    clipped = np.zeros((2, n_pages))
+    for page in range(n_pages):
+        for row in range(starts[page], starts[page + 1]):
+            place, link = rows_of_sheet[row], links[row]
+            weight = probabilities[place, link] / logged[row]
+            if weight == 0.0:
+                continue
+            weights[page] += weight
+            squared[page] += weight * weight
+            largest[page] = max(largest[page], weight)
+            for level in range(2):
+                outcome = clicks[row] if level == CLICKS else revenue[row]
+                outcomes[level, page] += weight * outcome
+                predictions[level, page] += weight * models[level, place, link]
+                clipped[level, page] += min(weight, clip) * outcome
+    return weights, squared, largest, outcomes, predictions, clipped
+
+
+def page_sums(pages: Pages, sheet: Sheet, by_slot: bool, clip: float) -> PageSums:
+    """Add up the links of every page. By slot, the sheet has a row a slot and not a segment."""
+    if by_slot:
+        rows_of_sheet, logged = pages.slots - 1, pages.slot_probabilities
+    else:
+        rows_of_sheet = np.repeat(pages.segments, np.diff(pages.starts))
+        logged = pages.probabilities
+    sums = _add_up(
+        pages.starts,
+        rows_of_sheet,
+        pages.links,
+        logged,
+        pages.clicks,
+        pages.revenue,
+        sheet.probabilities,
+        sheet.models,
+        clip,
+    )
+    return PageSums(*sums)
+
+
+Floats = NDArray[np.float64]
+ESTIMATORS = ("dr", "ips", "sn", "clipped")
+"""The names of the estimators; the module's docstring has their formulas."""
+
+
+class Totals(NamedTuple):
+    """Sums over pages; arrays have clicks first, then revenue.
+
+    `most` is the sum of the candidate's page, L for a full page.
+    """
+
+    n_pages: int
+    most: float
+    weights: float
+    squared_weights: float
+    squared_page_weights: float
+    largest_weight: float
+    outcomes: Floats
+    corrections: Floats
+    clipped_outcomes: Floats
+
+    def plus(self, sums: PageSums, most: Floats, corrections: Floats) -> Totals:
+        """Return the totals with some pages added."""
+        return Totals(
+            self.n_pages + len(most),
+            self.most + float(most.sum()),
+            self.weights + float(sums.weights.sum()),
+            self.squared_weights + float(sums.squared_weights.sum()),
+            self.squared_page_weights + float(((sums.weights - most) ** 2).sum()),
+            max(self.largest_weight, float(sums.largest_weights.max(initial=0.0))),
+            self.outcomes + sums.outcomes.sum(axis=1),
+            self.corrections + corrections.sum(axis=1),
+            self.clipped_outcomes + sums.clipped_outcomes.sum(axis=1),
+        )
+
+    def estimate(self, estimator: str) -> Floats:
+        """Return clicks and revenue a page view by one of `ESTIMATORS`."""
+        if estimator == "sn":
+            scale = self.most / self.weights if self.weights > 0 else 0.0
+            return self.outcomes * scale / self.n_pages
+        if estimator == "clipped":
+            return self.clipped_outcomes / self.n_pages
+        if estimator == "ips":
+            return self.outcomes / self.n_pages
+        return (self.outcomes - self.corrections) / self.n_pages
+
+    @property
+    def effective_sample_size(self) -> float:
+        """Kish's (sum w)^2 / sum w^2, over links, in page views: so many pages of the candidate."""
+        if self.squared_weights == 0:
+            return 0.0
+        n_links = self.weights**2 / self.squared_weights
+        return n_links / (self.most / self.n_pages)
+
+    @property
+    def covered(self) -> tuple[float, float]:
+        """The mean of sum w as a share of L, which is 1 in expectation, and its standard error."""
+        scale = self.most / self.n_pages
+        error = np.sqrt(self.squared_page_weights) / self.n_pages
+        return self.weights / self.most, float(error / scale)
+
+
+def new_totals() -> Totals:
+    """Return the totals of no page."""
+    nothing = np.zeros(2)
+    return Totals(0, 0.0, 0.0, 0.0, 0.0, 0.0, nothing, nothing, nothing)
+
+
+MIN_PSEUDO_VIEWS = 1.0
+MAX_PSEUDO_VIEWS = 1e6
+
+
+class Tallies:
+    """Views, clicks and revenue of each link in each segment (or slot), of the pages so far."""
+
+    def __init__(self) -> None:
+        self.views = np.zeros((1, 0))
+        self.outcomes = np.zeros((2, 1, 0))
+        self.recent_views = np.zeros(0)
+        """Views since the pool last changed."""
+
+    def make_room(self, n_rows: int, n_links: int) -> None:
+        """Let the arrays grow to so many segments and links."""
+        have_rows, have_links = self.views.shape
+        if n_rows > have_rows or n_links > have_links:
+            grown = ((0, max(0, n_rows - have_rows)), (0, max(0, n_links - have_links)))
+            self.views = np.pad(self.views, grown)
+            self.outcomes = np.pad(self.outcomes, ((0, 0), *grown))
+            self.recent_views = np.pad(self.recent_views, grown[1])
+
+    def add(self, pages: Pages, by_slot: bool) -> None:
+        """Count the links of some pages."""
+        _count(
+            pages.starts,
+            pages.segments,
+            pages.slots,
+            by_slot,
+            pages.links,
+            pages.clicks,
+            pages.revenue,
+            self.views,
+            self.outcomes,
+            self.recent_views,
+        )
+
+    def rates(self) -> Floats:
+        """Return the shrunk click and revenue rates: level, segment, link; 0 where unseen."""
+        of_links = shrunk_rates(self.outcomes.sum(axis=1), self.views.sum(axis=0))
+        if len(self.views) == 1:
+            rates = of_links[:, None, :]
+        else:
+            rates = shrunk_rates(self.outcomes, self.views, of_links[:, None, :])
+        return np.where(self.views.sum(axis=0) > 0, rates, 0.0)
+
+
+def shrunk_rates(sums: Floats, views: Floats, towards: Floats | None = None) -> Floats:
+    """Return (sums + s m) / (views + s) for each level, the first axis of `sums`.
+
+    m is `towards`, or the mean of the level over all links; s is fitted by moments: rates that
+    differ by no more than chance allows are drawn together, others hardly.
+
+    >>> shrunk_rates(np.array([[50.0, 1.0]]), np.array([100.0, 1.0])).round(2).tolist()
+    [[0.5, 0.5...]]
+    """
+    result = np.zeros(np.broadcast_shapes(sums.shape, views.shape))
+    total = max(float(views.sum()), 1.0)
+    for level in range(len(sums)):
+        mean = sums[level].sum() / total if towards is None else towards[level]
+        noise = mean * (1.0 - mean)
+        excess = sums[level] - views * mean
+        # E excess^2 = views noise + views^2 spread
+        spread = float((excess**2 - views * noise).sum()) / max(float((views**2).sum()), 1.0)
+        typical = float(np.mean(noise))
+        wanted = typical / spread if spread > 0 else MAX_PSEUDO_VIEWS
+        strength = min(max(wanted, MIN_PSEUDO_VIEWS), MAX_PSEUDO_VIEWS)
+        result[level] = (sums[level] + strength * mean) / (views + strength)
+    return result
+
+
+@compiled
+def _count(
+    starts: NDArray[np.int64],
+    segments: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    by_slot: bool,
+    links: NDArray[np.int64],
+    clicks: Floats,
+    revenue: Floats,
+    views: Floats,
+    outcomes: Floats,
+    recent_views: Floats,
+) -> None:
+    for page in range(len(segments)):
+        for row in range(starts[page], starts[page + 1]):
+            place = slots[row] - 1 if by_slot else segments[page]
+            link = links[row]
+            views[place, link] += 1.0
+            outcomes[0, place, link] += clicks[row]
+            outcomes[1, place, link] += revenue[row]
+            recent_views[link] += 1.0
+
+
+class Track:
+    """What a candidate would have brought on the pages so far.
+
+    `prepare` is called before some pages and `add` with them: what the candidate and the models
+    know is always older than the pages they are used on.
+    """
+
+    def __init__(self, candidate: Candidate, clip: float, pages_a_block: int) -> None:
+        self.candidate = candidate
+        self.totals = new_totals()
+        self.bets = (new_bets(), new_bets())
+        self.blocks = PageBlocks(pages_a_block)
+        self.n_skipped = 0
+        self.is_full_support = True
+        """Whether every page so far says that each link of the pool could be shown."""
+        self._clip = clip
+        self.unknown = 0.0
+        """The candidate's page, summed over pages, on links that the pool did not have."""
+        self._claimed = np.zeros(0)
+        self._table: Floats | None = None
+        self._sheet: Sheet | None = None
+
+    @property
+    def table(self) -> Floats | None:
+        """The candidate's probabilities on the last pages, by segment (or slot) and link."""
+        return self._table
+
+    def prepare(self, known: Known, is_seen: NDArray[np.bool_], refit: bool) -> None:
+        """Look at the log so far; a refit lets the candidate choose again."""
+        if self._table is None or refit:
+            self._table = self.candidate.probabilities(known)
+        else:
+            self._table = self.candidate.extended(self._table, known)
+        n_rows, n_links = self._table.shape
+        models = np.zeros((2, n_rows, n_links))
+        rates = known.rates[:, :n_rows, : len(is_seen)]
+        models[:, : rates.shape[1], : rates.shape[2]] = rates * is_seen[: rates.shape[2]]
+        self._sheet = Sheet(np.ascontiguousarray(self._table), models)
+
+    def skip(self, pages: Pages) -> None:
+        """Count pages that only serve to fit the candidate."""
+        self.n_skipped += pages.n_pages
+
+    def add(self, pages: Pages) -> None:
+        """Take in the next pages."""
+        sheet = self._sheet
+        assert sheet is not None
+        by_slot = self.candidate.by_slot
+        sums = page_sums(pages, sheet, by_slot, self._clip)
+        of_row = _row_sums(sheet)
+        if by_slot:
+            rows = np.zeros(pages.n_pages, np.int64)
+            of_row = of_row.sum(axis=1, keepdims=True)
+        else:
+            rows = pages.segments
+        most, *expected = of_row[:, rows]
+        corrections = sums.predictions - np.array(expected)
+        self.totals = self.totals.plus(sums, most, corrections)
+        self.blocks.add(sums.outcomes - corrections)
+        self.is_full_support &= bool((pages.min_probabilities > 0).all())
+        n_links = np.diff(pages.starts)
+        least = np.zeros(pages.n_pages) if by_slot else pages.min_probabilities
+        with np.errstate(divide="ignore"):
+            factor = np.where(least > 0, 1.0 / least, np.inf)
+        peak = _largest_sums(sheet.probabilities, n_links)[rows, n_links]
+        self._count_claimed(sheet.probabilities, rows[least > 0])
+        for level in range(2):
+            part = _largest_sums(sheet.probabilities * sheet.models[level], n_links)
+            values = PageValues(
+                plain=sums.outcomes[level],
+                corrections=corrections[level],
+                complements=sums.weights - sums.outcomes[level],
+                expected=expected[level],
+                most=most,
+                peak=_times(peak, factor),
+                predicted_peak=_times(part[rows, n_links], factor),
+            )
+            add_pages(self.bets[level], values)
+
+    def _count_claimed(self, table: Floats, rows: NDArray[np.int64]) -> None:
+        """Add up the candidate's page over pages that claim to show any link of the pool."""
+        self._claimed = np.pad(self._claimed, (0, table.shape[1] - len(self._claimed)))
+        self._claimed += np.bincount(rows, minlength=len(table)) @ table
+
+    def close_pool(self, shown: NDArray[np.bool_]) -> None:
+        """Take in which links were shown while the pool was the same.
+
+        A link that was not may not have been in the pool: it may have brought anything. Looking
+        back is sound here, since the pool is no matter of chance, and a link of the pool that was
+        never shown adds nothing to any sum.
+        """
+        is_known = np.zeros(len(self._claimed), bool)
+        is_known[: len(shown)] = shown[: len(is_known)]
+        self.unknown += float(self._claimed[~is_known].sum())
+        self._claimed[:] = 0.0
+
+
+def _row_sums(sheet: Sheet) -> Floats:
+    """Return, for each row of the sheet, the page and its expected outcomes."""
+    table = sheet.probabilities
+    return np.array(
+        [
+            table.sum(axis=1),
+            *(table * sheet.models).sum(axis=2),
+        ]
+    )
+
+
+def _largest_sums(table: Floats, n_links: NDArray[np.int64]) -> Floats:
+    """Return, for each row, the sum of its k largest entries, k from 0 to the longest page."""
+    longest = int(n_links.max(initial=0))
+    in_order = -np.sort(-table, axis=1)[:, :longest]
+    sums = np.zeros((len(table), longest + 1))
+    sums[:, 1 : in_order.shape[1] + 1] = np.cumsum(in_order, axis=1)
+    sums[:, in_order.shape[1] + 1 :] = sums[:, in_order.shape[1], None]
+    return sums
+
+
+def _times(bound: Floats, factor: Floats) -> Floats:
+    """Return the product, infinite where the factor is."""
+    return np.where(np.isfinite(factor), bound * np.where(np.isfinite(factor), factor, 0.0), np.inf)
+
+
+def add_logged(bets: tuple[Bets, Bets], pages: Pages) -> None:
+    """Take in what the pages of the log themselves brought: every weight is 1."""
+    n_links = np.diff(pages.starts).astype(np.float64)
+    nothing = np.zeros(pages.n_pages)
+    for level, outcomes in enumerate((pages.clicks, pages.revenue)):
+        brought = np.add.reduceat(outcomes, pages.starts[:-1])
+        values = PageValues(
+            plain=brought,
+            corrections=nothing,
+            complements=n_links - brought,
+            expected=nothing,
+            most=n_links,
+            peak=n_links,
+            predicted_peak=nothing,
+        )
+        add_pages(bets[level], values)
+
+
+@dataclass(frozen=True)
+class FittedLinks:
+    """Views, clicks and revenue (in [0, 1] a view) of each link, and its shrunk rates."""
+
+    links: tuple[str, ...]
+    views: Floats
+    clicks: Floats
+    revenue: Floats
+    click_rates: Floats
+    revenue_rates: Floats
+    n_slots: int
+    n_pages: int
+    n_unsettled: int
+    max_revenue: float
+    currency: str | None
+
+
+def fit_links(log: Source, max_revenue: float | None = None) -> FittedLinks:
+    """Count what every link of a log brought, in one pass.
+
+    Plain averages: a link counts as much as it was shown, and nobody's features matter.
+    """
+    reader, tallies = LogReader(log, max_revenue=max_revenue), Tallies()
+    for pages in reader:
+        tallies.make_room(1, len(reader.links))
+        tallies.add(pages, by_slot=False)
+    click_rates, revenue_rates = tallies.rates()[:, 0]
+    return FittedLinks(
+        links=reader.links.values,
+        views=tallies.views[0],
+        clicks=tallies.outcomes[0, 0],
+        revenue=tallies.outcomes[1, 0],
+        click_rates=click_rates,
+        revenue_rates=revenue_rates,
+        n_slots=reader.n_slots,
+        n_pages=reader.n_pages,
+        n_unsettled=reader.n_unsettled,
+        max_revenue=reader.max_revenue,
+        currency=reader.currency,
+    )
