@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from slotwise.errors import InvalidInput
-from slotwise.figures.look.canvas import house_style
-from slotwise.figures.look.style import INK, MUTED, readable
+from slotwise.figures.canvas import house_style
+from slotwise.figures.style import INK, MUTED, readable
 
 __all__ = ["MeasuredRow", "draw_alternatives", "draw_targets", "measured_rows", "measured_with"]
 

@@ -18,8 +18,8 @@ from manual.benchmark_figures import draw_alternatives, draw_targets
 from manual.frontier_figure import draw_coupon_frontier
 from manual.leaderboard_figure import draw_leaderboard
 from slotwise.errors import UnknownName
-from slotwise.figures.look.canvas import house_style
-from slotwise.figures.look.style import on_dark
+from slotwise.figures.canvas import house_style
+from slotwise.figures.style import on_dark
 
 __all__ = ["FIGURES", "draw_themed", "figure_reference"]
 

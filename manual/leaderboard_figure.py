@@ -10,9 +10,8 @@ from matplotlib.ticker import FuncFormatter
 
 from benchmarks.leaderboard.board import Leaderboard, records
 from benchmarks.leaderboard.page import origin_sentence
-from slotwise.figures.look.canvas import house_style
-from slotwise.figures.look.known_policies import display_name
-from slotwise.figures.look.style import BACKGROUND, GRID, INK, MUTED, readable
+from slotwise.figures.canvas import house_style
+from slotwise.figures.style import BACKGROUND, GRID, INK, MUTED, display_name, readable
 
 __all__ = ["draw_leaderboard"]
 

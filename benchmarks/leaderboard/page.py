@@ -26,10 +26,9 @@ from benchmarks.leaderboard.ranking import (
     check_aims,
 )
 from slotwise.errors import InvalidInput
-from slotwise.figures.look.known_policies import ORACLE, display_name
-from slotwise.figures.look.style import measured
-from slotwise.figures.report.verdicts import with_interval
-from slotwise.figures.templating import templates
+from slotwise.figures.claims import with_interval
+from slotwise.figures.paper_report import templates
+from slotwise.figures.style import ORACLE, display_name, measured
 
 
 def origin_sentence(board: Leaderboard) -> str:

@@ -7,10 +7,16 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from slotwise.figures.report.claims import CLAIMS, findings_of, scale_phrase
-from slotwise.figures.report.conclusion import conclude
-from slotwise.figures.report.verdicts import Verdict, judge_below, judge_sub_linear
-from slotwise.figures.results.setting import Setting
+from slotwise.figures.claims import (
+    CLAIMS,
+    Verdict,
+    conclude,
+    findings_of,
+    judge_below,
+    judge_sub_linear,
+    scale_phrase,
+)
+from slotwise.figures.panels import Setting
 from slotwise.simulation.results import Results
 from tests.simulation.synthetic import BEHAVIOURS, make_results, settings
 

@@ -9,7 +9,7 @@ import pytest
 
 import slotwise
 from slotwise.figures import draw_results
-from slotwise.figures.results.for_whom import draw_for_whom, knows_for_whom
+from slotwise.figures.result_figures import draw_for_whom, knows_for_whom
 from slotwise.policies import PacedKL, Uniform
 from slotwise.simulation.results import Results
 from tests.simulation.synthetic import make_results

@@ -11,8 +11,8 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.figures import Pictures, WrittenReport, write_report
-from slotwise.figures.look.style import measured
-from slotwise.figures.report import report as report_module
+from slotwise.figures import paper_report as report_module
+from slotwise.figures.style import measured
 from tests.simulation.synthetic import BEHAVIOURS, make_results, make_sweep
 
 LABELS = (*BEHAVIOURS, "paced-bayes")

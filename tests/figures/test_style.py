@@ -12,20 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from slotwise.figures.look import known_policies
-from slotwise.figures.look.canvas import house_style, save_figure
-from slotwise.figures.look.end_labels import spread
-from slotwise.figures.look.known_policies import (
+from slotwise.figures import style
+from slotwise.figures.canvas import ThemedSvg, dark_rules, house_style, save_figure
+from slotwise.figures.style import (
     BASELINES,
     FLOORLESS,
     KNOWN,
     PAPER,
     SUBJECT,
     display_name,
+    measured,
+    readable,
+    spread,
     strokes,
 )
-from slotwise.figures.look.style import measured, readable
-from slotwise.figures.look.themed_svg import ThemedSvg, dark_rules
 from slotwise.policies import POLICIES
 
 
@@ -126,7 +126,7 @@ def test_every_registered_policy_has_a_line_of_its_own() -> None:
 
 
 def test_one_module_of_the_figures_knows_policies_by_name() -> None:
-    folder = Path(known_policies.__file__).parent
+    folder = Path(style.__file__).parent
     for path in folder.glob("*.py"):
         if path.name == "known_policies.py":
             continue

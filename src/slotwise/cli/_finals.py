@@ -8,9 +8,8 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from slotwise.figures.report.claims import CLAIMS, Finding, scale_phrase
-from slotwise.figures.report.verdicts import Verdict
-from slotwise.figures.results.setting import Setting
+from slotwise.figures.claims import CLAIMS, Finding, Verdict, scale_phrase
+from slotwise.figures.panels import Setting
 from slotwise.simulation import Results
 
 __all__ = ["claims_table", "finals_table"]

@@ -14,8 +14,8 @@ from rich.table import Table
 from slotwise.cli.datasets import parse_option
 from slotwise.environments.datasets import DATASETS, Dataset, find_dataset, load_dataset
 from slotwise.errors import InvalidInput
-from slotwise.figures.floor_price.frontier import FrontierPicture, draw_frontier
-from slotwise.figures.look.canvas import save_figure
+from slotwise.figures.canvas import save_figure
+from slotwise.figures.floor_price import FrontierPicture, draw_frontier
 from slotwise.selection import Frontier, frontier
 from slotwise.selector import Selector
 

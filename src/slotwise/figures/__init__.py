@@ -3,15 +3,24 @@
 from slotwise.extras import naming_extra
 
 with naming_extra("`slotwise.figures`"):
-    from slotwise.figures.drawing import draw_results
-    from slotwise.figures.floor_price.answers import draw_answers, draw_log_frontier
-    from slotwise.figures.floor_price.frontier import FrontierPicture, draw_frontier
-    from slotwise.figures.look.canvas import FORMATS, save_figure
-    from slotwise.figures.report.report import Pictures, WrittenReport, write_report
-    from slotwise.figures.results.chosen_panels import Layout, draw_panels
-    from slotwise.figures.results.experiment import draw_experiment
-    from slotwise.figures.results.several_floors import draw_several_floors, has_several_floors
-    from slotwise.figures.results.sweep import draw_sweep, is_sweep
+    from slotwise.figures.canvas import FORMATS, save_figure
+    from slotwise.figures.floor_price import (
+        FrontierPicture,
+        draw_answers,
+        draw_frontier,
+        draw_log_frontier,
+    )
+    from slotwise.figures.paper_report import Pictures, WrittenReport, write_report
+    from slotwise.figures.result_figures import (
+        Layout,
+        draw_experiment,
+        draw_panels,
+        draw_results,
+        draw_several_floors,
+        draw_sweep,
+        has_several_floors,
+        is_sweep,
+    )
 
 __all__ = [
     "FORMATS",

@@ -1,23 +1,86 @@
-"""The content of a report, computed from results; the layout is in the templates."""
+"""The report: settings, tables, figures and the paper's claims, as HTML and Markdown."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import jinja2
+from markupsafe import Markup
 
 from slotwise import metrics
-from slotwise.figures.look.known_policies import SUBJECT, display_name
-from slotwise.figures.look.style import readable, scale_name
-from slotwise.figures.report.beside_paper import BesidePaper, compare_beside
-from slotwise.figures.report.claims import CLAIMS, Claim, Finding, findings_of, scale_phrase
-from slotwise.figures.report.conclusion import conclude
-from slotwise.figures.report.verdicts import with_interval
-from slotwise.figures.results.setting import Setting
-from slotwise.figures.results.sweep import is_sweep
+from slotwise.errors import InvalidInput
+from slotwise.figures.canvas import USUAL_FORMATS, ThemedSvg, dark_rules, rendered
+from slotwise.figures.claims import (
+    CLAIMS,
+    SUB_LINEAR_BELOW,
+    Claim,
+    Finding,
+    conclude,
+    findings_of,
+    scale_phrase,
+    with_interval,
+)
+from slotwise.figures.panels import Setting
+from slotwise.figures.result_figures import draw_experiment, draw_sweep, is_sweep
+from slotwise.figures.style import (
+    BACKGROUND,
+    GRID,
+    INK,
+    MUTED,
+    SUBJECT,
+    display_name,
+    measured,
+    readable,
+    scale_name,
+)
+from slotwise.policies import default_policy
 from slotwise.simulation.results import Results
 
-__all__ = ["Chapter", "Page", "gather"]
+METRICS = ("regret", "shortfall")
+
+
+class BesidePaper(NamedTuple):
+    """One policy that is not in the paper: its means after the last round, beside Con-UCB's.
+
+    A row is a data set. Its cells are the regret of the policy and of Con-UCB, then the shortfall
+    of both; Con-UCB is that of the γ with the lowest regret.
+    """
+
+    name: str
+    rows: list[tuple[str, list[str]]]
+
+
+def compare_beside(results: Sequence[Results]) -> list[BesidePaper]:
+    """Return a comparison for each policy that ran beside all of the paper's."""
+    rows: dict[str, list[tuple[str, list[str]]]] = {}
+    for each in results:
+        setting = Setting.of(each)
+        for label in each.labels:
+            if not setting.is_in_paper(label):
+                row = (setting.heading, _compared(each, setting, label))
+                rows.setdefault(label, []).append(row)
+    return [BesidePaper(_introduced(label), found) for label, found in rows.items()]
+
+
+def _introduced(label: str) -> str:
+    default = ", the default policy of slotwise" if label == default_policy().name else ""
+    return f"{display_name(label, 60)}{default}"
+
+
+def _compared(results: Results, setting: Setting, label: str) -> list[str]:
+    def mean(one: str, metric: str) -> float:
+        return float(results.final(one, metric).mean())
+
+    ours = setting.labels_of_policy(results.labels, SUBJECT)
+    best = min(ours, key=lambda one: mean(one, "regret"))
+    name = display_name(best)
+    cells = ((measured(mean(label, m)), f"{measured(mean(best, m))} ({name})") for m in METRICS)
+    return [cell for pair in cells for cell in pair]
+
 
 TABLE_METRICS = ("regret", "violation", "shortfall", "reward", "ratio")
 
@@ -183,3 +246,105 @@ def _distinct_names(results: Sequence[Results]) -> list[str]:
                 names.append(name)
                 break
     return names
+
+
+def templates(*folders: Path, is_html: bool) -> jinja2.Environment:
+    """Return the templates, with those of further folders; HTML is escaped, plain text is not."""
+    own = jinja2.PackageLoader("slotwise.figures", "templates")
+    environment = jinja2.Environment(
+        loader=jinja2.ChoiceLoader([own, *map(jinja2.FileSystemLoader, folders)]),
+        autoescape=is_html,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["cell"] = markdown_cell
+    environment.filters["notes_as_markdown"] = _paragraphs_as_markdown
+    return environment
+
+
+def _paragraphs_as_markdown(html: str) -> str:
+    """Return HTML paragraphs of plain text as Markdown."""
+    return html.replace("<p>", "").replace("</p>\n", "\n\n").rstrip() + "\n"
+
+
+def markdown_cell(text: str) -> str:
+    """Return text escaped for one cell of a Markdown table."""
+    escaped = "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in text)
+    return " ".join(escaped.split())
+
+
+class WrittenReport(NamedTuple):
+    """The files of a report."""
+
+    html: Path
+    markdown: Path
+    figures: list[Path]
+
+
+class Pictures:
+    """The figures of results, each drawn once: a report may find them drawn already."""
+
+    def __init__(self) -> None:
+        self._drawn: dict[int, tuple[Results, dict[str, bytes]]] = {}
+
+    def of(self, results: Results) -> dict[str, bytes]:
+        """Return the contents of the figure's files by format."""
+        if id(results) not in self._drawn:
+            figure = draw_sweep(results) if is_sweep(results) else draw_experiment(results)
+            files = {kind: rendered(figure, kind) for kind in USUAL_FORMATS}
+            self._drawn[id(results)] = results, files  # the results must live as long as their id
+        return self._drawn[id(results)][1]
+
+
+def write_report(
+    results: Sequence[Results],
+    sweeps: Sequence[Results],
+    out_dir: str | Path,
+    pictures: Pictures | None = None,
+) -> WrittenReport:
+    """Write `report.html`, `report.md` and `figures/` into `out_dir`.
+
+    `results` are the experiments, one per data set; `sweeps` are those of Con-UCB over many γ. The
+    page is one file: styles and figures are inside. Verdicts and conclusion are computed from the
+    numbers. Figures that are not among `pictures` are drawn.
+    """
+    if not results:
+        raise InvalidInput.of("results", "of at least one experiment", list(results))
+    directory = Path(out_dir)
+    page = gather(results, sweeps)
+    pictures = Pictures() if pictures is None else pictures
+    folder = directory / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    figures: list[Path] = []
+    drawings: dict[str, ThemedSvg] = {}
+    for chapter in (*page.chapters, *page.sweeps):
+        name, files = chapter.figure_name, pictures.of(chapter.results)
+        for kind, contents in files.items():
+            figures.append(folder / f"{name}.{kind}")
+            figures[-1].write_bytes(contents)
+        drawings[name] = ThemedSvg.of(files["svg"].decode(), prefix=f"f{len(drawings)}")
+    colours = {INK, MUTED, GRID, BACKGROUND}.union(*(svg.colours for svg in drawings.values()))
+    html, markdown = directory / "report.html", directory / "report.md"
+    shared = {
+        "page": page,
+        "metrics": TABLE_METRICS,
+        "scale_phrase": scale_phrase,
+        "sub_linear_below": SUB_LINEAR_BELOW,
+    }
+    html.write_text(
+        templates(is_html=True)
+        .get_template("report.html.jinja")
+        .render(
+            **shared,
+            drawings={name: Markup(svg) for name, svg in drawings.items()},
+            dark_rules=dark_rules(colours),
+        ),
+        encoding="utf-8",
+    )
+    markdown.write_text(
+        templates(is_html=False).get_template("report.md.jinja").render(**shared),
+        encoding="utf-8",
+    )
+    return WrittenReport(html, markdown, figures)

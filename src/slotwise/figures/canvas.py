@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,18 +14,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from slotwise.errors import InvalidInput
-from slotwise.figures.look.style import INK, MUTED, RC
-from slotwise.figures.results.setting import Setting
-
-__all__ = [
-    "FORMATS",
-    "USUAL_FORMATS",
-    "ShownFigure",
-    "house_style",
-    "rendered",
-    "save_figure",
-    "write_frame",
-]
+from slotwise.figures.panels import Setting
+from slotwise.figures.style import INK, MUTED, RC, on_dark
 
 FORMATS = ("svg", "png", "pdf")
 """The file formats of figures."""
@@ -113,3 +104,42 @@ def _with_palette(figure: Figure, pixels: bytes) -> bytes:
     palette = picture.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     palette.save(smaller, format="png")
     return smaller.getvalue()
+
+
+STYLE = re.compile(r'style="[^"]*"')
+COLOUR = re.compile(r"#[0-9a-f]{6}\b")
+
+
+class ThemedSvg(str):
+    """The `<svg>` element of a figure, its colours named by CSS variables.
+
+    Ids get a prefix, so that one page can contain several figures.
+    """
+
+    @classmethod
+    def of(cls, svg: str, prefix: str) -> ThemedSvg:
+        """Read the text of an SVG file; `prefix` must be a valid id, unique in the page."""
+        text = svg[svg.index("<svg") :]
+        text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+        text = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', text)
+        text = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', text)
+        text = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", text)
+        return cls(STYLE.sub(lambda style: COLOUR.sub(_variable, style[0]), text))
+
+    @property
+    def colours(self) -> set[str]:
+        """The colours of the light page that the figure uses."""
+        return set(re.findall(r"var\(--c-[0-9a-f]{6}, (#[0-9a-f]{6})\)", self))
+
+
+def dark_rules(colours: set[str]) -> str:
+    """Return the CSS variables that replace `colours` on a dark page.
+
+    >>> dark_rules({"#ffffff"})
+    '--c-ffffff: #14191f;'
+    """
+    return " ".join(f"--c-{colour[1:]}: {on_dark(colour)};" for colour in sorted(colours))
+
+
+def _variable(match: re.Match[str]) -> str:
+    return f"var(--c-{match[0][1:]}, {match[0]})"

@@ -1,1 +1,0 @@
-"""The price of the floor, from rates or from a log, and answers from a log."""

@@ -1,1 +1,0 @@
-"""The report on the reproduced paper: its claims, the evidence and the verdicts."""

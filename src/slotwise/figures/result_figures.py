@@ -1,0 +1,511 @@
+"""The figure of one data set: the paper's four panels, the shortfall, and a table of finals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from numpy.typing import NDArray
+
+from slotwise import metrics
+from slotwise.errors import InvalidInput
+from slotwise.figures.canvas import (
+    USUAL_FORMATS,
+    ShownFigure,
+    house_style,
+    save_figure,
+    write_frame,
+)
+from slotwise.figures.panels import PANELS, Panel, Setting, draw_panel, labels_of, meaning_of
+from slotwise.figures.style import (
+    GRID,
+    INK,
+    KNOWN,
+    MUTED,
+    SUBJECT,
+    EndLabel,
+    Stroke,
+    display_name,
+    label_ends,
+    measured,
+    readable,
+    scale_name,
+    strokes,
+    write,
+    write_heading,
+)
+from slotwise.simulation.results import Results
+
+SIZE_INCHES = (13.6, 8.3)
+COLUMNS = {name: name for name in ("regret", "violation", "shortfall", "ratio")}
+MAX_ROWS = 11
+
+
+def draw_experiment(results: Results) -> Figure:
+    """Draw Figure 1, 2 or 3 of the paper from a results file.
+
+    The panels are regret, violation, compound reward and their ratio as in the paper, then the
+    shortfall of the theorem and a table of the final values. The line of the oracle is in every
+    panel, because the violation of the best mix grows as well.
+    """
+    setting = Setting.of(results)
+    with house_style():
+        figure = ShownFigure(figsize=SIZE_INCHES)
+        grid = figure.add_gridspec(
+            2, 3, left=0.0404, right=0.898, top=0.832, bottom=0.088, wspace=0.56, hspace=0.46
+        )
+        for place, panel in enumerate(PANELS):
+            draw_panel(figure.add_subplot(grid[divmod(place, 3)]), panel, results)
+        note = (
+            f"The theorem's bound on regret and shortfall is {readable(setting.theorem_bound)};\n"
+            f"no policy can exceed L·T = {readable(setting.trivial_bound)}."
+        )
+        draw_finals(figure.add_subplot(grid[1, 2]), results, COLUMNS, "means over the runs", note)
+        write_frame(figure, setting, setting.figure_title)
+    return figure
+
+
+def draw_finals(
+    axes: Axes, results: Results, columns: Mapping[str, str], meaning: str, note: str
+) -> None:
+    """Draw a table of the final values of every policy; `columns` names its metrics."""
+    setting = Setting.of(results)
+    axes.set_axis_off()
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    right = 1.42
+    write_heading(axes, f"After {readable(results.n_rounds)} rounds", meaning)
+    step = (right - 0.66) / (len(columns) - 1)
+    places = [0.66 + step * column for column in range(len(columns))]
+    for name, place in zip(columns.values(), places, strict=True):
+        write(axes, (place, 0.97), name, fontsize=8, color=MUTED, ha="right", va="center")
+    look = strokes(results.labels)
+    labels = results.labels[:MAX_ROWS]
+    height = min(0.095, 0.72 / max(len(labels), 1))
+    for row, label in enumerate(labels):
+        level = 0.97 - (row + 1) * height
+        axes.plot([0, right], [level + height / 2] * 2, color=GRID, linewidth=0.8, clip_on=False)
+        stroke = look[label]
+        (line,) = axes.plot([0, 0.075], [level] * 2, color=stroke.colour, linewidth=2.2)
+        if stroke.dashes is not None:
+            line.set_dashes(tuple(dash * 0.6 for dash in stroke.dashes))
+            line.set_dash_capstyle("butt")
+        name = setting.dagger_name(label, longest=18)
+        write(axes, (0.1, level), name, fontsize=8.5, va="center")
+        for metric, place in zip(columns, places, strict=True):
+            mean = float(metrics.mean_interval(results.final(label, metric)).mean)
+            write(axes, (place, level), measured(mean), ha="right", va="center")
+    bottom = 0.97 - (len(labels) + 0.5) * height
+    axes.plot([0, right], [bottom] * 2, color=GRID, linewidth=0.8, clip_on=False)
+    if dagger := setting.dagger_note(labels):
+        note = f"{dagger}\n{note}"
+    if len(results.labels) > MAX_ROWS:
+        note = f"… and {len(results.labels) - MAX_ROWS} more policies in the file.\n{note}"
+    write(axes, (0, bottom - 0.05), note, fontsize=8, color=MUTED, va="top", linespacing=1.5)
+
+
+WIDTH_INCHES, ROW_INCHES, FRAME_INCHES = 9.0, 0.42, 2.3
+MOST_VALUES = 40
+"""Rows of the figure; the results file has all values."""
+
+
+def knows_for_whom(results: Results) -> bool:
+    """Return whether results say what visitors with each feature value brought."""
+    return bool(results.config["optimum"].get("by_value"))
+
+
+def draw_for_whom(results: Results) -> Figure:
+    """Draw for each feature value what its visitors bring a page view, as a gain in percent.
+
+    The gain is over the best mix that does not know the visitors. A black mark is the best mix that
+    knows them; a line is two standard errors over the runs on either side.
+    """
+    best = results.config["optimum"]["by_value"]
+    first = next(iter(results.totals.values()))
+    values = [
+        value
+        for value, (_, blind) in best.items()
+        if blind > 0.0 and (first[f"rounds:{value}"][:, -1] > 0.0).all()
+    ][:MOST_VALUES]
+    look = strokes(results.labels)
+    with house_style():
+        height = FRAME_INCHES + ROW_INCHES * len(values)
+        figure = ShownFigure(figsize=(WIDTH_INCHES, height))
+        axes = figure.add_axes((0.2, 0.75 / height, 0.55, (height - 1.75) / height))
+        for row in range(len(values)):
+            axes.axhline(row, color=GRID, linewidth=0.8, zorder=0)
+        axes.plot(
+            [100 * (best[value][0] / best[value][1] - 1.0) for value in values],
+            range(len(values)),
+            "|",
+            color=INK,
+            markersize=16,
+            label="best, knows visitors",
+        )
+        for place, label in enumerate(results.labels):
+            gains = np.array([_gain(results, label, value, best[value][1]) for value in values])
+            spread = 2.0 * gains.std(axis=1) / np.sqrt(gains.shape[1])
+            offset = 0.5 * ((place + 0.5) / len(results.labels) - 0.5)
+            axes.errorbar(
+                gains.mean(axis=1),
+                np.arange(len(values)) + offset,
+                xerr=spread,
+                fmt="o",
+                markersize=4,
+                color=look[label].colour,
+                label=display_name(label),
+            )
+        axes.axvline(0.0, color=MUTED, linewidth=1.0)
+        axes.set_yticks(range(len(values)), values)
+        axes.set_ylim(len(values) - 0.5, -0.5)
+        axes.set_xlabel("% more revenue than the best mix that does not know the visitors")
+        figure.legend(loc="center left", bbox_to_anchor=(0.77, 0.5), frameon=False, fontsize=8.5)
+        setting = Setting.of(results)
+        write_frame(figure, setting, f"For whom: {setting.figure_title}")
+    return figure
+
+
+def _gain(results: Results, label: str, value: str, blind: float) -> np.ndarray:
+    totals = results.totals[label]
+    earned = totals[f"reward:{value}"][:, -1] / totals[f"rounds:{value}"][:, -1]
+    gain: np.ndarray = 100.0 * (earned / blind - 1.0)
+    return gain
+
+
+PANEL_INCHES = 4.5
+HEIGHT_INCHES = 11.6
+MAX_COLUMNS = 4
+"""With more floors than this the table would not fit; the results file has them all."""
+
+
+def has_several_floors(results: Results) -> bool:
+    """Return whether an experiment has floors beyond a click floor."""
+    return bool(Setting.of(results).floor_names)
+
+
+def draw_several_floors(results: Results) -> Figure:
+    """Draw regret and reward, then for each floor its violation and its shortfall."""
+    setting = Setting.of(results)
+    names = setting.floor_names[:MAX_COLUMNS]
+    n_columns = max(3, len(names))
+    with house_style():
+        figure = ShownFigure(figsize=(PANEL_INCHES * n_columns, HEIGHT_INCHES))
+        grid = figure.add_gridspec(
+            3, n_columns, left=0.0404, right=0.898, top=0.88, bottom=0.064, wspace=0.56, hspace=0.46
+        )
+        for place, metric in enumerate(("regret", "reward")):
+            draw_panel(figure.add_subplot(grid[0, place]), _panel(metric), results)
+        in_two_lines = {f"shortfall:{name}": name.replace("/", "/\n") for name in names}
+        columns = {"regret": "regret", **in_two_lines}
+        meaning = "regret, and the shortfall of each floor"
+        draw_finals(figure.add_subplot(grid[0, 2]), results, columns, meaning, _note(setting))
+        for place, name in enumerate(names):
+            for row, panel in enumerate(_floor_panels(name, setting), start=1):
+                draw_panel(figure.add_subplot(grid[row, place]), panel, results)
+        write_frame(figure, setting, setting.figure_title)
+    return figure
+
+
+def _panel(metric: str) -> Panel:
+    (found,) = (panel for panel in PANELS if panel.metric == metric)
+    return found
+
+
+def _floor_panels(name: str, setting: Setting) -> tuple[Panel, Panel]:
+    """Return the violation and the shortfall of one floor."""
+    asked = setting.floor_in_words(name).removeprefix(name).strip()
+    level, _, before = name.partition("/")
+    missing = f"{level} below {asked} of {before}" if before else f"{level} below {asked}"
+    return (
+        Panel(f"violation:{name}", f"Violation: {name}", f"{missing}, summed over rounds"),
+        Panel(f"shortfall:{name}", f"Shortfall: {name}", f"{missing}, in total"),
+    )
+
+
+def _note(setting: Setting) -> str:
+    hidden = len(setting.floor_names) - MAX_COLUMNS
+    if hidden > 0:
+        return f"{hidden} more floors are in the file."
+    return "The oracle is the best fixed mix under all floors."
+
+
+SWEEP_SIZE_INCHES = (13.6, 4.7)
+MIN_SCALES = 4
+SWEPT_METRICS = ("regret", "violation", "shortfall")
+CLOSEST_TICKS = 0.14
+"""Tick labels closer than this share of the axis would overlap."""
+
+
+Floats = NDArray[np.float64]
+
+
+class Swept(NamedTuple):
+    """A label of the sweep and its scale of γ."""
+
+    label: str
+    scale: float
+
+
+def is_sweep(results: Results) -> bool:
+    """Return whether a results file holds Con-UCB at enough scales of γ to draw a curve."""
+    return len({swept.scale for swept in _swept(results)}) >= MIN_SCALES
+
+
+def draw_sweep(results: Results) -> Figure:
+    """Draw final regret, violation and shortfall of Con-UCB against `gamma_scale`.
+
+    The printed γ is on the left of a log axis and smaller values are to the right, with 95 %
+    intervals. Policies without γ are horizontal lines.
+    """
+    swept = _swept(results)
+    if len({each.scale for each in swept}) < 2:
+        rule = "results of Con-UCB with two or more values of `gamma_scale`"
+        raise InvalidInput.of("results", rule, list(results.labels))
+    setting = Setting.of(results)
+    panels = [panel for panel in PANELS if panel.metric in SWEPT_METRICS]
+    with house_style():
+        figure = ShownFigure(figsize=SWEEP_SIZE_INCHES)
+        grid = figure.add_gridspec(
+            1, 3, left=0.0404, right=0.92, top=0.7, bottom=0.185, wspace=0.46
+        )
+        for place, panel in enumerate(panels):
+            _draw_panel(figure.add_subplot(grid[0, place]), panel, results, swept)
+        write_frame(figure, setting, setting.figure_title)
+    return figure
+
+
+def _swept(results: Results) -> list[Swept]:
+    setting = Setting.of(results)
+    scales = {label: setting.gamma_scale(label) for label in results.labels}
+    found = [
+        Swept(label, scale)
+        for label, scale in scales.items()
+        if scale is not None and setting.policy_name(label) == SUBJECT
+    ]
+    return sorted(found, key=lambda swept: -swept.scale)
+
+
+def _draw_panel(axes: Axes, panel: Panel, results: Results, swept: Sequence[Swept]) -> None:
+    look = strokes([SUBJECT, *results.labels])
+    main = look[SUBJECT]
+    scales = np.array([each.scale for each in swept])
+    axes.set_xscale("log")
+    axes.set_xlim(scales.max() * 1.12, scales.min() / 1.12)  # printed γ on the left
+    ends = _draw_others(axes, panel, results, {each.label for each in swept}, look)
+    finals = [metrics.mean_interval(results.final(each.label, panel.metric)) for each in swept]
+    mean, low, high = (np.array([float(final[part]) for final in finals]) for part in range(3))
+    axes.fill_between(scales, low, high, color=main.colour, alpha=0.18, linewidth=0, zorder=2)
+    axes.errorbar(
+        scales,
+        mean,
+        yerr=[mean - low, high - mean],
+        color=main.colour,
+        marker="o",
+        markersize=4.5,
+        markeredgecolor="white",
+        markeredgewidth=0.8,
+        elinewidth=1.2,
+        capsize=2.5,
+        zorder=5,
+    )
+    ends.append(EndLabel(KNOWN[SUBJECT].display_name, float(mean[-1]), main))
+    _dress(axes, scales, float(min(0.0, *low)))
+    meaning = meaning_of(panel, Setting.of(results))
+    write_heading(axes, f"Final {panel.metric}", meaning)
+    label_ends(axes, ends)
+
+
+def _draw_others(
+    axes: Axes,
+    panel: Panel,
+    results: Results,
+    swept: set[str],
+    look: dict[str, Stroke],
+) -> list[EndLabel]:
+    """Draw the policies without γ as horizontal lines with their bands."""
+    ends = []
+    for label in labels_of(panel, results)[0]:
+        if label in swept:
+            continue
+        mean, low, high = map(float, metrics.mean_interval(results.final(label, panel.metric)))
+        stroke = look[label]
+        axes.axhspan(low, high, color=stroke.colour, alpha=0.15, linewidth=0, zorder=1)
+        line = axes.axhline(mean, color=stroke.colour, linewidth=1.4, zorder=2)
+        if stroke.dashes is not None:
+            line.set_dashes(stroke.dashes)
+        ends.append(EndLabel(display_name(label, longest=16), mean, stroke))
+    return ends
+
+
+def _dress(axes: Axes, scales: Floats, lowest: float) -> None:
+    axes.autoscale(axis="y")
+    high = axes.get_ylim()[1]
+    axes.set_ylim(lowest * 1.1, high if high > lowest else lowest + 1.0)
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
+    axes.xaxis.set_major_locator(NullLocator())
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks(_readable_ticks(scales))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: scale_name(value)))
+    axes.set_xlabel("γ relative to the printed 72 ln(8KT/δ)", loc="left", labelpad=4)
+
+
+def _readable_ticks(scales: Floats) -> list[float]:
+    """Return the scales that get a tick: both ends, 1/72, then those that fit."""
+    distinct = np.unique(scales)[::-1]
+    width = math.log(distinct[0] / distinct[-1])
+    wanted = [distinct[0], distinct[-1]]
+    wanted += [scale for scale in distinct if math.isclose(scale, 1 / 72)]
+    wanted += list(distinct)
+    chosen: list[float] = []
+    for scale in wanted:
+        if all(abs(math.log(scale / other)) > CLOSEST_TICKS * width for other in chosen):
+            chosen.append(float(scale))
+    return chosen
+
+
+WIDTHS = {"column": 3.5, "text": 7.2, "wide": 13.6}
+"""Widths in inches: one column of a journal, both columns, and a screen."""
+
+AXES = ("none", "x", "y", "both")
+"""Which axes are logarithmic."""
+
+PANEL_HEIGHT, LABEL_WIDTH = 2.6, 1.05
+LABEL_MARGIN = 0.04
+SMALLEST_PANEL = 2.2
+
+
+MARGIN = 0.12
+LETTER_WIDTH = 0.62
+"""Of a bold letter, on average, as a share of its size."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How chosen panels are drawn: title, width and logarithmic axes.
+
+    Without a title they have that of the experiment; an empty one leaves it out.
+    """
+
+    title: str | None = None
+    width: str = "wide"
+    log: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.width not in WIDTHS:
+            raise InvalidInput.of("width", f"one of {', '.join(WIDTHS)}", self.width)
+        if self.log not in AXES:
+            raise InvalidInput.of("log", f"one of {', '.join(AXES)}", self.log)
+
+
+def draw_panels(
+    results: Results, metrics: Sequence[str] = (), layout: Layout | None = None
+) -> Figure:
+    """Draw one panel for each metric, as many in a row as the width has room for.
+
+    Without metrics: regret and shortfall.
+    """
+    layout = layout or Layout()
+    panels = [_chosen_panel(metric, results) for metric in metrics or ("regret", "shortfall")]
+    width = WIDTHS[layout.width]
+    n_columns = min(len(panels), max(1, int(width / (SMALLEST_PANEL + LABEL_WIDTH))))
+    n_rows = -(-len(panels) // n_columns)
+    setting = Setting.of(results)
+    title = setting.figure_title if layout.title is None else layout.title
+    title_height = 0.2 if title else 0.0
+    height = PANEL_HEIGHT * n_rows + title_height
+    with house_style():
+        figure = ShownFigure(figsize=(width, height))
+        cell = width / n_columns
+        for place, panel in enumerate(panels):
+            row, column = divmod(place, n_columns)
+            axes = figure.add_axes(
+                (
+                    (cell * column + 0.55) / width,
+                    (PANEL_HEIGHT * (n_rows - 1 - row) + 0.65) / height,
+                    (cell - 0.55 - LABEL_WIDTH) / width,
+                    (PANEL_HEIGHT - 1.2) / height,
+                )
+            )
+            draw_panel(axes, panel, results, layout.log)
+            _make_room_for_labels(axes, cell * (column + 1))
+        if note := setting.dagger_note(results.labels):
+            right, bottom = 1 - 0.12 / width, 0.08 / height
+            figure.text(right, bottom, note, fontsize=7.5, color=MUTED, ha="right")
+        if title:
+            longest = width - 2 * MARGIN
+            figure.text(
+                MARGIN / width,
+                1 - MARGIN / height,
+                title,
+                fontsize=min(11.0, max(6.0, 72 * longest / (LETTER_WIDTH * len(title)))),
+                fontweight="bold",
+                color=INK,
+                va="top",
+                parse_math=False,
+            )
+    return figure
+
+
+def _make_room_for_labels(axes: Axes, right: float) -> None:
+    """Narrow a panel until the labels beside it end before `right`, in inches."""
+    figure: Any = axes.get_figure(root=True)
+    box = axes.get_position()
+    ends = [text.get_window_extent() for text in axes.texts if text.get_position()[0] > 1]
+    overhang = max((end.x1 / figure.dpi for end in ends), default=0.0) - right + LABEL_MARGIN
+    if overhang > 0:
+        # A label starts at a share of the panel's width, so it moves by more than the panel's edge.
+        narrower = overhang / max(text.get_position()[0] for text in axes.texts)
+        width = box.width - narrower / figure.get_size_inches()[0]
+        axes.set_position((box.x0, box.y0, width, box.height))
+
+
+def _chosen_panel(metric: str, results: Results) -> Panel:
+    """Return the panel of a metric, of the figures or plain."""
+    if metric not in results.metrics:
+        rule = f"one of {', '.join(results.metrics)}"
+        raise InvalidInput.of("panels", rule, metric)
+    Setting.of(results)
+    for panel in PANELS:
+        if panel.metric == metric:
+            return replace(panel, meaning="")
+    return Panel(metric, metric.capitalize(), "")
+
+
+def draw_results(
+    results: Results,
+    directory: str | Path,
+    name: str,
+    formats: Sequence[str] = USUAL_FORMATS,
+    *,
+    panels: Sequence[str] = (),
+    layout: Layout | None = None,
+) -> list[Path]:
+    """Draw `results` into `directory` as `name` with each format's ending; return the files.
+
+    With `panels` or `layout` the figure has the panels of these metrics only. Otherwise:
+
+    Con-UCB at four scales of γ or more is drawn as a sweep, more floors than a click floor with
+    panels for each of them, anything else as an experiment. Where visitors differ, a second figure,
+    `name`-for-whom, shows what each of them brings.
+    """
+    if panels or layout is not None:
+        figure = draw_panels(results, panels, layout)
+    elif is_sweep(results):
+        figure = draw_sweep(results)
+    elif has_several_floors(results):
+        figure = draw_several_floors(results)
+    else:
+        figure = draw_experiment(results)
+    written = save_figure(figure, Path(directory), name, formats)
+    if not panels and layout is None and knows_for_whom(results):
+        further = draw_for_whom(results)
+        written += save_figure(further, Path(directory), f"{name}-for-whom", formats)
+    return written

@@ -1,1 +1,0 @@
-"""Figures of one results file: its panels, sweeps, several floors, kinds of visitors."""
