@@ -23,8 +23,8 @@ from slotwise.policies import (
     make_policy,
     setting_names,
 )
-from slotwise.policies.checks import policy_for
 from slotwise.policies.paced_bayes import PacedBayesLargePool
+from slotwise.policies.policy import policy_for
 from slotwise.problem import Problem
 from slotwise.simulation.cluster import connected
 from slotwise.simulation.experiment import Experiment, current_commit

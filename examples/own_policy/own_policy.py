@@ -9,7 +9,7 @@ import numpy as np
 
 from slotwise.environments.datasets import Dataset
 from slotwise.policies import compiled
-from slotwise.policies.counts import CountingPolicy, Counts, new_counts
+from slotwise.policies.policy import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
 from slotwise.selection import Mix, new_mix, set_probabilities
 

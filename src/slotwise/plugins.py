@@ -24,7 +24,7 @@ def look_for_modules_in(folder: str) -> None:
 def find_outside(group: str, name: str) -> Any:
     """Return the object of "module:name", or of the entry point `name`; None if there is neither.
 
-    >>> find_outside("slotwise.policies", "slotwise.policies.uniform:Uniform").name
+    >>> find_outside("slotwise.policies", "slotwise.policies.uniform_and_fixed:Uniform").name
     'uniform'
     >>> find_outside("slotwise.policies", "nobody.has:It")
     Traceback (most recent call last):

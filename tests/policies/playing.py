@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies import Policy
-from slotwise.policies.contract import NO_SLOTS, NOBODY
+from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 from tests.reference.policies import Twin

@@ -9,7 +9,7 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.policies import ConUCB
-from slotwise.policies.contract import NO_SLOTS, NOBODY
+from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
 from slotwise.selection.confidence import paper_gamma

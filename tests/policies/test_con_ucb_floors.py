@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput
 from slotwise.policies import ConUCB, Policy
 from slotwise.policies.con_ucb_floors import ConUCBFloors
-from slotwise.policies.contract import NO_SLOTS, NOBODY
+from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, solve_floors
 from slotwise.selection.confidence import paper_gamma, paper_lower, paper_upper

@@ -11,8 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.policies import CUCB, POLICIES, ConUCB, FixedMix, LExp, Policy, Uniform, make_policy
-from slotwise.policies.contract import Visitor
-from slotwise.policies.counts import CountingPolicy, Counts, new_counts
+from slotwise.policies.policy import CountingPolicy, Counts, Visitor, new_counts
 from slotwise.problem import Problem
 from slotwise.selection import Mix, new_mix
 from slotwise.testing import PolicyContract

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
 from slotwise.policies import Exp3M, LExp, Policy
-from slotwise.policies.contract import NO_SLOTS, NOBODY
 from slotwise.policies.exponential_weights import new_weights
+from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
 from slotwise.selection.compiled import hot

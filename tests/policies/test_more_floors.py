@@ -9,8 +9,7 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.policies import POLICIES, FixedMix, LExp, Policy, make_policy
-from slotwise.policies.checks import KEEP_RATES, WEIGH_LEVELS
-from slotwise.policies.contract import NO_SLOTS, NOBODY
+from slotwise.policies.policy import KEEP_RATES, NO_SLOTS, NOBODY, WEIGH_LEVELS
 from slotwise.problem import Problem
 
 LEVELS = ("click", "cart", "purchase")

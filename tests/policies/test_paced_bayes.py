@@ -12,7 +12,7 @@ from benchmarks.leaderboard.cases import Effort
 from benchmarks.leaderboard.suite import build_suite, fresh_suite
 from slotwise import BernoulliLinks, PacedBayes, Problem, simulate
 from slotwise.errors import InvalidInput
-from slotwise.policies.contract import NO_SLOTS, NOBODY
+from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.selection import dense_probabilities, draw_page, solve
 from slotwise.simulation import run_experiment
 

@@ -9,7 +9,7 @@ import pytest
 
 from slotwise import PacedBayes, SegmentLinks
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
-from slotwise.policies.knowledge.link_posterior import (
+from slotwise.policies.link_posterior import (
     add_trials,
     entries_of,
     logit_for,

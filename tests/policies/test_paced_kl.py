@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from slotwise import BernoulliLinks, PacedKL, Problem, simulate
 from slotwise.errors import InvalidInput
-from slotwise.policies.contract import NO_SLOTS, NOBODY
-from slotwise.policies.knowledge.moss_bounds import CAP
+from slotwise.policies.moss_bounds import CAP
+from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.selection import dense_probabilities, draw_page
 from slotwise.selection.confidence import kl_upper
 from tests.reference.paced_kl import PacedKLTwin

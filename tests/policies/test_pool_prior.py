@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from slotwise.policies import QueueTS
-from slotwise.policies.contract import NOBODY
-from slotwise.policies.knowledge.pool_prior import LEAST_SHAPE, MOST_SHAPE
+from slotwise.policies.policy import NOBODY
+from slotwise.policies.posterior import LEAST_SHAPE, MOST_SHAPE
 from slotwise.problem import Problem
 
 Floats = NDArray[np.float64]

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from scipy.stats import beta, kstest
 
 from slotwise.policies import CUCB, QueueTS
-from slotwise.policies.contract import NO_SLOTS, NOBODY
-from slotwise.policies.knowledge.posterior import (
+from slotwise.policies.policy import NO_SLOTS, NOBODY
+from slotwise.policies.posterior import (
     MOST_ABOVE,
     draw_reachable,
     new_posterior,
     set_posterior,
     start_draw,
 )
-from slotwise.policies.knowledge.sampling import average_probabilities
+from slotwise.policies.sampling import average_probabilities
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
 from tests.reference.queue_policies import draw_rates, queue_ts_page

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotwise.policies import PacedKL, QueueTS
-from slotwise.policies.contract import NO_SLOTS, NOBODY
+from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from tests.policies.playing import Visitors, draw, learn_page
 from tests.reference.paced_kl import Queue

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors
-from slotwise.policies.pages.regression_pages import (
+from slotwise.policies.regression_pages import (
     learning_only,
     pages_of,
     prices_ahead,
     views_of_value,
 )
-from slotwise.policies.pages.visitor_prices import Open
+from slotwise.policies.visitor_pages import Open
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
 from tests.policies.test_paced_bayes_visitors import EVERYBODY, PROBLEM, SIZES, played

@@ -11,14 +11,14 @@ import pytest
 
 from slotwise import Selector
 from slotwise.policies import NO_SLOTS, NOBODY, PacedBayes, PacedKL
-from slotwise.policies.knowledge.joint_posterior import new_joint_posterior
-from slotwise.policies.knowledge.joint_worth import (
+from slotwise.policies.joint_posterior import (
     largest_growth,
+    new_joint_posterior,
     score_jointly,
     score_link_jointly,
 )
 from slotwise.policies.paced_bayes import SAFE, PacedBayesLargePool
-from slotwise.policies.pages.tied_group import LEAST_POOL
+from slotwise.policies.tied_group import LEAST_POOL
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
 from slotwise.selection.mix import N_TIED, dense_probabilities

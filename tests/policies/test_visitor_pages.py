@@ -9,8 +9,7 @@ import pytest
 
 from slotwise.policies import NO_SLOTS
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
-from slotwise.policies.pages.visitor_pages import learning_only, pages_of
-from slotwise.policies.pages.visitor_prices import Open, prices_ahead
+from slotwise.policies.visitor_pages import Open, learning_only, pages_of, prices_ahead
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 from tests.reference.visitor_effects import rate, upper_bounds

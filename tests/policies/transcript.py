@@ -20,7 +20,7 @@ from slotwise.policies import (
     QueueTS,
     Uniform,
 )
-from slotwise.policies.contract import NOBODY
+from slotwise.policies.policy import NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import FloorProgram, Solution, dense_probabilities, solve
 from slotwise.selection.compiled import is_compiled

@@ -10,7 +10,7 @@ import numpy as np
 from slotwise.environments import BernoulliLinks
 from slotwise.environments.datasets import load_dataset
 from slotwise.policies import Policy
-from slotwise.policies.contract import NO_SLOTS
+from slotwise.policies.policy import NO_SLOTS
 from slotwise.problem import Problem
 from slotwise.selection import Solution, dense_probabilities, draw_page
 from slotwise.selection.solve import STATUSES

@@ -12,7 +12,7 @@ import pytest
 import slotwise
 from slotwise.errors import InvalidInput
 from slotwise.policies import PacedKL
-from slotwise.policies.floors.segment_floors import OF_SEGMENTS
+from slotwise.policies.prices import OF_SEGMENTS
 from slotwise.problem import Problem
 from slotwise.selector import KnownCounts, start_from_counts
 from tests.reference.paced_kl import Queue

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.policies import Policy
-from slotwise.policies.contract import Visitor
+from slotwise.policies.policy import Visitor
 from slotwise.problem import Problem
 from slotwise.selection.mix import N_SURE, Mix, new_mix
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.environments import BernoulliLinks, Environment, IntervalLinks, LateFeedback
 from slotwise.policies import CUCB, POLICIES, ConUCB, Policy
-from slotwise.policies.contract import Visitor
+from slotwise.policies.policy import Visitor
 from slotwise.problem import Problem
 from slotwise.selection import Mix, new_mix
 from slotwise.selector import Selector

@@ -7,7 +7,7 @@ from typing import Any
 
 from slotwise.errors import SlotwiseError
 from slotwise.policies import Policy, make_policy, policy_class, setting_names
-from slotwise.policies.pages.tied_group import LEAST_POOL
+from slotwise.policies.tied_group import LEAST_POOL
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
 from slotwise.selector import Selector

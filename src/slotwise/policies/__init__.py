@@ -10,17 +10,16 @@ from typing import Any
 from slotwise.errors import InvalidInput, UnknownName
 from slotwise.plugins import entry_point_names, find_outside
 from slotwise.policies.con_ucb import ConUCB
-from slotwise.policies.contract import NO_SLOTS, NOBODY, Estimates, Feedback, Policy, State
 from slotwise.policies.cucb import CUCB
 from slotwise.policies.exp3m import Exp3M
-from slotwise.policies.fixed_mix import FixedMix
-from slotwise.policies.knowledge.sampling import average_probabilities
 from slotwise.policies.lexp import LExp
 from slotwise.policies.paced_bayes import PacedBayes
 from slotwise.policies.paced_kl import PacedKL
-from slotwise.policies.pages.rounds_ahead import average_ahead, expect_views
+from slotwise.policies.page_views import average_ahead, expect_views
+from slotwise.policies.policy import NO_SLOTS, NOBODY, Estimates, Feedback, Policy, State
 from slotwise.policies.queue_ts import QueueTS
-from slotwise.policies.uniform import Uniform
+from slotwise.policies.sampling import average_probabilities
+from slotwise.policies.uniform_and_fixed import FixedMix, Uniform
 from slotwise.selection.compiled import compiled
 
 __all__ = [

@@ -10,10 +10,19 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.errors import InvalidInput
-from slotwise.policies.checks import require_horizon
 from slotwise.policies.con_ucb_floors import ConUCBFloors
-from slotwise.policies.contract import Estimates, Floats, Knowledge, Links, Policy, State, Visitor
-from slotwise.policies.counts import Counts, new_counts
+from slotwise.policies.policy import (
+    Counts,
+    Estimates,
+    Floats,
+    Knowledge,
+    Links,
+    Policy,
+    State,
+    Visitor,
+    new_counts,
+    require_horizon,
+)
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.confidence import paper_upper

@@ -14,14 +14,20 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.checks import (
+from slotwise.policies.policy import (
+    CountingPolicy,
+    Counts,
+    Estimates,
+    Floats,
+    Links,
+    State,
+    Visitor,
     check_failure_probability,
     check_horizon,
     check_positive,
+    new_counts,
     require_horizon,
 )
-from slotwise.policies.contract import Estimates, Floats, Links, State, Visitor
-from slotwise.policies.counts import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 from slotwise.selection.confidence import paper_gamma, paper_lower, paper_upper

@@ -8,9 +8,18 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.checks import require_last_level_reward
-from slotwise.policies.contract import Floats, Knowledge, Links, State, Visitor
-from slotwise.policies.counts import CountingPolicy, Counts, add_counts, new_counts
+from slotwise.policies.policy import (
+    CountingPolicy,
+    Counts,
+    Floats,
+    Knowledge,
+    Links,
+    State,
+    Visitor,
+    add_counts,
+    new_counts,
+    require_last_level_reward,
+)
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.confidence import cucb_bonus

@@ -8,8 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.checks import require_horizon, require_last_level_reward
-from slotwise.policies.contract import Floats, Links, Visitor
 from slotwise.policies.exponential_weights import (
     Weights,
     WeightsPolicy,
@@ -17,6 +15,13 @@ from slotwise.policies.exponential_weights import (
     new_weights,
     new_weights_mix,
     raise_weight,
+)
+from slotwise.policies.policy import (
+    Floats,
+    Links,
+    Visitor,
+    require_horizon,
+    require_last_level_reward,
 )
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.contract import Feedback, Floats, Knowledge, Policy
+from slotwise.policies.policy import Feedback, Floats, Knowledge, Policy
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, int64
 from slotwise.selection.mix import N_OPEN, Mix, new_mix

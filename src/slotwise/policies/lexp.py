@@ -10,8 +10,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.errors import InvalidInput
-from slotwise.policies.checks import require_horizon, require_no_rate_floors
-from slotwise.policies.contract import Feedback, Floats, Knowledge, Links, Visitor
 from slotwise.policies.exponential_weights import (
     Weights,
     WeightsPolicy,
@@ -19,6 +17,15 @@ from slotwise.policies.exponential_weights import (
     new_weights,
     new_weights_mix,
     raise_weight,
+)
+from slotwise.policies.policy import (
+    Feedback,
+    Floats,
+    Knowledge,
+    Links,
+    Visitor,
+    require_horizon,
+    require_no_rate_floors,
 )
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot

@@ -8,37 +8,45 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.checks import check_positive, require_no_rate_floors
-from slotwise.policies.contract import Floats, Knowledge, Links, Policy, State, Visitor
-from slotwise.policies.floors.expected_price import (
-    MAX_EXPECTED,
-    correct_queues,
-    expect_price,
-    priced,
-)
-from slotwise.policies.floors.queue import QueuePolicy, Queues, new_queues
-from slotwise.policies.knowledge.evidence import Evidence, add_views, count_rounds, new_evidence
-from slotwise.policies.knowledge.joint_posterior import (
+from slotwise.policies.evidence import Evidence, add_views, count_rounds, new_evidence
+from slotwise.policies.joint_posterior import (
     JointPosterior,
+    largest_growth,
+    margin_of_page,
+    mean_worth,
     new_joint_posterior,
     note_outcomes,
     note_worth,
     notice_change,
+    outcome_worth,
     refit_level,
     refresh_posteriors,
-)
-from slotwise.policies.knowledge.joint_worth import (
-    largest_growth,
-    margin_of_page,
-    mean_worth,
-    outcome_worth,
     reward_in_sales,
     score_jointly,
     score_link_jointly,
 )
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
-from slotwise.policies.pages.tied_group import (
+from slotwise.policies.policy import (
+    Floats,
+    Knowledge,
+    Links,
+    Policy,
+    State,
+    Visitor,
+    check_positive,
+    require_no_rate_floors,
+)
+from slotwise.policies.prices import (
+    MAX_EXPECTED,
+    QueuePolicy,
+    Queues,
+    correct_queues,
+    expect_price,
+    new_queues,
+    priced,
+)
+from slotwise.policies.tied_group import (
     TiedGroup,
     fill_up_from_group,
     find_above_group,

@@ -9,46 +9,63 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.policies.checks import check_positive, require_no_rate_floors
-from slotwise.policies.contract import Feedback, Floats, Knowledge, Links, State, Visitor
-from slotwise.policies.floors.expected_price import priced
-from slotwise.policies.floors.queue import QueuePolicy, Queues, new_queues, queue_outcomes
-from slotwise.policies.floors.segment_floors import (
-    SegmentFloors,
-    moved_segment_floors,
-    new_segment_floors,
-    price_clicks,
-    queue_clicks,
-    segment_knowledge,
-)
-from slotwise.policies.knowledge.evidence import (
+from slotwise.policies.evidence import (
     Evidence,
     EvidencePolicy,
     add_views,
     count_rounds,
     new_evidence,
 )
-from slotwise.policies.knowledge.joint_posterior import (
+from slotwise.policies.joint_posterior import (
     JointPosterior,
     new_joint_posterior,
     note_outcomes,
+    outcome_worth,
     prior_mean,
     refit_level,
+    reward_in_sales,
+    score_jointly,
 )
-from slotwise.policies.knowledge.joint_worth import outcome_worth, reward_in_sales, score_jointly
-from slotwise.policies.knowledge.link_posterior import entries_of
-from slotwise.policies.knowledge.regression_learning import count_visitor, learn_link
-from slotwise.policies.knowledge.regression_prior import fit_prior, rescale
-from slotwise.policies.knowledge.regression_sight import Sight, new_sight, rate_for, refresh_level
-from slotwise.policies.knowledge.typical_sale import SALES, UNIT
-from slotwise.policies.knowledge.visitor_effects import visitors_like_those_seen
-from slotwise.policies.knowledge.visitor_regression import (
+from slotwise.policies.link_posterior import SALES, UNIT, entries_of
+from slotwise.policies.paced_kl_visitors import N_VISITORS
+from slotwise.policies.policy import (
+    Feedback,
+    Floats,
+    Knowledge,
+    Links,
+    State,
+    Visitor,
+    check_positive,
+    require_no_rate_floors,
+)
+from slotwise.policies.prices import (
+    QueuePolicy,
+    Queues,
+    SegmentFloors,
+    moved_segment_floors,
+    new_queues,
+    new_segment_floors,
+    price_clicks,
+    priced,
+    queue_clicks,
+    queue_outcomes,
+    segment_knowledge,
+)
+from slotwise.policies.visitor_effects import visitors_like_those_seen
+from slotwise.policies.visitor_regression import (
     KNOWN,
+    Sight,
     VisitorRegression,
     by_link,
+    count_visitor,
+    fit_prior,
+    learn_link,
+    new_sight,
     new_visitor_regression,
+    rate_for,
+    refresh_level,
+    rescale,
 )
-from slotwise.policies.paced_kl_visitors import N_VISITORS
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.mix import Mix, new_mix

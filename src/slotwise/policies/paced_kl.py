@@ -8,19 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.checks import check_positive, require_no_rate_floors
-from slotwise.policies.contract import Floats, Knowledge, Links, Policy, Visitor
-from slotwise.policies.floors.queue import (
-    QueuePolicy,
-    Queues,
-    new_queues,
-    price_levels,
-    queue_totals,
-    score_link,
-    score_links,
-)
-from slotwise.policies.knowledge.evidence import Evidence, add_views, count_pages, new_evidence
-from slotwise.policies.knowledge.moss_bounds import (
+from slotwise.policies.evidence import Evidence, add_views, count_pages, new_evidence
+from slotwise.policies.moss_bounds import (
     CAP,
     MossBounds,
     compute_bounds,
@@ -30,7 +19,25 @@ from slotwise.policies.knowledge.moss_bounds import (
     refresh_bounds,
 )
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
-from slotwise.policies.pages.tied_group import (
+from slotwise.policies.policy import (
+    Floats,
+    Knowledge,
+    Links,
+    Policy,
+    Visitor,
+    check_positive,
+    require_no_rate_floors,
+)
+from slotwise.policies.prices import (
+    QueuePolicy,
+    Queues,
+    new_queues,
+    price_levels,
+    queue_totals,
+    score_link,
+    score_links,
+)
+from slotwise.policies.tied_group import (
     TiedGroup,
     fill_up_from_group,
     find_above_group,
@@ -154,7 +161,7 @@ class PacedKL(QueuePolicy):
 
     Of the N views of a link n are settled; n = N unless feedback comes late. A link with at least
     its share t L / K of views is taken at its mean, so optimism goes to links with fewer views
-    (`slotwise.policies.knowledge.moss_bounds`). c = `exploration`.
+    (`slotwise.policies.moss_bounds`). c = `exploration`.
 
     Q is the virtual queue of drift plus penalty: the shortfall never exceeds it. A plain queue
     pays for its price with clicks owed, because the price is Q over a growing root; here the

@@ -10,41 +10,47 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.policies.checks import check_positive, require_no_rate_floors
-from slotwise.policies.contract import Feedback, Floats, Knowledge, Links, State, Visitor
-from slotwise.policies.floors.queue import (
-    QueuePolicy,
-    Queues,
-    new_queues,
-    price_levels,
-    queue_outcomes,
-)
-from slotwise.policies.floors.segment_floors import (
-    OF_SEGMENTS,
-    SegmentFloors,
-    moved_segment_floors,
-    new_segment_floors,
-    price_clicks,
-    queue_clicks,
-    segment_knowledge,
-)
-from slotwise.policies.knowledge.evidence import (
+from slotwise.policies.evidence import (
     Evidence,
     EvidencePolicy,
     add_views,
     count_rounds,
     new_evidence,
 )
-from slotwise.policies.knowledge.visitor_effects import (
+from slotwise.policies.policy import (
+    Feedback,
+    Floats,
+    Knowledge,
+    Links,
+    State,
+    Visitor,
+    check_positive,
+    require_no_rate_floors,
+)
+from slotwise.policies.prices import (
+    OF_SEGMENTS,
+    QueuePolicy,
+    Queues,
+    SegmentFloors,
+    moved_segment_floors,
+    new_queues,
+    new_segment_floors,
+    price_clicks,
+    price_levels,
+    queue_clicks,
+    queue_outcomes,
+    segment_knowledge,
+)
+from slotwise.policies.visitor_effects import (
     KNOWN,
     VisitorEffects,
+    learn_effects,
     new_visitor_effects,
     refresh_effects,
     score_links,
     unit_of,
     visitors_like_those_seen,
 )
-from slotwise.policies.knowledge.visitor_fit import learn_effects
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix, new_mix
@@ -170,7 +176,7 @@ class PacedKLVisitors(QueuePolicy):
     what each feature does to it. Each has its own log, of the fair share of views over the views:
     of all views for the link, of those of visitors with the same value for a feature. So nothing is
     explored for a feature whose effects are known or do not matter. Floors of segments have a queue
-    each (`slotwise.policies.floors.segment_floors`), whose prices add to that of the floor for all.
+    each (`slotwise.policies.prices`), whose prices add to that of the floor for all.
     """
 
     exploration: float = 0.5

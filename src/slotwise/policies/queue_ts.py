@@ -7,18 +7,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.checks import check_horizon, check_prior
-from slotwise.policies.contract import Floats, Links, Visitor
-from slotwise.policies.floors.queue import (
+from slotwise.policies.evidence import Evidence, check_memory, new_evidence
+from slotwise.policies.policy import Floats, Links, Visitor, check_horizon, check_prior
+from slotwise.policies.posterior import draw_reachable, rank_by_means
+from slotwise.policies.prices import (
     QueuePolicy,
     Queues,
     new_queues,
     price_levels,
     queue_outcomes,
 )
-from slotwise.policies.knowledge.evidence import Evidence, check_memory, new_evidence
-from slotwise.policies.knowledge.posterior import draw_reachable, rank_by_means
-from slotwise.policies.knowledge.sampling import (
+from slotwise.policies.sampling import (
     Sampling,
     count_links,
     draw_first,
@@ -115,7 +114,7 @@ class QueueTS(QueuePolicy):
     pool what an unknown link is like (see `knowledge.pool_prior`). `memory`, in rounds,
     lets counts fade where rates drift. The order of rounds matters to a queue: give it page by
     page what can be given so. Pages are drawn exactly as if every link were sampled; links that
-    cannot matter are not (see `slotwise.policies.knowledge.posterior`).
+    cannot matter are not (see `slotwise.policies.posterior`).
 
     >>> from slotwise.policies import NOBODY, NO_SLOTS
     >>> from slotwise.problem import Problem

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
-from slotwise.policies.counts import Counts
+from slotwise.policies.policy import Counts
 from slotwise.problem import Problem
 from slotwise.selection import Frontier, frontier
 from slotwise.selection.confidence import anytime_lower, anytime_upper

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.policies.counts import Counts
+from slotwise.policies.policy import Counts
 from slotwise.problem import Problem
 from slotwise.rounds import Link
 from slotwise.selection.solve import solve

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
 from slotwise.policies import Policy
-from slotwise.policies.pages.rest_of_page import rest_of_page
+from slotwise.policies.page_views import rest_of_page
 from slotwise.problem import Problem
 from slotwise.selector.pool import Pool
 

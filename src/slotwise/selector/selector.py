@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput
 from slotwise.features import Features, Visitor
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
-from slotwise.policies.checks import policy_for
-from slotwise.policies.counts import Counts, add_counts, moved_counts, new_counts
+from slotwise.policies.policy import Counts, add_counts, moved_counts, new_counts, policy_for
 from slotwise.problem import Problem, whole_number
 from slotwise.rounds import AnyLink, Decision, Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page

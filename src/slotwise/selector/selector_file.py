@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from slotwise.errors import UnsupportedState
 from slotwise.features import Features, declarations
 from slotwise.policies import make_policy, policy_reference, policy_settings
-from slotwise.policies.contract import Knowledge
-from slotwise.policies.counts import Counts, new_counts
+from slotwise.policies.policy import Counts, Knowledge, new_counts
 from slotwise.problem import whole_number
 from slotwise.rounds import Link
 from slotwise.selector.open_pages import OpenPage, OpenPages

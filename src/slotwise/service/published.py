@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import UnsupportedState
-from slotwise.policies.pages.visitor_pages import VisitorPages
+from slotwise.policies.visitor_pages import VisitorPages
 from slotwise.service.counting.rates import LinkRates
 from slotwise.service.counting.views import PageCounters
 from slotwise.service.pool import Pool

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from slotwise.environments import Environment
 from slotwise.policies import Policy, State
-from slotwise.policies.checks import policy_for
+from slotwise.policies.policy import policy_for
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
 from slotwise.selection.compiled import is_compiled

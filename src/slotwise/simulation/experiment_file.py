@@ -16,7 +16,7 @@ from slotwise.environments import Environment
 from slotwise.environments.datasets import Dataset, LookAlike, find_dataset, load_dataset
 from slotwise.errors import InvalidConfig, MissingData, SlotwiseError
 from slotwise.policies import Policy, make_policy, policy_class, setting_names
-from slotwise.policies.checks import policy_for
+from slotwise.policies.policy import policy_for
 from slotwise.problem import Problem
 from slotwise.simulation.environment_section import Bernoulli, EnvironmentSection, Section
 from slotwise.simulation.experiment import Experiment

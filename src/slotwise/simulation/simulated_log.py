@@ -14,7 +14,7 @@ from slotwise.environments import Environment
 from slotwise.errors import InvalidInput
 from slotwise.page_log import LoggedPage, LogWriter
 from slotwise.policies import Policy
-from slotwise.policies.checks import policy_for
+from slotwise.policies.policy import policy_for
 from slotwise.problem import Problem, is_finite_number, whole_number
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.exploring import explored

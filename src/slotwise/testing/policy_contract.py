@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.policies import Feedback, Policy
-from slotwise.policies.contract import NO_SLOTS, NOBODY
+from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 from slotwise.testing.slot_laws import SlotLaws

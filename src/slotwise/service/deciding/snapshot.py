@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies import Estimates
-from slotwise.policies.pages.rest_of_page import solve_rest
+from slotwise.policies.page_views import solve_rest
 from slotwise.selection.exploring import explored
 from slotwise.service.counting.rates import floor_report
 from slotwise.service.deciding.guests import Guests

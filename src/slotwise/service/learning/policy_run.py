@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies import Feedback, Policy
-from slotwise.policies.contract import NO_SLOTS, NOBODY
-from slotwise.policies.knowledge.sampling import average_probabilities
-from slotwise.policies.pages.rest_of_page import rest_of_page
-from slotwise.policies.pages.rounds_ahead import average_ahead, expect_views
+from slotwise.policies.page_views import average_ahead, expect_views, rest_of_page
+from slotwise.policies.policy import NO_SLOTS, NOBODY
+from slotwise.policies.sampling import average_probabilities
 from slotwise.problem import Problem
 from slotwise.selection.compiling.kept_loops import kept_loop
 from slotwise.selection.compiling.source_digest import digest_sources

@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.policies import Policy
+from slotwise.policies import Policy, regression_pages, visitor_pages
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
-from slotwise.policies.pages import regression_pages, visitor_pages
-from slotwise.policies.pages.visitor_pages import VisitorPages
-from slotwise.policies.pages.visitor_prices import Open
+from slotwise.policies.visitor_pages import Open, VisitorPages
 from slotwise.problem import Problem
 from slotwise.service.counting.rates import LinkRates
 from slotwise.service.counting.views import CLICKS, Level, View

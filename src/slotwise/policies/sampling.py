@@ -7,28 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.policies.contract import Floats, Links, Policy
-from slotwise.policies.knowledge.evidence import (
-    Evidence,
-    add_views,
-    count_rounds,
-    is_time_to_look_again,
-)
-from slotwise.policies.knowledge.pool_prior import (
-    PoolPrior,
-    fit_prior,
-    new_pool_prior,
-    take_in_link,
-)
-from slotwise.policies.knowledge.posterior import (
+from slotwise.policies.evidence import Evidence, add_views, count_rounds, is_time_to_look_again
+from slotwise.policies.policy import Floats, Links, Policy
+from slotwise.policies.posterior import (
     N_CHANGED,
+    PoolPrior,
     Posterior,
     draw_links,
+    fit_prior,
     mean_worth,
+    new_pool_prior,
     new_posterior,
     note_change,
     set_posterior,
     start_draw,
+    take_in_link,
     trials_and_hits,
 )
 from slotwise.problem import Problem, whole_number
@@ -36,16 +29,6 @@ from slotwise.selection.compiled import hot
 from slotwise.selection.mix import dense_probabilities
 from slotwise.selection.page_search.page_scratch import Search, new_search
 from slotwise.selection.top_page import top_page
-
-__all__ = [
-    "Sampling",
-    "average_probabilities",
-    "count_links",
-    "draw_first",
-    "follow_evidence",
-    "look_again",
-    "new_sampling",
-]
 
 FIRST_DRAWS = 3
 """How many links, in pages, are drawn to find a threshold for the others."""

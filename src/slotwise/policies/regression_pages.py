@@ -13,29 +13,35 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.policies.contract import Floats, Links, Visitor
-from slotwise.policies.floors.expected_price import priced
-from slotwise.policies.floors.queue import Queues, queue_outcomes
-from slotwise.policies.floors.segment_floors import (
+from slotwise.policies import visitor_pages
+from slotwise.policies.joint_posterior import (
+    JointPosterior,
+    outcome_worth,
+    reward_in_sales,
+    score_jointly,
+)
+from slotwise.policies.link_posterior import UNIT, Layout
+from slotwise.policies.paced_bayes_visitors import PacedBayesVisitorsState
+from slotwise.policies.policy import Floats, Links, Visitor
+from slotwise.policies.prices import (
+    Queues,
     SegmentFloors,
     floor_price,
     price_clicks,
+    priced,
     queue_clicks,
+    queue_outcomes,
 )
-from slotwise.policies.knowledge.joint_posterior import JointPosterior
-from slotwise.policies.knowledge.joint_worth import outcome_worth, reward_in_sales, score_jointly
-from slotwise.policies.knowledge.link_posterior import Layout
-from slotwise.policies.knowledge.regression_sight import Sight, new_sight, rate_for, refresh_level
-from slotwise.policies.knowledge.typical_sale import UNIT
-from slotwise.policies.knowledge.visitor_regression import VisitorRegression
-from slotwise.policies.paced_bayes_visitors import PacedBayesVisitorsState
-from slotwise.policies.pages import visitor_prices
-from slotwise.policies.pages.visitor_pages import Room, VisitorPages, add_page
-from slotwise.policies.pages.visitor_prices import Open
+from slotwise.policies.visitor_pages import Open, Room, VisitorPages, add_page
+from slotwise.policies.visitor_regression import (
+    Sight,
+    VisitorRegression,
+    new_sight,
+    rate_for,
+    refresh_level,
+)
 from slotwise.selection.compiled import compiled, hot
 from slotwise.selection.top_links import take_top_links
-
-__all__ = ["learning_only", "pages_of", "prices_ahead", "views_of_value"]
 
 
 class Prospect(NamedTuple):
@@ -192,7 +198,7 @@ def prices_ahead(
 ) -> Floats:
     """Return the prices of the next rounds with these visitors, as for the other policy."""
     opened = _bounded(open_views)
-    return visitor_prices.prices_ahead(state, pages, visitors, opened, click_rates, n_rounds)
+    return visitor_pages.prices_ahead(state, pages, visitors, opened, click_rates, n_rounds)
 
 
 def pages_of(state: PacedBayesVisitorsState, open_views: Open, prices: Floats) -> RegressionPages:

@@ -18,23 +18,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.policies.contract import Floats, Knowledge, Policy, State
+from slotwise.policies.policy import Floats, Knowledge, Policy, State
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.vectors.totals import total_of
-
-__all__ = [
-    "Evidence",
-    "EvidencePolicy",
-    "WithMemory",
-    "add_views",
-    "check_memory",
-    "count_pages",
-    "count_rounds",
-    "is_time_to_look_again",
-    "new_evidence",
-    "weighted_counts",
-]
 
 LOOKS_PER_MEMORY = 50
 

@@ -26,21 +26,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.policies.contract import Floats, Links
-from slotwise.policies.knowledge.evidence import Evidence
+from slotwise.policies.evidence import Evidence
+from slotwise.policies.policy import Floats, Links
 from slotwise.problem import Problem
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.confidence import kl_upper_of_many
-
-__all__ = [
-    "CAP",
-    "MossBounds",
-    "compute_bounds",
-    "forget_bounds",
-    "new_moss_bounds",
-    "note_views",
-    "refresh_bounds",
-]
 
 FIRST_PRIOR, FURTHER_PRIOR = 0.5, 0.25
 """The most that the pseudo-view brings at the first level and at those after it."""

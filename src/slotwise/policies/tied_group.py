@@ -16,22 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.policies.contract import Floats, Links
+from slotwise.policies.policy import Floats, Links
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.mix import N_SURE, N_TIED, TIED_SLOTS, Mix
 from slotwise.selection.page_search.candidates import BLOCK
 from slotwise.selection.page_search.page_scratch import N_CANDIDATES, Search
-
-__all__ = [
-    "TiedGroup",
-    "fill_up_from_group",
-    "find_above_group",
-    "forget_group",
-    "keep_group",
-    "leave_group",
-    "list_from",
-    "new_tied_group",
-]
 
 LEAST_POOL = 2_000
 """In smaller pools listing the links that tie costs less than keeping them."""

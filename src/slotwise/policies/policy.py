@@ -10,22 +10,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.problem import Problem
-from slotwise.selection.compiled import hot_loop
+from slotwise.errors import InvalidInput
+from slotwise.problem import Problem, whole_number
+from slotwise.selection.compiled import hot, hot_loop
 from slotwise.selection.mix import Mix
-
-__all__ = [
-    "NOBODY",
-    "NO_SLOTS",
-    "Estimates",
-    "Feedback",
-    "Floats",
-    "Knowledge",
-    "Links",
-    "Policy",
-    "State",
-    "Visitor",
-]
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
@@ -246,3 +234,124 @@ class Policy:
     def estimates(self, state: Any) -> Estimates | None:  # noqa: ARG002 - overridden by some
         """Return what goes into the floor program, or None for policies that solve none."""
         return None
+
+
+KEEP_RATES = "con-ucb and queue-ts keep floors on conditional rates"
+WEIGH_LEVELS = "con-ucb, lexp, paced-bayes, paced-kl and queue-ts weigh levels"
+
+
+def policy_for(policy: Policy, problem: Problem) -> Policy:
+    """Return the policy to start on a problem; refuse one that keeps only some of its floors.
+
+    Policies that keep no floor at all play any problem, for comparison.
+    """
+    player = policy.for_problem(problem)
+    if problem.value_floors and player.keeps_floor and not player.keeps_value_floors:
+        rule = "the default, paced-kl, where segments have floors"
+        raise InvalidInput.of("policy", rule, policy.name)
+    return player
+
+
+def check_failure_probability(value: float) -> None:
+    """Refuse a failure probability that is not one.
+
+    >>> check_failure_probability(0.0)
+    Traceback (most recent call last):
+    slotwise.errors.InvalidInput: `failure_probability` must be in (0, 1), got 0.0
+    """
+    if not 0 < value < 1:
+        raise InvalidInput.of("failure_probability", "in (0, 1)", value)
+
+
+def check_horizon(value: int | None) -> None:
+    """Refuse a horizon that is neither open nor a number of rounds."""
+    if value is not None:
+        whole_number("horizon", value, at_least=1)
+
+
+def check_positive(name: str, value: float) -> None:
+    """Refuse a setting that is not a positive number."""
+    if not 0 < value < float("inf"):
+        raise InvalidInput.of(name, "a positive number", value)
+
+
+def check_prior(value: str) -> None:
+    """Refuse a prior that does not exist."""
+    if value not in ("uniform", "fitted"):
+        raise InvalidInput.of("prior", '"uniform" or "fitted"', value)
+
+
+def require_horizon(policy_name: str, horizon: int | None, problem: Problem) -> int:
+    """Return the horizon of the policy or else of the problem; refuse if neither has one."""
+    found = horizon if horizon is not None else problem.horizon
+    if found is None:
+        advice = f"{policy_name} plans for a number of rounds: say how many page views to expect"
+        raise InvalidInput.of("horizon", "a whole number of rounds", None, advice)
+    if found < 1:
+        raise InvalidInput.of("horizon", "at least 1", found)
+    return found
+
+
+def require_no_rate_floors(policy_name: str, problem: Problem) -> None:
+    """Refuse a problem with floors on conditional rates."""
+    if any(floor.rate > 0.0 for floor in problem.active_floors):
+        rule = f"empty for {policy_name}"
+        raise InvalidInput.of("rate_floors", rule, dict(problem.rate_floors), KEEP_RATES)
+
+
+def require_last_level_reward(policy_name: str, problem: Problem) -> None:
+    """Refuse a problem that is to earn more than its last level."""
+    if not problem.rewards_last_level_only:
+        rule = f"on {problem.levels[-1]!r} only, with weight 1, for {policy_name}"
+        raise InvalidInput.of("rewards", rule, dict(problem.rewards), WEIGH_LEVELS)
+
+
+class Counts(NamedTuple):
+    """Settled views and sums of outcomes, each of shape (n_levels, n_links)."""
+
+    views: Floats
+    sums: Floats
+
+
+def new_counts(problem: Problem) -> Counts:
+    """Return counts of nothing."""
+    shape = (problem.n_levels, problem.n_links)
+    return Counts(views=np.zeros(shape), sums=np.zeros(shape))
+
+
+@hot
+def add_counts(counts: Counts, level: int, links: Links, views: Floats, outcomes: Floats) -> None:
+    """Count views and outcomes of links at one level."""
+    for k in range(len(links)):
+        counts.views[level, links[k]] += views[k]
+        counts.sums[level, links[k]] += outcomes[k]
+
+
+def moved_counts(counts: Counts, problem: Problem, kept: NDArray[np.int64]) -> Counts:
+    """Return the counts of the links of another pool; `kept` has their old places, -1 for new."""
+    moved = new_counts(problem)
+    stays = kept >= 0
+    moved.views[:, stays] = counts.views[:, kept[stays]]
+    moved.sums[:, stays] = counts.sums[:, kept[stays]]
+    return moved
+
+
+class CountingPolicy(Policy):
+    """A policy whose knowledge is its counts: restoring replays them as one large batch."""
+
+    per_link: ClassVar[frozenset[str]] = frozenset({"views", "sums"})
+
+    def knowledge(self, state: Any) -> Knowledge:
+        """Return the counts of the state."""
+        return {"views": state.counts.views.copy(), "sums": state.counts.sums.copy()}
+
+    def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
+        """Return a state that has seen exactly these counts."""
+        state = self.start(problem)
+        links = np.arange(problem.n_links)
+        certain = np.ones(problem.n_links)
+        for level in range(problem.n_levels):
+            views = np.ascontiguousarray(knowledge["views"][level])
+            sums = np.ascontiguousarray(knowledge["sums"][level])
+            type(self).learn(state, NOBODY, level, links, NO_SLOTS, certain, views, sums)
+        return state

@@ -1,1 +1,0 @@
-"""Pages beyond one choice: pinned links, many views ahead, every kind of visitor."""

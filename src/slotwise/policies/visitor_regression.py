@@ -1,0 +1,491 @@
+"""What visitors do to links: a Bayesian logistic regression for every link, with a shared prior.
+
+    logit of link i for visitor x = b_i + sum over features f of e_fi(x_f)
+
+at every level, given that the level before was passed. The prior is shared: `center` has the level
+of the pool and what a value does to all links, `variance` how far links and effects lie around it.
+A link that no visitor of a kind has seen starts from what is known of the link and from what
+the kind does to all links, and a link that nobody has seen from the pool. Posteriors are Gaussian,
+with the covariances between the effects on one link (`link_posterior`): bad luck is explained
+once, not once by every feature.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.policies.joint_posterior import JointPosterior
+from slotwise.policies.link_posterior import (
+    Layout,
+    Solution,
+    add_trials,
+    logit_for,
+    mean_logit,
+    new_layout,
+    new_solution,
+    pair,
+    solve_link,
+)
+from slotwise.policies.policy import Floats, Visitor
+from slotwise.problem import Problem
+from slotwise.selection.compiled import inner
+
+LINK_VARIANCE = 1.0
+"""Variance of the logits of links around the pool: links several times better remain likely."""
+FIRST_VARIANCE = 0.03
+"""That of all features' effects together before anything is known: they must prove to matter."""
+MAX_LOGIT = 4.0
+"""Rates are taken to be at most 98 %; more information than that has no rate."""
+
+
+class VisitorRegression(NamedTuple):
+    """What is known, in the first half, and room for what follows from it.
+
+    `information` and `tilt` are J and the tilt of each parameter, by level and link. `waiting` has
+    outcomes of each level whose next level has yet to settle, and the views of which they came.
+    `unit` is the size of a sale in which `tilt` counts the last level.
+    """
+
+    information: Floats
+    tilt: Floats
+    waiting: Floats
+    value_views: Floats
+    seen: Floats
+    center: Floats
+    variance: Floats
+    unit: Floats
+    layout: Layout
+    solution: Solution
+    fitted: Floats
+
+
+KNOWN = ("information", "tilt", "waiting", "value_views", "seen", "center", "variance", "unit")
+"""What of the regression is saved."""
+
+
+def new_visitor_regression(problem: Problem) -> VisitorRegression:
+    """Return a regression that has seen nothing."""
+    n_levels, n_links, sizes = problem.n_levels, problem.n_links, problem.feature_sizes
+    layout = new_layout(sizes)
+    n_parameters = 1 + sum(sizes)
+    variance = np.full((n_levels, 1 + len(sizes)), FIRST_VARIANCE / max(1, len(sizes)))
+    variance[:, 0] = LINK_VARIANCE
+    return VisitorRegression(
+        information=np.zeros((n_levels, n_links, layout.n_entries)),
+        tilt=np.zeros((n_levels, n_links, n_parameters)),
+        waiting=np.zeros((2, n_levels, n_links)),
+        value_views=np.zeros((sum(sizes), n_links)),
+        seen=np.zeros(sum(sizes)),
+        center=np.zeros((n_levels, n_parameters)),
+        variance=variance,
+        unit=np.zeros(1),
+        layout=layout,
+        solution=new_solution(layout),
+        fitted=np.zeros((4, n_parameters)),
+    )
+
+
+def by_link(regression: VisitorRegression) -> dict[str, Floats]:
+    """Return what is saved, as views of the arrays in which links are the last axis."""
+    known = {name: getattr(regression, name) for name in KNOWN}
+    return known | {name: known[name].swapaxes(1, 2) for name in ("information", "tilt")}
+
+
+@inner
+def solve_posterior(regression: VisitorRegression, level: int, link: int) -> None:
+    """Write the posterior of a link at a level into `solution`."""
+    solve_link(
+        regression.layout,
+        regression.information[level, link],
+        regression.tilt[level, link],
+        regression.center[level],
+        regression.variance[level],
+        regression.solution,
+    )
+
+
+# The variance of a feature's effects is renewed with the pool, and all links follow when it moved:
+#
+#     variance <- (v0 + sum (e - center)^2) / (1 + sum (1 - Var e / variance))
+#
+# (MacKay 1992), at most that of the links: few links whose effects are extreme would otherwise
+# make everybody try all links. The denominator counts the effects that the data determines, so few
+# data say little. A feature that does not matter gets a small variance, and its effects are then
+# nearly 0.
+
+
+WEIGHT_OF_FIRST = 1.0
+"""Effects that the first guess of a variance counts for."""
+LEAST_VARIANCE = 1e-4
+COMMON_EFFECTS = 5.0
+"""Links after which what a value does to all links has half its full weight."""
+MOVED = 0.05
+"""Links are refreshed when a part of the prior's center moves so far, or a variance by 10 %."""
+
+
+@inner
+def rescale(regression: VisitorRegression, unit: float) -> bool:
+    """Count the last level in another size of a sale; return whether that made a difference.
+
+    All logits of the level move by the same step, which is the log of the ratio.
+    """
+    before = regression.unit[0]
+    if unit <= 0.0 or (before > 0.0 and abs(math.log(unit / before)) <= MOVED):
+        return False
+    regression.unit[0] = unit
+    if before <= 0.0:  # nothing was sold yet
+        return False
+    level = len(regression.center) - 1
+    step = math.log(before / unit)
+    tilt, information = regression.tilt[level], regression.information[level]
+    for link in range(len(tilt)):
+        for parameter in range(tilt.shape[1]):
+            tilt[link, parameter] += step * information[link, parameter]
+    return True
+
+
+@inner
+def fit_prior(regression: VisitorRegression, level: int, pool_mean: float, must: bool) -> bool:
+    """Fit the prior of a level to the links; return whether it moved, so that all must follow."""
+    layout, solution, fitted = regression.layout, regression.solution, regression.fitted
+    center, variance = regression.center[level], regression.variance[level]
+    n_links = regression.tilt.shape[1]
+    fitted[:] = 0.0
+    for link in range(n_links):
+        if regression.information[level, link, 0] > 0.0:
+            solve_posterior(regression, level, link)
+            for value in range(len(layout.feature_of)):
+                own = variance[1 + layout.feature_of[value]]
+                known = max(0.0, 1.0 - solution.variance[1 + value] / own)
+                effect = solution.mean[1 + value] - center[1 + value]
+                fitted[0, value] += known
+                fitted[1, value] += known * solution.mean[1 + value]
+                fitted[2, value] += effect * effect
+    moved = must
+    level_of_pool = math.log(pool_mean / (1.0 - pool_mean))
+    moved |= abs(level_of_pool - center[0]) > MOVED
+    fitted[3, 0] = level_of_pool
+    for value in range(len(layout.feature_of)):
+        common = fitted[1, value] / (fitted[0, value] + COMMON_EFFECTS)
+        fitted[3, 1 + value] = common
+        moved |= abs(common - center[1 + value]) > MOVED
+    first = FIRST_VARIANCE / max(1, len(variance) - 1)
+    for feature in range(len(variance) - 1):
+        before = variance[1 + feature]
+        above, below = WEIGHT_OF_FIRST * first, WEIGHT_OF_FIRST
+        for value in range(layout.first[feature], layout.first[feature + 1]):
+            above += fitted[2, value]
+            below += fitted[0, value]
+        own = min(LINK_VARIANCE, max(LEAST_VARIANCE, above / below))
+        moved |= abs(own / before - 1.0) > 2.0 * MOVED
+        solution.tilt[1 + feature] = own
+    if moved:
+        for parameter in range(len(center)):
+            center[parameter] = fitted[3, parameter]
+        for feature in range(len(variance) - 1):
+            variance[1 + feature] = solution.tilt[1 + feature]
+    return moved
+
+
+BLOCK = 512
+"""Links that are rated together."""
+
+MAX_LOGITS = 80.0
+"""What all features of a visitor may add to a logit: their odds stay finite in single precision."""
+ONE, FOUR, TWENTY_FOUR = np.float32(1.0), np.float32(4.0), np.float32(24.0)
+
+
+class Rows(NamedTuple):
+    """Rates of some links and their variances; `begin` is the first link."""
+
+    mean: Floats
+    variance: Floats
+    begin: int
+
+
+class Sight(NamedTuple):
+    """All that the page of a visitor depends on, in single precision, by rows over links.
+
+    `odds` has a factor for the link and for each value, `doubt` what each entry of J adds to the
+    variance of the logit, both by level. `views` are those of visitors with each value, and `seen`
+    their pages; `n_pages` has the pages of all visitors.
+    """
+
+    odds: NDArray[np.float32]
+    doubt: NDArray[np.float32]
+    views: Floats
+    link_views: Floats
+    seen: Floats
+    n_pages: Floats
+
+
+def new_sight(regression: VisitorRegression, rounds: Floats, views: Floats) -> Sight:
+    """Return room for what pages depend on; `rounds` and `views` are those that are counted."""
+    n_levels, n_links, n_parameters = regression.tilt.shape
+    return Sight(
+        odds=np.ones((n_levels, n_parameters, n_links), np.float32),
+        doubt=np.zeros((n_levels, regression.layout.n_entries, n_links), np.float32),
+        views=regression.value_views,
+        link_views=views,
+        seen=regression.seen,
+        n_pages=rounds,
+    )
+
+
+@inner
+def refresh(regression: VisitorRegression, sight: Sight, level: int, link: int) -> None:
+    """Write the posterior of a link as `rate_for` reads it."""
+    solve_posterior(regression, level, link)
+    layout, solution = regression.layout, regression.solution
+    odds, doubt = sight.odds[level], sight.doubt[level]
+    small, rest, start = solution.small, layout.rest, 0
+    most = MAX_LOGITS / max(len(layout.first) - 1, 5)
+    doubt[0, link] = small[0, 0]
+    odds[0, link] = math.exp(min(MAX_LOGIT, solution.mean[0]))
+    for i in range(len(rest)):
+        value = rest[i]
+        doubt[1 + value, link] = small[1 + i, 1 + i] + 2.0 * small[0, 1 + i]
+        odds[1 + value, link] = math.exp(max(-most, min(most, solution.mean[1 + value])))
+        for j in range(i):
+            if layout.feature_of[rest[j]] != layout.feature_of[value]:
+                doubt[pair(layout, value, rest[j]), link] = 2.0 * small[1 + i, 1 + j]
+    if layout.large >= 0:
+        start = layout.first[layout.large]
+    for k in range(len(solution.mixed)):
+        value, row = start + k, solution.mixed[k]
+        doubt[1 + value, link] = solution.variance[1 + value] + 2.0 * row[0]
+        odds[1 + value, link] = math.exp(max(-most, min(most, solution.mean[1 + value])))
+        for j in range(len(rest)):
+            doubt[pair(layout, value, rest[j]), link] = 2.0 * row[1 + j]
+
+
+@inner
+def refresh_level(regression: VisitorRegression, sight: Sight, level: int) -> None:
+    """Write the posteriors of all links at a level."""
+    for link in range(regression.tilt.shape[1]):
+        refresh(regression, sight, level, link)
+
+
+@inner
+def _add_rows(layout: Layout, visitor: Visitor, odds: Floats, doubt: Floats, rows: Rows) -> None:
+    """Write the odds of some links for a visitor, and the variance of their logits."""
+    mean, variance = rows.mean, rows.variance
+    begin, size = rows.begin, len(rows.mean)
+    row, other = odds[0, begin:], doubt[0, begin:]
+    for k in range(size):
+        mean[k] = row[k]
+        variance[k] = other[k]
+    for f in range(len(visitor)):
+        row, other = odds[1 + visitor[f], begin:], doubt[1 + visitor[f], begin:]
+        for k in range(size):
+            mean[k] *= row[k]
+            variance[k] += other[k]
+        for g in range(f):
+            other = doubt[pair(layout, visitor[f], visitor[g]), begin:]
+            for k in range(size):
+                variance[k] += other[k]
+
+
+@inner
+def _rate_rows(rows: Rows) -> None:
+    """Turn odds and variances of logits into rates and their variances."""
+    mean, variance = rows.mean, rows.variance
+    for k in range(len(mean)):
+        p = mean[k] / (1.0 + mean[k])
+        mean[k] = p
+        slope = p * (1.0 - p)
+        variance[k] = slope * slope * max(0.0, variance[k])
+
+
+@inner
+def _widths(sight: Sight, visitor: Visitor, fair: float, begin: int, width: Floats) -> None:
+    """Write ln(1 + fair views / views) of some links.
+
+    Views count as many as all visitors would have seen, had they seen the link as often as visitors
+    like this one: for each value those that came over those that were due, plus 1 each. So a value
+    that is due no view yet changes nothing. ln y = 8 ln z with z the eighth root of y, and
+    ln z = 3 (z^2 - 1) / (z^2 + 4 z + 1) to within 1 % up to y = 10,000: a loop without calls, in
+    single precision.
+    """
+    all_views = sight.link_views[begin:]
+    for k in range(len(width)):
+        width[k] = all_views[k]
+    for f in range(len(visitor)):
+        views = sight.views[visitor[f], begin:]
+        share = (sight.seen[visitor[f]] + 1.0) / (sight.n_pages[0] + 1.0)
+        for k in range(len(width)):
+            width[k] *= (views[k] + 1.0) / (share * all_views[k] + 1.0)
+    for k in range(len(width)):
+        ratio = np.float32(1.0 + fair / (width[k] + 1.0))
+        root = math.sqrt(math.sqrt(math.sqrt(ratio)))
+        square = root * root
+        width[k] = (TWENTY_FOUR * (square - ONE)) / (square + FOUR * root + ONE)
+
+
+@inner
+def rate_for(
+    layout: Layout, sight: Sight, posterior: JointPosterior, visitor: Visitor, n_slots: int
+) -> None:
+    """Write rates, variances and widths of all links for a visitor into `posterior`.
+
+    A block of links at a time, so that it stays in the processor's cache.
+    """
+    n_links = len(posterior.width)
+    fair = (sight.n_pages[0] + 1.0) * n_slots / n_links
+    for begin in range(0, n_links, BLOCK):
+        end = min(n_links, begin + BLOCK)
+        for level in range(len(posterior.mean)):
+            mean, variance = posterior.mean[level, begin:end], posterior.variance[level, begin:end]
+            rows = Rows(mean, variance, begin)
+            _add_rows(layout, visitor, sight.odds[level], sight.doubt[level], rows)
+            _rate_rows(rows)
+        width = posterior.width[begin:end]
+        _widths(sight, visitor, fair, begin, width)
+        for k in range(len(width)):
+            width[k] *= posterior.exploration
+
+
+# A view with rate p adds p (1 - p) to J and tilts by p (1 - p) * logit - p; an outcome tilts by 1.
+# So outcomes may come later than their views. The trials of a level are outcomes of the level
+# before: they wait until the views are settled at this level, too.
+
+
+SINGLE = 4.0
+"""Trials that are weighed as one view is; a view in a good slot counts for more than one."""
+LARGEST_SALE = 100.0
+"""What a view counts for at most, in typical sales: the first sale is the typical one for a while,
+and a cent before a sale of 50 euros would otherwise outweigh everything that comes after."""
+
+PASSED, VIEWED = range(2)
+
+
+@inner
+def count_visitor(regression: VisitorRegression, visitor: Visitor, n_pages: float) -> None:
+    """Take in that pages of a visitor are settled."""
+    for k in range(len(visitor)):
+        regression.seen[visitor[k]] += n_pages
+
+
+@inner
+def _match(
+    regression: VisitorRegression, level: int, link: int, n_views: float, outcome: float
+) -> float:
+    """Keep outcomes of a level until the next level settles; return those for which it has.
+
+    `waiting` has fewer than no views where the next level settled first.
+    """
+    waiting = regression.waiting
+    ahead = max(0.0, -waiting[VIEWED, level, link])
+    settled = outcome if n_views <= ahead else outcome * ahead / n_views
+    waiting[VIEWED, level, link] += n_views
+    waiting[PASSED, level, link] += outcome - settled
+    return settled
+
+
+@inner
+def _release(regression: VisitorRegression, level: int, link: int, n_views: float) -> float:
+    """Return the outcomes of the level before that belong to views now settled."""
+    waiting = regression.waiting
+    waits = max(0.0, waiting[VIEWED, level - 1, link])
+    part = 1.0 if waits <= n_views else n_views / waits
+    released = part * waiting[PASSED, level - 1, link] if waits > 0.0 else 0.0
+    waiting[PASSED, level - 1, link] -= released
+    waiting[VIEWED, level - 1, link] -= n_views
+    return released
+
+
+@inner
+def _most_likely(logit: float, spread: float, trials: float, outcome: float) -> float:
+    """Return the most likely logit after trials, where it was known with this variance.
+
+    It solves  x = logit + spread (outcome - trials rate(x)),  of which the right side falls.
+    """
+    low, high = -MAX_LOGIT * 4.0, MAX_LOGIT
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        rate = 1.0 / (1.0 + math.exp(-middle))
+        if middle < logit + spread * (outcome - trials * rate):
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+@inner
+def _learn_outcomes(
+    regression: VisitorRegression,
+    level: int,
+    link: int,
+    visitor: Visitor,
+    trials: float,
+    outcome: float,
+) -> None:
+    """Take in trials and what they brought, weighed by the rate that is expected of them.
+
+    Many at once are weighed by the rate that they lead to.
+    """
+    tilt = outcome
+    if trials > 0.0:
+        information = regression.information[level, link]
+        if trials <= SINGLE:
+            logit = mean_logit(
+                regression.layout,
+                information,
+                regression.tilt[level, link],
+                regression.center[level],
+                regression.variance[level],
+                visitor,
+                regression.solution,
+            )
+        else:
+            solve_posterior(regression, level, link)
+            logit, spread = logit_for(regression.layout, regression.solution, visitor)
+            logit = _most_likely(logit, spread, trials, outcome)
+        logit = min(MAX_LOGIT, logit)
+        rate = 1.0 / (1.0 + math.exp(-logit))
+        weight = trials * rate * (1.0 - rate)
+        add_trials(regression.layout, visitor, weight, information)
+        tilt += weight * logit - trials * rate
+    if tilt != 0.0:
+        regression.tilt[level, link, 0] += tilt
+        for k in range(len(visitor)):
+            regression.tilt[level, link, 1 + visitor[k]] += tilt
+
+
+@inner
+def learn_link(
+    regression: VisitorRegression,
+    sight: Sight,
+    visitor: Visitor,
+    level: int,
+    link: int,
+    n_views: float,
+    outcome: float,
+) -> None:
+    """Take in what views of a link by a visitor brought at a level.
+
+    A state without a sight learns all the same: it has no page to choose.
+    """
+    last = len(regression.center) - 1
+    has_sight = len(sight.odds) > 0
+    trials = n_views
+    if level == 0:
+        for k in range(len(visitor)):
+            regression.value_views[visitor[k], link] += n_views
+    else:
+        trials = _release(regression, level, link, n_views)
+    if level < last:
+        settled = _match(regression, level, link, n_views, outcome)
+        if settled > 0.0:
+            _learn_outcomes(regression, level + 1, link, visitor, settled, 0.0)
+            if has_sight:
+                refresh(regression, sight, level + 1, link)
+    elif regression.unit[0] > 0.0:
+        outcome = min(outcome / regression.unit[0], LARGEST_SALE * max(1.0, n_views))
+    _learn_outcomes(regression, level, link, visitor, trials, outcome)
+    if has_sight and (trials > 0.0 or outcome > 0.0):
+        refresh(regression, sight, level, link)
