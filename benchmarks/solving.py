@@ -12,7 +12,7 @@ from benchmarks.measuring import Row, at_least, at_most, cpu_seconds, note
 from slotwise.selection import FloorProgram, solve, solve_floors
 from slotwise.selection.compiled import compiled, hot
 from slotwise.selection.floor_program import new_program, set_clicks, set_value, solve_program
-from slotwise.selection.solve_afresh import solve_into
+from slotwise.selection.solve import solve_into
 from slotwise.selection.zones import Program
 
 __all__ = ["against_a_general_solver", "draw_instances", "large_pool", "solve_each", "solving"]

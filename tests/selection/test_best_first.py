@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from slotwise.selection.compiled import hot
-from slotwise.selection.page_search.best_first import FEW, put_best_first
-from slotwise.selection.page_search.page_scratch import Search, new_search
+from slotwise.selection.page_search import FEW, Search, new_search, put_best_first
 
 
 @hot

@@ -9,7 +9,7 @@ import pytest
 
 from slotwise.policies import ConUCB, Policy
 from slotwise.selection import FloorProgram, Solution, frontier, solve
-from slotwise.selection.solve_afresh import SHORTLIST_POOL
+from slotwise.selection.solve import SHORTLIST_POOL
 from tests.reference.certificate import check_by_highs, check_certificate, faults
 from tests.selection.instances import FLOORS, RATES, Instance, make_floor, make_rates
 from tests.selection.states import HARD, hard_instance, nearly_tied, played_states

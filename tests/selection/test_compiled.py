@@ -18,8 +18,8 @@ from numba.core.caching import FunctionCache, NullCache
 import slotwise
 from slotwise.selection.compiled import direct, direct_choice, direct_later, hot, inner, is_compiled
 from slotwise.selection.mix import dense_probabilities, new_mix
-from slotwise.selection.page_search.page_scratch import new_search
-from slotwise.selection.top_links import take_top_links
+from slotwise.selection.page_search import new_search
+from slotwise.selection.share_slots import take_top_links
 
 SOURCES = sorted(Path(slotwise.__file__).parent.rglob("*.py"))
 COMPILED = {"compiled", "hot", "inner"}

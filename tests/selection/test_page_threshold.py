@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from slotwise.selection import page_search
 from slotwise.selection.compiled import hot
-from slotwise.selection.page_search import page_threshold
-from slotwise.selection.page_search.page_threshold import find_threshold
+from slotwise.selection.page_search import find_threshold
 from slotwise.selection.vectors.score_passes import LANES, WORD, neighbours
 
 Floats = NDArray[np.float64]
@@ -82,7 +82,7 @@ def test_no_spread_of_scores_takes_a_pass_for_every_link(
         passes.append(bound)
         return neighbours(scores, n_blocks, bound)
 
-    monkeypatch.setattr(page_threshold, "neighbours", counted)
+    monkeypatch.setattr(page_search, "neighbours", counted)
     plain: Any = find_threshold
     plain = getattr(plain, "py_func", plain)
     most = 0

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot
-from slotwise.selection.page_search.page_scratch import Search, new_search
+from slotwise.selection.page_search import Search, new_search
 from slotwise.selection.price_search import SLACK, Price, floor_slackness, search_price
 
 Floats = NDArray[np.float64]

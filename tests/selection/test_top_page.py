@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import N_OPEN, N_TIED, TIED_SLOTS, dense_probabilities, new_mix
-from slotwise.selection.page_search.page_scratch import (
+from slotwise.selection.page_search import (
     N_CANDIDATES,
     N_CERTAIN,
     SURE_CLICKS,
     Search,
     new_search,
 )
-from slotwise.selection.top_links import take_top_links
+from slotwise.selection.share_slots import take_top_links
 from slotwise.selection.top_page import TIE, top_page
 
 Floats = NDArray[np.float64]

@@ -24,8 +24,8 @@ from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.confidence import cucb_bonus
 from slotwise.selection.mix import Mix, new_mix
-from slotwise.selection.page_search.page_scratch import Search, new_search
-from slotwise.selection.top_links import take_top_links
+from slotwise.selection.page_search import Search, new_search
+from slotwise.selection.share_slots import take_top_links
 from slotwise.selection.vectors.score_passes import aligned_zeros
 from slotwise.selection.vectors.totals import total_of, whole_vectors
 

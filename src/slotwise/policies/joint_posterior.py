@@ -52,7 +52,7 @@ from slotwise.policies.link_posterior import (
 from slotwise.policies.policy import Floats, Links
 from slotwise.problem import Problem
 from slotwise.selection.compiled import inner, int64
-from slotwise.selection.page_search.page_scratch import Search
+from slotwise.selection.page_search import Search
 from slotwise.selection.top_page import top_page
 from slotwise.selection.vectors.marked_links import list_marked
 from slotwise.selection.vectors.totals import whole_vectors

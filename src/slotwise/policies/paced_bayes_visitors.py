@@ -69,8 +69,8 @@ from slotwise.policies.visitor_regression import (
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.mix import Mix, new_mix
-from slotwise.selection.page_search.page_scratch import Search, new_search
-from slotwise.selection.top_links import take_top_links
+from slotwise.selection.page_search import Search, new_search
+from slotwise.selection.share_slots import take_top_links
 
 __all__ = ["PacedBayesVisitors", "PacedBayesVisitorsState", "has_few_pairs"]
 

@@ -49,8 +49,8 @@ from slotwise.policies.tied_group import (
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner, int64
 from slotwise.selection.mix import Mix, new_mix
-from slotwise.selection.page_search.page_scratch import N_CANDIDATES, Search, new_search
-from slotwise.selection.top_links import share_top_page
+from slotwise.selection.page_search import N_CANDIDATES, Search, new_search
+from slotwise.selection.share_slots import share_top_page
 from slotwise.selection.top_page import top_page
 from slotwise.selection.vectors.totals import total_of
 

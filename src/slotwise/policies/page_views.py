@@ -14,8 +14,8 @@ from slotwise.policies.policy import NO_SLOTS, Estimates, Floats, Links, Policy
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.compiled import direct
 from slotwise.selection.rounding import draw_page
+from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve
-from slotwise.selection.solve_floors import solve_floors
 from slotwise.selection.vectors.uniforms import bits_of
 
 KEPT_FLOOR = 1e-9

@@ -33,7 +33,7 @@ from slotwise.policies.evidence import EvidencePolicy, WithMemory
 from slotwise.policies.policy import Feedback, Floats, Knowledge, Links, State, Visitor
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot, inner
-from slotwise.selection.page_search.page_scratch import Search
+from slotwise.selection.page_search import Search
 from slotwise.selection.top_page import top_page
 from slotwise.selection.vectors.totals import total_of
 

@@ -28,7 +28,7 @@ from slotwise.policies.sampling import (
 from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix, new_mix
-from slotwise.selection.top_links import share_top_page
+from slotwise.selection.share_slots import share_top_page
 from slotwise.selection.top_page import top_page
 
 __all__ = ["QueueTS"]

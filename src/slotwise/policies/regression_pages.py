@@ -41,7 +41,7 @@ from slotwise.policies.visitor_regression import (
     refresh_level,
 )
 from slotwise.selection.compiled import compiled, hot
-from slotwise.selection.top_links import take_top_links
+from slotwise.selection.share_slots import take_top_links
 
 
 class Prospect(NamedTuple):

@@ -27,7 +27,7 @@ from slotwise.policies.posterior import (
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import dense_probabilities
-from slotwise.selection.page_search.page_scratch import Search, new_search
+from slotwise.selection.page_search import Search, new_search
 from slotwise.selection.top_page import top_page
 
 FIRST_DRAWS = 3

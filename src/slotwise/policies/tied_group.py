@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from slotwise.policies.policy import Floats, Links
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.mix import N_SURE, N_TIED, TIED_SLOTS, Mix
-from slotwise.selection.page_search.candidates import BLOCK
-from slotwise.selection.page_search.page_scratch import N_CANDIDATES, Search
+from slotwise.selection.page_search import BLOCK, N_CANDIDATES, Search
 
 LEAST_POOL = 2_000
 """In smaller pools listing the links that tie costs less than keeping them."""

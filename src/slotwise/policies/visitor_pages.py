@@ -41,8 +41,8 @@ from slotwise.policies.visitor_effects import (
 )
 from slotwise.selection.compiled import compiled, hot
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
-from slotwise.selection.page_search.page_scratch import Search, new_search
-from slotwise.selection.top_links import take_top_links
+from slotwise.selection.page_search import Search, new_search
+from slotwise.selection.share_slots import take_top_links
 
 # The queues go on as if every page brought the clicks that are expected of it, with the visitors
 # of the last minutes. `pages` is a `VisitorPages`, whose policy plays the rounds.

@@ -5,8 +5,8 @@ from slotwise.selection.frontier import Frontier, frontier
 from slotwise.selection.kinds_program import KindsProgram
 from slotwise.selection.mix import Mix, dense_probabilities, new_mix, set_probabilities
 from slotwise.selection.rounding import dependent_rounding, draw_page
+from slotwise.selection.several_floors import FloorsSolution, solve_floors
 from slotwise.selection.solve import FloorProgram, Solution, solve
-from slotwise.selection.solve_floors import FloorsSolution, solve_floors
 from slotwise.selection.solve_slots import solve_slots
 
 __all__ = [

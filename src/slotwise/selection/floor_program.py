@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, new_mix
-from slotwise.selection.page_search.page_scratch import new_search
+from slotwise.selection.page_search import new_search
 from slotwise.selection.price_search import (
     BINDING,
     INFEASIBLE,

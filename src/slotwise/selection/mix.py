@@ -13,21 +13,6 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot
 
-__all__ = [
-    "INTEGRAL",
-    "N_OPEN",
-    "N_SURE",
-    "N_TIED",
-    "SUMS_ROOM",
-    "TIED_SLOTS",
-    "Mix",
-    "dense_probabilities",
-    "new_mix",
-    "new_places",
-    "new_sums",
-    "set_probabilities",
-]
-
 INTEGRAL = 1e-9
 """Probabilities this close to 0 or 1 are 0 or 1."""
 
@@ -120,3 +105,32 @@ def dense_probabilities(mix: Mix) -> NDArray[np.float64]:
     if n_tied:
         probabilities[mix.tied[:n_tied]] = tied_slots / n_tied
     return probabilities
+
+
+#     p_i = (1 - explore) x_i + explore n_slots / n_links
+#
+# x is what the policy chose; pinned links keep 1 and excluded ones 0, and n_slots and n_links are
+# those of the rest of the page. The sum stays the number of slots, and one dependent rounding
+# draws the page, so p is exact. It costs `explore` times what the policy's page brings above a
+# page of random links, in revenue and in clicks: on average explore * n_slots links of a page are
+# random.
+
+
+Floats = NDArray[np.float64]
+
+
+def explored(
+    probabilities: Floats, explore: float, is_free: NDArray[np.bool_] | None = None
+) -> Floats:
+    """Return the probabilities with exploration among the free links, all of them by default.
+
+    >>> explored(np.array([1.0, 1.0, 0.0, 0.0]), 0.1).round(6).tolist()
+    [0.95, 0.95, 0.05, 0.05]
+    """
+    free = np.ones(len(probabilities), bool) if is_free is None else is_free
+    mixed = probabilities.copy()
+    n_free = int(free.sum())
+    if explore and n_free:
+        mean = float(probabilities[free].sum()) / n_free
+        mixed[free] = (1.0 - explore) * probabilities[free] + explore * mean
+    return mixed

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import inner, int64
-from slotwise.selection.page_search.boundary import page_boundary
-from slotwise.selection.page_search.page_scratch import Search
-from slotwise.selection.top_page import TIE, find_page, forget_list, lay_out_page
+from slotwise.selection.page_search import Search
+from slotwise.selection.top_page import TIE, find_page, forget_list, lay_out_page, page_boundary
 
 __all__ = [
     "BINDING",

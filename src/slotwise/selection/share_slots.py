@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import inner, int64
-from slotwise.selection.mix import N_OPEN, N_SURE, Mix
-from slotwise.selection.page_search.boundary import page_boundary
-from slotwise.selection.page_search.page_scratch import N_CANDIDATES, N_CERTAIN, Search
+from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix
+from slotwise.selection.page_search import N_CANDIDATES, N_CERTAIN, Search
 from slotwise.selection.price_search import BINDING, Price
-
-__all__ = ["list_ties", "share_page", "share_slots", "share_ties"]
+from slotwise.selection.top_page import page_boundary, top_page
 
 
 @inner
@@ -127,3 +125,43 @@ def share_slots(
         _share_binding(clicks, links, n_slots, floor, search, mix)
     else:
         share_page(links, n_slots, search, mix)
+
+
+MANY = 4
+"""Links that tie are drawn as one group from this many a slot on."""
+
+
+@inner
+def take_top_links(
+    value: NDArray[np.float64],
+    bonus: NDArray[np.float64],
+    bonus_weight: float,
+    n_slots: int,
+    search: Search,
+    mix: Mix,
+) -> None:
+    """Fill `mix` with the links of largest value + bonus_weight * bonus.
+
+    Links that tie at the boundary in both parts share its slots equally. `search` remembers
+    where the last page ended, which makes the next one cheap.
+    """
+    top_page(value, bonus, len(value), n_slots, 1.0, bonus_weight, search)
+    share_top_page(search.links, n_slots, search, mix)
+
+
+@inner
+def share_top_page(links: NDArray[np.int64], n_slots: int, search: Search, mix: Mix) -> None:
+    """Fill `mix` with the page that `top_page` left in `search`; entry i is `links[i]`.
+
+    Many links that tie are drawn as one group, which costs the slots left and not the links.
+    """
+    mix.sizes[:] = 0
+    n_ties = list_ties(links, n_slots, search, mix)
+    n_left = n_slots - mix.sizes[N_SURE]
+    if n_ties > MANY * n_slots and n_ties <= len(mix.tied):
+        for k in range(n_ties):
+            mix.tied[k] = links[search.ties[k]]
+        mix.sizes[N_TIED] = n_ties
+        mix.sizes[TIED_SLOTS] = n_left
+        return
+    share_ties(links, n_ties, n_left, search, mix)

@@ -22,13 +22,7 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import compiled, int64
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix, new_mix
-from slotwise.selection.page_search.boundary import page_boundary
-from slotwise.selection.page_search.page_scratch import (
-    SCRATCH_NUMBERS,
-    SCRATCH_SIZES,
-    Search,
-    new_search,
-)
+from slotwise.selection.page_search import SCRATCH_NUMBERS, SCRATCH_SIZES, Search, new_search
 from slotwise.selection.price_search import (
     BINDING,
     INFEASIBLE,
@@ -41,7 +35,7 @@ from slotwise.selection.price_search import (
     meeting_price,
 )
 from slotwise.selection.share_slots import share_slots
-from slotwise.selection.top_page import TIE, top_page
+from slotwise.selection.top_page import TIE, page_boundary, top_page
 
 __all__ = ["Kinds", "new_kinds", "solve_kept_kinds"]
 

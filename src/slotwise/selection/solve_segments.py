@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
+from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import STATUSES, check_kinds
-from slotwise.selection.solve_floors import solve_floors
 
 __all__ = ["SegmentsSolution", "solve_segments"]
 

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import inner, int64
 from slotwise.selection.mix import Mix
-from slotwise.selection.page_search.candidates import BLOCK
-from slotwise.selection.page_search.page_scratch import Search
+from slotwise.selection.page_search import BLOCK, Search
 
 __all__ = [
     "HAS_ZONES",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.features import Visitor
 from slotwise.selection import dense_probabilities, dependent_rounding
-from slotwise.selection.exploring import explored
+from slotwise.selection.mix import explored
 from slotwise.selection.vectors.uniforms import bits_of
 
 if TYPE_CHECKING:

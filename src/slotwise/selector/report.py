@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from slotwise.policies.policy import Counts
 from slotwise.problem import Problem
 from slotwise.rounds import Link
+from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve
-from slotwise.selection.solve_floors import solve_floors
 from slotwise.selector.delivered import DeliveredReport
 from slotwise.selector.for_whom import VisitorReport, visitor_columns
 from slotwise.selector.page_slots import SlotReport, slot_columns

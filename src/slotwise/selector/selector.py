@@ -20,7 +20,7 @@ from slotwise.problem import Problem, whole_number
 from slotwise.rounds import AnyLink, Decision, Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.compiled import direct, direct_choice, direct_later
-from slotwise.selection.exploring import explored
+from slotwise.selection.mix import explored
 from slotwise.selection.vectors.uniforms import bits_of
 from slotwise.selector.arguments import (
     by_level,

@@ -17,7 +17,7 @@ from slotwise.policies import Policy
 from slotwise.policies.policy import policy_for
 from slotwise.problem import Problem, is_finite_number, whole_number
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
-from slotwise.selection.exploring import explored
+from slotwise.selection.mix import explored
 from slotwise.selection.page_order import (
     expose,
     learn_slot_weights,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slotwise.policies import Estimates
 from slotwise.policies.page_views import solve_rest
-from slotwise.selection.exploring import explored
+from slotwise.selection.mix import explored
 from slotwise.service.counting.rates import floor_report
 from slotwise.service.deciding.guests import Guests
 from slotwise.service.deciding.page_mix import PageMix, uniform_probabilities

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from slotwise.policies.visitor_pages import VisitorPages
-from slotwise.selection.exploring import explored
+from slotwise.selection.mix import explored
 from slotwise.service.deciding.page_mix import PageMix
 from slotwise.service.records import FloorReport, PoolSettings, ShownLink
 

@@ -1,0 +1,185 @@
+"""What the search for a page is made of: its scratch, its threshold, the order of what ties."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.selection.compiled import inner, int64
+from slotwise.selection.vectors.score_passes import LANES, WORD, aligned_zeros, neighbours
+
+N_CANDIDATES, N_CERTAIN, IS_WARM, LAST_WEIGHS_VALUE, N_LISTED, IS_LISTED = range(6)
+LAST_PRICE, LAST_THRESHOLD, LAST_SLOPE, REACH, SURE_CLICKS, GAP, DRIFT = range(7)
+SCRATCH_SIZES, SCRATCH_NUMBERS = 6, 7
+
+
+class Search(NamedTuple):
+    """Scratch of a search: the candidates, the page's links first and its last link at the end.
+
+    Candidate k is entry `entry[k]`. The first `sizes[N_CERTAIN]` of them are on the page whatever
+    ties at its end, and bring `numbers[SURE_CLICKS]`; the others have score `first[k]`, and
+    `second[k]` breaks its ties. `links` names the entries where they are the whole pool in order.
+    `listed[:sizes[N_LISTED]]` are the entries among which a page is sought, with their value,
+    clicks and score, in whole words. Where all entries are (`sizes[IS_LISTED]` is 0), only
+    `listed_score` is written, in their order. `sizes` and `numbers` remember the last page, from
+    which the next one is expected.
+    """
+
+    entry: NDArray[np.int64]
+    first: NDArray[np.float64]
+    second: NDArray[np.float64]
+    ties: NDArray[np.int64]
+    links: NDArray[np.int64]
+    listed: NDArray[np.int64]
+    listed_value: NDArray[np.float64]
+    listed_clicks: NDArray[np.float64]
+    listed_score: NDArray[np.float64]
+    sizes: NDArray[np.int64]
+    numbers: NDArray[np.float64]
+
+
+def new_search(n_links: int) -> Search:
+    """Return scratch for pages from at most `n_links` links."""
+    n_padded = n_links + WORD
+    return Search(
+        entry=np.zeros(n_links, np.int64),
+        first=np.zeros(n_links),
+        second=np.zeros(n_links),
+        ties=np.zeros(n_links, np.int64),
+        links=np.arange(n_links),
+        listed=np.zeros(n_padded, np.int64),
+        listed_value=aligned_zeros(n_padded),
+        listed_clicks=aligned_zeros(n_padded),
+        listed_score=aligned_zeros(n_padded),
+        sizes=np.zeros(SCRATCH_SIZES, np.int64),
+        numbers=np.zeros(SCRATCH_NUMBERS),
+    )
+
+
+BLOCK = int64(64)
+"""Links that are counted together, which runs in vectors."""
+
+
+# One pass in vectors counts the scores above a bound and finds the scores on both sides of it.
+# Each pass narrows the interval in which the threshold lies: first by the density of scores near
+# the expected threshold, then by interpolation, until one score is left.
+
+
+@inner
+def find_threshold(
+    scores: NDArray[np.float64],
+    n_listed: int,
+    n_slots: int,
+    below: float,
+    above: float,
+    n_above: int,
+    first_gap: float,
+) -> tuple[float, float]:
+    """Return the score of the page's last link: `n_slots` scores reach it, fewer exceed it.
+
+    `below`, `above` and `n_above` are the `neighbours` of where it is expected. `first_gap` is how
+    far apart scores are near it, as far as is known; what is returned beside the threshold is the
+    better guess for the next one. Both guesses change the work, not the answer.
+    """
+    n_blocks = (n_listed + LANES - 1) // LANES
+    # it lies in [least, most]: `n_reaching` scores reach `least`, `n_exceeding` exceed `most`
+    least, n_reaching, is_least_known = -np.inf, n_listed, False
+    most, n_exceeding, is_most_known = np.inf, int64(0), False
+    gap, attempt = first_gap, 0
+    while True:
+        if n_above >= n_slots:
+            least, n_reaching, is_least_known = above, n_above, True
+        else:
+            most, n_exceeding, is_most_known = below, n_above, True
+        if least >= most or (is_most_known and n_exceeding == n_slots - 1):
+            return most, first_gap
+        if is_least_known and n_reaching == n_slots:
+            return least, first_gap
+        n_below, n_beyond = n_reaching - n_slots, n_slots - 1 - n_exceeding
+        if is_least_known and (n_below == 1 or not is_most_known):
+            bound = least
+            if n_below > 1:
+                bound += (n_below + 0.5) * gap
+                gap *= 2.0
+        elif n_beyond == 1 or not is_least_known:
+            bound = most - 1.2e-16 * abs(most) - 1e-320
+            if n_beyond > 1:
+                bound = min(bound, most - (n_beyond + 0.5) * gap)
+                gap *= 2.0
+        elif attempt % 4 == 3 and least > 0.0:
+            # scores of very different size: interpolation would step from one to the next
+            bound = np.sqrt(least) * np.sqrt(most)
+        else:
+            share = 0.5 if attempt % 4 == 3 else n_below / (n_below + n_beyond)
+            bound = least + share * (most - least)
+        if not least <= bound < most:
+            bound = least
+        was_above = n_above >= n_slots
+        below, above, n_above = neighbours(scores, n_blocks, bound)
+        if attempt == 0:
+            went_too_far = (n_above >= n_slots) != was_above
+            first_gap = min(1.0, max(1e-15, (0.8 if went_too_far else 1.2) * first_gap))
+        attempt += 1
+
+
+FEW = 16
+"""So many candidates are sorted, of more only the best are put first."""
+
+
+@inner
+def _is_better(key: float, tie: float, other_key: float, other_tie: float) -> bool:
+    return key > other_key or (key == other_key and tie > other_tie)
+
+
+@inner
+def _swap(search: Search, i: int, j: int) -> None:
+    entry, first, second = search.entry, search.first, search.second
+    entry[i], entry[j] = entry[j], entry[i]
+    first[i], first[j] = first[j], first[i]
+    second[i], second[j] = second[j], second[i]
+
+
+@inner
+def _sort(search: Search, begin: int, end: int) -> None:
+    """Sort candidates, the best first; for few of them."""
+    entry, first, second = search.entry, search.first, search.second
+    for k in range(begin + 1, end):
+        moved, key, tie = entry[k], first[k], second[k]
+        place = k
+        while place > begin and _is_better(key, tie, first[place - 1], second[place - 1]):
+            entry[place] = entry[place - 1]
+            first[place] = first[place - 1]
+            second[place] = second[place - 1]
+            place -= 1
+        entry[place], first[place], second[place] = moved, key, tie
+
+
+@inner
+def put_best_first(search: Search, begin: int, end: int, n_wanted: int) -> None:
+    """Move the best `n_wanted` candidates of begin..end-1 to the front, the worst of them last."""
+    if end - begin <= FEW:
+        _sort(search, begin, end)
+        return
+    first, second = search.first, search.second
+    low, high, target = begin, end - 1, begin + n_wanted - 1
+    while low < high:
+        middle = (low + high) // 2
+        key, tie = first[middle], second[middle]
+        i, j = low, high
+        while i <= j:
+            while _is_better(first[i], second[i], key, tie):
+                i += 1
+            while _is_better(key, tie, first[j], second[j]):
+                j -= 1
+            if i <= j:
+                _swap(search, i, j)
+                i += 1
+                j -= 1
+        if target <= j:
+            high = j
+        elif target >= i:
+            low = i
+        else:
+            break

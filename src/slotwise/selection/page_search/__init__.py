@@ -1,1 +1,0 @@
-"""What the search for a page is made of: its scratch, its threshold, the order of what ties."""
