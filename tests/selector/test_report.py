@@ -14,7 +14,7 @@ from slotwise import ConUCB, Selector, Uniform
 from slotwise.policies import POLICIES
 from slotwise.selection import solve
 from slotwise.selector import RevenueClipped
-from slotwise.selector.rate import rate_of
+from slotwise.selector.report import rate_of
 from tests.selector.selectors import LINKS, new_selector, play
 
 

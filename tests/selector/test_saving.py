@@ -17,7 +17,7 @@ from slotwise import Selector, Uniform
 from slotwise.errors import InvalidInput, UnknownDecision, UnsupportedState
 from slotwise.policies import POLICIES
 from slotwise.policies.con_ucb import ConUCB
-from slotwise.selector import saving
+from slotwise.selector import selector_file
 from tests.selector.selectors import everything, knowledge, new_selector, play
 
 
@@ -112,7 +112,7 @@ def test_the_file_is_plain_arrays_and_one_header(tmp_path: Path) -> None:
     with np.load(tmp_path / "pages.sel", allow_pickle=False) as stored:
         header = json.loads(stored["header"].tobytes())
         kinds = {stored[name].dtype.kind for name in stored.files}
-    assert header["slotwise"] == saving.FORMAT
+    assert header["slotwise"] == selector_file.FORMAT
     assert kinds <= set("fiu")
     assert Selector.load(tmp_path / "pages.sel").links == selector.links
 
@@ -195,7 +195,7 @@ def saved(tmp_path: Path) -> Path:
 def test_a_file_of_a_newer_version_is_refused(saved: Path) -> None:
     def change(header: dict[str, Any], arrays: dict[str, Any]) -> None:
         header.clear()
-        header.update(slotwise=saving.FORMAT + 1, version="9.9.0", anything="else")
+        header.update(slotwise=selector_file.FORMAT + 1, version="9.9.0", anything="else")
         arrays.clear()
 
     message = (

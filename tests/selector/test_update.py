@@ -12,7 +12,7 @@ from slotwise import Decision, Selector, Uniform
 from slotwise.errors import InvalidFeedback, InvalidInput, UnknownDecision
 from slotwise.policies import POLICIES
 from slotwise.selector import LinkReport, RevenueClipped
-from slotwise.selector.money import Money
+from slotwise.selector.report import Money
 from tests.selector.selectors import COUNTING, LINKS, everything, knowledge, new_selector, play
 
 NAN, INFINITE = float("nan"), float("inf")

@@ -12,7 +12,7 @@ from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.policies import paced_bayes
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
-from slotwise.selector.saving import read_file, write_file
+from slotwise.selector.selector_file import read_file, write_file
 
 FEATURES: dict[str, Any] = {
     "device": ("phone", "desktop"),

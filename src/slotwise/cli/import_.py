@@ -12,7 +12,7 @@ import typer
 
 from slotwise.errors import InvalidInput
 from slotwise.selector import KnownCounts, Selector, read_known_counts, start_from_counts
-from slotwise.selector.arguments import checked_share
+from slotwise.selector.link_pool import checked_share
 
 __all__ = ["register"]
 

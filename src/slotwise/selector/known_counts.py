@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from slotwise.errors import InvalidInput, MissingData
-from slotwise.selector.arguments import checked_share
-from slotwise.selector.batch import read_batch
+from slotwise.selector.link_pool import checked_share
+from slotwise.selector.open_pages import read_batch
 
 if TYPE_CHECKING:
     from slotwise.selector.selector import Selector

@@ -2,35 +2,389 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+import warnings
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.errors import InvalidInput
 from slotwise.policies.policy import Counts
 from slotwise.problem import Problem
 from slotwise.rounds import Link
+from slotwise.selection import Frontier, frontier
+from slotwise.selection.confidence import anytime_lower, anytime_upper, kl_lower, kl_upper
 from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve
-from slotwise.selector.delivered import DeliveredReport
-from slotwise.selector.for_whom import VisitorReport, visitor_columns
-from slotwise.selector.page_slots import SlotReport, slot_columns
-from slotwise.selector.rate import Rate, rate_of
-from slotwise.selector.report_table import text_table
+from slotwise.selector.link_pool import checked_money
+from slotwise.selector.page_slots import SlotReport, slot_columns, slot_lines
 
-__all__ = [
-    "DeliveredReport",
-    "FloorReport",
-    "LevelReport",
-    "LinkReport",
-    "PageReport",
-    "Rate",
-    "Report",
-    "link_reports",
-    "page_report",
-    "rate_of",
-]
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True)
+class Rate:
+    """An estimated rate per view, 0 before any view, with a 95 % interval around it.
+
+    The interval covers the true rate at least that often for a number of views that was fixed
+    beforehand; it makes no promise for the moment somebody picks because of what it shows.
+    """
+
+    estimate: float
+    low: float
+    high: float
+
+
+def rate_of(total: float, n_views: float, scale: float = 1.0) -> Rate:
+    """Return a rate with its 95 % Chernoff interval, valid for any outcomes in [0, 1].
+
+    >>> rate_of(0.0, 0.0)
+    Rate(estimate=0.0, low=0.0, high=1.0)
+    """
+    if n_views <= 0:
+        return Rate(0.0, 0.0, scale)
+    width = math.log(2 / 0.05)
+    mean = min(1.0, total / n_views)
+    low = min(mean, kl_lower(total, n_views, width))
+    high = max(mean, kl_upper(total, n_views, width))
+    return Rate(float(mean * scale), float(low * scale), float(high * scale))
+
+
+@dataclass(frozen=True)
+class DeliveredReport:
+    """Clicks and revenue per page view since the floor was last set, with 95 % intervals.
+
+    `status` judges the click floor by the clicks delivered: `met` if they are at least the floor,
+    `infeasible` if no page of these links could have them, otherwise `learning`.
+    """
+
+    page_views: int
+    clicks: Rate
+    revenue: Rate
+    click_floor: float
+    status: str
+
+
+class Delivered:
+    """Settled pages and what they brought, of the first and of the last level."""
+
+    def __init__(self) -> None:
+        self._totals = [0.0, 0.0, 0.0, 0.0]
+
+    @property
+    def totals(self) -> Floats:
+        """Pages and what they brought, a row for the first level and one for the last."""
+        return np.array(self._totals).reshape(2, 2)
+
+    def note(self, level: int, n_levels: int, n_pages: float, brought: float) -> None:
+        """Count settled pages of a level; levels between the first and the last do not matter."""
+        if level == 0:
+            row = 0
+        elif level == n_levels - 1:
+            row = 2
+        else:
+            return
+        self._totals[row] += n_pages
+        self._totals[row + 1] += brought
+
+    def start_again(self) -> None:
+        """Forget what was delivered under another floor."""
+        self._totals = [0.0, 0.0, 0.0, 0.0]
+
+    def restore(self, totals: Floats | None) -> None:
+        """Take over what a file holds; files of earlier versions have nothing."""
+        if totals is None:
+            return
+        if totals.shape != (2, 2) or not (np.isfinite(totals) & (totals >= 0)).all():
+            raise ValueError("array delivered must be counts of shape (2, 2)")
+        self._totals = totals.astype(np.float64).ravel().tolist()
+
+    def report(
+        self, n_slots: int, max_revenue: float, click_floor: float, is_infeasible: bool
+    ) -> DeliveredReport:
+        """Return rates per page view, and what they say of the floor."""
+        # a page brings up to n_slots clicks: the interval is for the mean of a slot
+        n_pages, clicks, n_settled, revenue = self._totals
+        rate = rate_of(clicks / n_slots, n_pages, n_slots)
+        if click_floor == 0.0 or (n_pages and rate.estimate >= click_floor):
+            status = "met"
+        else:
+            status = "infeasible" if is_infeasible else "learning"
+        return DeliveredReport(
+            page_views=round(n_pages),
+            clicks=rate,
+            revenue=rate_of(revenue / n_slots, n_settled, n_slots * max_revenue),
+            click_floor=click_floor,
+            status=status,
+        )
+
+
+class RevenueClipped(UserWarning):
+    """Revenue above `max_revenue` counts as `max_revenue`."""
+
+
+class Money:
+    """The scale of a selector's revenue, and how many amounts were above it."""
+
+    def __init__(self, max_revenue: float) -> None:
+        self.max_revenue = checked_money(max_revenue)
+        self.n_clipped = 0
+        self._first_clipped = 0.0
+
+    def scaled(self, revenue: Floats, most: Floats) -> Floats:
+        """Return revenue in units of `max_revenue`, clipped at `most`.
+
+        What is clipped is counted.
+        """
+        with np.errstate(over="ignore"):
+            scaled: Floats = revenue / self.max_revenue
+        over = scaled > most
+        if over.any():
+            a_click = revenue[over] / np.maximum(most[over], 1.0)
+            self._count_clipped(a_click.tolist())
+            scaled[over] = most[over]
+        return scaled
+
+    def scaled_page(self, earned: Mapping[Link, float], pool: Container[Link]) -> dict[Link, float]:
+        """Return what the links of one page earned in units of `max_revenue`, clipped at 1.
+
+        What is clipped is counted for the links of the pool.
+        """
+        most = self.max_revenue
+        if earned and max(earned.values()) / most > 1.0:
+            over = [earned[link] for link in earned if earned[link] / most > 1.0 and link in pool]
+            self._count_clipped(over)
+            return {link: min(amount / most, 1.0) for link, amount in earned.items()}
+        return {link: amount / most for link, amount in earned.items()}
+
+    def _count_clipped(self, amounts: list[float]) -> None:
+        if amounts and not self.n_clipped:
+            self._first_clipped = max(amounts)
+        self.n_clipped += len(amounts)
+
+    def warn(self) -> None:
+        """Warn once, after everything is learned, that an amount was clipped."""
+        amount, self._first_clipped = self._first_clipped, 0.0
+        if amount:
+            warnings.warn(
+                f"revenue of {amount:g} for a click is above max_revenue ({self.max_revenue:g}) "
+                "and counts as that; `report().n_clipped` counts such amounts",
+                RevenueClipped,
+                stacklevel=4,
+            )
+
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class PriceOfFloor:
+    """Best revenue against floor, in money a page view, at the present estimates.
+
+    `estimate` takes each link's mean so far; the `n_unseen` links without settled views bring
+    nothing in it, and all they can in `high`.
+    `low` takes the lower bounds of all click and revenue rates and `high` the upper ones. More
+    clicks or revenue of any link can only raise the best revenue at a floor, so where all bounds
+    hold, the true curve lies between the two at every floor: with probability at least 95 %, for
+    all floors at once and at whatever moment one looks. That is a promise about rates that stay;
+    the shadow prices have no such band.
+    """
+
+    estimate: Frontier
+    low: Frontier
+    high: Frontier
+    click_floor: float
+    n_unseen: int
+
+    def at(self, floor: float) -> tuple[float, float, float]:
+        """Return the best revenue that keeps `floor`: estimate, low, high; NaN out of reach."""
+        curves = (self.estimate, self.low, self.high)
+        estimate, low, high = (curve.value_at(floor) for curve in curves)
+        return estimate, low, high
+
+
+def price_of_floor(counts: Counts, problem: Problem, max_revenue: float) -> PriceOfFloor:
+    """Return the frontier of the means, of the lower bounds and of the upper bounds."""
+    if not (problem.has_click_floor_only and problem.rewards_last_level_only):
+        rule = "a click floor alone for a frontier"
+        advice = "a curve shows one floor; `report` has the price of each of several"
+        raise InvalidInput.of("floors", rule, dict(problem.floors), advice)
+    clicks, revenue = 0, problem.n_levels - 1
+    width = math.log(2 * problem.n_links / (1 - LEVEL))
+
+    def rates(level: int, bound: str) -> Floats:
+        pairs = zip(counts.sums[level].tolist(), counts.views[level].tolist(), strict=True)
+        return np.array([_rate(total, n_views, width, bound) for total, n_views in pairs])
+
+    def curve(bound: str) -> Frontier:
+        found = frontier(rates(revenue, bound), rates(clicks, bound), problem.n_slots)
+        money = max_revenue
+        return frozen(Frontier(found.floors, found.values * money, found.shadow_prices * money))
+
+    return PriceOfFloor(
+        estimate=curve("mean"),
+        low=curve("low"),
+        high=curve("high"),
+        click_floor=problem.click_floor,
+        n_unseen=int(np.sum((counts.views[clicks] == 0) | (counts.views[revenue] == 0))),
+    )
+
+
+def frozen(curve: Frontier) -> Frontier:
+    """Return the curve with arrays that cannot be written to."""
+    for array in (curve.floors, curve.values, curve.shadow_prices):
+        array.flags.writeable = False
+    return curve
+
+
+def _rate(total: float, n_views: float, width: float, bound: str) -> float:
+    mean = min(1.0, total / n_views) if n_views > 0 else 0.0
+    if bound == "low":
+        return max(0.0, min(mean, anytime_lower(total, n_views, width)))
+    if bound == "high":
+        return min(1.0, max(mean, anytime_upper(total, n_views, width)))
+    return mean
+
+
+@dataclass(frozen=True)
+class VisitorReport:
+    """What visitors with one value of one feature brought, a page view.
+
+    `clicks` and `revenue` are means over page views whose feedback is settled, with a 95 %
+    interval; `top_links` are the likeliest links on the next page of a visitor of whom only this
+    is known. `click_floor` is the floor of these visitors, where they have one of their own.
+    """
+
+    feature: str
+    value: str
+    page_views: int
+    clicks: Rate
+    revenue: Rate
+    top_links: tuple[Link, ...]
+    click_floor: float | None = None
+
+
+def visitor_columns(rows: Sequence[VisitorReport]) -> dict[str, list[object]]:
+    """Return the rows as columns, as frames of polars and pandas take them."""
+    columns: dict[str, list[object]] = {}
+    for field in fields(VisitorReport):
+        values = [getattr(row, field.name) for row in rows]
+        if field.name in ("clicks", "revenue"):
+            for part in ("estimate", "low", "high"):
+                suffix = "" if part == "estimate" else f"_{part}"
+                columns[field.name + suffix] = [getattr(rate, part) for rate in values]
+        else:
+            columns[field.name] = values
+    return columns
+
+
+def visitor_lines(rows: Sequence[VisitorReport]) -> list[str]:
+    """Return a sentence for every value that was seen."""
+    return [
+        f"{row.feature} {row.value}: {row.page_views} page views, "
+        f"{_with_interval(row.clicks)} clicks{_floor(row)} and "
+        f"{_with_interval(row.revenue)} revenue a page; "
+        f"most likely {', '.join(map(str, row.top_links))}"
+        for row in rows
+    ]
+
+
+def _with_interval(rate: Rate) -> str:
+    return f"{rate.estimate:.4g} ({rate.low:.4g} to {rate.high:.4g})"
+
+
+def _floor(row: VisitorReport) -> str:
+    return "" if row.click_floor is None else f" (floor {row.click_floor:g})"
+
+
+MAX_ROWS = 30
+"""Links that a printed report shows before it says how many more there are."""
+
+HEADINGS = (
+    "link",
+    "probability",
+    "views",
+    "click rate",
+    "95 % interval",
+    "revenue",
+    "95 % interval",
+)
+
+
+def text_table(report: Report) -> str:
+    """Return the report as lines of text, the links most likely to be shown first."""
+    links = sorted(report.links, key=lambda link: -link.probability)
+    rows = [HEADINGS, *(_cells(link) for link in links[:MAX_ROWS])]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    if len(links) > MAX_ROWS:
+        lines.append(f"... and {len(links) - MAX_ROWS} more links")
+    learned = [*visitor_lines(report.for_whom), *slot_lines(report.slots)]
+    page = [*_delivered_lines(report.delivered), *_page_lines(report.page)]
+    return "\n".join([*lines, "", *page, *learned, _feedback_line(report)])
+
+
+def _cells(link: LinkReport) -> tuple[str, ...]:
+    return (
+        str(link.link),
+        f"{link.probability:.3f}",
+        str(link.views),
+        f"{link.click_rate.estimate:.4f}",
+        _interval(link.click_rate),
+        f"{link.revenue_rate.estimate:.4f}",
+        _interval(link.revenue_rate),
+    )
+
+
+def _interval(rate: Rate) -> str:
+    return f"{rate.low:.4f} to {rate.high:.4f}"
+
+
+def _delivered_lines(delivered: DeliveredReport) -> list[str]:
+    """Return what page views brought so far, and whether that keeps the floor."""
+    if not delivered.page_views:
+        return ["delivered: nothing is settled yet"]
+    clicks, revenue = delivered.clicks, delivered.revenue
+    judged = f"floor {delivered.click_floor:g} {delivered.status}"
+    return [
+        f"delivered per page view: {clicks.estimate:.4g} clicks ({_interval(clicks)}), {judged}",
+        f"                         {revenue.estimate:.4g} revenue ({_interval(revenue)})",
+    ]
+
+
+def _page_lines(page: PageReport) -> list[str]:
+    floor = f"floor {page.click_floor:g}, {page.status}"
+    if page.status == "binding":
+        floor += f": one more click a page costs {page.shadow_price:.4g}"
+    elif page.status == "infeasible":
+        floor += f": the most that a page can have is {page.most_clicks:.4g}"
+    further = [
+        f"               {floor.name}: {floor.expected:.4g} (floor {floor.floor:g})"
+        for floor in page.floors[page.click_floor > 0.0 :]
+    ]
+    return [
+        f"the next page: {page.expected_clicks:.4g} clicks expected ({floor})",
+        *further,
+        f"               {page.expected_revenue:.4g} revenue",
+    ]
+
+
+def _feedback_line(report: Report) -> str:
+    return (
+        f"{report.policy}: {report.n_pages} pages, {report.n_open_pages} open, "
+        f"{report.n_forgotten_pages} forgotten; {report.n_clipped} amounts clipped"
+    )
+
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from slotwise.errors import InvalidInput
 from slotwise.policies import Policy
 from slotwise.policies.page_views import rest_of_page
 from slotwise.problem import Problem
-from slotwise.selector.pool import Pool
+from slotwise.selector.link_pool import Pool
 
 __all__ = ["Restrictions", "checked_restrictions", "restricted_probabilities"]
 

@@ -22,7 +22,8 @@ from slotwise.selection import dense_probabilities, dependent_rounding, draw_pag
 from slotwise.selection.compiled import direct, direct_choice, direct_later
 from slotwise.selection.mix import explored
 from slotwise.selection.vectors.uniforms import bits_of
-from slotwise.selector.arguments import (
+from slotwise.selector.link_pool import (
+    Pool,
     by_level,
     checked_floors_by,
     checked_levels,
@@ -30,17 +31,20 @@ from slotwise.selector.arguments import (
     checked_share,
     refuse_unknown,
 )
-from slotwise.selector.batch import read_batch
-from slotwise.selector.delivered import Delivered
-from slotwise.selector.money import Money
-from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages
+from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages, read_batch
 from slotwise.selector.page_journal import PageJournal
 from slotwise.selector.page_slots import PageSlots
 from slotwise.selector.pages_ahead import PagesAhead
-from slotwise.selector.pool import Pool
-from slotwise.selector.price_of_floor import PriceOfFloor, price_of_floor
 from slotwise.selector.probabilities import Probabilities
-from slotwise.selector.report import Report, link_reports, page_report
+from slotwise.selector.report import (
+    Delivered,
+    Money,
+    PriceOfFloor,
+    Report,
+    link_reports,
+    page_report,
+    price_of_floor,
+)
 from slotwise.selector.restrictions import (
     Restrictions,
     checked_restrictions,

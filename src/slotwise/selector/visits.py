@@ -12,8 +12,7 @@ from slotwise.features import NOT_KNOWN, Features, Visitor
 from slotwise.policies import NOBODY
 from slotwise.problem import Problem
 from slotwise.rounds import Link
-from slotwise.selector.for_whom import VisitorReport
-from slotwise.selector.rate import rate_of
+from slotwise.selector.report import VisitorReport, rate_of
 
 __all__ = ["Visits"]
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidFeedback, InvalidInput
+from slotwise.features import Features
+from slotwise.policies import Policy, default_policy, make_policy
+from slotwise.problem import TWO_LEVELS, check_floor, is_finite_number, whole_number
 from slotwise.rounds import Link
-
-__all__ = ["Pool", "listed_links"]
 
 
 def listed_links(name: str, links: Iterable[Link]) -> list[Link]:
@@ -102,3 +106,96 @@ class Pool:
             rule = f"few enough to leave {n_needed} of {len(self)} for the page"
             raise InvalidInput.of("links", rule, len(leaving))
         return Pool(link for place, link in enumerate(self.links) if place not in leaving)
+
+
+NOT_LEVELS = ("self", "page", "views", "click_floor")
+"""Arguments of `update`, `update_batch` and `set_floor`, so no level can have their names."""
+
+
+def refuse_unknown(unknown: Iterable[str], function: Callable[..., object]) -> None:
+    """Raise `TypeError` for an argument that a function does not have, with the likely one.
+
+    >>> def select(links, *, click_floor=0.0, **unknown): refuse_unknown(unknown, select)
+    >>> select(["sale"], floor=0.3)
+    Traceback (most recent call last):
+    TypeError: `select` has no argument `floor`; did you mean `click_floor`?
+    """
+    for name in unknown:
+        parameters = inspect.signature(function).parameters.values()
+        known = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+        close = difflib.get_close_matches(name, known, n=1)
+        advice = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(known[1:])}"
+        called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+        raise TypeError(f"`{called}` has no argument `{name}`; {advice}")
+
+
+def checked_policy(policy: Policy | str | None) -> Policy:
+    """Return the policy itself, the one of this name, or the default."""
+    policy = default_policy() if policy is None else policy
+    policy = make_policy(policy) if isinstance(policy, str) else policy
+    if not isinstance(policy, Policy):
+        rule = "a policy with its settings, such as ConUCB(horizon=50_000)"
+        raise InvalidInput.of("policy", rule, policy)
+    return policy
+
+
+def checked_money(max_revenue: Any) -> float:
+    """Return the most that a click can earn."""
+    if not (is_finite_number(max_revenue) and max_revenue > 0):
+        raise InvalidInput.of("max_revenue", "a positive finite number", max_revenue)
+    return float(max_revenue)
+
+
+def checked_share(name: str, share: Any) -> float:
+    """Return a number from 0 to 1."""
+    if not (is_finite_number(share) and 0 <= share <= 1):
+        raise InvalidInput.of(name, "from 0 to 1", share)
+    return float(share)
+
+
+def checked_levels(levels: Sequence[str] | None) -> Any:
+    """Return the levels of feedback, those of the paper where none are named.
+
+    What a problem asks of levels it checks itself.
+    """
+    for level in levels if isinstance(levels, Sequence) else ():
+        if level in NOT_LEVELS:
+            raise InvalidInput.of("levels", f"other names than {', '.join(NOT_LEVELS)}", level)
+    return TWO_LEVELS if levels is None else levels
+
+
+def by_level(
+    names: Sequence[str], clicks: Any, revenue: Any, levels: Mapping[str, Any]
+) -> dict[int, Any]:
+    """Return the feedback that was given, by the number of its level."""
+    given = {"clicks": clicks, "revenue": revenue, **levels}
+    for name, outcome in given.items():
+        if outcome is not None and name not in names:
+            raise InvalidFeedback(f"feedback must be on {', '.join(names)}, got `{name}`")
+    return {j: given[name] for j, name in enumerate(names) if given.get(name) is not None}
+
+
+def checked_floors_by(
+    floors_by: Any, features: Features, n_slots: int
+) -> tuple[tuple[int, float], ...]:
+    """Return the floors of feature values, each as the value's place and the fewest clicks."""
+    rule = "a mapping of features to mappings of values to clicks a page view"
+    if floors_by is None:
+        return ()
+    if not isinstance(floors_by, Mapping):
+        raise InvalidInput.of("floors_by", rule, floors_by)
+    n_slots = whole_number("n_slots", n_slots, at_least=1)
+    floors = []
+    for name, of_values in floors_by.items():
+        if not isinstance(of_values, Mapping):
+            raise InvalidInput.of("floors_by", rule, floors_by)
+        for value, least in of_values.items():
+            where = f"floors_by[{name!r}][{value!r}]"
+            check_floor(where, least, n_slots)
+            try:
+                place = features.place(name, value)
+            except InvalidInput as error:
+                raise InvalidInput(f"`floors_by`: {error}") from error
+            if least > 0:
+                floors.append((place, float(least)))
+    return tuple(floors)
