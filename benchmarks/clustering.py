@@ -15,10 +15,9 @@ import numpy as np
 
 from benchmarks.measuring import Row, at_most, note
 from slotwise.simulation import cluster, experiment_path, load_experiment, run_experiment
-from slotwise.simulation.blocks import blocks_of
-from slotwise.simulation.cluster import play_on_cluster
+from slotwise.simulation.cluster import blocks_of, play_on_cluster
 from slotwise.simulation.experiment import Experiment
-from slotwise.simulation.parts import Parts
+from slotwise.simulation.gathering import Parts
 
 __all__ = ["clustering"]
 

@@ -28,11 +28,10 @@ from slotwise.policies.policy import policy_for
 from slotwise.problem import Problem
 from slotwise.simulation.cluster import connected
 from slotwise.simulation.experiment import Experiment, current_commit
+from slotwise.simulation.gathering import Parts
 from slotwise.simulation.optimum import oracle
-from slotwise.simulation.parts import Parts
 from slotwise.simulation.results import Results
-from slotwise.simulation.run import run_experiment
-from slotwise.simulation.series import Planned, finished_results, shard_plan
+from slotwise.simulation.series import Planned, finished_results, run_experiment, shard_plan
 from slotwise.version import __version__
 
 if TYPE_CHECKING:

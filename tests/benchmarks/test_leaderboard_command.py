@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.leaderboard.__main__ import main
 from benchmarks.leaderboard.page import BLOCK_END, BLOCK_START
-from slotwise.simulation.blocks import Block, PlayedBlock
-from slotwise.simulation.shards import merge_shards
+from slotwise.simulation.cluster import Block, PlayedBlock
+from slotwise.simulation.gathering import merge_shards
 
 TINY = ["--cases", "few-links", "--policies", "uniform", "--runs", "3", "--rounds", "60"]
 

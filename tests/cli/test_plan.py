@@ -13,7 +13,7 @@ import pytest
 
 from slotwise.cli.main import main
 from slotwise.errors import InvalidInput
-from slotwise.simulation.traffic import RoughPage, _waiting, plan_traffic
+from slotwise.simulation.simulated_log import RoughPage, _waiting, plan_traffic
 
 PAGE = ["plan", "--links", "6", "--slots", "2", "--click-rate", "0.2", "--views-per-day", "500"]
 FEW = ["--cases", "12", "--views", "2000"]

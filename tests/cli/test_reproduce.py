@@ -9,8 +9,8 @@ import pytest
 from slotwise.cli import reproduce
 from slotwise.cli.main import main
 from slotwise.simulation import Results
-from slotwise.simulation.blocks import Block, PlayedBlock
-from slotwise.simulation.paper import FIGURES, SWEEPS
+from slotwise.simulation.cluster import Block, PlayedBlock
+from slotwise.simulation.series import FIGURES, SWEEPS
 
 TINY = ["--runs", "3", "--rounds", "60"]
 

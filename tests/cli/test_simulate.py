@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slotwise.cli.main import main
 from slotwise.simulation import Results
-from slotwise.simulation.blocks import Block, PlayedBlock
+from slotwise.simulation.cluster import Block, PlayedBlock
 
 EXPERIMENT = """
 title = "Mine"

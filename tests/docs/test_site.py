@@ -31,7 +31,7 @@ from slotwise.service.http.problems import PROBLEMS
 from slotwise.service.metrics import METRICS
 from slotwise.service.settings import Settings, setting_notes
 from slotwise.simulation import shipped_experiments
-from slotwise.simulation.environment_section import EnvironmentSection
+from slotwise.simulation.experiment_file import EnvironmentSection
 from tests.docs.built_site import (
     STYLE_ADDRESS,
     Page,

@@ -18,7 +18,7 @@ from slotwise.errors import InvalidInput, SlotwiseError
 from slotwise.policies import CUCB, Uniform
 from slotwise.problem import Problem
 from slotwise.simulation import Planned, Results, cluster, run_experiment, run_series, simulate
-from slotwise.simulation.blocks import Block, PlayedBlock, blocks_of
+from slotwise.simulation.cluster import Block, PlayedBlock, blocks_of
 from slotwise.simulation.experiment import Experiment
 from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS
 

@@ -8,8 +8,7 @@ import pytest
 
 from slotwise.errors import InvalidConfig
 from slotwise.policies import default_policy
-from slotwise.simulation.paper import FIGURES, QUICK, SWEEPS, plan_paper
-from slotwise.simulation.series import notes_of
+from slotwise.simulation.series import FIGURES, QUICK, SWEEPS, notes_of, plan_paper
 
 
 def test_figures_come_first_and_every_experiment_has_its_file(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from slotwise.environments import Environment, LateFeedback
 from slotwise.errors import InvalidInput
 from slotwise.policies import CUCB, ConUCB, Exp3M, FixedMix, LExp, Policy, Uniform
 from slotwise.problem import Problem
-from slotwise.simulation import Experiment, Results, blocks, oracle, run_experiment, simulate
-from slotwise.simulation.blocks import Block, PlayedBlock
+from slotwise.simulation import Experiment, Results, cluster, oracle, run_experiment, simulate
+from slotwise.simulation.cluster import Block, PlayedBlock
 from slotwise.simulation.experiment import N_CHECKPOINTS, current_commit
 from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS
 
@@ -142,7 +142,7 @@ def test_ctrl_c_while_runs_are_submitted_waits_for_none_that_has_not_started(
         played.append(block.runs)
         return PlayedBlock([], [])
 
-    monkeypatch.setattr(blocks, "ThreadPoolExecutor", Interrupted)
+    monkeypatch.setattr(cluster, "ThreadPoolExecutor", Interrupted)
     monkeypatch.setattr(Block, "play", play)
     with pytest.raises(Stop):
         run_experiment(experiment({"cucb": CUCB()}), n_threads=1)

@@ -11,7 +11,7 @@ import pytest
 from slotwise.policies import CUCB, ConUCB, Policy, Uniform
 from slotwise.problem import Problem
 from slotwise.simulation import Experiment, Planned, Results, run_experiment, run_series
-from slotwise.simulation.blocks import Block, PlayedBlock
+from slotwise.simulation.cluster import Block, PlayedBlock
 from tests.simulation.test_run import assert_same
 from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS
 

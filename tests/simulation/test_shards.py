@@ -10,8 +10,8 @@ import pytest
 from slotwise.cli.main import main
 from slotwise.errors import InvalidInput
 from slotwise.simulation import Planned, Results, load_experiment, run_series
+from slotwise.simulation.gathering import Shard, merge_shards, whole_path
 from slotwise.simulation.series import shard_plan
-from slotwise.simulation.shards import Shard, merge_shards, whole_path
 
 EXPERIMENT = """
 title = "Mine"

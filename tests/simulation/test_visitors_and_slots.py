@@ -15,7 +15,7 @@ from slotwise.policies import PacedKL, QueueTS
 from slotwise.problem import Problem
 from slotwise.simulation.experiment import Experiment
 from slotwise.simulation.experiment_file import load_experiment
-from slotwise.simulation.run import run_experiment
+from slotwise.simulation.series import run_experiment
 from slotwise.simulation.simulated_log import log_run, simulate_log
 
 WEIGHTS = (1.8, 0.9, 0.3)

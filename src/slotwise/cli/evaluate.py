@@ -142,7 +142,7 @@ def _check(question: Question, frontier: bool) -> None:
 def _simulated(question: Question, settings: Settings, n_runs: int) -> dict[str, Any]:
     """Return what a policy earned on links with the rates of the log."""
     # the engine takes longer to load than a log takes to read
-    from slotwise.simulation.fitted import LinkCounts, simulate_fitted
+    from slotwise.simulation.series import LinkCounts, simulate_fitted
 
     if n_runs < 2:
         raise InvalidInput.of("--runs", "at least 2", n_runs)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from slotwise.simulation.shards import merge_shards
+from slotwise.simulation.gathering import merge_shards
 
 __all__ = ["register"]
 

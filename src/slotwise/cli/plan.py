@@ -18,7 +18,7 @@ from rich.console import Console
 from slotwise.cli._progress import progress_bar
 from slotwise.errors import InvalidInput
 from slotwise.policies import make_policy
-from slotwise.simulation.traffic import RoughPage, Waiting, plan_traffic
+from slotwise.simulation.simulated_log import RoughPage, Waiting, plan_traffic
 
 __all__ = ["register"]
 

@@ -19,8 +19,7 @@ from slotwise.cli._running import (
 from slotwise.figures import Pictures, is_sweep, write_report
 from slotwise.figures.claims import findings_of
 from slotwise.simulation import run_series
-from slotwise.simulation.paper import plan_paper
-from slotwise.simulation.series import notes_of, refuse_to_shrink, shard_plan
+from slotwise.simulation.series import notes_of, plan_paper, refuse_to_shrink, shard_plan
 
 __all__ = ["register"]
 

@@ -23,7 +23,7 @@ from slotwise.selection.page_order import (
     order_page,
 )
 from slotwise.selection.vectors.totals import total_of
-from slotwise.simulation.fingerprint import code_fingerprint
+from slotwise.simulation.experiment import code_fingerprint
 
 __all__ = ["DEFICIT", "TOTAL", "VIOLATION", "is_machine_code", "play_on", "play_run"]
 

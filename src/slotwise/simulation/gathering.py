@@ -2,25 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Sequence
+import hashlib
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.simulation.blocks import Block, PlayedBlock, blocks_of, play_in_threads
-from slotwise.simulation.cluster import play_on_cluster, runs_per_block
+from slotwise.errors import InvalidInput
+from slotwise.simulation.cluster import (
+    Block,
+    PlayedBlock,
+    blocks_of,
+    play_in_threads,
+    play_on_cluster,
+    runs_per_block,
+)
 from slotwise.simulation.experiment import Experiment
-from slotwise.simulation.parts import Parts
-from slotwise.simulation.quantities import quantities_of
-from slotwise.simulation.results import Results
+from slotwise.simulation.results import Results, quantities_of
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["Gathering", "play_missing"]
+
+DECIDING = (
+    "version",
+    "code",
+    "environment",
+    "environment_fingerprint",
+    "n_slots",
+    "floors",
+    "rate_floors",
+    "rewards",
+    "feature_sizes",
+    "slot_weights",
+    "value_floors",
+    "levels",
+    "n_rounds",
+    "seed",
+)
+"""The settings that determine a run, besides the policy."""
+
+
+class Parts:
+    """A folder with one small file for each finished run of each policy.
+
+    A run is stored under a digest of everything that determines its numbers: the environment, the
+    page, the rounds, the seed, the settings of the policy and slotwise's own code. So a changed
+    experiment starts again, an experiment with more runs or another policy reuses finished runs,
+    and two experiments may share a folder and their common runs. The code of a policy of your own
+    is not part of the digest: remove the folder when you change it.
+    """
+
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+        self._root = folder
+        setting = {name: config[name] for name in DECIDING}
+        self._folders = {
+            policy["label"]: folder / _digest([setting, policy["name"], policy["settings"]])
+            for policy in config["policies"]
+        }
+
+    def file(self, label: str, run: int) -> Path:
+        """Return where a run is kept; equal runs of two experiments have the same file."""
+        return self._folders[label] / f"{run:06d}.npy"
+
+    def find(self, label: str, run: int) -> NDArray[np.float64] | None:
+        """Return the record of a finished run, or None."""
+        try:
+            record: NDArray[np.float64] = np.load(self.file(label, run), allow_pickle=False)
+        except (OSError, ValueError):
+            return None
+        return record
+
+    def keep(self, label: str, run: int, record: NDArray[np.float64]) -> None:
+        """Store the record of a finished run; the file appears complete or not at all."""
+        final = self.file(label, run)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        temporary = final.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
+        try:
+            with temporary.open("wb") as file:
+                np.save(file, record, allow_pickle=False)
+            temporary.replace(final)
+        except BaseException:
+            temporary.unlink(missing_ok=True)  # what a full disk has room for is of no use
+            raise
+
+    def count(self, runs: Iterable[int]) -> int:
+        """Return the number of finished runs of every policy among `runs`."""
+        wanted = list(runs)
+        return sum(self.file(label, run).is_file() for label in self._folders for run in wanted)
+
+    def discard(self) -> None:
+        """Remove the runs of these policies, because their experiment is finished."""
+        for folder in self._folders.values():
+            shutil.rmtree(folder, ignore_errors=True)
+        if self._root.is_dir() and not any(self._root.iterdir()):
+            self._root.rmdir()
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class Gathering:
@@ -118,3 +206,107 @@ def play_missing(
                 for gathering, label in wanted[owners[block].key(block.label, run)]:
                     gathering.add(label, run, record)
             yield block, played
+
+
+# For machines without a common scheduler. Shard 3 of 16 makes the runs from 2/16 to 3/16 of them
+# all, with the same numbers as in one piece; its results file lies beside the whole one's place.
+
+
+NAME = re.compile(r"(?P<whole>.+)\.shard-\d+-of-\d+$")
+
+
+class Shard(NamedTuple):
+    """Which part of the runs, counted from 1.
+
+    >>> Shard.parse("3/16").runs(200)
+    range(25, 37)
+    """
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read "3/16"."""
+        found = re.fullmatch(r"(\d+)/(\d+)", text.strip())
+        shard = cls(int(found[1]), int(found[2])) if found else cls(0, 0)
+        if not 1 <= shard.number <= shard.of:
+            rule = "a number and how many there are, such as 3/16, the first at most the second"
+            raise InvalidInput.of("shard", rule, text)
+        return shard
+
+    def runs(self, n_runs: int) -> range:
+        """Return the runs of this shard; all shards together have every run once."""
+        return range((self.number - 1) * n_runs // self.of, self.number * n_runs // self.of)
+
+
+def shard_path(path: Path, shard: Shard) -> Path:
+    """Return the results file of a shard, beside that of the whole experiment.
+
+    >>> shard_path(Path("mine.parquet"), Shard(3, 16)).name
+    'mine.shard-3-of-16.parquet'
+    """
+    return path.with_name(f"{path.stem}.shard-{shard.number}-of-{shard.of}{path.suffix}")
+
+
+def whole_path(path: Path) -> Path:
+    """Return the results file of the whole experiment that a shard's file belongs to."""
+    found = NAME.fullmatch(path.stem)
+    if found is None:
+        rule = "results files of shards, such as mine.shard-3-of-16.parquet"
+        raise InvalidInput.of("files", rule, str(path))
+    return path.with_name(f"{found['whole']}{path.suffix}")
+
+
+def merge_shards(paths: Sequence[Path]) -> list[Path]:
+    """Put shards together, experiment by experiment; return the results files written.
+
+    Every run must be in exactly one file of its experiment. Times of runs, which a
+    benchmark keeps beside its results, are put together too.
+    """
+    by_whole: dict[Path, list[Path]] = {}
+    for path in dict.fromkeys(paths):
+        by_whole.setdefault(whole_path(path), []).append(path)
+    merged = {whole: _merged(whole, files) for whole, files in by_whole.items()}
+    for whole, results in merged.items():  # all are read and checked before one is written
+        results.save(whole)
+        _merge_seconds(whole, by_whole[whole])
+    return list(merged)
+
+
+def _merged(whole: Path, files: list[Path]) -> Results:
+    found = {path: Results.load(path) for path in files}
+    for path, results in found.items():
+        if "shard" not in results.config:
+            raise InvalidInput.of("files", "results files of shards", str(path))
+    files.sort(key=lambda path: int(found[path].config["shard"]["first_run"]))
+    n_runs = int(found[files[0]].config["shard"]["n_runs"])
+    expected = 0
+    for path in files:
+        first = int(found[path].config["shard"]["first_run"])
+        if first != expected:
+            problem = f"run {expected} is missing" if first > expected else f"run {first} is double"
+            raise InvalidInput.of("files", f"all shards of {whole.name}, each once", problem)
+        expected += found[path].n_runs
+    if expected != n_runs:
+        problem = f"{expected} of {n_runs} runs"
+        raise InvalidInput.of("files", f"all shards of {whole.name}", problem)
+    parts = []
+    for path in files:
+        config = dict(found[path].config)
+        config["shard"] = {"n_runs": config["shard"]["n_runs"]}
+        parts.append(Results(config, found[path].rounds, found[path].totals))
+    results = Results.merge(parts)
+    config = {key: value for key, value in results.config.items() if key != "shard"}
+    return Results(config, results.rounds, results.totals)
+
+
+def _merge_seconds(whole: Path, files: Sequence[Path]) -> None:
+    beside = [path.with_suffix(".seconds.json") for path in files]
+    if not all(path.is_file() for path in beside):
+        return
+    seconds: dict[str, list[float]] = {}
+    for path in beside:
+        for label, of_runs in json.loads(path.read_text(encoding="utf-8")).items():
+            seconds.setdefault(label, []).extend(of_runs)
+    whole.with_suffix(".seconds.json").write_text(json.dumps(seconds), encoding="utf-8")

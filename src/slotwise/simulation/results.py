@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import importlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +16,113 @@ from numpy.typing import NDArray
 
 from slotwise import metrics
 from slotwise.errors import InvalidInput, UnknownName
-from slotwise.simulation import results_file, results_table
+from slotwise.extras import missing_package
+from slotwise.problem import Problem
+from slotwise.simulation import results_file
+from slotwise.simulation.engine import DEFICIT, TOTAL, VIOLATION
+from slotwise.simulation.results_file import polars
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     from matplotlib.figure import Figure
 
-__all__ = ["Curve", "Results", "SummaryRow"]
+
+def quantities_of(
+    problem: Problem, records: Floats, value_labels: Sequence[str] = ()
+) -> dict[str, Floats]:
+    """Return the quantities of records of shape (run, kind, row, checkpoint) by name.
+
+    Rows are levels, then floors on rates. With more than two levels, or floors beyond the click
+    floor, every level has a "total:LEVEL" and every floor its violation and deficit. The total of
+    a rate, "total:cart/click", is its surplus: carts minus the rate times the clicks. Every value
+    of a visitor's feature has its rounds, clicks and reward: "rounds:device phone".
+    """
+    levels = problem.levels
+    quantities = {
+        "reward": sum(
+            weight * records[:, TOTAL, levels.index(level)]
+            for level, weight in problem.rewards.items()
+        ),
+        "clicks": records[:, TOTAL, 0],
+        "violation": records[:, VIOLATION, 0],
+        "deficit": records[:, DEFICIT, 0],
+    }
+    if len(levels) > 2 or not problem.has_click_floor_only:
+        of_rates = [floor.name for floor in problem.active_floors if floor.rate > 0.0]
+        for row, name in enumerate([*levels, *of_rates]):
+            quantities[f"total:{name}"] = records[:, TOTAL, row]
+            if name in problem.floors or row >= len(levels):
+                quantities[f"violation:{name}"] = records[:, VIOLATION, row]
+                quantities[f"deficit:{name}"] = records[:, DEFICIT, row]
+    row = len(levels) + sum(floor.rate > 0.0 for floor in problem.active_floors)
+    for label in value_labels:
+        quantities[f"rounds:{label}"] = records[:, TOTAL, row]
+        quantities[f"clicks:{label}"] = records[:, TOTAL, row + 1]
+        quantities[f"reward:{label}"] = sum(
+            weight * records[:, TOTAL, row + 1 + levels.index(level)]
+            for level, weight in problem.rewards.items()
+        )
+        row += 1 + len(levels)
+    return {name: np.asarray(values) for name, values in quantities.items()}
+
+
+HTML_METRICS = ("regret", "shortfall", "violation", "reward", "clicks")
+
+
+def columns_of(results: Results) -> dict[str, Any]:
+    """Return one column per metric, one row per policy, run and checkpoint."""
+    n_runs = {label: len(results.totals[label]["reward"]) for label in results.labels}
+    n_rounds = len(results.rounds)
+    labels = np.array(results.labels, np.str_)
+    columns: dict[str, Any] = {
+        "policy": np.repeat(labels, [n * n_rounds for n in n_runs.values()]),
+        "run": np.concatenate([np.repeat(np.arange(n), n_rounds) for n in n_runs.values()]),
+        "round": np.concatenate([np.tile(results.rounds, n) for n in n_runs.values()]),
+    }
+    for metric in results.metrics:
+        columns[metric] = np.concatenate(
+            [results.over_time(label, metric).ravel() for label in results.labels]
+        )
+    return columns
+
+
+def polars_table(results: Results) -> pl.DataFrame:
+    """Return the results as a data frame of polars."""
+    table: pl.DataFrame = polars("`Results.to_polars`").DataFrame(columns_of(results))
+    return table
+
+
+def pandas_table(results: Results) -> pd.DataFrame:
+    """Return the results as a data frame of pandas."""
+    try:
+        pandas: Any = importlib.import_module("pandas")
+    except ModuleNotFoundError as error:
+        raise missing_package("`Results.to_pandas`", error) from error
+    table: pd.DataFrame = pandas.DataFrame(columns_of(results))
+    return table
+
+
+def html_table(results: Results) -> str:
+    """Return the final means with 95 % intervals as an HTML table."""
+    shown = [name for name in results.metrics if name in HTML_METRICS or ":" in name]
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in shown)
+    rows = []
+    for label in results.labels:
+        cells = "".join(f"<td>{_cell(results, label, name)}</td>" for name in shown)
+        rows.append(f"<tr><th>{html.escape(label)}</th>{cells}</tr>")
+    runs = "1 run" if results.n_runs == 1 else f"{results.n_runs} runs"
+    return (
+        f"<table><caption>After {results.n_rounds:,} rounds: mean of {runs} and its 95 % interval"
+        f"</caption><thead><tr><th>policy</th>{head}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _cell(results: Results, label: str, metric: str) -> str:
+    mean, low, high = map(float, metrics.mean_interval(results.final(label, metric)))
+    return f"{mean:,.4g}" if low == high else f"{mean:,.4g} ({low:,.4g} to {high:,.4g})"
+
 
 Floats = NDArray[np.float64]
 Totals = Mapping[str, Mapping[str, Floats]]
@@ -145,11 +246,11 @@ class Results:
 
         The columns are policy, run, round and every metric, among them regret and shortfall.
         """
-        return results_table.polars_table(self)
+        return polars_table(self)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the table of `to_polars` as a data frame of pandas."""
-        return results_table.pandas_table(self)
+        return pandas_table(self)
 
     def plot(self, *metrics: str, title: str | None = None, log: str = "none") -> Figure:
         """Draw metrics over time, regret and shortfall by default, as a matplotlib figure.
@@ -162,7 +263,7 @@ class Results:
 
     def _repr_html_(self) -> str:
         """Show the final means in a notebook."""
-        return results_table.html_table(self)
+        return html_table(self)
 
     def save(self, path: str | Path) -> None:
         """Write one Parquet file; an earlier file is replaced only by a complete one."""

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from slotwise.service.records import Scope
-from slotwise.simulation.traffic import RoughPage, plan_traffic
+from slotwise.simulation.simulated_log import RoughPage, plan_traffic
 from tests.service.conftest import problem_of
 
 PAGE = {
