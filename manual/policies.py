@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 
 from manual.markdown import code, table
-from slotwise.cli.policies import needs_horizon
+from slotwise.cli.catalogue import needs_horizon
 from slotwise.policies import POLICIES, Policy
 
 __all__ = ["policies_reference", "setting_names"]

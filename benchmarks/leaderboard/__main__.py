@@ -33,11 +33,11 @@ from benchmarks.leaderboard.run import (
     shard_cases,
 )
 from benchmarks.leaderboard.suite import QUICK_CASES, build_suite, fresh_suite, pick_cases
-from slotwise.cli._progress import progress_bar
-from slotwise.cli._running import (
+from slotwise.cli.progress import (
     SchedulerOption,
     ShardOption,
     ThreadsOption,
+    progress_bar,
     say_what_is_kept,
 )
 from slotwise.compiling_notice import announce_compiling

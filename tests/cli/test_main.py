@@ -13,7 +13,7 @@ import pytest
 
 import slotwise
 import slotwise.cli
-from slotwise.cli.main import OF_SERVICE, command_names, main, module_of
+from slotwise.cli.main import HEADINGS, OF_SERVICE, command_names, main
 from slotwise.errors import SlotwiseError
 from slotwise.extras import extras_with
 from slotwise.version import __version__
@@ -28,7 +28,7 @@ import typer
 {imports}
 from slotwise.errors import InvalidInput
 
-def register(app: typer.Typer) -> None:
+def register_{function}(app: typer.Typer) -> None:
     @app.command("{name}")
     def run(word: str = "nothing") -> None:
         "Do what the test asks for."
@@ -44,8 +44,9 @@ def add_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Add
 
     def add(name: str, body: str, imports: str = "") -> None:
         module = name.replace("-", "_")
-        text = COMMAND.format(name=name, body=body, imports=imports)
+        text = COMMAND.format(name=name, function=module, body=body, imports=imports)
         (tmp_path / f"{module}.py").write_text(text)
+        monkeypatch.setitem(HEADINGS["Serving"], name, module)
         modules.append(f"slotwise.cli.{module}")
         importlib.invalidate_caches()
 
@@ -85,7 +86,7 @@ def test_every_public_name_is_listed() -> None:
     assert set(slotwise.__all__) <= set(dir(slotwise))
 
 
-def test_a_file_is_a_command_under_its_own_name(
+def test_a_command_is_found_by_its_module(
     add_command: AddCommand, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add_command("say-it", "print('said', word)")
@@ -240,7 +241,8 @@ def test_commands_of_the_service_are_those_that_import_it() -> None:
     named = re.compile(r"slotwise\.(service|client)\b")
     found = {
         command
-        for command in command_names()
-        if named.search((folder / f"{module_of(command)}.py").read_text())
+        for commands in HEADINGS.values()
+        for command, module in commands.items()
+        if named.search((folder / f"{module}.py").read_text())
     }
-    assert found == OF_SERVICE
+    assert found == OF_SERVICE | {"warm-up"}  # it leaves out the service where that is missing

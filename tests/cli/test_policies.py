@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from slotwise.cli.catalogue import needs_horizon
 from slotwise.cli.main import main
-from slotwise.cli.policies import needs_horizon
 from slotwise.policies import CUCB, POLICIES, ConUCB, Exp3M
 
 

@@ -7,8 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from slotwise.cli import _progress
-from slotwise.cli._progress import Stages, progress_bar
+from slotwise.cli import progress
+from slotwise.cli.progress import Stages, progress_bar
 
 
 def test_in_a_pipe_each_experiment_has_one_line_when_it_starts(
@@ -28,7 +28,7 @@ def test_on_a_terminal_the_bar_says_that_it_compiles_before_anything_is_told(
 ) -> None:
     screen = io.StringIO()
     monkeypatch.setattr(
-        _progress,
+        progress,
         "Console",
         lambda **_: Console(file=screen, force_terminal=True, width=100),
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.cli import reproduce
+from slotwise.cli import experiments
 from slotwise.cli.main import main
 from slotwise.simulation import Results
 from slotwise.simulation.cluster import Block, PlayedBlock
@@ -66,7 +66,7 @@ def test_a_quick_look_leaves_the_results_of_the_whole_run_alone(
         folders.append(out)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reproduce, "plan_paper", note)
+    monkeypatch.setattr(experiments, "plan_paper", note)
     for options in ([], ["--quick"], ["--quick", "--out", "mine"]):
         assert main(["reproduce", *options]) == 130
     assert folders == [Path("paper"), Path("paper-quick"), Path("mine")]

@@ -33,7 +33,7 @@ from typing import IO, Any
 
 import httpx
 
-from slotwise.cli._progress import progress_bar
+from slotwise.cli.progress import progress_bar
 
 POOL = {
     "slots": 2,

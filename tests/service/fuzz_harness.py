@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from slotwise.cli._progress import progress_bar
+from slotwise.cli.progress import progress_bar
 from tests.service.crash_harness import POOL, Server, client_of
 
 CONFIG = """

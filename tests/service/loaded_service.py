@@ -8,7 +8,7 @@ from slotwise.service.records import PoolSettings
 from slotwise.service.warm_up import warm_up
 
 importlib.import_module("slotwise.cli.main")
-importlib.import_module("slotwise.cli.serve")
+importlib.import_module("slotwise.cli.serving")
 importlib.import_module("uvicorn.lifespan.on")
 warm_up(
     PoolSettings(

@@ -17,7 +17,7 @@ import pytest
 
 from slotwise.cli.demo import summary
 from slotwise.cli.main import main
-from slotwise.cli.serve import first_steps
+from slotwise.cli.serving import first_steps
 from slotwise.service.access.keys import new_key
 from slotwise.service.opening import open_service
 from slotwise.service.server import BackgroundServer
@@ -38,7 +38,7 @@ def logs_stay_as_they_were() -> Iterator[None]:
 
 @pytest.mark.parametrize("package", ["httpx", "alembic", "polars", "matplotlib"])
 def test_a_start_loads_only_what_every_service_needs(package: str) -> None:
-    program = f"import sys, slotwise.cli.serve; sys.exit({package!r} in sys.modules)"
+    program = f"import sys, slotwise.cli.serving; sys.exit({package!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

@@ -26,9 +26,8 @@ from slotwise.service.demo.shop import PRODUCTS, SHOP_POOL, shop_operations
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 
-__all__ = ["Visitors", "make_shop", "register"]
-
-HELP = """Open a small shop with simulated visitors and watch the service learn what to show them.
+DEMO_HELP = """\
+Open a small shop with simulated visitors and watch the service learn what to show them.
 
 Nothing is kept: the store is a temporary file. It runs until Ctrl-C.
 
@@ -82,9 +81,9 @@ TASTES = {
 }
 
 
-def register(app: typer.Typer) -> None:
+def register_demo(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("demo", help=HELP)(demo)
+    app.command("demo", help=DEMO_HELP)(demo)
 
 
 class Visitors:

@@ -7,13 +7,10 @@ usage, 130 stopped with Ctrl-C.
 from __future__ import annotations
 
 import importlib
-import keyword
-import pkgutil
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import slotwise.cli
 from slotwise.errors import MissingPackage, SlotwiseError
 from slotwise.extras import missing_package
 from slotwise.version import __version__
@@ -21,14 +18,30 @@ from slotwise.version import __version__
 if TYPE_CHECKING:
     import typer
 
-__all__ = ["OF_SERVICE", "build_app", "command_names", "main"]
+HEADINGS = {
+    "Serving": {
+        "serve": "serving",
+        "demo": "demo",
+        "keys": "serving",
+        "import": "serving",
+        "warm-up": "warm_up",
+    },
+    "Store maintenance": dict.fromkeys(
+        ("backup", "restore", "move-store", "purge", "forget", "set-back", "verify"), "store_upkeep"
+    ),
+    "Experiments": {
+        "reproduce": "experiments",
+        "simulate": "experiments",
+        "draw": "experiments",
+        "merge": "experiments",
+        "datasets": "catalogue",
+        "policies": "catalogue",
+    },
+    "Logs and planning": dict.fromkeys(("evaluate", "frontier", "plan"), "analysis"),
+}
+"""The commands under the headings of `slotwise --help`, each with its module in this folder."""
 
-OF_SERVICE = frozenset(
-    {
-        *("backup", "demo", "forget", "import", "keys", "move-store", "purge", "restore", "serve"),
-        *("set-back", "verify"),
-    }
-)
+OF_SERVICE = frozenset({*HEADINGS["Serving"], *HEADINGS["Store maintenance"]} - {"warm-up"})
 """Commands that the extra `service` brings; the others belong to `experiments`."""
 
 
@@ -59,33 +72,8 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def command_names() -> list[str]:
-    """Return the names of all commands in alphabetical order.
-
-    >>> "main" in command_names()
-    False
-    """
-    modules = pkgutil.iter_modules(slotwise.cli.__path__)
-    return sorted(command_of(module.name) for module in modules if is_command(module.name))
-
-
-def command_of(module: str) -> str:
-    """Return the command of a module; one named like a keyword of Python ends in "_".
-
-    >>> command_of("warm_up"), command_of("import_")
-    ('warm-up', 'import')
-    """
-    return module.rstrip("_").replace("_", "-")
-
-
-def module_of(command: str) -> str:
-    """Return the module of a command."""
-    name = command.replace("-", "_")
-    return f"{name}_" if keyword.iskeyword(name) else name
-
-
-def is_command(module: str) -> bool:
-    """Return whether a module of this folder is a command."""
-    return module != "main" and not module.startswith("_")
+    """Return the names of all commands, in the order of their headings."""
+    return [name for commands in HEADINGS.values() for name in commands]
 
 
 def build_app(args: Sequence[str]) -> typer.Typer:
@@ -139,12 +127,16 @@ def _missing_extra(args: Sequence[str], error: ModuleNotFoundError) -> MissingPa
 
 def add_command(app: typer.Typer, name: str) -> None:
     """Add the command `name`, or a replacement that names its missing packages."""
+    heading = next(heading for heading, commands in HEADINGS.items() if name in commands)
     try:
-        module = importlib.import_module(f"slotwise.cli.{module_of(name)}")
+        module = importlib.import_module(f"slotwise.cli.{HEADINGS[heading][name]}")
     except ModuleNotFoundError as error:
         add_stand_in(app, name, missing_package(f"`slotwise {name}`", error))
     else:
-        module.register(app)
+        getattr(module, f"register_{name.replace('-', '_')}")(app)
+    for registered in (app.registered_commands, app.registered_groups):
+        if registered and registered[-1].name == name:
+            registered[-1].rich_help_panel = heading
 
 
 def add_stand_in(app: typer.Typer, name: str, problem: SlotwiseError) -> None:

@@ -3,17 +3,110 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from slotwise.cli._compile_ahead import compile_policy, compiled_folder
-from slotwise.cli._progress import progress_bar
-from slotwise.policies import POLICIES, policy_class
+from slotwise.cli.progress import progress_bar
+from slotwise.errors import SlotwiseError
+from slotwise.policies import POLICIES, Policy, make_policy, policy_class, setting_names
+from slotwise.policies.tied_group import LEAST_POOL
+from slotwise.problem import Problem
+from slotwise.selection import draw_page
+from slotwise.selector import Selector
 
-__all__ = ["register"]
+LINKS, N_SLOTS = tuple("abcd"), 2
+MANY_LINKS = (*LINKS, *(str(number) for number in range(LEAST_POOL)))
+"""A pool for which a policy may have a form of its own."""
 
-HELP = """Compile policies to machine code and keep it on disk, so that no first page waits for it.
+FEATURES: dict[str, Any] = {"device": ("phone", "desktop"), "country": str, "new": bool}
+VARIANTS: tuple[dict[str, Any], ...] = (
+    {"click_floor": 0.3},
+    {"click_floor": 0.3, "features": FEATURES},
+    {"click_floor": 0.3, "slot_weights": "learn"},
+    {"click_floor": 0.3, "features": FEATURES, "slot_weights": "learn"},
+    {"levels": ("click", "cart", "sale"), "floors": {"click": 0.3, "cart": 0.1}},
+)
+"""Kinds of selectors for which a policy may have code of its own."""
+
+
+def compile_policy(name: str) -> None:
+    """Compile what selectors, the service and experiments call with this policy.
+
+    A kind of selector that the policy refuses is left out, and so is the service or the engine
+    where its packages are missing.
+    """
+    policy = _small(name)
+    for variant in VARIANTS:
+        try:
+            made = Selector(LINKS, N_SLOTS, policy=policy, horizon=1000, seed=1, **variant)
+            _play(made, {"device": "phone"} if "features" in variant else {})
+        except SlotwiseError:
+            continue
+    large = Problem(len(MANY_LINKS), N_SLOTS, click_floor=0.3)
+    if type(policy.for_problem(large)) is not type(policy):
+        _play(Selector(MANY_LINKS, N_SLOTS, policy=policy, click_floor=0.3, seed=1), {})
+    _serve(name)
+    _simulate(policy)
+
+
+def _small(name: str) -> Policy:
+    known = setting_names(policy_class(name))
+    wanted = {"probabilities": [N_SLOTS / len(LINKS)] * len(LINKS)}
+    return make_policy(name, {key: value for key, value in wanted.items() if key in known})
+
+
+def _play(selector: Selector, visitor: dict[str, str]) -> None:
+    has_own_levels = selector.problem.n_levels > 2
+    *reached, last = selector.problem.levels if has_own_levels else ("clicks", "revenue")
+    for _ in range(2):
+        page = selector.select(visitor=visitor)
+        link = page.shown[0]
+        feedback: dict[str, Any] = {name: [link] for name in reached}
+        selector.update(page, **feedback, **{last: {link: 0.5}})
+    selector.select(exclude=["a"])
+    selector.report()
+    selector.frontier()
+
+
+def _serve(name: str) -> None:
+    try:
+        from msgspec.structs import replace
+
+        from slotwise.service.records import PoolSettings
+        from slotwise.service.warm_up import warm_up
+    except ModuleNotFoundError:
+        return
+    settings = {"probabilities": [0.5] * 4} if name == "fixed-mix" else {}
+    pool = PoolSettings("toy", N_SLOTS, 0.3, 1_000_000, "EUR", 1, 1, name, settings)
+    declared = {"device": ["phone", "desktop"], "country": "text", "new": "bool"}
+    for features in ({}, declared):
+        for learns in (False, True):
+            warm_up(replace(pool, features=features, learn_slot_weights=learns))
+
+
+def _simulate(policy: Policy) -> None:
+    try:
+        from slotwise.environments import BernoulliLinks, SegmentLinks
+        from slotwise.simulation import simulate
+    except ModuleNotFoundError:
+        return
+    rates = [0.5] * len(LINKS)
+    segments = SegmentLinks([rates] * 2, [rates] * 2, [0.5, 0.5])
+    for links, weights in ((BernoulliLinks(rates, rates), None), (segments, "learn")):
+        policies = {"policy": policy}
+        simulate(links, policies, N_SLOTS, 0.3, n_rounds=2, n_runs=1, slot_weights=weights)
+
+
+def compiled_folder() -> Path:
+    """Return the folder in which numba keeps the code of one of the functions."""
+    stats: Any = getattr(draw_page, "stats", None)
+    return Path(getattr(stats, "cache_path", "."))
+
+
+WARM_UP_HELP = """\
+Compile policies to machine code and keep it on disk, so that no first page waits for it.
 
 For images and continuous integration. Without names, every policy is compiled. The machine
 code is kept for this version of slotwise, of Python and of the processor; set NUMBA_CACHE_DIR to
@@ -27,10 +120,10 @@ Examples:
 """
 
 
-def register(app: typer.Typer) -> None:
+def register_warm_up(app: typer.Typer) -> None:
     """Add the command to `app`."""
 
-    @app.command("warm-up", help=HELP)
+    @app.command("warm-up", help=WARM_UP_HELP)
     def warm_up(
         policies: Annotated[
             list[str] | None, typer.Argument(metavar="[POLICY]...", help="Policies by name.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +11,7 @@ import numpy as np
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from slotwise.environments.datasets import (
@@ -20,13 +23,13 @@ from slotwise.environments.datasets import (
     look_ahead,
 )
 from slotwise.errors import InvalidInput, MissingData
-
-__all__ = ["register"]
+from slotwise.policies import POLICIES, Policy, policy_class
+from slotwise.problem import Problem
 
 EXAMPLES = {"table": "slotwise datasets table --data links.csv -o n_slots=10 -o click_floor=0.4"}
 """Commands of data sets that need more than a directory."""
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
-HELP = """List the data sets, or show one: its sizes, its optimum and its rates.
+DATASETS_HELP = """List the data sets, or show one: its sizes, its optimum and its rates.
 
 Examples:
 
@@ -40,10 +43,10 @@ Examples:
 """
 
 
-def register(app: typer.Typer) -> None:
+def register_datasets(app: typer.Typer) -> None:
     """Add the command to `app`."""
 
-    @app.command("datasets", help=HELP.format_map(EXAMPLES))
+    @app.command("datasets", help=DATASETS_HELP.format_map(EXAMPLES))
     def datasets(
         name: Annotated[str | None, typer.Argument(help="The data set to show.")] = None,
         data: Annotated[
@@ -62,7 +65,7 @@ def register(app: typer.Typer) -> None:
             if data is not None or floor is not None or option:
                 rule = "given together with --data, --floor or --option"
                 raise InvalidInput.of("NAME", rule, None)
-            console.print(overview())
+            console.print(datasets_overview())
             return
         options = dict(parse_option(text) for text in option or [])
         if floor is not None:
@@ -94,7 +97,7 @@ def parse_option(text: str) -> tuple[str, str | int | float]:
     return name, value
 
 
-def overview() -> Table:
+def datasets_overview() -> Table:
     """Return the table of all data sets."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.caption = "Loaders read the original files: slotwise datasets NAME --data DIR"
@@ -167,3 +170,83 @@ def rates(dataset: Dataset) -> Table:
     for name, values in named.items():
         table.add_row(name, *(f"{value:.4f}" for value in np.quantile(values, QUANTILES)))
     return table
+
+
+POLICIES_HELP = """List the policies with their settings, or show the formula of one.
+
+Examples:
+
+  slotwise policies
+
+  slotwise policies con-ucb
+"""
+
+
+def register_policies(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+
+    @app.command("policies", help=POLICIES_HELP)
+    def policies(
+        name: Annotated[str | None, typer.Argument(help="The policy to show.")] = None,
+    ) -> None:
+        console = Console()
+        if name is None:
+            console.print(policies_overview())
+            return
+        policy = find(name)
+        console.print(f"[bold]{policy.name}[/]", highlight=False)
+        # The example at the end belongs to the source, not to the terminal.
+        formula = (inspect.getdoc(policy) or "").partition(">>>")[0].rstrip()
+        console.print(formula, highlight=False, markup=False, soft_wrap=True)
+        console.print()
+        console.print(f"settings: {settings_of(policy)}", highlight=False, markup=False)
+
+
+def find(name: str) -> type[Policy]:
+    """Return the policy of that name; the error for an unknown one suggests the closest name."""
+    return policy_class(name)
+
+
+def policies_overview() -> Table:
+    """Return the table of all policies."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.caption = "slotwise policies NAME shows its formula"
+    table.caption_justify = "left"
+    table.add_column("name", no_wrap=True)
+    table.add_column("settings and defaults")
+    for heading in ("needs a horizon", "keeps the floor", "learns from"):
+        table.add_column(heading, justify="center", max_width=11)
+    table.add_column("what")
+    for policy in POLICIES.values():
+        answers = (needs_horizon(policy), policy.keeps_floor)
+        first_line = (inspect.getdoc(policy) or "").partition("\n")[0]
+        table.add_row(
+            policy.name,
+            escape(settings_of(policy) or "none"),
+            *("yes" if answer else "no" for answer in answers),
+            policy.needs.value,
+            escape(first_line),
+        )
+    return table
+
+
+def settings_of(policy: type[Policy]) -> str:
+    """Return the settings of a policy with their defaults, as in Python."""
+    parts = []
+    for field in dataclasses.fields(policy):  # type: ignore[arg-type]
+        if field.default is dataclasses.MISSING:
+            parts.append(f"{field.name} (required)")
+        else:
+            parts.append(f"{field.name}={field.default}")
+    return ", ".join(parts)
+
+
+def needs_horizon(policy: type[Policy]) -> bool:
+    """Return whether the policy needs to know the number of rounds."""
+    if "horizon" not in {field.name for field in dataclasses.fields(policy)}:  # type: ignore[arg-type]
+        return False
+    try:
+        policy().start(Problem(n_links=2, n_slots=1))
+    except InvalidInput as error:
+        return error.argument == "horizon"
+    return False

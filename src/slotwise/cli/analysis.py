@@ -1,0 +1,607 @@
+"""`slotwise evaluate`: ask a log what another floor, mix or policy would have earned."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from slotwise.cli.catalogue import parse_option
+from slotwise.cli.progress import progress_bar
+from slotwise.environments.datasets import DATASETS, Dataset, find_dataset, load_dataset
+from slotwise.errors import InvalidInput
+from slotwise.evaluation import (
+    BestMix,
+    Evaluation,
+    LogFrontier,
+    Settings,
+    evaluate_all,
+    fit_links,
+    frontier_of_log,
+    read_mix,
+)
+from slotwise.figures.canvas import save_figure
+from slotwise.figures.floor_price import FrontierPicture, draw_frontier
+from slotwise.policies import make_policy
+from slotwise.selection import Frontier, frontier
+from slotwise.selector import Selector
+from slotwise.simulation.simulated_log import RoughPage, Waiting, plan_traffic
+
+MAX_ROUNDS = 50_000
+EVALUATE_HELP = """Ask a log of page views what another floor, mix or policy would have earned.
+
+LOG is a Parquet file, or a folder of them, with a row for each link shown. Answers are revenue and
+clicks a page view. Both intervals hold together, also for a log whose policy learned meanwhile.
+
+Examples:
+
+  slotwise evaluate log.parquet --floor 0.35
+
+  slotwise evaluate log.parquet --mix mine.csv
+
+  slotwise evaluate log.parquet --policy paced-kl --floor 0.35
+
+  slotwise evaluate log.parquet --frontier --out figures
+"""
+
+
+class Question(NamedTuple):
+    """What was asked of a log, as it was typed."""
+
+    log: Path
+    floor: float | None
+    mix: Path | None
+    policy: str | None
+    by: tuple[str, ...]
+
+
+def register_evaluate(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+
+    @app.command("evaluate", help=EVALUATE_HELP)
+    def evaluate_log(
+        log: Annotated[Path, typer.Argument(metavar="LOG", help="A Parquet file or a folder.")],
+        floor: Annotated[
+            float | None, typer.Option("--floor", help="The click floor to keep.")
+        ] = None,
+        mix: Annotated[
+            Path | None, typer.Option("--mix", help="A CSV file: link, probability, features.")
+        ] = None,
+        policy: Annotated[
+            str | None, typer.Option("--policy", help="A policy, on a simulator fitted to the log.")
+        ] = None,
+        frontier: Annotated[
+            bool, typer.Option("--frontier", help="The best mix at eleven floors.")
+        ] = False,
+        by: Annotated[
+            list[str] | None,
+            typer.Option("--by", help="A feature of visitors: a mix for each of its values."),
+        ] = None,
+        estimator: Annotated[
+            str, typer.Option("--estimator", help="dr, ips, sn or clipped.")
+        ] = "dr",
+        confidence: Annotated[
+            float, typer.Option("--confidence", help="Of both intervals together.")
+        ] = 0.95,
+        clip: Annotated[
+            float, typer.Option("--clip", help="The largest weight of the clipped estimator.")
+        ] = 100.0,
+        max_revenue: Annotated[
+            float | None,
+            typer.Option("--max-revenue", help="The most that a link can bring, in money."),
+        ] = None,
+        runs: Annotated[int, typer.Option("--runs", help="Simulated runs of --policy.")] = 20,
+        seed: Annotated[int, typer.Option("--seed", help="Of the simulator and bootstrap.")] = 1,
+        as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+        out: Annotated[
+            Path | None, typer.Option("--out", help="The directory for a figure of the answer.")
+        ] = None,
+        formats: Annotated[
+            str, typer.Option("--format", help="svg, png, or both with a comma.")
+        ] = "svg,png",
+    ) -> None:
+        question = Question(log, floor, mix, policy, tuple(by or ()))
+        _check(question, frontier)
+        settings = Settings(estimator, confidence, clip, max_revenue, floor, seed)
+        if policy is not None:
+            _print_simulated(_simulated(question, settings, runs), as_json)
+        elif frontier:
+            curve = frontier_of_log(log, settings=settings, features=question.by)
+            _print_frontier(curve, as_json)
+            _draw(
+                curve, f"frontier-{log.stem}", f"{log.name}: the price of the floor", out, formats
+            )
+        else:
+            candidate = (
+                read_mix(mix) if mix is not None else BestMix(floor or 0.0, features=question.by)
+            )
+            asked = "best mix" if mix is None else mix.stem
+            answer = evaluate_all(log, {asked: candidate}, settings)[asked]
+            _print_answer(answer, as_json)
+            _draw(
+                answer,
+                f"answer-{log.stem}-{asked.replace(' ', '-')}",
+                f"{log.name}: {asked}",
+                out,
+                formats,
+            )
+
+
+def _check(question: Question, frontier: bool) -> None:
+    wanted = [frontier, question.mix is not None, question.policy is not None]
+    if sum(wanted) > 1 or not (any(wanted) or question.floor is not None):
+        rule = "one question: --floor, --mix, --policy or --frontier"
+        raise InvalidInput.of("the options", rule, "none" if not any(wanted) else "several")
+    if frontier and question.floor is not None:
+        raise InvalidInput.of("--floor", "left out with --frontier", question.floor)
+    if question.by and (question.mix is not None or question.policy is not None):
+        rule = "left out with --mix and --policy; a mix has its features in its columns"
+        raise InvalidInput.of("--by", rule, list(question.by))
+
+
+def _simulated(question: Question, settings: Settings, n_runs: int) -> dict[str, Any]:
+    """Return what a policy earned on links with the rates of the log."""
+    # the engine takes longer to load than a log takes to read
+    from slotwise.simulation.series import LinkCounts, simulate_fitted
+
+    if n_runs < 2:
+        raise InvalidInput.of("--runs", "at least 2", n_runs)
+    policy = make_policy(str(question.policy))
+    links = fit_links(question.log, settings.max_revenue)
+    n_rounds = min(links.n_pages, MAX_ROUNDS)
+    played = simulate_fitted(
+        LinkCounts(links.views, links.clicks, links.revenue),
+        policy,
+        links.n_slots,
+        question.floor or 0.0,
+        n_rounds,
+        n_runs,
+        settings.seed,
+    )
+    answer: dict[str, Any] = {"candidate": policy.name, "kind": "simulated"}
+    ends = [(1 - settings.confidence) / 4, 1 - (1 - settings.confidence) / 4]
+    for level, unit, values in (
+        ("revenue", links.max_revenue, played.revenue),
+        ("clicks", 1.0, played.clicks),
+    ):
+        low, high = np.quantile(values, ends)
+        found = {"value": float(values.mean()), "low": float(low), "high": float(high)}
+        answer[level] = {name: number * unit for name, number in found.items()}
+    return answer | {
+        "effective_sample_size": None,
+        "max_weight": None,
+        "uncovered": 0.0,
+        "n_rounds": n_rounds,
+        "n_runs": n_runs,
+        "n_unsettled": links.n_unsettled,
+        "currency": links.currency,
+        "click_floor": question.floor,
+    }
+
+
+def _print_simulated(answer: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(answer))
+        return
+    console = Console(highlight=False)
+    console.print(_levels_table(answer))
+    console.print(
+        f"{answer['candidate']} from scratch, {answer['n_runs']} runs of {answer['n_rounds']:,} "
+        "pages on a simulator with the log's rates: links that do not influence each other, one "
+        "kind of visitor, no drift. A simulation, not an estimate from the log.",
+        markup=False,
+    )
+
+
+def _print_answer(answer: Evaluation, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(answer.as_dict()))
+        return
+    console = Console(highlight=False)
+    console.print(_levels_table(answer.as_dict()))
+    for sentence in _sentences(answer):
+        console.print(sentence, markup=False)
+
+
+def _levels_table(answer: dict[str, Any]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    money = f" ({answer['currency']})" if answer["currency"] else ""
+    for heading in ("a page view", "estimate", "low", "high"):
+        table.add_column(heading, justify="left" if heading == "a page view" else "right")
+    for level in ("revenue", "clicks"):
+        found = answer[level]
+        name = level + (money if level == "revenue" else "")
+        table.add_row(name, *(f"{found[end]:.5g}" for end in ("value", "low", "high")))
+    return table
+
+
+def _sentences(answer: Evaluation) -> list[str]:
+    """Return what the numbers do not say by themselves."""
+    said = []
+    if answer.click_floor is not None:
+        verdict = {True: "kept", False: "missed", None: "open: the interval has it inside"}
+        said.append(f"floor {answer.click_floor:g}: {verdict[answer.floor_is_kept]}")
+    size = f"{answer.effective_sample_size:,.0f} effective of {answer.n_pages:,} page views"
+    said.append(f"{size}, largest weight {answer.max_weight:.4g}")
+    was = answer.logged_revenue, answer.logged_clicks
+    money, clicks = (f"{one.value:.5g} ({one.low:.5g} to {one.high:.5g})" for one in was)
+    said.append(f"the pages of the log itself brought revenue {money}, clicks {clicks}")
+    if answer.uncovered > 0:
+        said.append(
+            f"{answer.uncovered:.1%} of the page could not be shown by the log; the intervals "
+            "allow it to bring anything"
+        )
+    if answer.n_fitted:
+        said.append(f"{answer.n_fitted:,} pages at the beginning only served to fit the mix")
+    if answer.n_unsettled:
+        said.append(f"{answer.n_unsettled:,} unsettled pages left out")
+    if answer.n_clipped:
+        said.append(f"{answer.n_clipped:,} amounts above max_revenue counted as max_revenue")
+    low, high = answer.bootstrap["revenue"]
+    said.append(
+        f"second opinion, bootstrap: revenue {low:.5g} to {high:.5g} (not valid for a log whose "
+        "policy learned)"
+    )
+    said += answer.notes
+    if answer.cannot_tell:
+        said.append(answer.cannot_tell)
+    return said
+
+
+def _print_frontier(curve: LogFrontier, as_json: bool) -> None:
+    if as_json:
+        points = [point.as_dict() for point in curve.points]
+        print(json.dumps({"floors": list(curve.floors), "points": points}))
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("floor", "revenue", "low", "high", "clicks", "low", "high", "kept"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    kept = {True: "yes", False: "no", None: "open"}
+    for floor, point in zip(curve.floors, curve.points, strict=True):
+        cells = [
+            f"{number:.4g}"
+            for estimate in (point.revenue, point.clicks)
+            for number in (estimate.value, estimate.low, estimate.high)
+        ]
+        table.add_row(f"{floor:.4g}", *cells, kept[point.floor_is_kept])
+    console = Console(highlight=False)
+    console.print(table)
+    console.print("each floor's intervals hold by themselves", markup=False)
+
+
+def _draw(
+    answer: Evaluation | LogFrontier, name: str, title: str, out: Path | None, formats: str
+) -> None:
+    if out is None:
+        return
+    from slotwise.figures import save_figure
+
+    kinds = [kind.strip() for kind in formats.split(",")]
+    for path in save_figure(answer.plot(title), out, name, kinds):
+        typer.echo(path)
+
+
+N_ROWS = 10
+FRONTIER_HELP = """\
+Print, and draw, the best revenue for every click floor and the price of one more click.
+
+TABLE is a CSV, TSV or Parquet file with clicks, views and revenue of each link, or the name of a
+data set. With --selector the curve is computed from the present estimates of a saved selector, with
+a band.
+
+Examples:
+
+  slotwise frontier links.csv --slots 15 --floor 4 --out figures
+
+  slotwise frontier links.csv --slots 15 -o clicks=n_clicks -o max_revenue=80
+
+  slotwise frontier coupon-like
+
+  slotwise frontier --selector selector.npz --out figures
+"""
+
+
+class Priced(NamedTuple):
+    """A figure to draw, and the name of its files."""
+
+    picture: FrontierPicture
+    name: str
+
+
+def register_frontier(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+
+    @app.command("frontier", help=FRONTIER_HELP)
+    def show_frontier(
+        table: Annotated[
+            str | None, typer.Argument(metavar="[TABLE]", help="A file, or a data set's name.")
+        ] = None,
+        slots: Annotated[
+            int | None, typer.Option("--slots", help="Slots on the page; needed for a file.")
+        ] = None,
+        floor: Annotated[
+            float | None,
+            typer.Option("--floor", help="The floor to mark, in clicks per page view."),
+        ] = None,
+        selector: Annotated[
+            Path | None, typer.Option("--selector", help="A saved selector, instead of TABLE.")
+        ] = None,
+        data: Annotated[
+            Path | None, typer.Option("--data", help="The directory with a data set's files.")
+        ] = None,
+        option: Annotated[
+            list[str] | None,
+            typer.Option("--option", "-o", help="An option of the table, as name=value."),
+        ] = None,
+        out: Annotated[
+            Path | None, typer.Option("--out", help="The directory for the figure and the CSV.")
+        ] = None,
+        formats: Annotated[
+            str, typer.Option("--format", help="svg, png, or both with a comma.")
+        ] = "svg,png",
+    ) -> None:
+        if (table is None) == (selector is None):
+            raise InvalidInput.of("TABLE", "given, or else --selector", table)
+        if selector is not None:
+            if slots is not None or data is not None or option:
+                rule = "left out with --selector, which knows its page"
+                raise InvalidInput.of("--slots, --data and --option", rule, slots or data or option)
+            priced = _of_selector(selector, floor)
+        else:
+            options = dict(parse_option(text) for text in option or [])
+            priced = _of_dataset(_load(str(table), slots, floor, data, options), floor)
+        console = Console(highlight=False)
+        console.print(priced.picture.title, style="bold", markup=False)
+        console.print(priced.picture.subtitle, markup=False)
+        console.print(_table(priced.picture))
+        if out is not None:
+            kinds = [kind.strip() for kind in formats.split(",")]
+            paths = save_figure(draw_frontier(priced.picture), out, priced.name, kinds)
+            for path in [*paths, _write_corners(priced.picture.curve, out, priced.name)]:
+                typer.echo(path)
+
+
+def _load(
+    table: str,
+    slots: int | None,
+    floor: float | None,
+    data: Path | None,
+    options: dict[str, str | int | float],
+) -> Dataset:
+    """Return the data set of that name, or one from a file of the user."""
+    if slots is not None:
+        options["n_slots"] = slots
+    if floor is not None:
+        options["click_floor"] = floor
+    if table in DATASETS or find_dataset(table) is not None:
+        return load_dataset(table, data, **options)
+    path = Path(table)
+    if not path.is_file():
+        rule = f"a file, or one of the data sets {', '.join(DATASETS)}"
+        raise InvalidInput.of("TABLE", rule, table)
+    if slots is None:
+        raise InvalidInput.of("--slots", "given for a file", None)
+    options.setdefault("click_floor", 0.0)
+    return load_dataset("table", path, **options)
+
+
+def _of_dataset(data: Dataset, floor: float | None) -> Priced:
+    curve = frontier(data.revenue_rate, data.click_rate, data.n_slots)
+    present = data.click_floor if data.click_floor > 0 else floor
+    return Priced(
+        FrontierPicture(
+            title=f"{data.title}: the price of the floor",
+            subtitle=f"{data.n_links} links, {data.n_slots} slots  ·  {_sentence(curve, present)}",
+            curve=curve,
+            floor=present,
+            revenue_word="scaled revenue per page view",
+        ),
+        f"frontier-{Path(data.title).stem if data.name == 'table' else data.name}",
+    )
+
+
+def _of_selector(path: Path, floor: float | None) -> Priced:
+    selector = Selector.load(path)
+    price, problem = selector.frontier(), selector.problem
+    present = floor if floor is not None else (price.click_floor or None)
+    sizes = f"{problem.n_links} links, {problem.n_slots} slots, {selector.policy.name}"
+    if price.n_unseen:
+        sizes += f", {price.n_unseen} not yet seen"
+    return Priced(
+        FrontierPicture(
+            title=f"{path.name}: the price of the floor, as estimated now",
+            subtitle=f"{sizes}  ·  {_sentence(price.estimate, present)}",
+            curve=price.estimate,
+            floor=present,
+            band=(price.low, price.high),
+        ),
+        f"frontier-{path.stem}",
+    )
+
+
+def _sentence(curve: Frontier, floor: float | None) -> str:
+    free, most = curve.floors[0], curve.floors[-1]
+    said = f"costs nothing up to {free:.3g} clicks, at most {most:.3g}"
+    if floor is None:
+        return said
+    if floor > most:
+        return f"floor {floor:g}, infeasible; {said}"
+    price = curve.shadow_price_at(floor)
+    return f"floor {floor:g} at a shadow price of {price:.3g}; {said}"
+
+
+def _rows(picture: FrontierPicture) -> list[float]:
+    """Return the floors to print: evenly spaced ones that cost revenue, and the present one."""
+    curve = picture.curve
+    floors = set(np.linspace(curve.floors[0], curve.floors[-1], N_ROWS + 1).tolist())
+    if picture.floor is not None:
+        floors.add(picture.floor)
+    return sorted(floors)
+
+
+def _table(picture: FrontierPicture) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    headings = ["floor", "best revenue", "share", "shadow price"]
+    if picture.band is not None:
+        headings[2:2] = ["low", "high"]
+        table.caption = "low and high: 95 % band for all floors at once, for constant rates"
+        table.caption_justify = "left"
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for floor in _rows(picture):
+        table.add_row(*_cells(picture, floor))
+    return table
+
+
+def _cells(picture: FrontierPicture, floor: float) -> list[str]:
+    curve = picture.curve
+    best, value = float(curve.values[0]), curve.value_at(floor)
+    note = "present" if floor == picture.floor else ""
+    cells = [f"{floor:.4g}", "infeasible" if np.isnan(value) else f"{value:.4f}"]
+    if picture.band is not None:
+        ends = [one.value_at(floor) for one in picture.band]
+        cells += ["none" if np.isnan(end) else f"{end:.4f}" for end in ends]
+    share = "" if np.isnan(value) or best == 0 else f"{value / best:.1%}"
+    price = "" if np.isnan(value) else f"{curve.shadow_price_at(floor):.4f}"
+    return [*cells, share, price, note]
+
+
+def _write_corners(curve: Frontier, directory: Path, name: str) -> Path:
+    """Write the exact corners; up to each floor, one more click costs the price beside it."""
+    path = directory / f"{name}.csv"
+    prices = np.concatenate([[0.0], curve.shadow_prices])
+    lines = [
+        f"{floor!r},{value!r},{price!r}"
+        for floor, value, price in zip(
+            curve.floors.tolist(), curve.values.tolist(), prices.tolist(), strict=True
+        )
+    ]
+    path.write_text("\n".join(["floor,best_revenue,shadow_price", *lines, ""]), encoding="utf-8")
+    return path
+
+
+PLAN_HELP = """\
+Say how many days of traffic a page needs until its floor is kept and its lift is visible.
+
+Rates are rough: those of a typical link. Many cases are simulated, each with links whose rates
+are drawn around them; the answer holds in the wanted share of the cases. The lift is that over
+random links, which a holdout shows to some visitors for comparison.
+
+Examples:
+
+  slotwise plan --links 40 --slots 5 --click-rate 0.03 --revenue-per-click 0.1 --views-per-day 5000
+"""
+
+
+def register_plan(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+
+    @app.command("plan", help=PLAN_HELP)
+    def plan(
+        links: Annotated[int, typer.Option("--links", help="Links to choose from.")],
+        slots: Annotated[int, typer.Option("--slots", help="Links on a page.")],
+        click_rate: Annotated[float, typer.Option("--click-rate", help="Of a typical link.")],
+        revenue: Annotated[
+            float,
+            typer.Option(
+                "--revenue-per-click", help="Of a typical link, as a share of the largest sale."
+            ),
+        ],
+        per_day: Annotated[float, typer.Option("--views-per-day", help="Page views a day.")],
+        floor: Annotated[float, typer.Option("--floor", help="Clicks promised a page view.")] = 0.0,
+        certainty: Annotated[
+            float, typer.Option("--certainty", help="In which share of cases the answer holds.")
+        ] = 0.95,
+        holdout: Annotated[
+            float, typer.Option("--holdout", help="The share of views with random links.")
+        ] = 0.05,
+        views: Annotated[int, typer.Option("--views", help="Page views of a case.")] = 20_000,
+        cases: Annotated[int, typer.Option("--cases", help="Simulated cases.")] = 100,
+        policy: Annotated[str | None, typer.Option("--policy", help="Another policy.")] = None,
+        seed: Annotated[int, typer.Option("--seed", help="Another seed.")] = 1,
+        as_json: Annotated[bool, typer.Option("--json", help="Print JSON, in page views.")] = False,
+        as_lines: Annotated[
+            bool,
+            typer.Option("--json-lines", help="Print progress, then the answer, as lines of JSON."),
+        ] = False,
+        within: Annotated[
+            float,
+            typer.Option("--within", show_default=False, help="Give up after so many seconds."),
+        ] = math.inf,
+    ) -> None:
+        if not (math.isfinite(per_day) and per_day > 0):
+            raise InvalidInput.of("--views-per-day", "a positive finite number", per_day)
+        page = RoughPage(links, slots, click_rate, revenue, floor, holdout)
+        showing = nullcontext(_tell_line) if as_lines else progress_bar("plan")
+        with _giving_up_after(within), showing as tell:
+            tell(0.0, "plan")
+            found = plan_traffic(
+                page,
+                certainty=certainty,
+                n_views=views,
+                n_cases=cases,
+                policy=None if policy is None else make_policy(policy),
+                seed=seed,
+                progress=lambda share: tell(share, "plan"),
+            )
+        if as_json or as_lines:
+            answer = json.dumps(asdict(found)).replace("Infinity", "null")
+            print(f'{{"plan": {answer}}}' if as_lines else answer)
+            return
+        console = Console(highlight=False)
+        share = f"{certainty:.0%} of {cases} simulated cases"
+        console.print(f"floor kept:   {_days(found.floor, per_day, views)}", markup=False)
+        console.print(f"lift visible: {_days(found.lift, per_day, views)}", markup=False)
+        console.print(f"in {share}; intervals for the number of cases", markup=False)
+        if found.share_of_floors_in_reach < 1:
+            reach = f"{found.share_of_floors_in_reach:.0%}"
+            console.print(f"the floor is in reach of the links in {reach} of cases", markup=False)
+
+
+@contextmanager
+def _giving_up_after(seconds: float) -> Iterator[None]:
+    """End the process when the time is over: a simulated case cannot be interrupted."""
+    if not seconds > 0:
+        raise InvalidInput.of("--within", "a positive number of seconds", seconds)
+
+    def give_up() -> None:
+        told = f"slotwise: the simulation took longer than {seconds:g} seconds"
+        print(told, file=sys.stderr, flush=True)
+        os._exit(1)
+
+    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _tell_line(share: float, _name: str = "") -> None:
+    """Say how much is done, for a program that reads along."""
+    print(json.dumps({"done": round(share, 4)}), flush=True)
+
+
+def _days(waiting: Waiting, per_day: float, n_views: int) -> str:
+    """Return page views as days with their interval."""
+    if not math.isfinite(waiting.views):
+        return f"not within {n_views / per_day:.3g} days ({n_views:,} page views)"
+    low, high = waiting.low / per_day, waiting.high / per_day
+    up_to = f"{high:.3g}" if math.isfinite(high) else "more"
+    views = f"{waiting.views:,.0f} page views"
+    return f"after {waiting.views / per_day:.3g} days ({low:.3g} to {up_to}), {views}"

@@ -1,0 +1,367 @@
+"""`slotwise serve`: run the decision service."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from slotwise.errors import InvalidConfig, InvalidInput
+from slotwise.selector import KnownCounts, Selector, read_known_counts, start_from_counts
+from slotwise.selector.link_pool import checked_share
+from slotwise.service.access.keys import SCOPES, new_key
+from slotwise.service.api.answers import to_time
+from slotwise.service.api.context import system_clock_us
+from slotwise.service.errors import StoreInUse
+from slotwise.service.learning.compiling import COMPILING
+from slotwise.service.logs import start_logs
+from slotwise.service.opening import check_start, open_service
+from slotwise.service.server import ServerStart, serve
+from slotwise.service.service import Service
+from slotwise.service.settings import Settings, load_settings, setting_notes
+from slotwise.service.stopping import end_beside_compiler
+from slotwise.service.storage import public_address
+from slotwise.service.storage.existing import open_existing_to_read
+
+SERVE_HELP = """Run the decision service on this machine, with an embedded store or on PostgreSQL.
+
+The first start makes an admin key and prints it, once, with commands to try.
+Settings come from a TOML file, SLOTWISE_* variables and flags; later ones win.
+
+Examples:
+
+  slotwise serve
+
+  slotwise serve --store sqlite:////var/lib/slotwise/slotwise.db --port 9000
+
+  slotwise serve --store postgresql://shop@db.example/shop --host 10.0.0.5
+
+  slotwise serve --config slotwise.toml --set max_batch=500 --check
+"""
+
+
+def register_serve(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("serve", help=SERVE_HELP)(serve_command)
+
+
+def serve_command(
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with settings", envvar="SLOTWISE_CONFIG")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port; 0 takes a free one [8460]")] = None,
+    store: Annotated[
+        str | None, typer.Option(help="Store URL [sqlite:///slotwise.db, in this folder]")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other setting")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check settings and store, print them, and stop")
+    ] = False,
+) -> None:
+    """Run the decision service."""
+    settings = gather_settings(config, {"host": host, "port": port, "store": store}, set_ or [])
+    if check:
+        check_start(settings)
+        for name, note in setting_notes().items():
+            value = msgspec.to_builtins(settings)[name]
+            shown = public_address(value) if name in ("store", "store_direct") else value
+            print(f"{name:<16} {shown!s:<24} {note}")
+        return
+    start_logs(settings.log_level)
+    serve(settings, announce)
+    end_beside_compiler(COMPILING)
+
+
+def gather_settings(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> Settings:
+    """Merge file, environment and flags; the values of `--set` are read like TOML's."""
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise InvalidConfig(f"flags: --set: must be NAME=VALUE, got {assignment!r}")
+        flags[name] = value
+    return load_settings(config, os.environ, flags)
+
+
+def announce(start: ServerStart) -> None:
+    """Say where the service is and, at the very first start, how to use it."""
+    print(f"slotwise serves {public_address(start.settings.store)} at {start.url}", flush=True)
+    if start.admin_key:
+        print(first_steps(start.url, start.admin_key), flush=True)
+        if start.compiling:
+            names = ", ".join(start.compiling)
+            print(f"Compiling {names}: up to a minute, once on a machine. Until then pages come in")
+            print("the fallback order and say so; /readyz answers 503.", flush=True)
+
+
+def first_steps(url: str, admin_key: str) -> str:
+    """Return commands that make a pool, choose a page and report a click."""
+    return f"""
+This is the first start. The admin key is shown only now; keep it:
+
+  KEY={admin_key}
+  URL={url}
+
+Try it: make a pool, give it links, choose a page, report a click.
+
+  curl -sS -X PUT "$URL/v1/pools/home" -H "Authorization: Bearer $KEY" \\
+    -H "Content-Type: application/json" \\
+    -d '{{"slots": 2, "click_floor": 0.1, "click_window_s": 5, "revenue_window_s": 10,
+         "max_revenue": {{"amount_micros": 50000000, "currency": "EUR"}},
+         "allowed_hosts": ["shop.example"]}}'
+  curl -sS -X POST "$URL/v1/pools/home/links:batch" -H "Authorization: Bearer $KEY" \\
+    -H "Content-Type: application/json" \\
+    -d '{{"links": [{{"link_id": "l1", "url": "https://shop.example/1"}},
+                   {{"link_id": "l2", "url": "https://shop.example/2"}},
+                   {{"link_id": "l3", "url": "https://shop.example/3"}}]}}'
+  curl -sS -X POST "$URL/v1/pools/home/decide" -H "Authorization: Bearer $KEY" \\
+    -H "Content-Type: application/json" \\
+    -d '{{"decision_id": "first", "pin": [{{"link_id": "l1", "position": 1}}]}}'
+  curl -sS -X POST "$URL/v1/events" -H "Authorization: Bearer $KEY" \\
+    -H "Content-Type: application/json" \\
+    -d '{{"type": "click", "decision_id": "first", "link_id": "l1"}}'
+  curl -sS "$URL/v1/decisions/first" -H "Authorization: Bearer $KEY"
+"""
+
+
+KEYS_HELP = """Make, list and revoke the keys of a store.
+
+While a service runs on a store in a file its keys can be listed here; it makes and revokes them
+itself, with `POST /v1/keys` and `DELETE /v1/keys/{key_id}`. On PostgreSQL all commands work.
+
+Examples:
+
+  slotwise keys make admin --label "Ana's laptop"
+
+  slotwise keys make decide track --label "shop front"
+
+  slotwise keys list
+
+  slotwise keys revoke 5f0c9a7d3b21e884
+"""
+StoreUrl = Annotated[str, typer.Option(help="Store URL")]
+_DEFAULT_STORE = Settings().store
+
+
+def register_keys(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    keys = typer.Typer(help=KEYS_HELP, no_args_is_help=True)
+    keys.command("make", help="Make a key and print it, this once.")(make)
+    keys.command("list", help="List the keys; their secrets are not known.")(list_keys)
+    keys.command("revoke", help="Make a key useless for good.")(revoke)
+    app.add_typer(keys, name="keys")
+
+
+def make(
+    scopes: Annotated[list[str], typer.Argument(help=f"Some of: {', '.join(SCOPES)}")],
+    label: Annotated[str, typer.Option(help="Whose key it is")] = "",
+    pool: Annotated[str, typer.Option(help="For scope page: the pool that the key is for")] = "",
+    store: StoreUrl = _DEFAULT_STORE,
+) -> None:
+    """Make a key."""
+    now_us = system_clock_us()
+    wanted = [scope for scope in SCOPES if scope in scopes]
+    if len(wanted) != len(scopes):
+        raise InvalidInput.of("scopes", f"some of {', '.join(SCOPES)}, once each", scopes)
+    made = new_key(wanted, label=label, pool_id=pool, now_us=now_us)
+    with _opened(store, "POST /v1/keys") as service:
+        if pool:
+            service.pool(pool)
+        service.put_key(made.record, "slotwise keys", now_us).result()
+    print(made.secret)
+
+
+def list_keys(store: StoreUrl = _DEFAULT_STORE) -> None:
+    """List the keys."""
+    table = Table("key id", "scopes", "pool", "label", "made", "revoked")
+    table.columns[0].no_wrap = True
+    opened = open_existing_to_read(store)
+    try:
+        with opened.reading() as reader:
+            keys = list(reader.keys())
+    finally:
+        opened.close()
+    for key in keys:
+        if key.scopes:
+            revoked = f"{to_time(key.revoked_us):%Y-%m-%d %H:%M}" if key.revoked_us else ""
+            made = f"{to_time(key.created_us):%Y-%m-%d %H:%M}"
+            table.add_row(key.key_id, ", ".join(key.scopes), key.pool_id, key.label, made, revoked)
+    Console().print(table)
+
+
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="Id of the key, from the list")],
+    store: StoreUrl = _DEFAULT_STORE,
+) -> None:
+    """Revoke a key."""
+    with _opened(store, f"DELETE /v1/keys/{key_id}") as service:
+        service.revoke_key(key_id, "slotwise keys", system_clock_us()).result()
+    print(f"{key_id} is revoked")
+
+
+@contextmanager
+def _opened(store: str, call: str) -> Iterator[Service]:
+    """Open a store; where a service runs on it, name the call that does the same there."""
+    try:
+        service = open_service(Settings(store=store))
+    except StoreInUse as error:
+        raise StoreInUse(f"{error}: {call}, or Keys on its dashboard") from None
+    try:
+        yield service
+    finally:
+        service.close()
+
+
+MAX_CHARS = 500_000
+"""Of a table that is sent in one call; a body may have a million bytes."""
+
+IMPORT_HELP = """\
+Let a pool or a saved selector start from known views, clicks and revenue of each link.
+
+FILE is a CSV file with the columns link, views, clicks and revenue. Any further column is a
+feature of visitors, with a row for each of its values.
+
+With --pool the links of a pool start from it: those of a running service at --url, with an admin
+key in SLOTWISE_KEY, or in a --store that no service is running on. Without it a selector is made,
+and `slotwise.Selector.load` goes on from there.
+
+Examples:
+
+  slotwise import clicks.csv --pool home --url http://127.0.0.1:8460 --discount 0.2
+
+  slotwise import clicks.csv --pool home --store sqlite:///slotwise.db
+
+  slotwise import clicks.csv --slots 3 --floor 0.3 --max-revenue 50 --discount 0.2
+"""
+
+
+def register_import(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+
+    @app.command("import", help=IMPORT_HELP)
+    def import_counts(
+        file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV file.")],
+        discount: Annotated[
+            float, typer.Option("--discount", help="What a known view is worth, from 0 to 1.")
+        ] = 1.0,
+        pool: Annotated[str | None, typer.Option("--pool", help="Into this pool.")] = None,
+        url: Annotated[str | None, typer.Option("--url", help="Of the running service.")] = None,
+        store: Annotated[str | None, typer.Option("--store", help="Of a stopped one.")] = None,
+        key: Annotated[
+            str, typer.Option("--key", envvar="SLOTWISE_KEY", help="An admin key, for --url.")
+        ] = "",
+        slots: Annotated[
+            int | None, typer.Option("--slots", help="Of a selector: links on a page.")
+        ] = None,
+        floor: Annotated[
+            float, typer.Option("--floor", help="Of a selector: clicks promised a page view.")
+        ] = 0.0,
+        max_revenue: Annotated[
+            float, typer.Option("--max-revenue", help="Of a selector: the most of a click.")
+        ] = 1.0,
+        policy: Annotated[
+            str | None, typer.Option("--policy", help="Of a selector: another policy.")
+        ] = None,
+        out: Annotated[
+            Path | None, typer.Option("--out", help="The selector's file; FILE.sel by default.")
+        ] = None,
+    ) -> None:
+        if (pool is None) == (slots is None):
+            raise InvalidInput("say --pool for a pool, or --slots for a selector")
+        if pool is not None:
+            if (url is None) == (store is None):
+                raise InvalidInput("say --url for a running service, or --store for a stopped one")
+            n_links, n_views = (
+                _into_service(file, pool, discount, url, key)
+                if url is not None
+                else _into_store(file, pool, discount, str(store))
+            )
+            typer.echo(f"{n_links:,} links of {pool} start from {n_views:,} views")
+            return
+        counts = read_known_counts(file)
+        values: dict[str, dict[str, None]] = {}
+        for row in counts:
+            for name, value in row.visitor.items():
+                values.setdefault(name, {})[value] = None
+        selector = Selector(
+            list(dict.fromkeys(row.link for row in counts)),
+            cast("int", slots),
+            policy=policy,
+            click_floor=floor,
+            max_revenue=max_revenue,
+            features={name: tuple(words) for name, words in values.items()},
+        )
+        start_from_counts(selector, counts, discount)
+        path = file.with_suffix(".sel") if out is None else out
+        selector.save(path)
+        typer.echo(f"{len(selector.links)} links, {sum(row.views for row in counts):,} views known")
+        typer.echo(path)
+
+
+def _into_service(file: Path, pool: str, discount: float, url: str, key: str) -> tuple[int, int]:
+    """Send the counts to a running service, links by links; return how many links and views."""
+    from slotwise.client import Client  # an extra
+
+    links: set[str] = set()
+    n_views = 0
+    with Client(url, key, timeout_s=120.0) as client:
+        for part in _parts(read_known_counts(file)):
+            known = client.import_counts(pool, part, discount=discount)["known"]
+            links |= {row["link_id"] for row in known}
+            n_views += sum(row["views"] for row in known)
+    return len(links), n_views
+
+
+def _parts(counts: Sequence[KnownCounts]) -> Iterator[str]:
+    """Yield tables small enough for one call; all rows of a link stand in one of them."""
+    names = list(dict.fromkeys(name for row in counts for name in row.visitor))
+    by_link: dict[str, list[KnownCounts]] = {}
+    for row in counts:
+        by_link.setdefault(row.link, []).append(row)
+    head = ["link", "views", "clicks", "revenue", *names]
+    table, n_chars = [head], 0
+    for rows in by_link.values():
+        if n_chars > MAX_CHARS:
+            yield _written(table)
+            table, n_chars = [head], 0
+        for row in rows:
+            values = [row.visitor.get(name, "") for name in names]
+            table.append([row.link, str(row.views), str(row.clicks), repr(row.revenue), *values])
+            n_chars += sum(len(cell.encode()) + 1 for cell in table[-1])
+    yield _written(table)
+
+
+def _written(table: Sequence[Sequence[str]]) -> str:
+    written = io.StringIO()
+    csv.writer(written).writerows(table)
+    return written.getvalue()
+
+
+def _into_store(file: Path, pool: str, discount: float, store: str) -> tuple[int, int]:
+    """Write the counts into a store; return how many links and views."""
+    from slotwise.service.api.context import system_clock_us  # an extra, as all below
+    from slotwise.service.known_table import read_known_table
+    from slotwise.service.service import Service
+    from slotwise.service.storage.existing import open_existing
+
+    checked_share("discount", discount)
+    text = file.read_text(encoding="utf-8-sig") if file.is_file() else ""
+    read_known_counts(file)
+    service = Service(open_existing(store))
+    try:
+        known = read_known_table(text, service.pool(pool), discount, file.name)
+        service.put_known(pool, known, "slotwise import", system_clock_us()).result()
+    finally:
+        service.close()
+    return len(known), sum(one.views for rows in known.values() for one in rows)
