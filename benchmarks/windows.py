@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from slotwise.policies import default_policy
 from slotwise.selection.solve import solve
-from slotwise.service.options import ServiceOptions
 from slotwise.service.records import (
     SECOND_US,
     ClickEvent,
@@ -27,6 +26,7 @@ from slotwise.service.records import (
     PoolSettings,
 )
 from slotwise.service.service import Service
+from slotwise.service.settings import ServiceOptions
 from tests.stores.memory_store import MemoryStore
 
 Floats = NDArray[np.float64]

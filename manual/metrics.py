@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manual.markdown import code, table
-from slotwise.service.metrics import METRICS
+from slotwise.service.observability import METRICS
 
 __all__ = ["metrics_reference"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from manual.markdown import code, fence, table
-from slotwise.service.api.all_operations import OPERATIONS
+from slotwise.service.api.app import ALL_OPERATIONS
 from slotwise.service.api.context import Operation
 from slotwise.service.http.openapi import openapi_document
 
@@ -27,7 +27,7 @@ SECTIONS = (
 
 def routes_reference() -> str:
     """Return the table of all calls, then a section for each with everything it takes."""
-    operations = list(OPERATIONS)
+    operations = list(ALL_OPERATIONS)
     document = openapi_document(operations)
     parts = [_overview(operations)]
     for heading, _ in SECTIONS:

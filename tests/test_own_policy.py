@@ -107,7 +107,7 @@ def test_programs_files_and_leaderboard_find_it(project: Path) -> None:
 
 
 SERVICE = """
-from slotwise.service.pool_rules import check_pool
+from slotwise.service.pool import check_pool
 from slotwise.service.records import PoolSettings
 from slotwise.errors import InvalidInput
 for policy in ("follow-clicks", "own_policy:FollowClicks"):

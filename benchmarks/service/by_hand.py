@@ -34,14 +34,14 @@ from benchmarks.service.measures import Target, running_target
 from slotwise.policies import default_policy
 from slotwise.service import server
 from slotwise.service.access.tokens import ClickToken, TokenSigner
-from slotwise.service.api.answers import to_time
 from slotwise.service.api.app import App
+from slotwise.service.api.bodies import to_time
 from slotwise.service.api.context import Operation, ServiceContext
 from slotwise.service.api.decide import DecideAnswer, FloorAnswer, PageLink
 from slotwise.service.api.page_json import PageWriter
-from slotwise.service.options import ServiceOptions
 from slotwise.service.records import DecisionRecord, LinkRecord, PoolSettings
 from slotwise.service.service import Service
+from slotwise.service.settings import ServiceOptions
 from tests.stores.memory_store import MemoryStore
 
 ROUNDS = 7

@@ -22,7 +22,7 @@ from benchmarks.service.load import Load, Result
 from slotwise.service.records import DecisionRecord, FloorReport, ShownLink
 from slotwise.service.settings import Settings
 from slotwise.service.storage import open_store
-from slotwise.service.storage.commands import AppendDecision
+from slotwise.service.storage.contract import AppendDecision
 
 ROUNDS = 3
 SECONDS = 3.0

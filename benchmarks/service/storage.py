@@ -30,20 +30,19 @@ from pathlib import Path
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.dialects.sqlite import insert
 
-from slotwise.service.api.export import round_file
+from slotwise.service.api.reports import round_file
 from slotwise.service.records import SECOND_US, DecisionRecord, ShownLink
 from slotwise.service.server import tune_interpreter
 from slotwise.service.service import Service
-from slotwise.service.storage import SqliteStore, Store, open_store, rows, schema
-from slotwise.service.storage.commands import (
+from slotwise.service.storage import SqliteStore, Store, open_store, schema, sqlite
+from slotwise.service.storage.contract import (
     AppendDecision,
     ForgetViews,
     Operation,
     SaveLinks,
     SavePool,
 )
-from slotwise.service.storage.purge import purge
-from slotwise.service.storage.sqlite import session
+from slotwise.service.storage.maintenance import purge
 from slotwise.service.storage.verify import verify
 from tests.service.private_postgresql import private_postgresql
 from tests.stores.store_case import StoreCase
@@ -80,8 +79,8 @@ def _started_ms(code: str) -> float:
 
 
 def _write_with_sqlalchemy(engine: Engine, new: list[DecisionRecord]) -> None:
-    names = rows.row_columns(schema.decisions)
-    values = [dict(zip(names, rows.DECISIONS.row(one), strict=True)) for one in new]
+    names = schema.row_columns(schema.decisions)
+    values = [dict(zip(names, schema.DECISIONS.row(one), strict=True)) for one in new]
     with engine.begin() as connection:
         connection.execute(insert(schema.decisions).on_conflict_do_nothing(), values)
 
@@ -89,7 +88,7 @@ def _write_with_sqlalchemy(engine: Engine, new: list[DecisionRecord]) -> None:
 def measure_sql() -> None:
     """Compare statements built ahead and run on the driver with SQLAlchemy's own execution."""
     print(f"importing SQLAlchemy          {_started_ms('import sqlalchemy'):8.0f} ms")
-    build_s = min(_cpu_s(lambda: importlib.reload(session)) for _ in range(5))
+    build_s = min(_cpu_s(lambda: importlib.reload(sqlite)) for _ in range(5))
     print(f"building all statements       {1e3 * build_s:8.0f} ms")
     raw_s, core_s = [], []
     with tempfile.TemporaryDirectory() as folder:

@@ -20,9 +20,9 @@ import numpy as np
 
 from benchmarks.service.load import Result
 from benchmarks.service.measures import ROUNDS, Target, running_target
-from slotwise.service.options import ServiceOptions
 from slotwise.service.records import SECOND_US, LinkRecord, PoolSettings
 from slotwise.service.service import Service
+from slotwise.service.settings import ServiceOptions
 from tests.stores.memory_store import MemoryStore
 
 FEATURES: dict[str, Any] = {

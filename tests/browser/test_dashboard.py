@@ -259,7 +259,7 @@ def test_a_store_that_goes_away_is_told_and_comes_back(
     wait_for_charts(page)
     store = server.context.service._store
     with pytest.MonkeyPatch.context() as patch:
-        from slotwise.service.errors import StoreUnavailable
+        from slotwise.service.refusals import StoreUnavailable
 
         def away(*arguments: object) -> None:
             raise StoreUnavailable("the store is away: the disk is gone")

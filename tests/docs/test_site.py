@@ -25,10 +25,10 @@ from manual.routes import meaning_of
 from slotwise.cli.main import build_app, command_names
 from slotwise.environments.datasets import DATASETS
 from slotwise.policies import POLICIES
-from slotwise.service.api.all_operations import OPERATIONS
+from slotwise.service.api.app import ALL_OPERATIONS
 from slotwise.service.http.openapi import openapi_document
 from slotwise.service.http.problems import PROBLEMS
-from slotwise.service.metrics import METRICS
+from slotwise.service.observability import METRICS
 from slotwise.service.settings import Settings, setting_notes
 from slotwise.simulation import shipped_experiments
 from slotwise.simulation.experiment_file import EnvironmentSection
@@ -173,8 +173,8 @@ def test_every_setting_is_described(site: Site) -> None:
 
 def test_every_route_is_described(site: Site) -> None:
     page = site.pages["reference/routes.html"]
-    assert not missing([f"{one.method} {one.path}" for one in OPERATIONS], page)
-    for operation in OPERATIONS:
+    assert not missing([f"{one.method} {one.path}" for one in ALL_OPERATIONS], page)
+    for operation in ALL_OPERATIONS:
         assert operation.name.replace("_", "-") in page.anchors
         for slug in operation.problems:
             assert f"problems.html#{slug}" in page.links
@@ -182,7 +182,7 @@ def test_every_route_is_described(site: Site) -> None:
 
 def test_every_field_of_a_body_is_described(site: Site) -> None:
     page = site.pages["reference/routes.html"]
-    for operation in OPERATIONS:
+    for operation in ALL_OPERATIONS:
         shapes = get_args(operation.body) or (operation.body,)
         for shape in shapes:
             assert not missing(getattr(shape, "__struct_fields__", ()), page), operation.name
@@ -190,10 +190,10 @@ def test_every_field_of_a_body_is_described(site: Site) -> None:
 
 
 def test_every_field_of_a_body_has_a_meaning() -> None:
-    document = openapi_document(OPERATIONS)
+    document = openapi_document(ALL_OPERATIONS)
     silent = [
         f"{body.__name__}.{name}"
-        for operation in OPERATIONS
+        for operation in ALL_OPERATIONS
         for body in get_args(operation.body) or (operation.body,)
         for name in getattr(body, "__struct_fields__", ())
         if not meaning_of(

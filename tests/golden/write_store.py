@@ -11,7 +11,6 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from slotwise.service.options import ServiceOptions
 from slotwise.service.records import (
     SECOND_US,
     AdjustmentEvent,
@@ -24,6 +23,7 @@ from slotwise.service.records import (
     PoolSettings,
 )
 from slotwise.service.service import Service
+from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage import SqliteStore
 
 T0 = 1_700_000_000 * SECOND_US

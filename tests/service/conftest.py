@@ -17,11 +17,10 @@ from typing import Any
 import httpx
 import pytest
 
-from slotwise.service.options import ServiceOptions
 from slotwise.service.records import Scope
 from slotwise.service.server import BackgroundServer
 from slotwise.service.service import Service
-from slotwise.service.settings import Settings
+from slotwise.service.settings import ServiceOptions, Settings
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service import rows

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import httpx
 
-from slotwise.service.storage.postgresql.store import PostgresqlStore
+from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.verify import verify
 from tests.service.crash_harness import (
     N_SENDERS,

@@ -19,8 +19,7 @@ from slotwise.cli.demo import summary
 from slotwise.cli.main import main
 from slotwise.cli.serving import first_steps
 from slotwise.service.access.keys import new_key
-from slotwise.service.opening import open_service
-from slotwise.service.server import BackgroundServer
+from slotwise.service.server import BackgroundServer, open_service
 from slotwise.service.settings import Settings
 from tests.service.crash_harness import Server
 

@@ -14,7 +14,7 @@ import pytest
 from slotwise.policies import Policy, default_policy
 from slotwise.service import service as service_module
 from slotwise.service.learning.policy_run import PolicyRun
-from slotwise.service.learning.replay import RoundPosition
+from slotwise.service.learning.pool_run import RoundPosition
 from slotwise.service.records import DAY_US, PoolSettings
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings

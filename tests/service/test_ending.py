@@ -7,7 +7,7 @@ import sys
 
 ENDING = """
 import sys, threading
-from slotwise.service.stopping import end_beside_compiler
+from slotwise.service.server import end_beside_compiler
 stay = threading.Event()
 threading.Thread(target=stay.wait, name=sys.argv[1]).start()  # would keep the process alive
 print("everything is stored")

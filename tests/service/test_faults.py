@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from slotwise.service.errors import StoreUnavailable
+from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from slotwise.service.storage.group_commit import GroupCommitter

@@ -13,7 +13,7 @@ import pytest
 
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
-from slotwise.service.storage.postgresql.store import PostgresqlStore
+from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.verify import verify
 from tests.service import replica_crashes
 from tests.service.conftest import http, until

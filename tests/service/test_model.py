@@ -21,8 +21,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from slotwise.service.errors import StoreUnavailable
-from slotwise.service.options import ServiceOptions
 from slotwise.service.records import (
     SECOND_US,
     AdjustmentEvent,
@@ -32,7 +30,9 @@ from slotwise.service.records import (
     Event,
     Outcome,
 )
+from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.service import Service
+from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.rows import T0, link, pool

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from slotwise.service.errors import Conflict
 from slotwise.service.planning import Planner
+from slotwise.service.refusals import Conflict
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 

@@ -11,8 +11,14 @@ import msgspec
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.service.errors import Conflict, LimitReached, UnknownKey, UnknownLink, UnknownPool
 from slotwise.service.records import KeyRecord
+from slotwise.service.refusals import (
+    Conflict,
+    LimitReached,
+    UnknownKey,
+    UnknownLink,
+    UnknownPool,
+)
 from slotwise.service.service import Service
 from tests.service.conftest import OpenService
 from tests.service.rows import T0, link, pool

@@ -13,7 +13,7 @@ import pytest
 from slotwise.service.learning.pool_run import PoolRun
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
-from slotwise.service.storage.postgresql.store import PostgresqlStore
+from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.verify import verify
 from tests.service.conftest import POOL, http, until
 from tests.service.private_postgresql import PrivatePostgresql
@@ -152,7 +152,7 @@ def test_changes_and_versions_reach_the_others(start_replica: StartReplica) -> N
 def test_a_lost_notification_is_made_up_for(
     start_replica: StartReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slotwise.service.storage.postgresql import batch
+    from slotwise.service.storage import postgresql as batch
 
     monkeypatch.setattr(batch, "_TOLD", ())
     first, second = start_replica(), start_replica()

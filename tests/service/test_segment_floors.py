@@ -11,14 +11,14 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.features import MAX_WORDS
-from slotwise.service.counting.views import Counters
+from slotwise.service.counting.attribution import Counters
 from slotwise.service.deciding.snapshot import Snapshot
-from slotwise.service.learning.publishing import stand_in
+from slotwise.service.learning.publisher import stand_in
 from slotwise.service.learning.visitor_run import VisitorRun
-from slotwise.service.options import ServiceOptions
-from slotwise.service.published import POLICY_COMPILING
+from slotwise.service.published_version import POLICY_COMPILING
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord
 from slotwise.service.service import Service
+from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.reference.paced_kl import Queue

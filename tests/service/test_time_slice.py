@@ -16,8 +16,8 @@ import pytest
 from slotwise.service import time_slice
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
-from slotwise.service.storage.commands import AppendDecision
-from slotwise.service.storage.sqlite.writer_process import _YieldingStore
+from slotwise.service.storage.contract import AppendDecision
+from slotwise.service.storage.writer_process import _YieldingStore
 from slotwise.service.time_slice import DEFAULT_SLICE_NS, SHORT_SLICE_NS, ask_for_slice, slice_ns
 from tests.service.conftest import http, until
 from tests.service.rows import decision

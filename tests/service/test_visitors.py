@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.service.deciding.guests import MAX_KEPT
-from slotwise.service.errors import Conflict
-from slotwise.service.options import ServiceOptions
+from slotwise.service.deciding.page_mix import MAX_KEPT
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord, Pin
-from slotwise.service.reporting.outcomes import OutcomesSinceStart
+from slotwise.service.refusals import Conflict
+from slotwise.service.reporting.decision_report import log_file
 from slotwise.service.reporting.overview import draw_pool
-from slotwise.service.reporting.round_log import log_file
+from slotwise.service.reporting.report_records import OutcomesSinceStart
 from slotwise.service.service import Service
+from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
 from slotwise.service.visitors import VisitorCode

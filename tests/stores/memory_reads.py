@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from slotwise.service.counting.counters import has_late_event
-from slotwise.service.counting.views import (
+from slotwise.service.counting.attribution import (
     CLICKS,
     REVENUE,
     Counters,
@@ -16,6 +15,7 @@ from slotwise.service.counting.views import (
     StoredConversion,
     View,
 )
+from slotwise.service.counting.counters import has_late_event
 from slotwise.service.records import (
     ChangeRecord,
     DecisionRecord,
@@ -24,7 +24,7 @@ from slotwise.service.records import (
     PoolSettings,
 )
 from slotwise.service.storage.activity import MAX_DELAYS, Activity, link_spans_of, spans_of
-from slotwise.service.storage.commands import (
+from slotwise.service.storage.contract import (
     FOLD_START,
     FoldPosition,
     Learned,

@@ -9,10 +9,10 @@ from threading import RLock
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
+from slotwise.service.counting.attribution import Counters, StoredAdjustment, View
 from slotwise.service.counting.counters import add_counters, count_purged, subtract_counters
-from slotwise.service.counting.views import Counters, StoredAdjustment, View
 from slotwise.service.records import LinkRecord
-from slotwise.service.storage.commands import (
+from slotwise.service.storage.contract import (
     FOLD_START,
     AppendDecision,
     ApplyFold,
@@ -26,10 +26,10 @@ from slotwise.service.storage.commands import (
     SaveLearned,
     SaveLinks,
     SavePool,
+    StoreReader,
 )
-from slotwise.service.storage.contract import StoreReader
-from slotwise.service.storage.forget import views_to_forget
 from slotwise.service.storage.ledger import Ledger, NewRows, click_key
+from slotwise.service.storage.sql_batch import views_to_forget
 from tests.stores.memory_reads import MemoryReader, Tables
 
 __all__ = ["MemoryStore"]

@@ -7,21 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from slotwise.service.counting.attribution import LEVELS
 from slotwise.service.counting.counters import count_settled
-from slotwise.service.counting.views import (
-    LEVELS,
-)
 from slotwise.service.records import (
     Outcome,
 )
-from slotwise.service.storage.commands import (
+from slotwise.service.storage.contract import (
     FOLD_START,
     ApplyFold,
     CloseWindows,
     SaveLinks,
     SavePool,
+    Store,
 )
-from slotwise.service.storage.contract import Store
 from slotwise.service.storage.verify import fold_position, verify
 from tests.stores.store_rows import (
     LINK_IDS,

@@ -18,18 +18,13 @@ import pytest
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
+from slotwise.service.counting.attribution import CLICKS, REVENUE, Level, LinkCounters
 from slotwise.service.counting.counters import count_settled
-from slotwise.service.counting.views import (
-    CLICKS,
-    REVENUE,
-    Level,
-    LinkCounters,
-)
 from slotwise.service.records import (
     SECOND_US,
     KeyRecord,
 )
-from slotwise.service.storage.commands import (
+from slotwise.service.storage.contract import (
     FOLD_START,
     AppendDecision,
     ApplyFold,
@@ -42,8 +37,8 @@ from slotwise.service.storage.commands import (
     SaveLearned,
     SaveLinks,
     SavePool,
+    Store,
 )
-from slotwise.service.storage.contract import Store
 from slotwise.service.storage.verify import fold_position
 from tests.stores.store_case import outcomes
 from tests.stores.store_rows import (

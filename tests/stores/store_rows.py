@@ -19,8 +19,7 @@ from slotwise.service.records import (
     PoolSettings,
     ShownLink,
 )
-from slotwise.service.storage.commands import RecordEvent
-from slotwise.service.storage.contract import Store, StoreReader
+from slotwise.service.storage.contract import RecordEvent, Store, StoreReader
 
 __all__ = [
     "CLICK_WINDOW_US",

@@ -7,15 +7,15 @@ from msgspec.structs import replace
 from slotwise.service.records import (
     SECOND_US,
 )
-from slotwise.service.storage.commands import (
+from slotwise.service.storage.contract import (
     AppendDecision,
     ForgetViews,
     Learned,
     PurgeViews,
     SaveLearned,
     SaveLinks,
+    Store,
 )
-from slotwise.service.storage.contract import Store
 from slotwise.service.storage.verify import verify
 from tests.stores.store_case import StoreCase, outcomes
 from tests.stores.store_rows import (

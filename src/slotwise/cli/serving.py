@@ -19,18 +19,22 @@ from slotwise.errors import InvalidConfig, InvalidInput
 from slotwise.selector import KnownCounts, Selector, read_known_counts, start_from_counts
 from slotwise.selector.link_pool import checked_share
 from slotwise.service.access.keys import SCOPES, new_key
-from slotwise.service.api.answers import to_time
+from slotwise.service.api.bodies import to_time
 from slotwise.service.api.context import system_clock_us
-from slotwise.service.errors import StoreInUse
-from slotwise.service.learning.compiling import COMPILING
+from slotwise.service.learning.publisher import COMPILING
 from slotwise.service.logs import start_logs
-from slotwise.service.opening import check_start, open_service
-from slotwise.service.server import ServerStart, serve
+from slotwise.service.refusals import StoreInUse
+from slotwise.service.server import (
+    ServerStart,
+    check_start,
+    end_beside_compiler,
+    open_service,
+    serve,
+)
 from slotwise.service.service import Service
 from slotwise.service.settings import Settings, load_settings, setting_notes
-from slotwise.service.stopping import end_beside_compiler
 from slotwise.service.storage import public_address
-from slotwise.service.storage.existing import open_existing_to_read
+from slotwise.service.storage.maintenance import open_existing_to_read
 
 SERVE_HELP = """Run the decision service on this machine, with an embedded store or on PostgreSQL.
 
@@ -351,9 +355,9 @@ def _written(table: Sequence[Sequence[str]]) -> str:
 def _into_store(file: Path, pool: str, discount: float, store: str) -> tuple[int, int]:
     """Write the counts into a store; return how many links and views."""
     from slotwise.service.api.context import system_clock_us  # an extra, as all below
-    from slotwise.service.known_table import read_known_table
+    from slotwise.service.pool import read_known_table
     from slotwise.service.service import Service
-    from slotwise.service.storage.existing import open_existing
+    from slotwise.service.storage.maintenance import open_existing
 
     checked_share("discount", discount)
     text = file.read_text(encoding="utf-8-sig") if file.is_file() else ""

@@ -12,22 +12,23 @@ import typer
 
 from slotwise.cli.progress import progress_bar
 from slotwise.errors import InvalidInput
-from slotwise.service.api.answers import Time, from_time
+from slotwise.service.api.bodies import Time, from_time
 from slotwise.service.api.context import system_clock_us
 from slotwise.service.records import DAY_US, ChangeRecord
 from slotwise.service.settings import Settings
 from slotwise.service.storage import public_address
-from slotwise.service.storage.backup import back_up, restore
-from slotwise.service.storage.commands import ForgetViews
-from slotwise.service.storage.existing import (
+from slotwise.service.storage.contract import ForgetViews
+from slotwise.service.storage.maintenance import (
+    back_up,
     existing_store,
+    move_store,
     only_sqlite,
     open_existing,
     open_existing_to_read,
+    purge,
+    restore,
+    set_times_back,
 )
-from slotwise.service.storage.move import move_store
-from slotwise.service.storage.purge import purge
-from slotwise.service.storage.set_back import set_times_back
 from slotwise.service.storage.verify import verify
 
 MOVE_STORE_HELP = """Copy a store to an empty one, also between SQLite and PostgreSQL, and verify.

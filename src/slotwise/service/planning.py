@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from slotwise.service.errors import Conflict
+from slotwise.service.refusals import Conflict
 
 __all__ = ["Planner"]
 

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
-from slotwise.errors import UnknownName
+from slotwise.errors import InvalidInput, SlotwiseError, UnknownName
 from slotwise.policies import Policy, default_policy, make_policy, policy_class
 from slotwise.problem import LEARN, Problem, asked_slot_weights
 from slotwise.selection.page_order import PageOrder, learn_slot_weights, new_page_order
+from slotwise.selector.known_counts import parse_known_counts
+from slotwise.service.limits import (
+    ID_RULE,
+    MAX_ALL_VALUES,
+    MAX_AMOUNT_MICROS,
+    MAX_KNOWN_ROWS,
+    MAX_KNOWN_VIEWS,
+    MAX_SEGMENT_FLOORS,
+    MAX_SLOTS,
+    MAX_SUM_MICROS,
+    MAX_WEIGHT_RATIO,
+    MAX_WINDOW_S,
+    is_currency,
+    is_id,
+)
 from slotwise.service.records import KnownCounts, LinkRecord, PoolSettings
-from slotwise.service.visitors import VisitorCode, declared_features
-
-__all__ = [
-    "Pool",
-    "has_slot_weights",
-    "page_order_of",
-    "policy_of",
-    "pool_problem",
-    "problem_of",
-    "with_known_policy",
-]
+from slotwise.service.visitors import VisitorCode, declared_features, declared_floors
 
 _log = logging.getLogger(__name__)
 
@@ -143,3 +149,186 @@ def pool_problem(pool: PoolSettings, n_links: int, code: VisitorCode | None) -> 
         return problem
     floors = code.value_floors(pool.floors_by, problem.n_slots)
     return None if floors is None else dataclasses.replace(problem, value_floors=floors)
+
+
+LEARNS_FROM_COUNTS = "one that learns from counts"
+
+MAX_SETTING = 1e15
+"""The largest number in the settings of a policy: counts above it are not exact any more."""
+
+
+def check_pool(pool: PoolSettings, n_active_links: int, *, has_known: bool = False) -> None:
+    """Raise `InvalidInput` for the first rule that a pool breaks.
+
+    `has_known` says that its links start from counts, which the policy must be able to learn.
+    """
+    _check_id("pool_id", pool.pool_id)
+    _check_range("slots", pool.slots, 1, MAX_SLOTS)
+    if not math.isfinite(pool.click_floor) or not 0 <= pool.click_floor < pool.slots:
+        rule = f"at least 0 and below slots ({pool.slots})"
+        raise InvalidInput.of("click_floor", rule, pool.click_floor)
+    _check_range("max_revenue_micros", pool.max_revenue_micros, 1, MAX_AMOUNT_MICROS)
+    if not is_currency(pool.currency):
+        raise InvalidInput.of("currency", "three capital letters (ISO 4217)", pool.currency)
+    _check_range("click_window_s", pool.click_window_s, 1, MAX_WINDOW_S)
+    _check_range("revenue_window_s", pool.revenue_window_s, 1, MAX_WINDOW_S)
+    if not 0 <= pool.holdout <= 1:
+        raise InvalidInput.of("holdout", "a share from 0 to 1", pool.holdout)
+    if not 0 <= pool.explore <= 1:
+        raise InvalidInput.of("explore", "a share from 0 to 1", pool.explore)
+    for link_id in pool.fallback_order:
+        _check_id("fallback_order", link_id)
+    _check_pins(pool)
+    n_values = sum(declared_features(pool.features).sizes)
+    if n_values > MAX_ALL_VALUES:
+        raise InvalidInput.of("features", f"of at most {MAX_ALL_VALUES} values in all", n_values)
+    _check_slot_weights(pool)
+    _check_floors_by(pool)
+    _check_policy(pool, n_active_links, has_known=has_known)
+
+
+def check_link(link: LinkRecord) -> None:
+    """Raise `InvalidInput` for the first rule that a link breaks."""
+    _check_id("link_id", link.link_id)
+    if not link.url:
+        raise InvalidInput.of("url", "an address", link.url)
+
+
+def check_known(pool: Pool, known: Mapping[str, Sequence[KnownCounts]]) -> None:
+    """Raise `InvalidInput` for the first rule that counts of the past break."""
+    for link_id, rows in known.items():
+        if len(rows) > MAX_KNOWN_ROWS:
+            rule = f"at most {MAX_KNOWN_ROWS} rows for link {link_id}"
+            raise InvalidInput.of("counts", rule, len(rows))
+        for row in rows:
+            _check_range("views", row.views, 0, MAX_KNOWN_VIEWS)
+            if not 0 <= row.clicks <= row.views:
+                rule = f"from 0 to the views ({row.views}) of link {link_id}"
+                raise InvalidInput.of("clicks", rule, row.clicks)
+            if row.revenue_micros and not row.clicks:
+                rule = f"0 without clicks, for link {link_id}"
+                raise InvalidInput.of("revenue_micros", rule, row.revenue_micros)
+            _check_range("revenue_micros", row.revenue_micros, 0, MAX_SUM_MICROS)
+            if not 0 < row.discount <= 1:
+                raise InvalidInput.of("discount", "more than 0 and at most 1", row.discount)
+    if any(known.values()) and pool.active:  # taking counts back is free to every policy
+        policy = pool.policy()
+        if "views" not in policy.knowledge(policy.start(pool.problem())):
+            raise InvalidInput.of("policy", LEARNS_FROM_COUNTS, pool.settings.policy)
+
+
+def _check_slot_weights(pool: PoolSettings) -> None:
+    weights = pool.slot_weights
+    if weights and min(weights) > 0 and max(weights) > MAX_WEIGHT_RATIO * min(weights):
+        rule = f"numbers at most {MAX_WEIGHT_RATIO} times as large as each other"
+        raise InvalidInput.of("slot_weights", rule, weights)
+    asked_slot_weights(weights, pool.slots)
+
+
+def _check_floors_by(pool: PoolSettings) -> None:
+    """Refuse floors of values that are not declared, and a policy that keeps no such floors."""
+    floors = declared_floors(pool.floors_by, pool.features)
+    n_floors = sum(len(of_values) for of_values in floors.values())
+    if n_floors > MAX_SEGMENT_FLOORS:
+        rule = f"at most {MAX_SEGMENT_FLOORS} floors in all"
+        raise InvalidInput.of("floors_by", rule, n_floors)
+    for name, of_values in floors.items():
+        for value, least in of_values.items():
+            if not math.isfinite(least) or not 0 <= least < pool.slots:
+                rule = f"at least 0 and below slots ({pool.slots}) for {name} {value}"
+                raise InvalidInput.of("floors_by", rule, least)
+
+
+def _check_pins(pool: PoolSettings) -> None:
+    positions, link_ids = set(), set()
+    for pin in pool.pins:
+        _check_id("pins", pin.link_id)
+        _check_range("pins", pin.position, 1, pool.slots)
+        if pin.position in positions:
+            raise InvalidInput.of("pins", "one link for each position", pin.position)
+        if pin.link_id in link_ids:
+            raise InvalidInput.of("pins", "different links", pin.link_id)
+        positions.add(pin.position)
+        link_ids.add(pin.link_id)
+
+
+def _check_numbers(settings: object) -> None:
+    """Refuse numbers that compiled code cannot hold, wherever they stand in the settings."""
+    match settings:
+        case dict():
+            settings = list(settings.values())
+        case bool():
+            return
+        case int() | float() if not abs(settings) <= MAX_SETTING:
+            rule = f"made of numbers from -{MAX_SETTING:g} to {MAX_SETTING:g}"
+            raise InvalidInput.of("policy_settings", rule, settings)
+    if isinstance(settings, list | tuple):
+        for one in settings:
+            _check_numbers(one)
+
+
+def _check_policy(pool: PoolSettings, n_active_links: int, *, has_known: bool) -> None:
+    """Start the policy once, so that missing or wrong settings are refused now."""
+    if ":" in pool.policy:  # a caller over HTTP must not choose what the server imports
+        advice = "let its package offer it as an entry point `slotwise.policies`"
+        raise InvalidInput.of("policy", "the name of an installed policy", pool.policy, advice)
+    _check_numbers(pool.policy_settings)
+    # A mix that is given link by link says itself how many links there will be.
+    given = pool.policy_settings.get("probabilities", ())
+    n_links = n_active_links or (len(given) if isinstance(given, list | tuple) else 0)
+    problem = problem_of(max(n_links, 1) if n_links else pool.slots + 1, pool.slots, 0.0)
+    try:
+        policy = policy_of(pool)
+        state = policy.start(problem)  # visitors change nothing about its settings
+    except SlotwiseError as error:
+        argument = "policy" if isinstance(error, UnknownName) else "policy_settings"
+        raise InvalidInput(f"policy {pool.policy}: {error}", argument) from error
+    except (TypeError, ValueError, ArithmeticError) as error:
+        rule = f"settings that {pool.policy} can use ({error})"
+        raise InvalidInput.of("policy_settings", rule, pool.policy_settings) from error
+    sizes = declared_features(pool.features).sizes
+    visitors = problem_of(problem.n_links, pool.slots, 0.0, sizes)
+    if pool.floors_by and not policy.for_problem(visitors).keeps_value_floors:
+        rule = "one that keeps floors of segments, such as the default"
+        raise InvalidInput.of("policy", rule, pool.policy, "or leave `floors_by` empty")
+    if has_known and "views" not in policy.knowledge(state):
+        advice = "its links start from imported counts: import 0 views of them first"
+        raise InvalidInput.of("policy", LEARNS_FROM_COUNTS, pool.policy, advice)
+
+
+def _check_id(name: str, value: str) -> None:
+    if not is_id(value):
+        raise InvalidInput.of(name, ID_RULE, value)
+
+
+def _check_range(name: str, value: int, lowest: int, highest: int) -> None:
+    if not lowest <= value <= highest:
+        raise InvalidInput.of(name, f"from {lowest} to {highest}", value)
+
+
+MICROS = 1_000_000
+
+
+def read_known_table(
+    text: str, pool: PoolSettings, discount: float, name: str = "csv"
+) -> dict[str, list[KnownCounts]]:
+    """Return the counts of each link in a CSV text: link, views, clicks, revenue and features.
+
+    Rows without a view are left out; a link that has no others is there with none.
+    """
+    code = VisitorCode(pool.features)
+    known: dict[str, list[KnownCounts]] = {}
+    for row in parse_known_counts(text, name):
+        try:
+            visitor = code.read(row.visitor)
+        except InvalidInput as error:
+            raise InvalidInput(f"{name}, link {row.link}: {error}", "csv") from None
+        counts = KnownCounts(
+            views=row.views,
+            clicks=row.clicks,
+            revenue_micros=round(row.revenue * MICROS),
+            visitor=visitor,
+            discount=discount,
+        )
+        known.setdefault(row.link, []).extend([counts] if row.views or row.clicks else [])
+    return known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from threading import RLock
@@ -10,10 +11,7 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
-from slotwise.service.errors import Conflict, LimitReached, UnknownKey, UnknownLink, UnknownPool
-from slotwise.service.options import ServiceOptions
-from slotwise.service.pool import Pool, with_known_policy
-from slotwise.service.pool_rules import check_known, check_link, check_pool
+from slotwise.service.pool import Pool, check_known, check_link, check_pool, with_known_policy
 from slotwise.service.records import (
     ChangeRecord,
     KeyRecord,
@@ -21,12 +19,24 @@ from slotwise.service.records import (
     LinkRecord,
     PoolSettings,
 )
-from slotwise.service.storage.commands import ForgetViews, SaveKey, SaveLinks, SavePool
-from slotwise.service.storage.contract import Store
-from slotwise.service.storage.futures import then
-from slotwise.service.storage.group_commit import GroupCommitter
-
-__all__ = ["Changed", "PoolDirectory"]
+from slotwise.service.refusals import (
+    Conflict,
+    LimitReached,
+    UnknownKey,
+    UnknownLink,
+    UnknownNote,
+    UnknownPool,
+)
+from slotwise.service.settings import ServiceOptions
+from slotwise.service.storage.contract import (
+    ForgetViews,
+    SaveChange,
+    SaveKey,
+    SaveLinks,
+    SavePool,
+    Store,
+)
+from slotwise.service.storage.group_commit import GroupCommitter, then
 
 Changed = Callable[[Pool, int, bool], Future[None]]
 """Takes over a changed pool, the time, and whether statistics were reset."""
@@ -354,3 +364,72 @@ def _without_hash(record: PoolSettings | LinkRecord | KeyRecord) -> str:
     if isinstance(record, KeyRecord):
         record = replace(record, key_hash="")
     return msgspec.json.encode(record).decode()
+
+
+MAX_NOTES = 1_000
+"""Notes of one pool that are read, the latest ones."""
+_ADDED, _REMOVED = "note.add", "note.remove"
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """A sentence that somebody wrote about a moment of a pool."""
+
+    note_id: str
+    text: str
+    at_us: int
+    """The moment that the note is about."""
+    by: str
+    """The key of who wrote it."""
+    made_us: int
+
+
+class Notes:
+    """The notes of all pools."""
+
+    def __init__(self, store: Store, committer: GroupCommitter) -> None:
+        self._store = store
+        self._committer = committer
+        self.n_changes = 0
+        """How many notes were written or removed here: whoever keeps notes looks at it."""
+
+    def all(self, pool_id: str) -> list[Note]:
+        """Return the notes of a pool, newest first by the moment they are about. Reading."""
+        with self._store.reading() as reader:
+            changes = reader.changes(_subject(pool_id), 2 * MAX_NOTES)
+        removed = {change.before for change in changes if change.action == _REMOVED}
+        notes = [
+            msgspec.json.decode(change.after, type=Note)
+            for change in changes
+            if change.action == _ADDED
+        ]
+        kept = [note for note in notes if note.note_id not in removed]
+        return sorted(kept, key=lambda note: (note.at_us, note.made_us), reverse=True)
+
+    def add(self, pool_id: str, text: str, at_us: int, by: str, now_us: int) -> Future[Note]:
+        """Write a note."""
+        note_id = secrets.token_hex(8)
+        note = Note(note_id=note_id, text=text, at_us=at_us, by=by, made_us=now_us)
+        after = msgspec.json.encode(note).decode()
+        return then(self._save(pool_id, _ADDED, by, now_us, after=after), lambda _: note)
+
+    def remove(self, pool_id: str, note_id: str, by: str, now_us: int) -> Future[Note]:
+        """Take a note away; that it was there stays in the list of changes. Reading."""
+        note = next((one for one in self.all(pool_id) if one.note_id == note_id), None)
+        if note is None:
+            raise UnknownNote(f"pool {pool_id!r} has no note {note_id!r}")
+        return then(self._save(pool_id, _REMOVED, by, now_us, before=note_id), lambda _: note)
+
+    def _save(
+        self, pool_id: str, action: str, by: str, now_us: int, before: str = "", after: str = ""
+    ) -> Future[list[object]]:
+        def count(saved: list[object]) -> list[object]:
+            self.n_changes += 1
+            return saved
+
+        change = ChangeRecord(now_us, by, action, _subject(pool_id), before, after)
+        return then(self._committer.submit([SaveChange(change=change)]), count)
+
+
+def _subject(pool_id: str) -> str:
+    # An id has no space, so no pool and no link has this subject.
+    return f"{pool_id} notes"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from threading import Event, Thread
 
-from slotwise.service.errors import StoreUnavailable
+from slotwise.service.ended_sessions import SignedOut
 from slotwise.service.learning.learner import Learner
 from slotwise.service.pool_directory import PoolDirectory
-from slotwise.service.signed_out import SignedOut
+from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.storage.contract import Sharing
 
 __all__ = ["Replica"]

@@ -27,20 +27,17 @@ import numpy as np
 from slotwise.policies import default_policy
 from slotwise.service.clock import SteadyClock
 from slotwise.service.deciding.decider import Decider
+from slotwise.service.ended_sessions import SignedOut
 from slotwise.service.learning.learner import Learner
 from slotwise.service.learning.publisher import Publisher
-from slotwise.service.notes import Notes
-from slotwise.service.options import ServiceOptions
-from slotwise.service.pool_directory import PoolDirectory
+from slotwise.service.pool_directory import Notes, PoolDirectory
 from slotwise.service.records import Event, Outcome, PoolSettings
 from slotwise.service.replica import Replica
+from slotwise.service.reporting.report_records import Health, PoolHealth, SegmentFloorStatus
 from slotwise.service.reporting.reporter import Reporter
-from slotwise.service.reporting.reports import Health, PoolHealth, SegmentFloorStatus
-from slotwise.service.signed_out import SignedOut
-from slotwise.service.storage.commands import RecordEvent
-from slotwise.service.storage.contract import Store
-from slotwise.service.storage.futures import then
-from slotwise.service.storage.group_commit import GroupCommitter
+from slotwise.service.settings import ServiceOptions
+from slotwise.service.storage.contract import RecordEvent, Store
+from slotwise.service.storage.group_commit import GroupCommitter, then
 from slotwise.service.warm_up import warm_up
 
 __all__ = ["Service", "ServiceOptions"]

@@ -12,9 +12,8 @@ import msgspec
 from msgspec import Meta
 
 from slotwise.errors import InvalidConfig, InvalidInput, MissingData
-from slotwise.service.http.client_address import TrustedProxies
+from slotwise.service.http.addresses import TrustedProxies, split_address
 from slotwise.service.http.problems import advise, field_error
-from slotwise.service.http.web_address import split_address
 from slotwise.service.limits import (
     LONGEST_SESSION_S,
     MAX_BATCH_ITEMS,
@@ -26,8 +25,6 @@ from slotwise.service.limits import (
     SESSION_S,
 )
 from slotwise.service.logs import LogLevel
-
-__all__ = ["ENVIRONMENT_PREFIX", "Settings", "is_loopback", "load_settings", "setting_notes"]
 
 ENVIRONMENT_PREFIX = "SLOTWISE_"
 NO_SETTINGS = ("SLOTWISE_CONFIG", "SLOTWISE_KEY")
@@ -271,3 +268,25 @@ def _check_alert_url(url: str) -> None:
     if url and not is_safe:
         rule = "an https address without a user name, or an http address of this machine"
         raise InvalidConfig(f"alert_url: must be {rule}, got {url!r}")
+
+
+class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How the service runs, whatever its pools."""
+
+    fold_every_s: float = 1.0
+    """How often closed windows are folded and probabilities published."""
+    commit_every_ms: float = 2.0
+    """How long writes wait so that they share one commit."""
+    max_waiting: int = 100_000
+    """Writes in the queue; beyond it feedback is refused and the oldest decisions are dropped."""
+    max_links: int = MAX_POOL_LINKS
+    """Links of one pool, retired ones included."""
+    max_pools: int = MAX_POOLS
+    retention_days: int = 0
+    """How long raw rows are kept after their windows closed; 0 keeps them all."""
+    seed: int | None = None
+    """Fixes every page; for tests."""
+    commit_by_hand: bool = False
+    """Commit only when `commit_waiting` is called; for tests."""
+    compile_beside: bool = False
+    """Answer with the fallback order while a policy is compiled, instead of waiting for it."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from slotwise.service.counting.views import CLICKS, Counters, LinkCounters, View
+from slotwise.service.counting.attribution import CLICKS, Counters, LinkCounters, View
+from slotwise.service.deciding.page_request import NO_WISH, Wish
 from slotwise.service.deciding.snapshot import Snapshot
-from slotwise.service.deciding.wishes import NO_WISH, Wish
-from slotwise.service.learning.pool_run import PoolRun
-from slotwise.service.learning.publishing import publish
-from slotwise.service.learning.replay import Round, RoundPosition
+from slotwise.service.learning.pool_run import PoolRun, Round, RoundPosition
+from slotwise.service.learning.publisher import publish
 from slotwise.service.pool import Pool
-from slotwise.service.published import Shown
+from slotwise.service.published_version import Shown
 from slotwise.service.records import (
     DecisionRecord,
     FloorReport,

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from slotwise.service.access.keys import SCOPES
-from slotwise.service.api.all_operations import OPERATIONS
+from slotwise.service.api.app import ALL_OPERATIONS
 from slotwise.service.api.context import Operation
 from slotwise.service.records import Scope
 from slotwise.service.server import BackgroundServer
@@ -80,14 +80,14 @@ FROM_ELSEWHERE = {"x-forwarded-for": "203.0.113.9"}
 
 
 def test_every_operation_is_in_the_table() -> None:
-    assert {operation.name: operation.scope for operation in OPERATIONS} == EXPECTED_SCOPES
+    assert {operation.name: operation.scope for operation in ALL_OPERATIONS} == EXPECTED_SCOPES
 
 
 def path_of(operation: Operation) -> str:
     return operation.path.replace("{", "").replace("}", "")
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", ALL_OPERATIONS, ids=lambda operation: operation.name)
 @pytest.mark.parametrize("scope", SCOPES)
 def test_a_key_opens_exactly_the_operations_of_its_scope(
     keyed: Callable[[Scope], httpx.Client], operation: Operation, scope: Scope
@@ -109,7 +109,7 @@ def test_a_key_opens_exactly_the_operations_of_its_scope(
         assert problem["detail"].startswith(f"the call needs a key with scope {needed}")
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", ALL_OPERATIONS, ids=lambda operation: operation.name)
 def test_without_a_key_only_public_operations_answer(
     visitor: httpx.Client, operation: Operation
 ) -> None:

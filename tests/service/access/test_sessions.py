@@ -8,8 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from slotwise.service.access.keys import click_secrets
-from slotwise.service.access.sessions import SessionSigner
+from slotwise.service.access.keys import SessionSigner, click_secrets
 from slotwise.service.limits import MAX_SESSION_S, SESSION_S
 from slotwise.service.records import Scope
 from slotwise.service.server import BackgroundServer

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from slotwise.service.alerting.conditions import alerts_of
+from slotwise.service.alerting import alerts_of
 from slotwise.service.records import SECOND_US, FloorReport, FloorStatus
 from slotwise.service.reporting.overview import Overview
-from slotwise.service.reporting.reports import Rate, SegmentFloorReport
+from slotwise.service.reporting.report_records import Rate, SegmentFloorReport
 from slotwise.service.storage.activity import Span
 
 HOUR_US = 3600 * SECOND_US

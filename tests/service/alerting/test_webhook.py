@@ -12,9 +12,15 @@ from pathlib import Path
 import pytest
 
 from slotwise.errors import InvalidConfig
-from slotwise.service.alerting.conditions import Alert
-from slotwise.service.alerting.watch import MAX_WAITING, AlertWatch
-from slotwise.service.alerting.webhook import SIGNATURE_HEADER, AlertMessage, Delivery, Webhook
+from slotwise.service.alerting import (
+    MAX_WAITING,
+    SIGNATURE_HEADER,
+    Alert,
+    AlertMessage,
+    AlertWatch,
+    Delivery,
+    Webhook,
+)
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings, load_settings
 from tests.service.alerting.receiver import Receiver

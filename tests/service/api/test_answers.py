@@ -9,8 +9,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.service.api.answers import answer_type, as_answer, from_time, to_time
-from slotwise.service.reporting.reports import DecisionReport, PoolReport
+from slotwise.service.api.bodies import answer_type, as_answer, from_time, to_time
+from slotwise.service.reporting.report_records import DecisionReport, PoolReport
 
 
 class Inner(msgspec.Struct, frozen=True, kw_only=True):

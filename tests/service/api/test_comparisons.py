@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from slotwise.service.records import SECOND_US
-from slotwise.service.reporting.totals import compare_periods
+from slotwise.service.reporting.pool_report import compare_periods
 from slotwise.service.server import BackgroundServer
 from slotwise.service.storage.activity import Span
 from tests.service.conftest import Clock, problem_of

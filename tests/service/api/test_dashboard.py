@@ -9,12 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from slotwise.service.api.context import Request
-from slotwise.service.api.local_visitors import is_visitor_of_this_machine
+from slotwise.service.api.context import Request, is_visitor_of_this_machine
 from slotwise.service.http import exchange
 from slotwise.service.records import ChangeRecord, Scope
-from slotwise.service.reporting.changes import describe_changes, floor_steps
-from slotwise.service.reporting.kept_reports import KeptReports
+from slotwise.service.reporting.overview import describe_changes, floor_steps
+from slotwise.service.reporting.reporter import KeptReports
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from tests.service.conftest import problem_of

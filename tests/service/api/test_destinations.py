@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.service.api.destinations import check_destination, destination_host
+from slotwise.service.api.bodies import check_destination, destination_host
 
 ALLOWED = ("shop.example", "shop.example:8443", "xn--bcher-kva.example")
 

@@ -10,7 +10,7 @@ import pytest
 
 from slotwise.cli.main import main
 from slotwise.service.server import BackgroundServer
-from slotwise.service.storage.existing import open_existing_to_read
+from slotwise.service.storage.maintenance import open_existing_to_read
 from tests.service.conftest import problem_of
 from tests.service.storage.test_old_stores import GOLDEN
 

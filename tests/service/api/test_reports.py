@@ -17,10 +17,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from slotwise.client import count_links, read_rounds
 from slotwise.errors import MissingData
 from slotwise.evaluation import BestMix, evaluate
-from slotwise.service.api.answers import answer_type
-from slotwise.service.errors import StoreUnavailable
-from slotwise.service.metrics import METRICS
-from slotwise.service.reporting.reports import DecisionReport, FrontierReport, PoolReport, RoundRow
+from slotwise.service.api.bodies import answer_type
+from slotwise.service.observability import METRICS
+from slotwise.service.refusals import StoreUnavailable
+from slotwise.service.reporting.report_records import (
+    DecisionReport,
+    FrontierReport,
+    PoolReport,
+    RoundRow,
+)
 from slotwise.service.server import BackgroundServer
 from tests.service.api.test_decide import teach
 from tests.service.conftest import problem_of

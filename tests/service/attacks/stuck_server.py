@@ -13,7 +13,7 @@ from slotwise.service.logs import start_logs
 from slotwise.service.server import ServerStart, serve
 from slotwise.service.service import Service
 from slotwise.service.settings import Settings
-from slotwise.service.storage.sqlite.writer_process import WriterProcess
+from slotwise.service.storage.writer_process import WriterProcess
 
 FOREVER = threading.Event()
 START = WriterProcess.__init__

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from slotwise.cli.main import main
-from slotwise.service.api.answers import to_time
+from slotwise.service.api.bodies import to_time
 from slotwise.service.records import SECOND_US, ClickEvent, KeyRecord
 from slotwise.service.server import BackgroundServer
 from slotwise.service.service import Service

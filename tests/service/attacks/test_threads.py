@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slotwise.service.reporting.reports import RoundRow
+from slotwise.service.reporting.report_records import RoundRow
 from slotwise.service.server import BackgroundServer
 from tests.service.conftest import POOL, http
 

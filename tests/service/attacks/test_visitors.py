@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from slotwise.service.deciding.guests import MAX_KEPT
+from slotwise.service.deciding.page_mix import MAX_KEPT
 from slotwise.service.deciding.snapshot import MAX_KEPT_VISITORS
 from slotwise.service.records import SECOND_US
 from slotwise.service.server import BackgroundServer

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from slotwise.service.counting.attribution import attribute, check_event, counted_clicks
-from slotwise.service.counting.views import (
+from slotwise.service.counting.attribution import (
     StoredAdjustment,
     StoredClick,
     StoredConversion,
     View,
+    attribute,
+    check_event,
+    counted_clicks,
 )
 from slotwise.service.limits import MAX_AMOUNT_MICROS
 from slotwise.service.records import (
@@ -26,12 +28,7 @@ from slotwise.service.records import (
     Event,
     Outcome,
 )
-from slotwise.service.storage.commands import (
-    AppendDecision,
-    Operation,
-    RecordEvent,
-    SavePool,
-)
+from slotwise.service.storage.contract import AppendDecision, Operation, RecordEvent, SavePool
 from tests.service.rows import (
     CLICK_WINDOW_S,
     MAX_REVENUE,

@@ -14,11 +14,11 @@ from scipy import stats
 
 from slotwise.errors import InvalidInput
 from slotwise.service.deciding import page_mix
-from slotwise.service.deciding.shown_since import MAX_LATEST
+from slotwise.service.deciding.decider import MAX_LATEST
 from slotwise.service.deciding.snapshot import MAX_KEPT_WISHES
-from slotwise.service.errors import Conflict, StoreUnavailable, UnknownLink, UnknownPool
-from slotwise.service.published import Shown
+from slotwise.service.published_version import Shown
 from slotwise.service.records import DecisionRecord, Pin
+from slotwise.service.refusals import Conflict, StoreUnavailable, UnknownLink, UnknownPool
 from slotwise.service.service import Service
 from tests.service.conftest import OpenService
 from tests.service.rows import T0, click, conversion, link, pool, seconds

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.service.pool_rules import check_pool
+from slotwise.service.pool import check_pool
 from slotwise.service.records import Pin
 from slotwise.service.service import Service
 from tests.service.rows import T0, link, pool

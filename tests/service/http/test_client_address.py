@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotwise.service.http.client_address import TrustedProxies
+from slotwise.service.http.addresses import TrustedProxies
 
 PROXIES = TrustedProxies(["10.0.0.0/8", "2001:db8::/32"])
 

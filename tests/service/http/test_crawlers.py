@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotwise.service.http.crawlers import why_no_click
+from slotwise.service.http.addresses import why_no_click
 
 BROWSERS = [
     "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",

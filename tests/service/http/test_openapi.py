@@ -10,12 +10,12 @@ import httpx
 import jsonschema_rs
 import pytest
 
-from slotwise.service.api.all_operations import OPERATIONS
+from slotwise.service.api.app import ALL_OPERATIONS
 from slotwise.service.api.context import Operation
 from slotwise.service.http.openapi import openapi_document
 from slotwise.service.http.problems import PROBLEMS
 
-DOCUMENT = openapi_document(OPERATIONS)
+DOCUMENT = openapi_document(ALL_OPERATIONS)
 COMMITTED = Path("docs/openapi.json")
 
 
@@ -45,7 +45,7 @@ def check(schema: dict[str, Any], value: object) -> None:
     jsonschema_rs.Draft202012Validator(whole).validate(value)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", ALL_OPERATIONS, ids=lambda operation: operation.name)
 def test_examples_keep_their_schema(operation: Operation) -> None:
     description = described(operation)
     if operation.body is not None:
@@ -57,15 +57,15 @@ def test_examples_keep_their_schema(operation: Operation) -> None:
                 check(content["schema"], content["example"])
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", ALL_OPERATIONS, ids=lambda operation: operation.name)
 def test_an_operation_that_takes_a_body_shows_one(operation: Operation) -> None:
     assert (operation.body is None) == (operation.example is None)
 
 
 def test_links_lead_to_operations_and_their_parameters() -> None:
-    by_name = {operation.name: operation for operation in OPERATIONS}
+    by_name = {operation.name: operation for operation in ALL_OPERATIONS}
     n_links = 0
-    for operation in OPERATIONS:
+    for operation in ALL_OPERATIONS:
         for link in operation.links:
             n_links += 1
             target = described(by_name[link.to])
@@ -75,9 +75,9 @@ def test_links_lead_to_operations_and_their_parameters() -> None:
 
 
 def test_operations_have_different_names() -> None:
-    assert len({operation.name for operation in OPERATIONS}) == len(OPERATIONS)
+    assert len({operation.name for operation in ALL_OPERATIONS}) == len(ALL_OPERATIONS)
 
 
 def test_every_problem_of_an_operation_is_one() -> None:
-    for operation in OPERATIONS:
+    for operation in ALL_OPERATIONS:
         assert set(operation.problems) <= set(PROBLEMS)

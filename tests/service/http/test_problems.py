@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from slotwise.service.api.decide import DecideBody
-from slotwise.service.api.pool_bodies import PoolBody
+from slotwise.service.api.pools import PoolBody
 from slotwise.service.http.problems import (
     PROBLEMS,
     RequestProblem,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise.service.http.problems import RequestProblem
-from slotwise.service.http.rate_limits import RateLimit, check_depth
+from slotwise.service.http.routing import RateLimit, check_depth
 
 json_values = st.recursive(
     st.none() | st.integers() | st.text('[]{}"\\a'),

@@ -12,10 +12,10 @@ import pytest
 from slotwise.errors import InvalidInput
 from slotwise.policies import POLICIES
 from slotwise.service.clock import MAX_STEP_US, SteadyClock
-from slotwise.service.learning import fold
-from slotwise.service.learning.replay import settled_rounds
-from slotwise.service.metrics import ServiceMetrics
-from slotwise.service.reporting.trouble import describe_trouble
+from slotwise.service.learning import learner
+from slotwise.service.learning.pool_run import settled_rounds
+from slotwise.service.observability import ServiceMetrics
+from slotwise.service.reporting.pool_report import describe_trouble
 from slotwise.service.service import Service
 from tests.service.conftest import OpenService
 from tests.service.learning.test_learning import visit
@@ -106,7 +106,7 @@ def test_a_row_that_cannot_be_read_stops_its_pool_only(
             raise msgspec.DecodeError("MessagePack data is malformed")
         return settled_rounds(store, pool_id, *rest)
 
-    monkeypatch.setattr(fold, "settled_rounds", unreadable)
+    monkeypatch.setattr(learner, "settled_rounds", unreadable)
     service.learn(FAR)
     assert service.stats("home").groups[0].click_views == 10
     assert health_of(service, "a-first").failure == "DecodeError: MessagePack data is malformed"

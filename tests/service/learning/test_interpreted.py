@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from slotwise.policies import default_policy
-from slotwise.service.options import ServiceOptions
 from slotwise.service.records import ClickEvent
 from slotwise.service.service import Service
+from slotwise.service.settings import ServiceOptions
 from tests.service import rows
 from tests.stores.memory_store import MemoryStore
 

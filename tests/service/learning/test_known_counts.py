@@ -11,12 +11,12 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.policies import POLICIES
-from slotwise.service.errors import UnknownLink
 from slotwise.service.learning.policy_run import RunState, decode_state
 from slotwise.service.records import ClickEvent, KnownCounts
+from slotwise.service.refusals import UnknownLink
 from slotwise.service.service import Service
-from slotwise.service.storage.backup import back_up
 from slotwise.service.storage.contract import Store
+from slotwise.service.storage.maintenance import back_up
 from tests.service import rows
 from tests.service.conftest import OpenService
 

@@ -11,16 +11,23 @@ import numpy as np
 import pytest
 
 from slotwise.policies import NO_SLOTS, NOBODY, POLICIES
-from slotwise.service.counting.attribution import attribute
+from slotwise.service.counting.attribution import (
+    CLICKS,
+    LEVELS,
+    Counters,
+    Level,
+    LinkCounters,
+    View,
+    attribute,
+)
 from slotwise.service.counting.counters import add_counters, count_settled
-from slotwise.service.counting.views import CLICKS, LEVELS, Counters, Level, LinkCounters, View
-from slotwise.service.learning import fold
+from slotwise.service.learning import learner
 from slotwise.service.learning.policy_run import PolicyRun
-from slotwise.service.learning.replay import RoundPosition, settled_rounds, starts_after
+from slotwise.service.learning.pool_run import RoundPosition, settled_rounds, starts_after
 from slotwise.service.pool import Pool, policy_of, problem_of
 from slotwise.service.records import ConversionEvent, DecisionRecord, Event
 from slotwise.service.service import Service
-from slotwise.service.storage.commands import FOLD_START
+from slotwise.service.storage.contract import FOLD_START
 from slotwise.service.storage.verify import verify
 from tests.service.conftest import OpenService
 from tests.service.rows import (
@@ -158,7 +165,7 @@ def learn_one(run: PolicyRun, view: View, level: Level) -> None:
 def test_a_policy_fed_by_rounds_knows_the_same_after_restarts_and_replays(
     open_service: OpenService, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fold, "MAX_FED_ROUNDS", 37)
+    monkeypatch.setattr(learner, "MAX_FED_ROUNDS", 37)
     service = open_service()
     changed = pool(policy=policy, policy_settings=settings_of(policy), holdout=0.2)
     service.put_pool(changed, "t", T0).result()

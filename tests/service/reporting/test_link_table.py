@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from slotwise.service.deciding.averages import AVERAGED_US, KEPT_US, VersionAverages
-from slotwise.service.deciding.snapshot import Snapshot
+from slotwise.service.deciding.snapshot import AVERAGED_US, KEPT_US, Snapshot, VersionAverages
 from slotwise.service.pool import Pool
-from slotwise.service.published import POLICY_COMPILING, Published, Version
+from slotwise.service.published_version import POLICY_COMPILING, Published, Version
 from slotwise.service.records import SECOND_US, FloorReport, LinkRecord, Pin, PoolSettings
 from slotwise.service.reporting.link_table import LinkTable, LinkTableQuery, Role
 from slotwise.service.reporting.pool_report import explain_links
-from slotwise.service.reporting.reports import LinkReport, PoolReport, Rate
+from slotwise.service.reporting.report_records import LinkReport, PoolReport, Rate
 from slotwise.service.storage.activity import Activity
 
 LINK_IDS = ("rich", "clicked", "poor")

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from slotwise.errors import UnknownDecision
+from slotwise.service.counting.attribution import Counters, LinkCounters, PageCounters
 from slotwise.service.counting.rates import LinkRates, estimate_rates, floor_report, link_counts
-from slotwise.service.counting.views import Counters, LinkCounters, PageCounters
-from slotwise.service.errors import UnknownPool
 from slotwise.service.learning.policy_run import PolicyRun
 from slotwise.service.pool import problem_of
+from slotwise.service.refusals import UnknownPool
 from slotwise.service.reporting.pool_report import share_rate
-from slotwise.service.reporting.reports import FrontierPoint, FrontierReport
+from slotwise.service.reporting.report_records import FrontierPoint, FrontierReport
 from slotwise.service.service import Service
 from tests.service.conftest import OpenService
 from tests.service.learning.test_learning import visit

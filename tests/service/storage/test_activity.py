@@ -9,10 +9,15 @@ import pytest
 
 from slotwise.service.records import SECOND_US, AdjustmentEvent, ClickEvent, ConversionEvent
 from slotwise.service.storage.activity import Activity, Span
-from slotwise.service.storage.commands import AppendDecision, Operation, RecordEvent, SavePool
-from slotwise.service.storage.contract import Store
-from slotwise.service.storage.postgresql.store import PostgresqlStore
-from slotwise.service.storage.sqlite.store import SqliteStore
+from slotwise.service.storage.contract import (
+    AppendDecision,
+    Operation,
+    RecordEvent,
+    SavePool,
+    Store,
+)
+from slotwise.service.storage.postgresql import PostgresqlStore
+from slotwise.service.storage.sqlite import SqliteStore
 from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.rows import CLICK_WINDOW_S, REVENUE_WINDOW_S, T0, decision, pool, seconds
 from tests.service.storage.test_stores import CREATED
@@ -110,7 +115,7 @@ def test_of_many_pages_only_some_are_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The estimate of a link's views is right within the length of the step."""
-    monkeypatch.setattr("slotwise.service.storage.sql.activity.MAX_PAGES", 100)
+    monkeypatch.setattr("slotwise.service.storage.sql_reads.MAX_PAGES", 100)
     store = SqliteStore(tmp_path / "store.db")
     pages = [decision(f"d{n}", issued_us=seconds(n)) for n in range(950)]
     fill(store, [AppendDecision(decision=made) for made in pages])

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from slotwise.service.errors import StoreUnavailable
 from slotwise.service.records import ChangeRecord, Outcome
+from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.storage import group_commit
-from slotwise.service.storage.commands import AppendDecision, Operation, RecordEvent, SavePool
+from slotwise.service.storage.contract import AppendDecision, Operation, RecordEvent, SavePool
 from slotwise.service.storage.group_commit import GroupCommitter
 from tests.service.rows import T0, click, decision, pool
 from tests.stores.memory_store import MemoryStore

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.service.options import ServiceOptions
 from slotwise.service.service import Service
+from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.rows import link, pool

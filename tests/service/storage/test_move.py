@@ -9,14 +9,14 @@ import pytest
 
 from slotwise.cli.main import main
 from slotwise.errors import InvalidInput, UnsupportedState
-from slotwise.service.errors import StoreUnavailable
-from slotwise.service.opening import check_start
+from slotwise.service.refusals import StoreUnavailable
+from slotwise.service.server import check_start
 from slotwise.service.settings import Settings
-from slotwise.service.storage import move as move_module
-from slotwise.service.storage.commands import AppendDecision
-from slotwise.service.storage.move import move_store
-from slotwise.service.storage.postgresql.store import PostgresqlStore
-from slotwise.service.storage.sqlite.store import SqliteStore
+from slotwise.service.storage import maintenance as move_module
+from slotwise.service.storage.contract import AppendDecision
+from slotwise.service.storage.maintenance import move_store
+from slotwise.service.storage.postgresql import PostgresqlStore
+from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.rows import decision

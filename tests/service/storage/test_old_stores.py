@@ -11,12 +11,11 @@ import pytest
 
 from slotwise.cli.main import main
 from slotwise.errors import UnsupportedState
-from slotwise.service.options import ServiceOptions
 from slotwise.service.records import SECOND_US, ClickEvent
 from slotwise.service.service import Service
+from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage import SqliteStore
-from slotwise.service.storage.rows import PAGE_FORMAT
-from slotwise.service.storage.schema import SCHEMA_VERSION
+from slotwise.service.storage.schema import PAGE_FORMAT, SCHEMA_VERSION
 from slotwise.service.storage.verify import verify
 from tests.stores.store_rows import reads
 

@@ -15,9 +15,10 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from slotwise.errors import SlotwiseError
-from slotwise.service.errors import StoreUnavailable, Superseded
+from slotwise.service.refusals import StoreUnavailable, Superseded
 from slotwise.service.storage import open_store as open_any_store
-from slotwise.service.storage.commands import (
+from slotwise.service.storage import postgresql as store_module
+from slotwise.service.storage.contract import (
     AppendDecision,
     CloseWindows,
     Learned,
@@ -27,10 +28,7 @@ from slotwise.service.storage.commands import (
     SaveLinks,
     SavePool,
 )
-from slotwise.service.storage.postgresql import store as store_module
-from slotwise.service.storage.postgresql.batch import PostgresqlBatch
-from slotwise.service.storage.postgresql.session import array
-from slotwise.service.storage.postgresql.store import PostgresqlStore
+from slotwise.service.storage.postgresql import PostgresqlBatch, PostgresqlStore, array
 from slotwise.service.storage.schema import metadata
 from slotwise.service.storage.verify import verify
 from tests.service.private_postgresql import PrivatePostgresql

@@ -13,16 +13,14 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
 from slotwise.errors import UnsupportedState
-from slotwise.service.errors import StoreUnavailable
 from slotwise.service.records import ChangeRecord
-from slotwise.service.storage.commands import AppendDecision, SavePool
-from slotwise.service.storage.contract import Store
+from slotwise.service.refusals import StoreUnavailable
+from slotwise.service.storage.contract import AppendDecision, SavePool, Store
 from slotwise.service.storage.ledger import Ledger, NewRows
 from slotwise.service.storage.migrations import migration_scripts, present_version
-from slotwise.service.storage.postgresql.store import PostgresqlStore
+from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.schema import SCHEMA_VERSION, metadata
-from slotwise.service.storage.sqlite.session import STATEMENTS
-from slotwise.service.storage.sqlite.store import SqliteStore
+from slotwise.service.storage.sqlite import STATEMENTS, SqliteStore
 from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.rows import decision, pool
 from tests.stores.memory_store import MemoryStore
@@ -199,7 +197,7 @@ def test_a_failed_migration_leaves_nothing_behind(
         connection.exec_driver_sql("CREATE TABLE half (x INTEGER)")  # type: ignore[attr-defined]
         raise RuntimeError("power cut")
 
-    monkeypatch.setattr("slotwise.service.storage.sqlite.store.upgrade", broken)
+    monkeypatch.setattr("slotwise.service.storage.sqlite.upgrade", broken)
     with pytest.raises(RuntimeError, match="power cut"):
         SqliteStore(path)
     with sqlite3.connect(path) as connection:

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.service.counting.views import CLICKS, Counters, LinkCounters, PageCounters
+from slotwise.service.counting.attribution import CLICKS, Counters, LinkCounters, PageCounters
 from slotwise.service.limits import MAX_AMOUNT_MICROS, MAX_SUM_MICROS
 from slotwise.service.records import SECOND_US, Outcome
 from slotwise.service.storage import SqliteStore
-from slotwise.service.storage.commands import (
+from slotwise.service.storage.contract import (
     FOLD_START,
     AppendDecision,
     ApplyFold,
     FoldPosition,
     SavePool,
+    Store,
 )
-from slotwise.service.storage.contract import Store
 from slotwise.service.storage.group_commit import GroupCommitter
 from tests.stores.memory_store import MemoryStore
 from tests.stores.store_rows import (

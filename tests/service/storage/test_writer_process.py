@@ -16,11 +16,10 @@ from pathlib import Path
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.service.errors import StoreInUse, StoreUnavailable
 from slotwise.service.records import ChangeRecord
-from slotwise.service.storage import ProcessStore, SqliteStore, Store, open_store
-from slotwise.service.storage.commands import AppendDecision, Operation, RecordEvent, SavePool
-from slotwise.service.storage.sqlite import writer_lock
+from slotwise.service.refusals import StoreInUse, StoreUnavailable
+from slotwise.service.storage import ProcessStore, SqliteStore, Store, open_store, sqlite
+from slotwise.service.storage.contract import AppendDecision, Operation, RecordEvent, SavePool
 from tests.service.rows import T0, click, conversion, decision, pool
 from tests.stores.store_contract import StoreContract
 from tests.stores.store_rows import reads
@@ -71,7 +70,7 @@ def test_an_error_keeps_its_type_and_says_where_it_came_from(store: ProcessStore
         other.execute("DROP TABLE decisions")
     with pytest.raises(sqlite3.OperationalError, match="no such table: decisions") as raised:
         store.commit([AppendDecision(decision=decision("d1"))])
-    assert "storage/sqlite/session.py" in raised.value.__notes__[0]
+    assert "storage/sqlite.py" in raised.value.__notes__[0]
 
 
 def test_a_large_group_is_judged_as_one(store: ProcessStore, tmp_path: Path) -> None:
@@ -125,10 +124,10 @@ def test_a_writer_ends_with_the_process_that_it_writes_for(
         os.kill(writer, signal.SIGSTOP)
         other.kill()
         other.wait()
-    monkeypatch.setattr(writer_lock, "_END_WITHIN_S", 0.05)
+    monkeypatch.setattr(sqlite, "_END_WITHIN_S", 0.05)
     with pytest.raises(StoreInUse, match=f"by process {writer}, which has not finished what"):
         ProcessStore(path)
-    monkeypatch.setattr(writer_lock, "_END_WITHIN_S", 600.0)
+    monkeypatch.setattr(sqlite, "_END_WITHIN_S", 600.0)
     os.kill(writer, signal.SIGCONT)
     SqliteStore(path).close()  # waits until the writer has noticed
     assert select.select([ended], [], [], 600)[0], "the writer goes on"

@@ -6,21 +6,12 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, get_args
 
 from slotwise.errors import InvalidInput
-from slotwise.service.records import KeyRecord, Scope
-
-__all__ = [
-    "SCOPES",
-    "NewKey",
-    "click_secret",
-    "click_secrets",
-    "find_key",
-    "key_allows",
-    "new_key",
-]
+from slotwise.service.limits import MAX_SESSION_S, SESSION_S
+from slotwise.service.records import SECOND_US, KeyRecord, Scope
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 _PREFIXES: dict[Scope, str] = {
@@ -128,3 +119,112 @@ def click_secrets(keys: Iterable[KeyRecord]) -> dict[str, bytes]:
     found = [key for key in keys if not key.scopes and not key.revoked_us]
     found.sort(key=lambda key: (key.created_us, key.key_id))
     return {key.key_id: bytes.fromhex(key.key_hash) for key in found}
+
+
+#     <secret id>.<key id>.<session id>.<started, s>.<ends, s>.<HMAC-SHA-256, hex>
+#
+# A session is signed with a secret of the store, so every process over the same store can read it
+# and none has to remember it. It names the key and has no more rights than the key has at the
+# moment of the call: revoking the key ends all its sessions. Signing out ends one session for
+# good.
+
+
+_PURPOSE = b"slotwise session 1"
+_TOKEN = re.compile(
+    r"(?P<signed>(?P<secret>[0-9a-zA-Z]{1,64})\.(?P<key>[0-9a-f]{16})\.(?P<id>[0-9a-f]{32})"
+    r"\.(?P<started>[0-9]{1,12})\.(?P<ends>[0-9]{1,12}))\.(?P<mac>[0-9a-f]{64})"
+)
+
+
+class Session(NamedTuple):
+    """One person at one browser, signed in with a key."""
+
+    key_id: str
+    session_id: str
+    started_us: int
+    ends_us: int
+
+    def left_s(self, now_us: int) -> int:
+        """Return the seconds until the session ends, rounded up."""
+        return max(-((now_us - self.ends_us) // SECOND_US), 0)
+
+
+class SessionSigner:
+    """Makes and reads the texts of sessions.
+
+    >>> signer = SessionSigner({"k1": b"0" * 32})
+    >>> text = signer.sign(signer.start("0123456789abcdef", now_us=0))
+    >>> signer.read(text, now_us=0).key_id
+    '0123456789abcdef'
+    >>> signer.read(text, now_us=SESSION_S * 1_000_000) is None
+    True
+    """
+
+    def __init__(
+        self,
+        click_secrets: Mapping[str, bytes],
+        idle_s: int = SESSION_S,
+        max_s: int = MAX_SESSION_S,
+    ) -> None:
+        """Derive secrets of its own from those of the store by id; the last one signs.
+
+        No text that is signed for another purpose, such as a click token, is a session. One lasts
+        `idle_s` unless it is renewed, and `max_s` in all.
+        """
+        self._idle_us, self._max_us = idle_s * SECOND_US, max_s * SECOND_US
+        self._secrets = {
+            secret_id: hmac.digest(secret, _PURPOSE, "sha256")
+            for secret_id, secret in click_secrets.items()
+        }
+        self._secret_id = next(reversed(self._secrets))
+
+    def start(self, key_id: str, now_us: int) -> Session:
+        """Return a new session for a key."""
+        return self.renewed(Session(key_id, secrets.token_hex(16), now_us, now_us), now_us)
+
+    def renewed(self, session: Session, now_us: int) -> Session:
+        """Return the session with a later end, as late as its start allows."""
+        latest_us = session.started_us + self._max_us
+        return session._replace(ends_us=min(now_us + self._idle_us, latest_us))
+
+    def sign(self, session: Session) -> str:
+        """Return the text of a session."""
+        started_s, ends_s = session.started_us // SECOND_US, session.ends_us // SECOND_US
+        signed = f"{self._secret_id}.{session.key_id}.{session.session_id}.{started_s}.{ends_s}"
+        return f"{signed}.{self._mac(self._secret_id, signed)}"
+
+    def read(self, text: str, now_us: int) -> Session | None:
+        """Return the session of an authentic text that has not ended, None for any other."""
+        found = _TOKEN.fullmatch(text)
+        if found is None or found["secret"] not in self._secrets:
+            return None
+        if not hmac.compare_digest(self._mac(found["secret"], found["signed"]), found["mac"]):
+            return None
+        started_us, ends_us = (int(found[name]) * SECOND_US for name in ("started", "ends"))
+        if now_us >= min(ends_us, started_us + self._max_us):  # the settings may have changed
+            return None
+        return Session(found["key"], found["id"], started_us, ends_us)
+
+    def _mac(self, secret_id: str, signed: str) -> str:
+        return hmac.new(self._secrets[secret_id], signed.encode(), hashlib.sha256).hexdigest()
+
+
+def same_origin(headers: Mapping[bytes, bytes]) -> bool:
+    """Say whether a request was made by a page of this very service.
+
+    Browsers say so in `Sec-Fetch-Site`, older ones in `Origin`; a page cannot forge either. A
+    page on another port of the same host is of the same site, but of another origin. A request
+    with neither header is refused: every browser sends one of them with a change.
+
+    >>> same_origin({b"sec-fetch-site": b"same-origin"}), same_origin({})
+    (True, False)
+    >>> same_origin({b"sec-fetch-site": b"same-site", b"origin": b"http://a", b"host": b"a"})
+    False
+    >>> same_origin({b"origin": b"https://links.example", b"host": b"links.example"})
+    True
+    """
+    site = headers.get(b"sec-fetch-site")
+    if site is not None:
+        return site == b"same-origin"
+    scheme, _, host = headers.get(b"origin", b"").partition(b"://")
+    return scheme in (b"http", b"https") and host != b"" and host == headers.get(b"host")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from slotwise.service.api.all_operations import OPERATIONS
+from slotwise.service.api.app import ALL_OPERATIONS
 from slotwise.service.http.openapi import openapi_document
 
 __all__ = ["main"]
@@ -13,7 +13,7 @@ __all__ = ["main"]
 
 def main() -> None:
     """Write the description to standard output."""
-    json.dump(openapi_document(OPERATIONS), sys.stdout, indent=1)
+    json.dump(openapi_document(ALL_OPERATIONS), sys.stdout, indent=1)
     sys.stdout.write("\n")
 
 

@@ -12,22 +12,31 @@ import msgspec
 
 from slotwise.errors import InvalidInput, UnknownDecision
 from slotwise.service.access.keys import find_key, key_allows
-from slotwise.service.api.all_operations import OPERATIONS
-from slotwise.service.api.context import Operation, Request, ServiceContext
-from slotwise.service.api.local_visitors import is_visitor_of_this_machine
-from slotwise.service.api.refusals import SUMMARISED
-from slotwise.service.api.session_cookie import key_of_session
-from slotwise.service.errors import (
-    Conflict,
-    LimitReached,
-    StoreUnavailable,
-    UnknownKey,
-    UnknownLink,
-    UnknownNote,
-    UnknownPool,
+from slotwise.service.api import (
+    clicks,
+    dashboard,
+    decide,
+    events,
+    health,
+    imported_counts,
+    links,
+    notes,
+    pool_keys,
+    pools,
+    proposals,
+    reports,
+    sign_in,
+)
+from slotwise.service.api.context import (
+    SUMMARISED,
+    Operation,
+    Request,
+    ServiceContext,
+    is_visitor_of_this_machine,
+    key_of_session,
 )
 from slotwise.service.http import exchange
-from slotwise.service.http.client_address import TrustedProxies
+from slotwise.service.http.addresses import TrustedProxies
 from slotwise.service.http.exchange import (
     Answer,
     Receive,
@@ -35,7 +44,9 @@ from slotwise.service.http.exchange import (
     StreamAnswer,
     has_body,
     read_body,
+    read_query,
     send_answer,
+    send_stream,
 )
 from slotwise.service.http.problems import (
     RequestProblem,
@@ -44,14 +55,42 @@ from slotwise.service.http.problems import (
     field_error,
     refuse,
 )
-from slotwise.service.http.query import read_query
-from slotwise.service.http.rate_limits import check_depth
-from slotwise.service.http.router import Router
-from slotwise.service.http.streaming import send_stream
+from slotwise.service.http.routing import Router, check_depth
 from slotwise.service.logs import short_address
 from slotwise.service.records import KeyRecord
+from slotwise.service.refusals import (
+    Conflict,
+    LimitReached,
+    StoreUnavailable,
+    UnknownKey,
+    UnknownLink,
+    UnknownNote,
+    UnknownPool,
+)
 
-__all__ = ["App"]
+ALL_OPERATIONS: tuple[Operation, ...] = (
+    *pools.OPERATIONS,
+    *links.OPERATIONS,
+    *imported_counts.OPERATIONS,
+    *decide.OPERATIONS,
+    *proposals.OPERATIONS,
+    *events.OPERATIONS,
+    *clicks.OPERATIONS,
+    *decide.DECISION_OPERATIONS,
+    *reports.OPERATIONS,
+    *reports.EVALUATION_OPERATIONS,
+    *reports.EXPORT_OPERATIONS,
+    *proposals.PLAN_OPERATIONS,
+    *pool_keys.OPERATIONS,
+    *health.OPERATIONS,
+    *notes.OPERATIONS,
+    *notes.ALERT_OPERATIONS,
+    *dashboard.OPERATIONS,
+    *proposals.COMPARISON_OPERATIONS,
+    *links.PASTED_LINK_OPERATIONS,
+    *sign_in.OPERATIONS,
+)
+
 
 _encode = msgspec.json.Encoder().encode
 _JSON = re.compile(rb"\s*application/(?:[\w.-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
@@ -67,7 +106,7 @@ class App:
 
     def __init__(self, context: ServiceContext, operations: Iterable[Operation] = ()) -> None:
         self._context = context
-        self.operations = (*OPERATIONS, *operations)
+        self.operations = (*ALL_OPERATIONS, *operations)
         self._router = Router(self.operations)
         self._decoders = {
             operation.name: msgspec.json.Decoder(operation.body)

@@ -7,16 +7,14 @@ import time
 
 from slotwise.errors import InvalidInput
 from slotwise.service.access.tokens import ClickToken
+from slotwise.service.api.bodies import check_destination
 from slotwise.service.api.context import Operation, Request, ServiceContext
-from slotwise.service.api.destinations import check_destination
-from slotwise.service.errors import StoreUnavailable, UnknownLink, UnknownPool
-from slotwise.service.http.crawlers import why_no_click
+from slotwise.service.http.addresses import why_no_click
 from slotwise.service.http.exchange import Answer
-from slotwise.service.http.operations import Handler
 from slotwise.service.http.problems import RequestProblem
+from slotwise.service.http.routing import Handler
 from slotwise.service.records import ClickEvent, KeyRecord, LinkRecord
-
-__all__ = ["OPERATIONS"]
+from slotwise.service.refusals import StoreUnavailable, UnknownLink, UnknownPool
 
 _WAIT_S = 0.5
 """How long a visitor waits for the commit of the click, which happens in any case."""

@@ -12,14 +12,8 @@ import msgspec
 
 from slotwise.errors import SlotwiseError
 from slotwise.service.api.context import Operation, Request, ServiceContext
-from slotwise.service.http.exchange import Answer
+from slotwise.service.http.exchange import CHART_LIBRARY, Answer, Asset, answer_asset, load_asset
 from slotwise.service.http.problems import RequestProblem
-from slotwise.service.http.static_files import (
-    CHART_LIBRARY,
-    Asset,
-    answer_asset,
-    load_asset,
-)
 from slotwise.service.reporting.for_whom import ForWhom
 from slotwise.service.reporting.link_table import LinkRows, LinkTableQuery
 from slotwise.service.reporting.overview import Overview, PoolPicture, draw_pool

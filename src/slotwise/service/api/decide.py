@@ -9,17 +9,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, UnknownDecision
+from slotwise.service.api.bodies import Id, Pins, Slots, Strict, Visitor, answer_type, as_answer
 from slotwise.service.api.context import Operation, Request, ServiceContext
-from slotwise.service.api.fields import Id, Pins, Slots, Strict, Visitor
-from slotwise.service.errors import UnknownLink
 from slotwise.service.http.exchange import Answer
-from slotwise.service.http.operations import OperationLink
 from slotwise.service.http.problems import broken_rule
+from slotwise.service.http.routing import OperationLink
 from slotwise.service.limits import MAX_EXCLUDED
 from slotwise.service.records import Pin
-
-__all__ = ["OPERATIONS"]
+from slotwise.service.refusals import UnknownLink
+from slotwise.service.reporting.report_records import DecisionReport
 
 
 class DecideBody(Strict, frozen=True, kw_only=True):
@@ -151,5 +150,30 @@ OPERATIONS = (
             OperationLink("get_decision", {"decision_id": "$response.body#/decision_id"}),
             OperationLink("record_event", body={"type": "click", **_ONE}),
         ),
+    ),
+)
+
+
+async def get_decision(context: ServiceContext, request: Request) -> msgspec.Struct:
+    """Return what is known of a decision, even of one that is not committed yet."""
+    decision_id = request.path_values["decision_id"]
+    try:
+        report = await asyncio.to_thread(context.service.decision, decision_id)
+    except UnknownDecision:
+        await asyncio.wrap_future(context.service.flush())
+        report = await asyncio.to_thread(context.service.decision, decision_id)
+    return as_answer(report)
+
+
+DECISION_OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/decisions/{decision_id}",
+        name="get_decision",
+        summary="Read what was shown, received, counted and refused, and why",
+        handler=get_decision,
+        scope="read",
+        answer=answer_type(DecisionReport),
+        problems=("unknown-decision",),
     ),
 )

@@ -9,8 +9,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from slotwise.service.api.bodies import Currency, DecisionId, Id, LinkId
 from slotwise.service.api.context import Operation, Request, ServiceContext
-from slotwise.service.api.fields import Currency, DecisionId, Id, LinkId
 from slotwise.service.counting.attribution import ACCEPTED, CLIPPED_SALE
 from slotwise.service.http.openapi import REFERENCE
 from slotwise.service.http.problems import FieldError, RequestProblem, field_error

@@ -55,7 +55,7 @@ async def metrics(context: ServiceContext, request: Request) -> Answer:
 
 @functools.cache
 def _document() -> bytes:
-    from slotwise.service.api.all_operations import OPERATIONS as ALL_OPERATIONS
+    from slotwise.service.api.app import ALL_OPERATIONS as ALL_OPERATIONS
 
     return msgspec.json.encode(openapi_document(ALL_OPERATIONS))
 

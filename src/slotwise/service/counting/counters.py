@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TypeVar
 
-from slotwise.service.counting.attribution import attribute, counted_clicks
-from slotwise.service.counting.views import (
+from slotwise.service.counting.attribution import (
     CLICKS,
     LEVELS,
     Counters,
@@ -17,6 +16,8 @@ from slotwise.service.counting.views import (
     LinkCounters,
     PageCounters,
     View,
+    attribute,
+    counted_clicks,
 )
 
 __all__ = [

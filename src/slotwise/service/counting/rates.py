@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.solve import Solution, solve
-from slotwise.service.counting.views import Counters, LinkCounters, PageCounters
+from slotwise.service.counting.attribution import Counters, LinkCounters, PageCounters
 from slotwise.service.records import FloorReport, FloorStatus, KnownCounts
 
 __all__ = [

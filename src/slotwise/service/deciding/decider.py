@@ -2,31 +2,175 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import RLock
+from contextlib import suppress
+from itertools import chain
+from operator import attrgetter
+from threading import Lock, RLock
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
 
-from slotwise.service.deciding.averages import AveragedVersion, VersionAverages
-from slotwise.service.deciding.decision_ids import DecisionIds
-from slotwise.service.deciding.decisions_by_id import DecisionsById
-from slotwise.service.deciding.page_mix import PageMix
-from slotwise.service.deciding.shown_since import MAX_LATEST, ShownSince
-from slotwise.service.deciding.snapshot import Snapshot
-from slotwise.service.deciding.visitor_mixes import HoldoutMix
-from slotwise.service.deciding.wishes import NO_WISH, Wish, canonical_wish, checked_wish
-from slotwise.service.errors import Conflict, UnknownPool
-from slotwise.service.published import Published, Shown, Version
+from slotwise.errors import InvalidInput
+from slotwise.service.deciding.page_mix import HoldoutMix, PageMix
+from slotwise.service.deciding.page_request import NO_WISH, Wish, canonical_wish, checked_wish
+from slotwise.service.deciding.snapshot import AveragedVersion, Snapshot, VersionAverages
+from slotwise.service.limits import ID_RULE, is_id
+from slotwise.service.published_version import Published, Shown, Version
 from slotwise.service.records import SECOND_US, DecisionRecord, Pin
-from slotwise.service.storage.commands import AppendDecision
-from slotwise.service.storage.contract import Store
+from slotwise.service.refusals import Conflict, StoreUnavailable, UnknownPool
+from slotwise.service.storage.contract import AppendDecision, Store
 from slotwise.service.storage.group_commit import GroupCommitter
 from slotwise.service.visitors import NOBODY, NOTHING_SAID, KnownVisitor
 
-__all__ = ["Decider"]
+_RANDOM_BYTES = 8
+_BLOCK = 512
+
+
+class DecisionIds:
+    """Makes ids of a time and 64 random bits; not safe for threads by itself.
+
+    Random bits are read from the system for many ids at once, since a call costs more than an id.
+
+    >>> ids = DecisionIds()
+    >>> first, second = ids.new(1), ids.new(1)
+    >>> len(first), first[:13], first != second
+    (29, '0000000000001', True)
+    """
+
+    def __init__(self) -> None:
+        self._random: list[str] = []
+
+    def new(self, now_us: int) -> str:
+        """Return an id for a decision of this time."""
+        if not self._random:
+            block = os.urandom(_RANDOM_BYTES * _BLOCK)
+            self._random = [
+                block[start : start + _RANDOM_BYTES].hex()
+                for start in range(0, len(block), _RANDOM_BYTES)
+            ]
+        return f"{now_us:013x}{self._random.pop()}"
+
+
+MAX_RECENT = 50_000
+"""Decisions that are kept in memory for a second request."""
+
+
+class DecisionsById:
+    """Finds decisions in memory, among those that are being made, and in the store."""
+
+    def __init__(self, store: Store, committer: GroupCommitter) -> None:
+        self._store = store
+        self._committer = committer
+        self._lock = Lock()
+        self._recent: dict[str, DecisionRecord] = {}
+        self._deciding: dict[str, Future[DecisionRecord]] = {}
+        """The ids that are being decided."""
+
+    def recent(self, decision_id: str) -> DecisionRecord | None:
+        """Return a decision that is kept in memory. Quick."""
+        return self._recent.get(decision_id)
+
+    def remember(self, decision: DecisionRecord) -> None:
+        """Keep a decision in memory; the oldest one makes room. Quick."""
+        with self._lock:
+            while len(self._recent) >= MAX_RECENT:
+                del self._recent[next(iter(self._recent))]
+            self._recent[decision.decision_id] = decision
+
+    def find_or_make(self, decision_id: str, make: Callable[[], DecisionRecord]) -> DecisionRecord:
+        """Return the decision of an id; `make` one, and remember it, where there is none. Reading.
+
+        Of several that ask at once one makes it and the others wait.
+        """
+        if not is_id(decision_id):
+            raise InvalidInput.of("decision_id", ID_RULE, decision_id)
+        decision: Future[DecisionRecord] = Future()
+        with self._lock:
+            known = self._recent.get(decision_id)
+            if known is not None:
+                return known
+            decision = self._deciding.setdefault(decision_id, mine := decision)
+        if decision is mine:
+            self._find_or_make_first(decision, decision_id, make)
+        return decision.result()
+
+    def _find_or_make_first(
+        self,
+        deciding: Future[DecisionRecord],
+        decision_id: str,
+        make: Callable[[], DecisionRecord],
+    ) -> None:
+        try:
+            stored = None
+            with suppress(StoreUnavailable), self._store.reading() as reader:
+                stored = reader.decision(decision_id)
+            decision = stored or make()
+            if stored is None and self._store.sharing is not None:
+                decision = self._first_stored(decision)
+            deciding.set_result(decision)
+        except Exception as error:
+            deciding.set_exception(error)
+        finally:
+            with self._lock:
+                del self._deciding[decision_id]
+
+    def _first_stored(self, decision: DecisionRecord) -> DecisionRecord:
+        """Return what the store has under an id: another replica may have been asked, too."""
+        with suppress(StoreUnavailable):
+            self._committer.commit(())  # with it, everything that was queued before
+            with self._store.reading() as reader:
+                stored = reader.decision(decision.decision_id)
+            if stored is not None:
+                self.remember(stored)
+                return stored
+        return decision
+
+
+MAX_LATEST = 250
+"""Pages whose links are counted together: the sum is cheaper than its terms."""
+MAX_VIEWS = 5_000
+"""Views of visitors that differ which are kept between two versions of a pool."""
+
+_shown = attrgetter("shown")
+_link_id = attrgetter("link_id")
+
+
+class ShownSince:
+    """The pages of one pool; not safe for threads by itself.
+
+    A page view only adds to `latest`. Whoever makes it longer than `MAX_LATEST` calls `count`.
+    Mixes that are drawn from often count their pages themselves.
+    """
+
+    def __init__(self) -> None:
+        self.latest: list[DecisionRecord] = []
+        """Pages that are not counted yet."""
+        self.mixes: set[PageMix] = set()
+        """Those that have counted pages."""
+        self._counted: Counter[str] = Counter()
+        self._views: deque[DecisionRecord] = deque(maxlen=MAX_VIEWS)
+
+    def count(self) -> None:
+        """Count the latest pages."""
+        latest, self.latest = self.latest, []
+        self._counted.update(map(_link_id, chain.from_iterable(map(_shown, latest))))
+        self._views.extend(decision for decision in latest if decision.segment)
+
+    def take_counts(self) -> None:
+        """Take over what the mixes have counted; nobody may draw from them meanwhile."""
+        for mix in self.mixes:
+            self._counted.update(mix.take_shown())
+
+    def sum(self) -> Shown:
+        """Return what was shown, after `take_counts`."""
+        self.count()
+        return Shown(self._counted, self._views)
+
 
 N_THREADS = 4
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,22 +15,84 @@ from numpy.typing import NDArray
 from slotwise.policies import Estimates
 from slotwise.policies.page_views import solve_rest
 from slotwise.selection.mix import explored
+from slotwise.selection.page_order import share_in_random_order
 from slotwise.service.counting.rates import floor_report
-from slotwise.service.deciding.guests import Guests
-from slotwise.service.deciding.page_mix import PageMix, uniform_probabilities
-from slotwise.service.deciding.slot_order import SlotOrder
-from slotwise.service.deciding.visitor_mixes import (
+from slotwise.service.deciding.page_mix import (
+    Guests,
     HoldoutMix,
+    PageMix,
     VisitorMix,
     VisitorMixes,
     VisitorRates,
+    uniform_probabilities,
 )
-from slotwise.service.deciding.wishes import NO_WISH, Wish
-from slotwise.service.pool import has_slot_weights
-from slotwise.service.published import EMPTY_POOL, POLICY_COMPILING, POLICY_FAILED, Version
-from slotwise.service.records import FloorReport, ShownLink
+from slotwise.service.deciding.page_request import NO_WISH, Wish
+from slotwise.service.pool import has_slot_weights, page_order_of
+from slotwise.service.published_version import (
+    EMPTY_POOL,
+    POLICY_COMPILING,
+    POLICY_FAILED,
+    Version,
+)
+from slotwise.service.records import SECOND_US, FloorReport, PoolSettings, ShownLink
 
-__all__ = ["Snapshot"]
+MAX_KEPT = 20_000
+
+
+class Arranged(NamedTuple):
+    """A page in the order of its slots."""
+
+    shown: tuple[ShownLink, ...]
+    random_order: bool
+
+
+class SlotOrder:
+    """Puts pages into the order of a version's slot weights; one thread at a time."""
+
+    def __init__(self, pool: PoolSettings, clicks: Sequence[float]) -> None:
+        order = page_order_of(pool, clicks)
+        self._ranks = {slot + 1: rank for rank, slot in enumerate(order.best_first.tolist())}
+        self._share = float(share_in_random_order(order))
+        self._kept: dict[tuple[int, int], tuple[ShownLink, ShownLink]] = {}
+
+    def arrange(
+        self,
+        shown: tuple[ShownLink, ...],
+        pinned: Iterable[int],
+        rng: np.random.Generator,
+        *,
+        at_random: bool,
+    ) -> Arranged:
+        """Return a page, whose links come best first, in the order of its slots.
+
+        Links at pinned positions stay. A page with pins is never counted as one in random order.
+        """
+        fixed = set(pinned)
+        free = [link for link in shown if link.position not in fixed]
+        positions = [link.position for link in free]
+        is_random = at_random or (self._share > 0.0 and rng.random() < self._share)
+        if is_random:
+            positions = [positions[k] for k in rng.permutation(len(positions)).tolist()]
+        else:
+            # Slots beyond those that weights are known of come last.
+            positions.sort(key=lambda position: self._ranks.get(position, position))
+        page = list(shown)
+        for link, position in zip(free, positions, strict=True):
+            page[position - 1] = self._at(link, position)
+        return Arranged(tuple(page), is_random and not fixed)
+
+    def _at(self, link: ShownLink, position: int) -> ShownLink:
+        """Return a link at a position; the same object for the same link, which callers keep."""
+        if link.position == position:
+            return link
+        kept = self._kept.get((id(link), position))
+        if kept is not None:
+            return kept[1]
+        moved = ShownLink(link.link_id, position, link.propensity)
+        if len(self._kept) < MAX_KEPT:
+            self._kept[id(link), position] = (link, moved)  # the first keeps its id in use
+        return moved
+
 
 _log = logging.getLogger(__name__)
 
@@ -302,3 +366,66 @@ class Snapshot:
         floor = self._floor_report(wish, places, probabilities)
         order_scores = -rank.astype(np.float64)
         return self._logged_page(wish, rest, probabilities, floor, order_scores, reason)
+
+
+# A policy may keep the floor by turns, so that one version shows a link on every page and the next
+# one on none. The averages weigh each version by the time it was in use, with weights that fall to
+# 37 % in ten minutes, and are handed out once a minute.
+
+
+AVERAGED_US = 600 * SECOND_US
+KEPT_US = 60 * SECOND_US
+
+
+class AveragedVersion(NamedTuple):
+    """The latest versions of a pool in one."""
+
+    link_ids: tuple[str, ...]
+    probabilities: Floats
+    """The inclusion probabilities."""
+    shadow_price: float | None
+    """None when no page reached the floor by the last version."""
+
+
+class VersionAverages:
+    """Averages the versions of one pool.
+
+    Other links or settings start over, and so does the first version after the fallback order.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._start(snapshot)
+
+    def _start(self, snapshot: Snapshot) -> None:
+        self._last = snapshot
+        self._average = self.kept = _as_average(snapshot)
+        self._kept_us = snapshot.published.published_us
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Take over the next version."""
+        last, self._last = self._last, snapshot
+        if _subject(last) != _subject(snapshot):
+            self._start(snapshot)
+            return
+        now_us = snapshot.published.published_us
+        used_us = max(now_us - last.published.published_us, 0)
+        weight = -math.expm1(-used_us / AVERAGED_US)
+        before, used = self._average, _as_average(last)
+        price = used.shadow_price
+        if price is not None and before.shadow_price is not None:
+            price = before.shadow_price + weight * (price - before.shadow_price)
+        probabilities = before.probabilities + weight * (used.probabilities - before.probabilities)
+        self._average = AveragedVersion(used.link_ids, probabilities, price)
+        if now_us - self._kept_us >= KEPT_US:
+            self.kept, self._kept_us = self._average, now_us
+
+
+def _subject(snapshot: Snapshot) -> tuple[tuple[str, ...], PoolSettings, str]:
+    """Return what versions that are averaged share."""
+    return snapshot.link_ids, snapshot.pool.settings, snapshot.published.fallback
+
+
+def _as_average(snapshot: Snapshot) -> AveragedVersion:
+    return AveragedVersion(
+        snapshot.link_ids, snapshot.shown_probabilities(), snapshot.published.shadow_price
+    )

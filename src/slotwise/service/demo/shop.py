@@ -8,10 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from slotwise.service.api.context import Operation, Request, ServiceContext
-from slotwise.service.http.exchange import Answer
-from slotwise.service.http.operations import Handler
+from slotwise.service.http.exchange import Answer, Asset, answer_asset, load_asset
 from slotwise.service.http.problems import RequestProblem
-from slotwise.service.http.static_files import Asset, answer_asset, load_asset
+from slotwise.service.http.routing import Handler
 from slotwise.service.records import ConversionEvent, KeyRecord
 
 __all__ = ["PRODUCTS", "SHOP_POOL", "Product", "shop_operations"]

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import gzip
+import hashlib
+import importlib.util
+import re
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
+from urllib.parse import parse_qsl
 
 import msgspec
+import msgspec.inspect
 
-from slotwise.service.http.problems import RequestProblem
-
-__all__ = [
-    "Answer",
-    "Caller",
-    "Key",
-    "Message",
-    "Receive",
-    "Request",
-    "Send",
-    "StreamAnswer",
-    "has_body",
-    "read_body",
-    "send_answer",
-]
+from slotwise.errors import MissingData
+from slotwise.service.http.problems import RequestProblem, advise, broken_rule, field_error
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -129,3 +129,154 @@ async def send_answer(answer: Answer, request: Request[Any], send: Send) -> None
 def _too_large(max_bytes: int) -> RequestProblem:
     detail = f"`body` must be at most {max_bytes} bytes; send it in several calls"
     return RequestProblem("body-too-large", detail)
+
+
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_DECIMAL = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,18})?([eE][+-]?[0-9]{1,2})?")
+
+
+@functools.cache
+def _numbers(query: type[msgspec.Struct], kind_of: type[msgspec.inspect.Type]) -> frozenset[str]:
+    """Return the names of the fields that are numbers of a kind; in an address they are text."""
+    described = msgspec.inspect.type_info(query)
+    assert isinstance(described, msgspec.inspect.StructType)
+    names = set()
+    for field in described.fields:
+        kind = field.type
+        kinds = kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
+        if any(isinstance(_bare(one), kind_of) for one in kinds):
+            names.add(field.encode_name)
+    return frozenset(names)
+
+
+def _bare(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
+    """Return a type without its description."""
+    return _bare(kind.type) if isinstance(kind, msgspec.inspect.Metadata) else kind
+
+
+def read_query(query: type[msgspec.Struct], query_string: bytes) -> msgspec.Struct:
+    """Return the values of an address as `query`, or refuse the first that breaks a rule."""
+    pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True)
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        repeated = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
+        detail = f"`{repeated[:80]}` must be given once"
+        raise broken_rule(detail, parameter=repeated[:80])
+    whole = _numbers(query, msgspec.inspect.IntType)
+    decimal = _numbers(query, msgspec.inspect.FloatType)
+    typed: dict[str, object] = dict(pairs)
+    for name, text in pairs:
+        if name in whole and _WHOLE.fullmatch(text):
+            typed[name] = int(text)
+        elif name in decimal and _DECIMAL.fullmatch(text):
+            typed[name] = float(text)
+    try:
+        return msgspec.convert(typed, query)
+    except msgspec.ValidationError as error:
+        broken = advise(field_error(str(error)), query)
+        parameter = broken.pointer.removeprefix("/")
+        raise broken_rule(broken.detail, parameter=parameter) from None
+
+
+async def send_stream(
+    answer: StreamAnswer, request: Request[Any], receive: Receive, send: Send
+) -> None:
+    """Send chunk by chunk until the client goes away.
+
+    After an error the connection is closed, so that the client notices.
+    """
+    headers = [
+        (b"content-type", answer.content_type),
+        (b"x-request-id", request.request_id.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        *answer.headers,
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    gone = asyncio.ensure_future(_disconnected(receive))
+    try:
+        async with aclosing(answer.chunks) as chunks:
+            while (chunk := await _next_chunk(chunks, gone)) is not None:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    finally:
+        gone.cancel()
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _next_chunk(chunks: AsyncGenerator[bytes], gone: asyncio.Future[None]) -> bytes | None:
+    """Return the next chunk, None at the end or when the client goes away first."""
+    step = asyncio.ensure_future(anext(chunks, None))
+    try:
+        await asyncio.wait((step, gone), return_when=asyncio.FIRST_COMPLETED)
+        return step.result() if step.done() else None
+    finally:
+        if not step.done():
+            step.cancel()
+            with suppress(asyncio.CancelledError):
+                await step
+
+
+async def _disconnected(receive: Receive) -> None:
+    """Return when the client has gone away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+CHART_LIBRARY = "plotly.min.js"
+_TYPES = {
+    ".html": b"text/html; charset=utf-8",
+    ".css": b"text/css; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".svg": b"image/svg+xml",
+}
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file with its content type."""
+
+    content: bytes
+    content_type: bytes
+
+    @functools.cached_property
+    def compressed(self) -> bytes:
+        """The content, compressed with gzip."""
+        return gzip.compress(self.content, 6, mtime=0)
+
+    @functools.cached_property
+    def tag(self) -> bytes:
+        """A hash of the content, for the ETag."""
+        return hashlib.sha256(self.content).hexdigest()[:32].encode()
+
+
+@functools.cache
+def load_asset(package: str, name: str) -> Asset:
+    """Return a file of a package's folder `static`, or the chart library's script."""
+    if name == CHART_LIBRARY:
+        content = _chart_library().read_bytes()
+    else:
+        content = resources.files(package).joinpath("static", name).read_bytes()
+    return Asset(content, _TYPES[Path(name).suffix])
+
+
+def _chart_library() -> Path:
+    """Find plotly's script without importing plotly, which takes a second."""
+    spec = importlib.util.find_spec("plotly")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingData(
+            "the charts need plotly; install it with: pip install 'slotwise[service]'"
+        )
+    return Path(spec.submodule_search_locations[0]) / "package_data" / CHART_LIBRARY
+
+
+def answer_asset(
+    asset: Asset, request: Request[Any], headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> Answer:
+    """Answer a file, compressed if the browser accepts it, or 304 if the browser has it."""
+    tag = b'"' + asset.tag + b'"'
+    headers = ((b"etag", tag), (b"vary", b"accept-encoding"), *headers)
+    if request.headers.get(b"if-none-match") == tag:
+        return Answer(b"", 304, b"", headers)
+    if b"gzip" in request.headers.get(b"accept-encoding", b""):
+        headers = ((b"content-encoding", b"gzip"), *headers)
+        return Answer(asset.compressed, 200, asset.content_type, headers)
+    return Answer(asset.content, 200, asset.content_type, headers)

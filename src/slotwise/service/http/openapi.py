@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from slotwise.service.http.operations import Operation
 from slotwise.service.http.problems import PROBLEMS, ProblemAnswer
+from slotwise.service.http.routing import Operation
 from slotwise.service.limits import ID_PATTERN, MAX_ID_CHARS, MAX_SEALED_CHARS
 from slotwise.version import __version__
 

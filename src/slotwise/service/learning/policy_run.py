@@ -18,9 +18,8 @@ from slotwise.problem import Problem
 from slotwise.selection.compiling.kept_loops import kept_loop
 from slotwise.selection.compiling.source_digest import digest_sources
 from slotwise.selector.known_counts import OWED
-from slotwise.service.counting.attribution import attribute
+from slotwise.service.counting.attribution import CLICKS, Level, View, attribute
 from slotwise.service.counting.rates import LinkCounts, LinkRates, count_known
-from slotwise.service.counting.views import CLICKS, Level, View
 from slotwise.service.learning.slots_seen import SlotsSeen
 from slotwise.service.records import KnownCounts
 

@@ -2,44 +2,444 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock, RLock
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from slotwise.errors import UnsupportedState
-from slotwise.service.counting.rates import LinkCounts, LinkRates, estimate_rates
-from slotwise.service.counting.views import Counters, View
-from slotwise.service.learning.delivered import Delivered, DeliveredPages, Segment
-from slotwise.service.learning.open_views import OpenViews
+from slotwise.policies import Policy
+from slotwise.problem import Problem
+from slotwise.service.counting.attribution import (
+    CLICKS,
+    LEVELS,
+    Counters,
+    Level,
+    PageCounters,
+    View,
+)
+from slotwise.service.counting.counters import add_counters, count_settled
+from slotwise.service.counting.rates import (
+    LinkCounts,
+    LinkRates,
+    count_known,
+    estimate_rates,
+    link_counts,
+)
 from slotwise.service.learning.policy_run import (
     PolicyRun,
+    RunState,
+    decode_state,
+    encode_state,
     needs_only_counts,
 )
-from slotwise.service.learning.pool_counts import pool_counts
-from slotwise.service.learning.replay import Round, RoundPosition
-from slotwise.service.learning.run_of_pool import (
-    moved_run,
-    problem_of_run,
-    restored_run,
-    slots_of,
-    started_run,
-    stored_run,
-    subject_of,
+from slotwise.service.learning.slots_seen import SlotsSeen
+from slotwise.service.learning.visitor_run import (
+    ForVisitors,
+    VisitorRun,
+    can_learn,
+    learns_for_whom,
 )
-from slotwise.service.learning.visitor_run import ForVisitors, VisitorRun
-from slotwise.service.pool import Pool
-from slotwise.service.published import Published, Shown, Version
-from slotwise.service.storage.commands import Learned
-from slotwise.service.storage.contract import StoreReader
+from slotwise.service.pool import Pool, has_slot_weights, pool_problem
+from slotwise.service.published_version import Published, Shown, Version
+from slotwise.service.records import SECOND_US, PoolSettings
+from slotwise.service.storage.contract import FOLD_START, FoldPosition, Learned, Store, StoreReader
+from slotwise.service.storage.verify import fold_position
+from slotwise.service.visitors import VisitorCode
+
+
+def pool_counts(pool: Pool, counters: Counters) -> LinkCounts:
+    """Return the counts of the links that may be shown, imported ones at their discount."""
+    scale = pool.settings.max_revenue_micros
+    counts = link_counts(counters, pool.active, scale)
+    if not pool.known_us:
+        return counts
+    known = count_known(pool.known_counts(), pool.active, scale)
+    return LinkCounts(counts.views + known.views, counts.sums + known.sums)
+
+
+Floats = NDArray[np.float64]
+
+MAX_GROUPS = 128
+"""Groups of views that are kept apart; of more, the two that are shortest together are joined."""
+STORED_GROUPS = 64
+"""Groups that the views of a window are read in after a start."""
+
+
+class _Group(NamedTuple):
+    """How often links were shown after one time, up to another."""
+
+    after_us: int
+    until_us: int
+    shown: Floats
+    """By column; links that are missing at the end were not shown."""
+
+    def share_open(self, window_us: int, now_us: int) -> float:
+        """Return the share of the views whose window is open, as if they came evenly."""
+        open_us = self.until_us + window_us - now_us
+        if open_us <= 0:
+            return 0.0
+        return min(1.0, open_us / max(self.until_us - self.after_us, 1))
+
+
+class OpenViews:
+    """Counts the views of each link that are still open, from what was shown and when.
+
+    A long window holds more versions than there are groups, so groups are joined; the views of a
+    group close evenly over its time, not all at its end: a step of many views at once would make
+    a queue policy swing.
+    """
+
+    def __init__(self) -> None:
+        self._groups: list[_Group] = []
+        self._columns: dict[str, int] = {}
+
+    @classmethod
+    def stored(cls, reader: StoreReader, pool: PoolSettings, closed_until_us: int) -> OpenViews:
+        """Return the views that a store has of a pool; of very many, an even sample is counted."""
+        window_us = max(pool.click_window_s, pool.revenue_window_s) * SECOND_US
+        span_us = max(window_us // STORED_GROUPS, 1)
+        since_us = max(closed_until_us - window_us, 0)
+        activity = reader.activity(pool.pool_id, since_us, span_us, closed_until_us)
+        by_start: dict[int, dict[str, int]] = defaultdict(dict)
+        for span in activity.link_spans:
+            by_start[span.start_us][span.link_id] = span.views
+        open_views = cls()
+        for start_us, shown in sorted(by_start.items()):
+            open_views.add(shown, start_us + span_us, start_us)
+        return open_views
+
+    def add(self, shown: Mapping[str, int], until_us: int, after_us: int | None = None) -> None:
+        """Take in how often each link was shown since the last call, up to `until_us`.
+
+        `after_us` is the time of the last call, where that is not the end of the last group.
+        """
+        if not shown:
+            return
+        for link_id in shown:
+            self._columns.setdefault(link_id, len(self._columns))
+        counts = np.zeros(len(self._columns))
+        counts[[self._columns[link_id] for link_id in shown]] = list(shown.values())
+        if after_us is None:
+            after_us = self._groups[-1].until_us if self._groups else until_us
+        self._groups.append(_Group(min(after_us, until_us), until_us, counts))
+        if len(self._groups) > MAX_GROUPS:
+            self._join_shortest()
+
+    def _join_shortest(self) -> None:
+        lengths = [
+            later.until_us - earlier.after_us
+            for earlier, later in zip(self._groups, self._groups[1:], strict=False)
+        ]
+        first = lengths.index(min(lengths))
+        earlier, later = self._groups[first : first + 2]
+        shown = np.zeros(max(len(earlier.shown), len(later.shown)))
+        for group in (earlier, later):
+            shown[: len(group.shown)] += group.shown
+        joined = _Group(earlier.after_us, later.until_us, shown)
+        self._groups[first : first + 2] = [joined]
+
+    def views(self, link_ids: tuple[str, ...], pool: PoolSettings, now_us: int) -> Floats:
+        """Return the open views of these links, a row for clicks and one for revenue.
+
+        Forgets what has closed at both levels.
+        """
+        click_window_us = pool.click_window_s * SECOND_US
+        revenue_window_us = max(click_window_us, pool.revenue_window_s * SECOND_US)
+        self._groups = [
+            group for group in self._groups if group.share_open(revenue_window_us, now_us) > 0
+        ]
+        columns = np.zeros((2, len(self._columns) + 1))  # the last one: links never shown
+        for group in self._groups:
+            for row, window_us in enumerate((click_window_us, revenue_window_us)):
+                columns[row, : len(group.shown)] += group.shown * group.share_open(
+                    window_us, now_us
+                )
+        return columns[:, [self._columns.get(link_id, -1) for link_id in link_ids]]
+
+
+# Policies that learn from rounds are fed this sequence. It depends on the stored rows alone, so
+# a run that stops anywhere and goes on later, or starts over, learns exactly the same.
+
+
+_PAGE = 500
+_AFTER_EVERY_ID = "~"
+"""Sorts after every id: no id has a character as late as this one."""
+
+
+class RoundPosition(NamedTuple):
+    """A place in the sequence: time of closing, then level, then decision id."""
+
+    closes_us: int = 0
+    level: Level = CLICKS
+    decision_id: str = ""
+
+
+class Round(NamedTuple):
+    """One settled outcome: a view at one level."""
+
+    position: RoundPosition
+    view: View
+
+
+def settled_rounds(
+    store: Store, pool_id: str, starts: Mapping[Level, FoldPosition], until_us: int
+) -> Iterator[Round]:
+    """Yield the outcomes that closed by `until_us`, each level after its start."""
+    return heapq.merge(
+        *(_of_level(store, pool_id, level, starts[level], until_us) for level in LEVELS),
+        key=lambda item: item.position,
+    )
+
+
+def starts_after(position: RoundPosition) -> dict[Level, FoldPosition]:
+    """Return the position of each level from which the sequence continues."""
+    starts = {}
+    for level in LEVELS:
+        if level == position.level:
+            decision_id = position.decision_id
+        else:
+            decision_id = _AFTER_EVERY_ID if level < position.level else ""
+        starts[level] = FoldPosition(closes_us=position.closes_us, decision_id=decision_id)
+    return starts
+
+
+def latest_round(positions: Mapping[Level, FoldPosition]) -> RoundPosition:
+    """Return the last outcome of the sequence up to these positions of the levels."""
+    return max(
+        (
+            RoundPosition(position.closes_us, level, position.decision_id)
+            for level, position in positions.items()
+            if position != FOLD_START
+        ),
+        default=RoundPosition(),
+    )
+
+
+def _of_level(
+    store: Store, pool_id: str, level: Level, after: FoldPosition, until_us: int
+) -> Iterator[Round]:
+    while True:
+        with store.reading() as reader:
+            views = reader.closed_views(pool_id, level, after, until_us, _PAGE)
+        for view in views:
+            after = fold_position(view, level)
+            yield Round(RoundPosition(after.closes_us, level, after.decision_id), view)
+        if len(views) < _PAGE:
+            return
+
+
+def subject_of(pool: Pool) -> tuple[object, ...]:
+    """Return what a state is about: where it changes, all rounds are learned again."""
+    settings = pool.settings
+    policy = (settings.policy, settings.policy_settings)
+    return *policy, settings.features, slots_of(pool), pool.known_us
+
+
+def problem_of_run(run: PolicyRun, pool: Pool) -> Problem | None:
+    """Return the problem of a pool for what a run knows.
+
+    None where the words of an open list that it knows leave no place for one that has a floor, and
+    where its policy would need too much memory for the links: all is then learned again.
+    """
+    code = run.code if isinstance(run, VisitorRun) else None
+    problem = pool_problem(pool.settings, len(pool.active), code)
+    is_too_large = problem is not None and not can_learn(run.policy, problem)
+    return None if is_too_large else problem
+
+
+def slots_of(pool: Pool) -> tuple[object, ...]:
+    """Return what the settings say of slots; nothing where they are alike."""
+    settings = pool.settings
+    if not has_slot_weights(settings):
+        return ()
+    return (settings.slots, settings.learn_slot_weights, *settings.slot_weights)
+
+
+def started_run(policy: Policy, pool: Pool) -> PolicyRun:
+    """Return a run that has seen no page and knows what was imported."""
+    code = VisitorCode(pool.settings.features)
+    problem = pool_problem(pool.settings, len(pool.active), code)
+    assert problem is not None  # nobody has taken a place yet
+    run = PolicyRun.started(policy, problem, pool.active)
+    if learns_for_whom(policy):
+        run = VisitorRun.of(run, code)
+    run.slots = SlotsSeen.of(pool.settings, len(pool.active))
+    run.learn_known(tuple(pool.known_counts()), pool.settings.max_revenue_micros)
+    return run
+
+
+def moved_run(run: PolicyRun, pool: Pool, counted_from_us: Mapping[str, int]) -> PolicyRun:
+    """Return a run for the present links; those that were reset since start afresh."""
+    forgotten = frozenset(
+        link_id
+        for link_id, start_us in counted_from_us.items()
+        if pool.links[link_id].counted_from_us != start_us
+    )
+    problem = problem_of_run(run, pool)
+    assert problem is not None  # otherwise all is learned again
+    if run.link_ids == pool.active and run.problem == problem and not forgotten:
+        return run
+    moved = run.moved(problem, pool.active, forgotten)
+    kept = frozenset(run.link_ids) - forgotten
+    came = tuple(one for one in pool.known_counts() if one[0] not in kept)
+    moved.learn_known(came, pool.settings.max_revenue_micros)
+    return moved
+
+
+def stored_run(run: PolicyRun, pool: Pool, fed_to: RoundPosition) -> bytes:
+    """Return a run of a pool that was fed up to a round, to be restored after a restart."""
+    return encode_state(
+        RunState(
+            policy=pool.settings.policy,
+            policy_settings=pool.settings.policy_settings,
+            link_ids=run.link_ids,
+            counted_from_us=tuple(pool.links[one].counted_from_us for one in run.link_ids),
+            closes_us=fed_to.closes_us,
+            level=fed_to.level,
+            decision_id=fed_to.decision_id,
+            arrays=run.knowledge(),
+            features=pool.settings.features,
+            words=run.code.plain() if isinstance(run, VisitorRun) else [],
+            slots=slots_of(pool),
+            slot_clicks=() if run.slots is None else run.slots.clicks,
+            exposure=b"" if run.slots is None else run.slots.exposure(),
+            known_us=pool.known_us,
+            floors_by=pool.settings.floors_by,
+            open_views=run.open_bytes() if isinstance(run, VisitorRun) else (b"", b""),
+        )
+    )
+
+
+def restored_run(state: bytes, pool: Pool) -> tuple[PolicyRun, RoundPosition] | None:
+    """Return a stored run, moved to the present links, and the last round that it was fed.
+
+    None when it is another policy's or was written by another version of the policy: the
+    run then learns from the first round again.
+    """
+    stored = decode_state(state) if state else None
+    if stored is None:
+        return None
+    about = (
+        *(stored.policy, stored.policy_settings, stored.features, stored.slots),
+        stored.known_us,
+    )
+    if about != subject_of(pool):
+        return None
+    policy = pool.policy(stored.arrays)
+    settings = replace(pool.settings, floors_by=stored.floors_by)
+    code = VisitorCode(settings.features)
+    if learns_for_whom(policy):
+        code.take_words(stored.words)
+    problem = pool_problem(settings, len(stored.link_ids), code)
+    if problem is None or not PolicyRun.started(policy, problem, stored.link_ids).has_shape_of(
+        stored.arrays
+    ):
+        return None
+    run = PolicyRun.restored(policy, problem, stored.link_ids, stored.arrays)
+    if learns_for_whom(policy):
+        run = VisitorRun.of(run, code)
+        run.take_open(*stored.open_views)
+    if problem_of_run(run, pool) is None:
+        return None
+    if stored.slots:
+        seen = (stored.slot_clicks, stored.exposure)
+        run.slots = SlotsSeen.of(pool.settings, len(run.link_ids), *seen)
+    starts = dict(zip(stored.link_ids, stored.counted_from_us, strict=True))
+    fed_to = RoundPosition(stored.closes_us, stored.level, stored.decision_id)
+    return moved_run(run, pool, starts), fed_to
+
+
+Segment = tuple[str, str]
+"""A feature and one of its values."""
+
+ALL_VISITORS: Segment = ("", "")
+
+
+class Delivered(NamedTuple):
+    """The clicks of the pages that were shown under one floor."""
+
+    pages: PageCounters = PageCounters()
+    since_us: int = 0
+
+
+NOTHING_DELIVERED = Delivered()
+
+
+class DeliveredPages:
+    """What was delivered under the floor for all and under each floor of a segment."""
+
+    def __init__(self, pool: PoolSettings) -> None:
+        self._floors = _floors(pool)
+        self._delivered = dict.fromkeys(self._floors, NOTHING_DELIVERED)
+
+    @classmethod
+    def stored(cls, published: Published, pool: PoolSettings) -> DeliveredPages:
+        """Return what the last version of a pool knew."""
+        found = cls(pool)
+        found._floors = {ALL_VISITORS: (published.floor.clicks, pool.slots)}
+        found._delivered = {
+            ALL_VISITORS: Delivered(published.delivered, published.delivered_since_us)
+        }
+        for one in published.segment_floors:
+            segment = (one.feature, one.value)
+            found._floors[segment] = (one.floor.clicks, pool.slots)
+            found._delivered[segment] = Delivered(one.delivered, one.since_us)
+        return found
+
+    def under(self, pool: PoolSettings) -> Mapping[Segment, Delivered]:
+        """Return what was delivered under the floors of a pool; another floor starts over."""
+        floors = _floors(pool)
+        if floors != self._floors:
+            anew = Delivered(since_us=pool.changed_us)
+            self._delivered = {
+                segment: self._delivered[segment] if self._floors.get(segment) == floor else anew
+                for segment, floor in floors.items()
+            }
+            self._floors = floors
+        return self._delivered
+
+    def count(self, views: Sequence[View], counted: Counters, pool: PoolSettings) -> None:
+        """Count the clicks of settled pages; `counted` are the clicks of all `views`."""
+        counted_since: dict[int, Counters] = {}
+        delivered = {}
+        for segment, (pages, since_us) in self.under(pool).items():
+            if since_us not in counted_since:
+                shown = [view for view in views if view.decision.issued_us >= since_us]
+                counted_since[since_us] = (
+                    counted if len(shown) == len(views) else count_settled(shown, CLICKS, {})
+                )
+            since = counted_since[since_us]
+            came = (
+                since.pages.get("policy")
+                if segment == ALL_VISITORS
+                else since.visitors.get(("policy", *segment))
+            )
+            if came is not None:
+                both = (Counters(pages={"policy": one}) for one in (pages, came))
+                pages = add_counters(*both).pages["policy"]
+            delivered[segment] = Delivered(pages, since_us)
+        self._delivered = delivered
+
+
+def _floors(pool: PoolSettings) -> dict[Segment, tuple[float, int]]:
+    """Return the floor of each segment, with the number of slots: other slots start over, too."""
+    of_segments = {
+        (feature, value): (least, pool.slots)
+        for feature, of_values in pool.floors_by.items()
+        for value, least in of_values.items()
+    }
+    return {ALL_VISITORS: (pool.click_floor, pool.slots), **of_segments}
+
 
 _log = logging.getLogger(__name__)
-
-__all__ = ["Draft", "PoolRun"]
 
 
 class Draft(NamedTuple):

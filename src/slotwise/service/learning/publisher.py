@@ -3,34 +3,297 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Lock
+from threading import Lock, Thread
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
 
-from slotwise.service.errors import StoreUnavailable, Superseded
-from slotwise.service.learning.compiling import PolicyCompiler, WarmUp, compiled_name
-from slotwise.service.learning.pool_run import PoolRun
-from slotwise.service.learning.publishing import publish as next_version
-from slotwise.service.learning.publishing import stand_in
-from slotwise.service.options import ServiceOptions
-from slotwise.service.pool import Pool
-from slotwise.service.published import (
+from slotwise.service.counting.attribution import Counters
+from slotwise.service.counting.rates import (
+    LinkRates,
+    estimate_rates,
+    floor_report,
+    solve_page,
+)
+from slotwise.service.learning.policy_run import PolicyRun
+from slotwise.service.learning.pool_run import (
+    ALL_VISITORS,
+    NOTHING_DELIVERED,
+    Delivered,
+    Draft,
+    PoolRun,
+    pool_counts,
+)
+from slotwise.service.learning.visitor_run import ForVisitors, OfSegment
+from slotwise.service.pool import Pool, policy_of, pool_problem
+from slotwise.service.published_version import (
+    EMPTY_POOL,
     LEARNING_FAILED,
+    PLAIN_FORMAT,
     POLICY_COMPILING,
     POLICY_FAILED,
+    PUBLISHED_FORMAT,
+    Published,
+    SegmentFloor,
     Shown,
+    Version,
     VersionUser,
 )
 from slotwise.service.records import PoolSettings
-from slotwise.service.storage.commands import SaveLearned
-from slotwise.service.storage.contract import Store
+from slotwise.service.refusals import StoreUnavailable, Superseded
+from slotwise.service.settings import ServiceOptions
+from slotwise.service.storage.contract import SaveLearned, Store
 from slotwise.service.storage.group_commit import GroupCommitter
+from slotwise.service.visitors import VisitorCode
 
-__all__ = ["LearningState", "Publisher"]
+Floats = NDArray[np.float64]
+
+MAX_DRAWS = 256
+MIN_DRAWS = 64
+DRAWN_LINKS = 2_000_000
+"""Links drawn for one version, where that leaves at least `MIN_DRAWS` draws."""
+
+
+def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
+    """Return the version that the policy chooses now.
+
+    A policy that uses open views learns what they are expected to bring. A policy
+    that fails is replaced by the pool's fallback order, and the version says why.
+    """
+    pool, link_ids, version = draft.pool.settings, draft.pool.active, draft.version
+    n_links = len(link_ids)
+    if n_links == 0:
+        return _empty(draft.pool, version, now_us)
+    counts = draft.exposure or pool_counts(draft.pool, draft.counters)
+    rates = estimate_rates(counts)
+    n_slots = min(pool.slots, n_links)
+    run, fallback = draft.run, ""
+    probabilities = np.zeros(n_links)
+    try:
+        if run is None and draft.visitors is None:
+            run = PolicyRun.from_counts(policy_of(pool), draft.pool.problem(), link_ids, counts)
+        n_draws = min(MAX_DRAWS, max(MIN_DRAWS, DRAWN_LINKS // n_links))
+        if draft.visitors is not None:
+            probabilities = draft.visitors.probabilities
+        elif run is not None:
+            if draft.open_views is not None:
+                run.expect_views(draft.open_views, rates)
+            probabilities = run.probabilities(rng, n_draws, rates)
+    except Exception:
+        _log.exception("policy %s of pool %s failed", pool.policy, pool.pool_id)
+        fallback = POLICY_FAILED
+    # Without the compiler it is a number of numpy's, which cannot be stored.
+    price = float(solve_page(rates, n_slots, pool.click_floor).shadow_price)
+    published = _published(
+        draft.pool,
+        version,
+        now_us,
+        rates=rates,
+        probabilities=probabilities,
+        shadow_price=price if math.isfinite(price) else None,
+        fallback=fallback,
+        delivered=draft.delivered[ALL_VISITORS],
+    )
+    if draft.slot_clicks:
+        published = replace(published, slot_clicks=draft.slot_clicks)
+    if draft.visitors is None:
+        return Version(draft.pool, published, run)
+    return Version(
+        draft.pool, _for_visitors(published, draft, draft.visitors), None, draft.visitors.pages
+    )
+
+
+def _for_visitors(published: Published, draft: Draft, visitors: ForVisitors) -> Published:
+    """Return a version with what its pages for visitors are made of, and their price."""
+    pages = visitors.pages
+    floors = tuple(_segment_floor(one, draft) for one in visitors.segments)
+    return replace(
+        published,
+        prices=pages.prices.tobytes(),
+        words=visitors.words,
+        kinds=visitors.kinds,
+        shadow_price=None if published.shadow_price is None else pages.shadow_price,
+        floor=replace(published.floor, expected=visitors.expected_clicks),
+        segment_floors=floors,
+        format=PUBLISHED_FORMAT if floors else PLAIN_FORMAT,
+    )
+
+
+def _segment_floor(one: OfSegment, draft: Draft) -> SegmentFloor:
+    """Return how a segment stands to its floor, as the pool has it."""
+    pages, since_us = draft.delivered[one.feature, one.value]
+    least = draft.pool.settings.floors_by[one.feature][one.value]
+    n_slots = round(float(one.probabilities.sum()))
+    return SegmentFloor(
+        feature=one.feature,
+        value=one.value,
+        floor=floor_report(one.rates, one.probabilities, n_slots, least, pages),
+        shadow_price=one.shadow_price,
+        delivered=pages,
+        since_us=since_us,
+    )
+
+
+def stand_in(pool: Pool, counters: Counters, version: int, now_us: int, reason: str) -> Version:
+    """Return the fallback order as a version that is never stored.
+
+    It calls no compiled code, so it never waits for the compiler.
+    """
+    if not pool.active:
+        return _empty(pool, version, now_us)
+    rates = estimate_rates(pool_counts(pool, counters))
+    published = _published(
+        pool,
+        version,
+        now_us,
+        rates=rates,
+        probabilities=np.zeros(len(pool.active)),
+        shadow_price=None,
+        fallback=reason,
+    )
+    return Version(pool, published, None)
+
+
+def _empty(pool: Pool, version: int, now_us: int) -> Version:
+    """Return the version of a pool without links."""
+    nothing = np.zeros(0)
+    published = _published(
+        pool,
+        version,
+        now_us,
+        rates=LinkRates(nothing, nothing, nothing),
+        probabilities=nothing,
+        shadow_price=None,
+        fallback=EMPTY_POOL,
+    )
+    return Version(pool, published, None)
+
+
+def _published(
+    pool: Pool,
+    version: int,
+    now_us: int,
+    *,
+    rates: LinkRates,
+    probabilities: Floats,
+    shadow_price: float | None,
+    fallback: str,
+    delivered: Delivered = NOTHING_DELIVERED,
+) -> Published:
+    settings = pool.settings
+    n_slots = min(settings.slots, len(pool.active))
+    return Published(
+        version=version,
+        published_us=now_us,
+        pool_changed_us=settings.changed_us,
+        policy=settings.policy,
+        link_ids=pool.active,
+        probabilities=probabilities.tobytes(),
+        click_rates=rates.clicks.tobytes(),
+        revenue_rates=rates.revenue.tobytes(),
+        click_variances=rates.click_variance.tobytes(),
+        shadow_price=shadow_price,
+        floor=floor_report(rates, probabilities, n_slots, settings.click_floor, delivered.pages),
+        fallback=fallback,
+        delivered=delivered.pages,
+        delivered_since_us=delivered.since_us,
+        words=_words_with_floors(settings),
+    )
+
+
+def _words_with_floors(pool: PoolSettings) -> dict[str, tuple[str, ...]]:
+    """Return the words of open lists that are never rare: a version without a run knows them."""
+    if not pool.floors_by:
+        return {}
+    code = VisitorCode(pool.features)
+    code.value_floors(pool.floors_by, pool.slots)
+    return code.words
+
+
+# Compiling takes seconds on a new machine and is kept on disk afterwards; loading what was kept
+# takes a fraction of a second. No page view waits for either.
+
+
+WarmUp = Callable[[PoolSettings], None]
+"""Calls everything that a pool's policy and pages compile."""
+
+
+COMPILING = "slotwise-compiling"
+"""The name of the thread that compiles."""
+
+
+def compiled_name(pool: PoolSettings) -> str:
+    """Return the name of what a pool's policy compiles: with visitors it is other code."""
+    if not pool.features:
+        return pool.policy
+    problem = pool_problem(pool, pool.slots, None)
+    assert problem is not None  # it has no floors of segments
+    return f"{pool.policy} as {type(policy_of(pool).for_problem(problem)).__name__}"
+
+
+class PolicyCompiler:
+    """Compiles policies one after the other in its own thread, each once per process.
+
+    `compiled` is called in that thread with the name of each policy that is ready.
+    """
+
+    def __init__(self, warm_up: WarmUp, compiled: Callable[[str], None]) -> None:
+        self._warm_up = warm_up
+        self._compiled = compiled
+        self._lock = Lock()
+        self._asked: dict[str, Future[None]] = {}
+        self._ready: set[str] = set()
+        self._queue: deque[PoolSettings] = deque()
+        self._thread: Thread | None = None
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The policies that are queued or being compiled."""
+        with self._lock:
+            return tuple(name for name, done in self._asked.items() if not done.done())
+
+    def is_ready(self, policy: str) -> bool:
+        """Say whether a policy is compiled."""
+        return policy in self._ready
+
+    def compile(self, pool: PoolSettings) -> Future[None]:
+        """Compile the policy of a pool, unless it is compiled or queued already."""
+        with self._lock:
+            name = compiled_name(pool)
+            done = self._asked.get(name)
+            if done is None:
+                done = self._asked[name] = Future()
+                done.set_running_or_notify_cancel()  # callers wait for it and cannot cancel it
+                self._queue.append(pool)
+                if self._thread is None:
+                    # No pool of threads: those would be waited for when the process ends.
+                    self._thread = Thread(target=self._run, name=COMPILING, daemon=True)
+                    self._thread.start()
+            return done
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._queue:
+                    self._thread = None
+                    return
+                pool = self._queue.popleft()
+            try:
+                self._warm_up(pool)
+            except Exception:  # the pool is served all the same, or its version says what fails
+                _log.exception("compiling policy %s failed", pool.policy)
+            name = compiled_name(pool)
+            self._ready.add(name)
+            self._compiled(name)
+            self._asked[name].set_result(None)
+
 
 _log = logging.getLogger(__name__)
 
@@ -193,7 +456,7 @@ class Publisher:
         """Make the next version beside the decisions, switch to it and store it."""
         with run.publishing:
             draft = run.draft(self._take_shown(run), now_us)
-            version = next_version(draft, now_us, run.rng)
+            version = publish(draft, now_us, run.rng)
             learned = run.take(draft, version)
             has_failed = version.published.fallback == POLICY_FAILED
             run.n_failures += has_failed

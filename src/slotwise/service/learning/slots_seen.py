@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.page_order import PageOrder, learn_slot_weights
+from slotwise.service.counting.attribution import CLICKS, LEVELS, Level, View
 from slotwise.service.counting.rates import LinkCounts
-from slotwise.service.counting.views import CLICKS, LEVELS, Level, View
 from slotwise.service.pool import has_slot_weights, page_order_of
 from slotwise.service.records import PoolSettings
 

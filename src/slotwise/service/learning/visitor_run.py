@@ -15,10 +15,10 @@ from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_p
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.policies.visitor_pages import Open, VisitorPages
 from slotwise.problem import Problem
+from slotwise.service.counting.attribution import CLICKS, Level, View
 from slotwise.service.counting.rates import LinkRates
-from slotwise.service.counting.views import CLICKS, Level, View
 from slotwise.service.learning.policy_run import PolicyRun
-from slotwise.service.published import VisitorKind
+from slotwise.service.published_version import VisitorKind
 from slotwise.service.records import SECOND_US, DecisionRecord, KnownCounts, PoolSettings
 from slotwise.service.visitors import VisitorCode
 

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from slotwise.selector.page_slots import slot_reports
-from slotwise.service.counting.views import Counters, PageCounters
+from slotwise.service.counting.attribution import Counters, PageCounters
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.pool import has_slot_weights, page_order_of
 from slotwise.service.records import PoolSettings
 from slotwise.service.reporting.pool_report import report_group, report_segment_floors
-from slotwise.service.reporting.reports import Explanation, Rate, SegmentFloorReport
+from slotwise.service.reporting.report_records import Explanation, Rate, SegmentFloorReport
 
 __all__ = [
     "ForWhom",

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from slotwise.service.records import LinkRecord, PoolSettings
-from slotwise.service.reporting.reports import Explanation, LinkReport, PoolReport, Rate
+from slotwise.service.reporting.report_records import Explanation, LinkReport, PoolReport, Rate
 from slotwise.service.storage.activity import Activity, LinkSpan
 
 __all__ = ["LinkRow", "LinkRows", "LinkTable", "LinkTableQuery", "Role", "SortColumn"]

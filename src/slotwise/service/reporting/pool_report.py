@@ -4,46 +4,36 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from slotwise.selection.confidence import kl_lower, kl_upper
 from slotwise.selection.frontier import frontier
+from slotwise.service.clock import MAX_STEP_US
+from slotwise.service.counting.attribution import Counters, Group, LinkCounters, PageCounters
 from slotwise.service.counting.counters import SHARE_UNIT
 from slotwise.service.counting.rates import clicks_delivered
-from slotwise.service.counting.views import (
-    Counters,
-    Group,
-    LinkCounters,
-    PageCounters,
-)
-from slotwise.service.deciding.averages import AveragedVersion
-from slotwise.service.deciding.snapshot import Snapshot
-from slotwise.service.deciding.wishes import NO_WISH
-from slotwise.service.records import FloorReport, PoolSettings
-from slotwise.service.reporting.reports import (
+from slotwise.service.deciding.page_request import NO_WISH
+from slotwise.service.deciding.snapshot import AveragedVersion, Snapshot
+from slotwise.service.records import DAY_US, SECOND_US, FloorReport, PoolSettings
+from slotwise.service.reporting.report_records import (
     Explanation,
     FrontierPoint,
     FrontierReport,
     GroupReport,
+    Health,
     LinkReport,
     PoolReport,
     Rate,
     SegmentFloorReport,
 )
+from slotwise.service.storage.activity import Span
 from slotwise.service.storage.contract import StoreReader
-
-__all__ = [
-    "explain_links",
-    "report_frontier",
-    "report_group",
-    "report_pool",
-    "report_segment_floors",
-    "report_totals",
-    "share_rate",
-]
 
 FAILURE_PROBABILITY = 0.05
 NORMAL_QUANTILE = 1.96
@@ -347,3 +337,175 @@ def _reason(
     else:
         place = "is shown to learn more about it, or to mix pages that together keep the floor"
     return f"{worth}, the best page starts at {starts}: the link {place}"
+
+
+_FINE_US, _COARSE_US = 900 * SECOND_US, 3600 * SECOND_US
+_FINE_DAYS = 7
+"""Up to this length a period begins and ends at a quarter of an hour, else at an hour."""
+MAX_SPANS = 62
+"""Spans of a period that are drawn."""
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """What the pages of one group brought in a period, as reported so far."""
+
+    group: Group
+    views: int
+    clicks: int
+    sales: int
+    revenue_micros: int
+    clicks_per_view: Rate | None
+    """With a normal 95 % interval; None without views."""
+
+
+class Period(msgspec.Struct, frozen=True, kw_only=True):
+    """The pages shown in a period."""
+
+    from_us: int
+    until_us: int
+    totals: tuple[Totals, ...]
+    spans: tuple[Span, ...]
+
+
+class PeriodComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """A period and the one of the same length before it."""
+
+    currency: str
+    span_us: int
+    this: Period
+    before: Period
+
+
+def period_span_us(length_us: int) -> int:
+    """Return the span in which the pages of a period are counted."""
+    return _FINE_US if length_us <= _FINE_DAYS * DAY_US else _COARSE_US
+
+
+def compare_periods(
+    spans: Iterable[Span], currency: str, span_us: int, from_us: int, until_us: int
+) -> PeriodComparison:
+    """Sum up the spans from `from_us` to `until_us`, and those of the same time before.
+
+    Both times are moved to the next start of a span, so that every page is in one period.
+    """
+    spans = tuple(spans)
+    from_us, until_us = (-(-time // span_us) * span_us for time in (from_us, until_us))
+    length_us = max(until_us - from_us, span_us)
+    drawn_us = -(-length_us // (MAX_SPANS * span_us)) * span_us
+    return PeriodComparison(
+        currency=currency,
+        span_us=drawn_us,
+        this=_period(spans, from_us, from_us + length_us, drawn_us),
+        before=_period(spans, from_us - length_us, from_us, drawn_us),
+    )
+
+
+def _period(spans: Iterable[Span], from_us: int, until_us: int, drawn_us: int) -> Period:
+    inside = tuple(span for span in spans if from_us <= span.start_us < until_us)
+    groups: tuple[Group, ...] = ("policy", "holdout")
+    return Period(
+        from_us=from_us,
+        until_us=until_us,
+        totals=tuple(_totals(group, inside) for group in groups),
+        spans=_joined(inside, from_us, drawn_us),
+    )
+
+
+def _joined(spans: Iterable[Span], from_us: int, drawn_us: int) -> tuple[Span, ...]:
+    """Join spans into longer ones that start with the period."""
+    together: dict[tuple[int, Group], list[Span]] = defaultdict(list)
+    for span in spans:
+        start_us = from_us + (span.start_us - from_us) // drawn_us * drawn_us
+        together[start_us, span.group].append(span)
+    sums = ("views", "clicks", "clicks_squared", "sales", "revenue_micros")
+    return tuple(
+        Span(
+            start_us=start_us,
+            group=group,
+            **{name: sum(getattr(span, name) for span in joined) for name in sums},
+        )
+        for (start_us, group), joined in sorted(together.items())
+    )
+
+
+def _totals(group: Group, spans: Iterable[Span]) -> Totals:
+    own = [span for span in spans if span.group == group]
+    views, clicks = sum(span.views for span in own), sum(span.clicks for span in own)
+    rate = None
+    if views:
+        mean = clicks / views
+        squares = sum(span.clicks_squared for span in own) / views
+        half = NORMAL_QUANTILE * math.sqrt(max(squares - mean * mean, 0.0) / views)
+        rate = Rate(mean=mean, low=max(mean - half, 0.0), high=mean + half)
+    return Totals(
+        group=group,
+        views=views,
+        clicks=clicks,
+        sales=sum(span.sales for span in own),
+        revenue_micros=sum(span.revenue_micros for span in own),
+        clicks_per_view=rate,
+    )
+
+
+MIN_EVENTS = 50
+"""With fewer events a suggestion would be a guess."""
+WINDOWS_S = (
+    *(60 * minutes for minutes in (1, 2, 5, 10, 15, 30)),
+    *(3600 * hours for hours in (1, 2, 4, 8, 12)),
+    *(86_400 * days for days in (1, 2, 3, 7, 14, 30, 60, 90, 180)),
+)
+
+
+class Delays(msgspec.Struct, frozen=True, kw_only=True):
+    """From page to event, over the latest events; times in seconds, None without events."""
+
+    n_events: int
+    median_s: float | None
+    late_s: float | None
+    """99 of 100 events come within this time."""
+    suggested_window_s: int | None
+    """The shortest usual window that 99 of 100 events keep; None with too few events."""
+
+
+def describe_delays(delays_us: Sequence[int]) -> Delays:
+    """Describe increasing delays.
+
+    >>> describe_delays([n * 1_000_000 for n in range(1, 101)])
+    Delays(n_events=100, median_s=51.0, late_s=100.0, suggested_window_s=120)
+    >>> describe_delays([])
+    Delays(n_events=0, median_s=None, late_s=None, suggested_window_s=None)
+    """
+    n_events = len(delays_us)
+    if n_events == 0:
+        return Delays(n_events=0, median_s=None, late_s=None, suggested_window_s=None)
+    late_s = max(delays_us[min(n_events - 1, n_events * 99 // 100)], 0) / 1e6
+    suggested = next((window for window in WINDOWS_S if window >= late_s), WINDOWS_S[-1])
+    return Delays(
+        n_events=n_events,
+        median_s=max(delays_us[n_events // 2], 0) / 1e6,
+        late_s=late_s,
+        suggested_window_s=suggested if n_events >= MIN_EVENTS else None,
+    )
+
+
+def describe_trouble(health: Health, pool_id: str) -> str:
+    """Say in one sentence what keeps a pool from learning; empty when nothing does."""
+    if not health.store_available:
+        return (
+            "The store does not answer: pages are still filled, but clicks and sales are refused "
+            "until it is back."
+        )
+    failed = next((pool.failure for pool in health.pools if pool.pool_id == pool_id), "")
+    if failed:
+        return f"The pool cannot be learned, so it shows its fallback order ({failed})."
+    if health.clock_jump_us:
+        return (
+            f"The time of day of this machine jumped by {health.clock_jump_us / 1e6:,.0f} s: the "
+            "service counts on by its own clock. Set the time right, or start the service again."
+        )
+    if health.store_ahead_us > MAX_STEP_US:
+        return (
+            f"The store has times {health.store_ahead_us / 1e6:,.0f} s in the future: until then "
+            "all feedback is late. `slotwise set-back` repairs the store."
+        )
+    return ""

@@ -2,35 +2,242 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+import time
+from collections.abc import Callable, Hashable, Iterator
+from threading import Lock
+from typing import Generic, NamedTuple, TypeVar
 
-from slotwise.errors import UnknownDecision
+import msgspec
+
+from slotwise.errors import SlotwiseError, UnknownDecision
+from slotwise.evaluation import BestMix, Estimate, evaluate
 from slotwise.service.deciding.decider import Decider
-from slotwise.service.notes import Notes
-from slotwise.service.pool_directory import PoolDirectory
+from slotwise.service.deciding.snapshot import Snapshot
+from slotwise.service.pool_directory import Notes, PoolDirectory
+from slotwise.service.records import FloorReport, PoolSettings
 from slotwise.service.reporting import pool_report
-from slotwise.service.reporting.all_pools import PoolRow, describe_pool
-from slotwise.service.reporting.decision_report import report_decision, round_row, settings_at
+from slotwise.service.reporting.decision_report import (
+    log_file,
+    report_decision,
+    round_row,
+    settings_at,
+)
 from slotwise.service.reporting.for_whom import ForWhom, report_for_whom, say_for_whom
-from slotwise.service.reporting.reports import (
+from slotwise.service.reporting.pool_report import (
+    PeriodComparison,
+    compare_periods,
+    describe_trouble,
+    period_span_us,
+    report_totals,
+)
+from slotwise.service.reporting.report_records import (
     DecisionReport,
     Explanation,
     FrontierReport,
+    GroupReport,
     Health,
     PoolReport,
+    Rate,
     RoundRow,
 )
-from slotwise.service.reporting.round_log import log_file
-from slotwise.service.reporting.totals import (
-    PeriodComparison,
-    compare_periods,
-    period_span_us,
-)
-from slotwise.service.reporting.what_if import EvaluationReport, evaluate_floor, kept_logs
 from slotwise.service.storage.activity import Activity
-from slotwise.service.storage.contract import Store
+from slotwise.service.storage.contract import Store, StoreReader
 
-__all__ = ["Reporter"]
+Report = TypeVar("Report")
+
+MAX_KEPT = 64
+MAX_NAMES = 1_000
+MAX_OLD_S = 60.0
+"""How long after its expiry `latest` still returns a report."""
+
+
+class _Kept(NamedTuple):
+    report: object
+    state: Hashable
+    until_s: float
+
+
+class KeptReports(Generic[Report]):
+    """Makes a report at most every `keep_s`, and takes at most a twentieth of one core.
+
+    `clock_s` is monotonic time in seconds.
+    """
+
+    def __init__(self, keep_s: float, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._keep_s = keep_s
+        self._clock_s = clock_s
+        self._lock = Lock()
+        self._making: dict[str, Lock] = {}
+        self._kept: dict[str, _Kept] = {}
+
+    def latest(self, name: str, state: Hashable, make: Callable[[], Report]) -> Report:
+        """Return the last report called `name`, even an expired one, unless `state` changed since.
+
+        For calls that must not wait for a new report.
+        """
+        kept = self._kept.get(name)
+        if kept is not None and kept.state == state and self._clock_s() < kept.until_s + MAX_OLD_S:
+            return kept.report  # type: ignore[return-value]
+        return self.get(name, state, make)
+
+    def get(self, name: str, state: Hashable, make: Callable[[], Report]) -> Report:
+        """Return the report called `name`; make it again when `state` changed or it expired."""
+        with self._lock:
+            if len(self._making) >= MAX_NAMES:  # callers choose names: those of periods, say
+                self._making = {one: lock for one, lock in self._making.items() if lock.locked()}
+            making = self._making.setdefault(name, Lock())
+        with making:
+            kept = self._kept.get(name)
+            started = self._clock_s()
+            if kept is not None and kept.state == state and started < kept.until_s:
+                return kept.report  # type: ignore[return-value]
+            report = make()
+            took = self._clock_s() - started
+            until_s = started + took + max(self._keep_s, 20 * took)
+            with self._lock:
+                while len(self._kept) >= MAX_KEPT:
+                    del self._kept[next(iter(self._kept))]
+                self._kept[name] = _Kept(report, state, until_s)
+            return report
+
+
+KEEP_S = 60.0
+MIN_PAGES = 200
+"""A shorter log is not asked: fitting and evaluating need some pages each."""
+
+
+class EstimateReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A value a page view, and the interval that holds it."""
+
+    value: float
+    low: float
+    high: float
+
+
+class EvaluationReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What the best mix at a floor would have brought a page view, by the log."""
+
+    pool_id: str
+    click_floor: float
+    currency: str
+    revenue: EstimateReport | None
+    """In the currency; both intervals hold together with `confidence`."""
+    clicks: EstimateReport | None
+    logged_revenue: EstimateReport | None
+    """What the pages of the log themselves brought."""
+    logged_clicks: EstimateReport | None
+    floor_is_kept: bool | None
+    """None where the interval allows both."""
+    cannot_tell: str
+    """Why the log cannot tell, in a sentence; empty where it can."""
+    confidence: float
+    effective_sample_size: float
+    max_weight: float
+    uncovered: float
+    """The share of the page that the log could not show."""
+    n_pages: int
+    n_fitted: int
+    """Pages at the beginning that only served to fit the mix."""
+    n_unsettled: int
+    """Pages left out because their windows are open."""
+
+
+def kept_logs() -> KeptReports[bytes]:
+    """Return a place for the logs of pools, so that moving a slider reads the store once."""
+    return KeptReports(KEEP_S)
+
+
+def evaluate_floor(
+    pool: PoolSettings, click_floor: float, n_settled: int, read_log: Callable[[], bytes]
+) -> EvaluationReport:
+    """Evaluate the best mix at a floor; a log that is too short cannot tell."""
+    if n_settled < MIN_PAGES:
+        reason = f"it has {n_settled} settled pages, and {MIN_PAGES} are the least"
+        return _no_answer(pool, click_floor, f"The log cannot tell: {reason}.")
+    try:
+        answer = evaluate([io.BytesIO(read_log())], BestMix(click_floor, pool.slots))
+    except SlotwiseError as error:
+        return _no_answer(pool, click_floor, f"The log cannot tell: {error}.")
+    return EvaluationReport(
+        pool_id=pool.pool_id,
+        click_floor=click_floor,
+        currency=pool.currency,
+        revenue=_report(answer.revenue),
+        clicks=_report(answer.clicks),
+        logged_revenue=_report(answer.logged_revenue),
+        logged_clicks=_report(answer.logged_clicks),
+        floor_is_kept=answer.floor_is_kept,
+        cannot_tell=answer.cannot_tell,
+        confidence=answer.confidence,
+        effective_sample_size=answer.effective_sample_size,
+        max_weight=answer.max_weight,
+        uncovered=answer.uncovered,
+        n_pages=answer.n_pages,
+        n_fitted=answer.n_fitted,
+        n_unsettled=answer.n_unsettled,
+    )
+
+
+def _report(estimate: Estimate) -> EstimateReport:
+    return EstimateReport(value=estimate.value, low=estimate.low, high=estimate.high)
+
+
+def _no_answer(pool: PoolSettings, click_floor: float, reason: str) -> EvaluationReport:
+    return EvaluationReport(
+        pool_id=pool.pool_id,
+        click_floor=click_floor,
+        currency=pool.currency,
+        revenue=None,
+        clicks=None,
+        logged_revenue=None,
+        logged_clicks=None,
+        floor_is_kept=None,
+        cannot_tell=reason,
+        confidence=0.95,
+        effective_sample_size=0.0,
+        max_weight=0.0,
+        uncovered=0.0,
+        n_pages=0,
+        n_fitted=0,
+        n_unsettled=0,
+    )
+
+
+class PoolRow(msgspec.Struct, frozen=True, kw_only=True):
+    """How one pool is doing."""
+
+    pool_id: str
+    archived: bool
+    n_links: int
+    slots: int
+    currency: str
+    floor: FloorReport
+    clicks_delivered: Rate | None
+    groups: tuple[GroupReport, ...]
+    lift: Rate | None
+    trouble: str
+    """What keeps the pool from learning, in one sentence, or empty."""
+
+
+def describe_pool(
+    reader: StoreReader, pool: PoolSettings, n_links: int, snapshot: Snapshot, health: Health
+) -> PoolRow:
+    """Sum up one pool; links are not looked at."""
+    totals = report_totals(reader.counters(pool.pool_id), pool, snapshot)
+    return PoolRow(
+        pool_id=pool.pool_id,
+        archived=pool.archived,
+        n_links=n_links,
+        slots=pool.slots,
+        currency=pool.currency,
+        floor=totals.floor,
+        clicks_delivered=totals.clicks_delivered,
+        groups=totals.groups,
+        lift=totals.lift,
+        trouble=describe_trouble(health, pool.pool_id),
+    )
+
 
 EXPORT_CHUNK = 10_000
 MAX_CHANGES = 1_000

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from slotwise.errors import InvalidInput
 from slotwise.extras import missing_package
 from slotwise.service.storage.contract import Store, StoreReader
-from slotwise.service.storage.sqlite.process_store import ProcessStore
-from slotwise.service.storage.sqlite.store import SqliteStore
+from slotwise.service.storage.sqlite import SqliteStore
+from slotwise.service.storage.writer_process import ProcessStore
 
 if TYPE_CHECKING:
-    from slotwise.service.storage.postgresql.store import PostgresqlStore
+    from slotwise.service.storage.postgresql import PostgresqlStore
 
 __all__ = [
     "ProcessStore",
@@ -52,7 +52,7 @@ def is_postgresql(address: str) -> bool:
 def open_postgresql(address: str, direct: str = "") -> PostgresqlStore:
     """Open a store in PostgreSQL; its driver is an extra of its own."""
     try:
-        from slotwise.service.storage.postgresql.store import PostgresqlStore
+        from slotwise.service.storage.postgresql import PostgresqlStore
     except ModuleNotFoundError as error:
         raise missing_package("a store in PostgreSQL", error) from None
     return PostgresqlStore(address, direct, public_address(address))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from slotwise.service.counting.views import Group
+from slotwise.service.counting.attribution import Group
 
 __all__ = [
     "MAX_DELAYS",

@@ -11,16 +11,13 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from threading import Event, Lock, RLock, Thread
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
-from slotwise.service.errors import StoreUnavailable, Superseded
-from slotwise.service.storage.commands import AppendDecision, Operation
-from slotwise.service.storage.contract import Store
-
-__all__ = ["GroupCommitter"]
+from slotwise.service.refusals import StoreUnavailable, Superseded
+from slotwise.service.storage.contract import AppendDecision, Operation, Store
 
 _log = logging.getLogger(__name__)
 
@@ -290,3 +287,45 @@ def _fail(item: _Item, error: Exception) -> None:
         with _settling:
             if not item.answers.done() and item.answers.set_running_or_notify_cancel():
                 item.answers.set_exception(error)
+
+
+First = TypeVar("First")
+Second = TypeVar("Second")
+
+
+def then(
+    first: Future[First], function: Callable[[First], Second | Future[Second]]
+) -> Future[Second]:
+    """Return a future with what `function` makes of the first one's result.
+
+    Where that is a future itself, its result is waited for.
+    """
+    second: Future[Second] = Future()
+
+    def finish(done: Future[First]) -> None:
+        # What was committed is taken over even when the caller no longer waits.
+        result, error = None, done.exception()
+        if error is None:
+            try:
+                result = function(done.result())
+            except Exception as failure:
+                error = failure
+        if isinstance(result, Future):
+            result.add_done_callback(answer)
+        else:
+            _set(second, cast("Second", result), error)
+
+    def answer(done: Future[Second]) -> None:
+        error = done.exception()
+        _set(second, done.result() if error is None else None, error)
+
+    first.add_done_callback(finish)
+    return second
+
+
+def _set(future: Future[Second], result: Second | None, error: BaseException | None) -> None:
+    if future.set_running_or_notify_cancel():
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(cast("Second", result))

@@ -17,6 +17,11 @@ from slotwise.service.counting.attribution import (
     QUARANTINED,
     QUARANTINED_ADJUSTMENT,
     SUM_TOO_LARGE,
+    Counters,
+    StoredAdjustment,
+    StoredClick,
+    StoredConversion,
+    View,
     check_event,
     conflict_between,
     judge_adjustment,
@@ -24,13 +29,6 @@ from slotwise.service.counting.attribution import (
     judge_conversion,
 )
 from slotwise.service.counting.counters import add_counters, count_late, subtract_counters
-from slotwise.service.counting.views import (
-    Counters,
-    StoredAdjustment,
-    StoredClick,
-    StoredConversion,
-    View,
-)
 from slotwise.service.limits import MAX_SUM_MICROS
 from slotwise.service.records import (
     ClickEvent,
@@ -39,11 +37,7 @@ from slotwise.service.records import (
     Event,
     Outcome,
 )
-from slotwise.service.storage.commands import (
-    AppendDecision,
-    RecordEvent,
-    Refusal,
-)
+from slotwise.service.storage.contract import AppendDecision, RecordEvent, Refusal
 
 __all__ = ["ClickKey", "Ledger", "NewRows", "RareReads", "click_key"]
 

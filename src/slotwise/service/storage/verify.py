@@ -8,8 +8,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from slotwise.service.counting.counters import add_counters, count_late, count_settled
-from slotwise.service.counting.views import (
+from slotwise.service.counting.attribution import (
     CLICKS,
     LEVELS,
     Counters,
@@ -19,13 +18,9 @@ from slotwise.service.counting.views import (
     PageCounters,
     View,
 )
+from slotwise.service.counting.counters import add_counters, count_late, count_settled
 from slotwise.service.records import DecisionRecord
-from slotwise.service.storage.commands import (
-    FOLD_START,
-    FoldPosition,
-    Progress,
-)
-from slotwise.service.storage.contract import StoreReader
+from slotwise.service.storage.contract import FOLD_START, FoldPosition, Progress, StoreReader
 
 __all__ = ["Mismatch", "Verification", "fold_position", "recount", "verify"]
 

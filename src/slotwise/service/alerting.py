@@ -1,0 +1,338 @@
+"""Alerts: what is wrong with a pool, and a webhook that is told when it begins and ends.
+
+Looks at the figures that the dashboard shows, in threads of its own; nothing waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from queue import Empty, Full, Queue
+from threading import Event, Thread
+from typing import Literal
+
+import msgspec
+
+from slotwise.service.records import SECOND_US, FloorReport
+from slotwise.service.reporting.overview import Overview
+from slotwise.service.reporting.report_records import Rate
+from slotwise.service.storage.activity import Span
+
+AlertKind = Literal["floor-missed", "feedback-stopped", "learning-failed", "test"]
+
+MIN_VIEWS = 100
+"""Settled views since the floor was set, before it can be missed."""
+EXPECTED_EVENTS = 20.0
+"""So many clicks or sales must be missing: by chance that happens once in 500 million times."""
+
+
+class Alert(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is wrong with a pool."""
+
+    kind: AlertKind
+    pool_id: str
+    detail: str
+    """One sentence for people."""
+
+
+def alerts_of(pool: Overview) -> Iterator[Alert]:
+    """Go through everything that is wrong with a pool now."""
+    if pool.archived or pool.n_links == 0:
+        return
+    if pool.trouble:
+        yield Alert(kind="learning-failed", pool_id=pool.pool_id, detail=pool.trouble)
+    missed = [_missed_floor("", pool.floor, pool.delivered_views, pool.clicks_delivered)]
+    for one in pool.segment_floors:
+        whom = f" for visitors with {one.feature} {one.value}"
+        missed.append(_missed_floor(whom, one.floor, one.delivered_views, one.clicks_delivered))
+    if any(missed):
+        detail = " ".join(filter(None, missed))
+        yield Alert(kind="floor-missed", pool_id=pool.pool_id, detail=detail)
+    stopped = _stopped(pool)
+    if stopped:
+        yield Alert(kind="feedback-stopped", pool_id=pool.pool_id, detail=stopped)
+
+
+def _missed_floor(whom: str, floor: FloorReport, n_views: int, delivered: Rate | None) -> str:
+    """Say in one sentence that a floor is missed; nothing where it is not."""
+    if floor.clicks <= 0:
+        return ""
+    if floor.status == "infeasible":
+        return (
+            f"No page of these links reaches the floor of {floor.clicks:g} clicks per view{whom}: "
+            f"the most is about {floor.attainable:.3f}."
+        )
+    if delivered is None or n_views < MIN_VIEWS or delivered.high >= floor.clicks:
+        return ""
+    return (
+        f"Pages{whom} delivered {delivered.mean:.3f} ({delivered.low:.3f} to {delivered.high:.3f}) "
+        f"clicks per view since the floor of {floor.clicks:g} was set."
+    )
+
+
+def _stopped(pool: Overview) -> str:
+    """Say whether clicks or sales no longer come although pages are shown."""
+    for name, window_s, count in (
+        ("click", pool.click_window_s, _clicks),
+        ("sale", max(pool.click_window_s, pool.revenue_window_s), _sales),
+    ):
+        closed_us = pool.now_us - window_s * SECOND_US
+        n_silent = _silent_views(pool, closed_us, count)
+        if n_silent:
+            return f"No {name} came for the last {n_silent:,} views, although pages are shown."
+    return ""
+
+
+def _clicks(span: Span) -> int:
+    return span.clicks
+
+
+def _sales(span: Span) -> int:
+    return span.sales
+
+
+def _silent_views(pool: Overview, closed_us: int, count: Callable[[Span], int]) -> int:
+    """Return the latest views without an event, if the views before them say that some are missing.
+
+    Views whose window is still open do not count: their events may yet come.
+    """
+    closed = [span for span in pool.spans if span.start_us + pool.span_us <= closed_us]
+    n_silent = 0
+    n_before = n_events = 0
+    for span in reversed(closed):
+        if n_events == 0 and count(span) == 0:
+            n_silent += span.views
+        else:
+            n_before += span.views
+            n_events += count(span)
+    if n_before == 0 or n_silent * n_events / n_before < EXPECTED_EVENTS:
+        return 0
+    return n_silent
+
+
+SIGNATURE_HEADER = "slotwise-signature"
+TIMEOUT_S = 5.0
+_PURPOSE = b"slotwise alerts 1"
+
+AlertState = Literal["started", "ended", "test"]
+
+
+class AlertMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of a call."""
+
+    alert: AlertKind
+    state: AlertState
+    pool_id: str
+    detail: str
+    since: datetime
+    """When it began."""
+    sent_at: datetime
+    dashboard: str
+    """Where to look."""
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a message."""
+
+    alert: AlertKind
+    state: AlertState
+    pool_id: str
+    sent_at: datetime
+    delivered: bool
+    attempts: int
+    detail: str
+    """What the receiver answered, or why it was not reached."""
+
+
+def alert_secret(store_secret: bytes) -> str:
+    """Return the secret that signs messages: the same for every process on the store."""
+    return hmac.digest(store_secret, _PURPOSE, "sha256").hex()
+
+
+def signature(secret: str, sent_s: int, body: bytes) -> str:
+    """Return the header that proves who sent a body, and when.
+
+    >>> signature("secret", 1700000000, b"{}")[:17]
+    't=1700000000,v1=b'
+    """
+    signed = hmac.new(secret.encode(), b"%d.%s" % (sent_s, body), hashlib.sha256)
+    return f"t={sent_s},v1={signed.hexdigest()}"
+
+
+class Webhook:
+    """Sends messages to one address; follows no redirect and reads no answer but its status."""
+
+    def __init__(self, url: str, secret: str, base: str) -> None:
+        self.url = url
+        self.secret = secret
+        self._base = base
+
+    def message(
+        self, alert: Alert, state: AlertState, since: datetime, now: datetime
+    ) -> AlertMessage:
+        """Return what is sent of an alert."""
+        where = f"{self._base}/?pool={alert.pool_id}" if alert.pool_id else f"{self._base}/"
+        return AlertMessage(
+            alert=alert.kind,
+            state=state,
+            pool_id=alert.pool_id,
+            detail=alert.detail,
+            since=since,
+            sent_at=now,
+            dashboard=where,
+        )
+
+    def send(self, message: AlertMessage, attempts: int = 1) -> Delivery:
+        """Call the address once; never raises. Blocks for some seconds at most."""
+        delivered, detail = self._call(msgspec.json.encode(message), message.sent_at)
+        return Delivery(
+            alert=message.alert,
+            state=message.state,
+            pool_id=message.pool_id,
+            sent_at=message.sent_at,
+            delivered=delivered,
+            attempts=attempts,
+            detail=detail,
+        )
+
+    def _call(self, body: bytes, sent_at: datetime) -> tuple[bool, str]:
+        import httpx  # here: it takes a tenth of a start, and most services send no alerts
+
+        headers = {
+            "content-type": "application/json",
+            "user-agent": "slotwise",
+            SIGNATURE_HEADER: signature(self.secret, int(sent_at.timestamp()), body),
+        }
+        try:
+            status = asyncio.run(self._status(body, headers))
+        except TimeoutError:
+            return False, f"the receiver did not answer within {TIMEOUT_S:g} s"
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            return False, f"the receiver cannot be reached: {error}"
+        return httpx.codes.is_success(status), f"the receiver answered {status}"
+
+    async def _status(self, body: bytes, headers: Mapping[str, str]) -> int:
+        """Call the address and return its status.
+
+        The time limit is for the whole call: limits for each read would let a receiver that
+        sends a byte now and then keep the thread for ever.
+        """
+        import httpx
+
+        # The environment could name a proxy or other certificates: the address alone decides.
+        async with (
+            asyncio.timeout(TIMEOUT_S),
+            httpx.AsyncClient(timeout=None, follow_redirects=False, trust_env=False) as client,
+            client.stream("POST", self.url, content=body, headers=headers) as answer,
+        ):
+            return answer.status_code
+
+
+_log = logging.getLogger(__name__)
+
+EVERY_S = 60.0
+RETRY_AFTER_S = (1.0, 5.0, 25.0)
+"""How long to wait before each further attempt; then a message is given up."""
+MAX_WAITING = 100
+MAX_KEPT = 20
+_Key = tuple[AlertKind, str]
+
+
+class AlertWatch:
+    """Looks once a minute, in a thread; sends in another one, so that no look waits for a call.
+
+    An alert starts when it is seen twice in a row and ends when it is missing twice in a row: what
+    lasts less than a minute is not told.
+    """
+
+    def __init__(
+        self,
+        webhook: Webhook,
+        look: Callable[[], Iterable[Alert]],
+        clock: Callable[[], datetime],
+        every_s: float = EVERY_S,
+        retry_after_s: tuple[float, ...] = RETRY_AFTER_S,
+    ) -> None:
+        self.webhook = webhook
+        self._look = look
+        self._clock = clock
+        self._every_s = every_s
+        self._retry_after_s = retry_after_s
+        self._last: set[_Key] = set()
+        self._waiting: Queue[AlertMessage] = Queue(MAX_WAITING)
+        self._stopping = Event()
+        self._threads = [
+            Thread(target=target, name=f"slotwise-{name}", daemon=True)
+            for name, target in (("alerts", self._watch), ("webhook", self._deliver))
+        ]
+        self.active: dict[_Key, tuple[Alert, datetime]] = {}
+        """What is wrong now, with the time since when."""
+        self.deliveries: deque[Delivery] = deque(maxlen=MAX_KEPT)
+
+    def start(self) -> None:
+        """Start both threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop both threads; messages that wait are given up. Returns at once."""
+        self._stopping.set()
+
+    def check(self) -> None:
+        """Look once and queue what began and what ended."""
+        found = {(alert.kind, alert.pool_id): alert for alert in self._look()}
+        now = self._clock()
+        for key, alert in found.items():
+            if key in self._last and key not in self.active:
+                self.active[key] = (alert, now)
+                self._queue(self.webhook.message(alert, "started", now, now))
+        for key in [key for key in self.active if key not in found and key not in self._last]:
+            alert, since = self.active.pop(key)
+            self._queue(self.webhook.message(alert, "ended", since, now))
+        self._last = set(found)
+
+    def deliver(self, message: AlertMessage) -> Delivery:
+        """Send a message, again where it fails; a bounded number of times."""
+        delivery = self.webhook.send(message)
+        for attempt, wait_s in enumerate(self._retry_after_s, start=2):
+            if delivery.delivered or self._stopping.wait(wait_s):
+                break
+            delivery = self.webhook.send(message, attempt)
+        if not delivery.delivered:
+            _log.warning("alert %s is not delivered: %s", message.alert, delivery.detail)
+        self.deliveries.appendleft(delivery)
+        return delivery
+
+    def _queue(self, message: AlertMessage) -> None:
+        try:
+            self._waiting.put_nowait(message)
+        except Full:
+            _log.warning("alert %s is dropped: %d others wait", message.alert, MAX_WAITING)
+
+    def _watch(self) -> None:
+        rest_s = self._every_s
+        while not self._stopping.wait(rest_s):
+            started = time.perf_counter()
+            try:
+                self.check()
+            except Exception:
+                _log.exception("alerts cannot be looked for; it is tried again")
+            # A thousand pools take long to look at: a core is for pages and learning first.
+            rest_s = max(self._every_s, 9 * (time.perf_counter() - started))
+
+    def _deliver(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                message = self._waiting.get(timeout=1.0)
+            except Empty:
+                continue
+            try:
+                self.deliver(message)
+            except Exception:  # whatever it is, the next message is to be sent
+                _log.exception("alert %s is not delivered", message.alert)

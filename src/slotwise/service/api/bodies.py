@@ -1,0 +1,215 @@
+"""The types of fields and bodies that several resources share."""
+
+from __future__ import annotations
+
+import functools
+import re
+import types
+import typing
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from slotwise.errors import InvalidInput
+from slotwise.service.limits import (
+    CURRENCY_PATTERN,
+    HOST_PATTERN,
+    ID_PATTERN,
+    MAX_FEATURE_VALUES,
+    MAX_FEATURES,
+    MAX_ID_CHARS,
+    MAX_SEGMENT_FLOORS,
+    MAX_SLOTS,
+    MAX_URL_CHARS,
+    MAX_VALUE_CHARS,
+)
+
+Id = Annotated[str, Meta(pattern=ID_PATTERN, min_length=1, max_length=MAX_ID_CHARS)]
+DecisionId = Annotated[Id, Meta(description="The page, as `decide` named it")]
+LinkId = Annotated[Id, Meta(description="The link, by its id in the pool")]
+Currency = Annotated[str, Meta(pattern=CURRENCY_PATTERN, description="ISO 4217")]
+FeatureValues = Annotated[
+    tuple[str | float, ...], Meta(min_length=1, max_length=MAX_FEATURE_VALUES)
+]
+Features = Annotated[
+    dict[str, Literal["text", "bool"] | FeatureValues],
+    Meta(
+        max_length=MAX_FEATURES,
+        description="What may be said of a visitor: by name a list of words, a list of rising "
+        'numbers (bin edges), "text" (an open list of words) or "bool"',
+    ),
+]
+FloorsBy = Annotated[
+    dict[
+        str,
+        Annotated[
+            dict[str, Annotated[float, Meta(ge=0, lt=MAX_SLOTS)]],
+            Meta(max_length=MAX_SEGMENT_FLOORS),
+        ],
+    ],
+    Meta(
+        max_length=MAX_FEATURES,
+        description="Fewest expected clicks per page view of visitors with one value of a "
+        "feature, by feature and value, beside the floor for all",
+    ),
+]
+Visitor = Annotated[
+    dict[str, Annotated[str, Meta(max_length=MAX_VALUE_CHARS)] | bool | float | None],
+    Meta(
+        max_length=4 * MAX_FEATURES,
+        description="What is known of the visitor: values of the pool's features",
+    ),
+]
+SlotWeights = Annotated[
+    Literal["learn"]
+    | Annotated[tuple[Annotated[float, Meta(gt=0, le=1e6)], ...], Meta(max_length=MAX_SLOTS)]
+    | None,
+    Meta(
+        description="How often a link is clicked in each slot, relative to the average slot; "
+        '"learn" to find out while serving, null where slots are alike',
+    ),
+]
+Slots = Annotated[int, Meta(ge=1, le=MAX_SLOTS, description="How many links a page has")]
+
+
+class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base of bodies in which an unknown field is refused: it is a mistake of the caller."""
+
+
+class PinBody(Strict, frozen=True, kw_only=True):
+    """A link that must stand at a position, 1 being the first."""
+
+    link_id: LinkId
+    position: Annotated[int, Meta(ge=1, le=MAX_SLOTS, description="1 is the first place")]
+
+
+Pins = Annotated[
+    tuple[PinBody, ...], Meta(max_length=MAX_SLOTS, description="Links at a fixed position")
+]
+
+
+# The answer's type is derived from the record's, so OpenAPI follows the records by itself.
+
+
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+def to_time(us: int) -> datetime:
+    """Return the time `us` microseconds after the epoch."""
+    return datetime.fromtimestamp(us // 1_000_000, UTC).replace(microsecond=us % 1_000_000)
+
+
+def from_time(time: datetime) -> int:
+    """Return the microseconds since the epoch; exact, unlike `timestamp()`."""
+    delta = time - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+
+@functools.cache
+def answer_type(record: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """Return the type of answer for a record type: times renamed and typed as times.
+
+    A record that JSON has as an object, without times, is its own answer.
+    """
+    if not _is_changed(record):
+        return record
+    hints = get_type_hints(record, include_extras=True)
+    fields = []
+    for name in record.__struct_fields__:
+        if name.endswith("_us"):
+            fields.append((name.removesuffix("_us") + "_at", Time | None))
+        else:
+            fields.append((name, _answer_hint(hints[name])))
+    return msgspec.defstruct(
+        record.__name__, fields, frozen=True, kw_only=True, namespace={"__doc__": record.__doc__}
+    )
+
+
+def _is_changed(hint: Any) -> bool:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        has_times = any(name.endswith("_us") for name in hint.__struct_fields__)
+        if has_times or hint.__struct_config__.array_like:
+            return True
+        return any(map(_is_changed, get_type_hints(hint).values()))
+    return any(map(_is_changed, get_args(hint)))
+
+
+def _answer_hint(hint: Any) -> Any:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return answer_type(hint)
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return functools.reduce(lambda one, other: one | other, map(_answer_hint, args))
+    if origin in (tuple, list):
+        return origin[tuple(arg if arg is ... else _answer_hint(arg) for arg in args)]
+    return hint
+
+
+def as_answer(record: msgspec.Struct) -> msgspec.Struct:
+    """Return the answer for a record; a time of 0 means never and is answered as null."""
+    made = answer_type(type(record))
+    if made is type(record):
+        return record
+    values: dict[str, Any] = {}
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        if name.endswith("_us"):
+            values[name.removesuffix("_us") + "_at"] = to_time(value) if value else None
+        else:
+            values[name] = _answer_value(value)
+    return made(**values)
+
+
+def _answer_value(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        return as_answer(value)
+    if isinstance(value, tuple | list):
+        return type(value)(_answer_value(item) for item in value)
+    return value
+
+
+# Browsers correct addresses: backslashes, tabs, user names, odd schemes. An address that could
+# be parsed in two ways does not match, so there is nothing to correct.
+_DESTINATION = re.compile(
+    r"https?://(?P<host>[a-z0-9.-]+(?::[0-9]+)?)(?:[/?#](?:(?![\\\"<>^`{|}])[!-~])*)?"
+)
+_HOST = re.compile(HOST_PATTERN)
+
+
+def destination_host(url: str) -> str | None:
+    """Return the host, with its port if it has one, of an address that is safe to follow.
+
+    >>> destination_host("https://shop.example/1?q=2")
+    'shop.example'
+    >>> destination_host("https://shop.example@evil.example/") is None
+    True
+    """
+    if len(url) > MAX_URL_CHARS:
+        return None
+    found = _DESTINATION.fullmatch(url)
+    if found is None or not _HOST.fullmatch(found["host"]):
+        return None
+    return found["host"]
+
+
+def check_destination(url: str, allowed_hosts: Collection[str]) -> None:
+    """Refuse an address that could lead anywhere but to one of the allowed hosts.
+
+    >>> check_destination("https://evil.example/", ["shop.example"])
+    Traceback (most recent call last):
+    slotwise.errors.InvalidInput: `url` must be on one of the pool's allowed hosts \
+(shop.example), got 'evil.example'
+    """
+    host = destination_host(url)
+    if host is None:
+        rule = (
+            "an http or https address of printable ASCII with a lower-case host name, "
+            f"no user name and at most {MAX_URL_CHARS} characters"
+        )
+        raise InvalidInput.of("url", rule, url[:100])
+    if host not in allowed_hosts:
+        rule = f"on one of the pool's allowed hosts ({', '.join(sorted(allowed_hosts))})"
+        raise InvalidInput.of("url", rule, host)

@@ -1,0 +1,137 @@
+"""Known counts: what a team knew of its links, as the start of a pool."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from slotwise.errors import InvalidInput, MissingData
+from slotwise.service.api.bodies import Strict
+from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.http.problems import broken_rule
+from slotwise.service.pool import read_known_table
+from slotwise.service.records import LinkRecord
+from slotwise.service.refusals import UnknownLink
+
+
+class KnownBody(Strict, frozen=True, kw_only=True):
+    """A table of the past."""
+
+    csv: Annotated[
+        str,
+        Meta(
+            description="The first line names the columns `link`, `views`, `clicks` and, if you "
+            "like, `revenue`; any other column is a feature of the pool"
+        ),
+    ]
+    discount: Annotated[
+        float,
+        Meta(gt=0, le=1, description="What a view of the past is worth, in views of the pool"),
+    ] = 1.0
+
+
+class KnownRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of one link, for visitors with these values."""
+
+    link_id: str
+    views: int
+    clicks: int
+    revenue_micros: int
+    visitor: dict[str, str]
+    discount: float
+
+
+class KnownRows(msgspec.Struct, frozen=True):
+    """What policies learn before the first page of a pool."""
+
+    known: list[KnownRow]
+
+
+async def import_counts(context: ServiceContext, request: Request) -> KnownRows:
+    """Let the links of a table start from its counts."""
+    body: KnownBody = request.body
+    pool = context.service.pool(request.path_values["pool_id"])
+
+    def check_and_store() -> Future[list[LinkRecord]]:
+        known = read_known_table(body.csv, pool, body.discount)
+        by, now_us = request.caller(), context.clock_us()
+        return context.service.put_known(pool.pool_id, known, by, now_us)
+
+    try:
+        # Not on the event loop: the check starts the policy, which may have to be compiled first.
+        loop = asyncio.get_running_loop()
+        stored = await loop.run_in_executor(context.change_threads, check_and_store)
+    except (InvalidInput, MissingData, UnknownLink) as error:
+        raise broken_rule(str(error), "/csv") from None
+    links = await asyncio.wrap_future(stored)
+    return _rows(links)
+
+
+async def known_counts(context: ServiceContext, request: Request) -> KnownRows:
+    """Return what was imported into a pool and not taken back by a reset."""
+    links = context.service.links(request.path_values["pool_id"])
+    return await asyncio.to_thread(_rows, links)
+
+
+def _rows(links: Iterable[LinkRecord]) -> KnownRows:
+    return KnownRows(
+        [
+            KnownRow(
+                link_id=link.link_id,
+                views=one.views,
+                clicks=one.clicks,
+                revenue_micros=one.revenue_micros,
+                visitor=one.visitor,
+                discount=one.discount,
+            )
+            for link in links
+            for one in link.start_counts
+        ]
+    )
+
+
+_PATH = "/v1/pools/{pool_id}/known-counts"
+_ANSWER = {
+    "known": [
+        {
+            "link_id": "l1",
+            "views": 1000,
+            "clicks": 30,
+            "revenue_micros": 900_000_000,
+            "visitor": {},
+            "discount": 0.2,
+        }
+    ]
+}
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path=_PATH,
+        name="import_counts",
+        summary="Let links start from views, clicks and revenue of the past",
+        handler=import_counts,
+        scope="admin",
+        body=KnownBody,
+        answer=KnownRows,
+        problems=("unknown-pool",),
+        example={"csv": "link,views,clicks,revenue\nl1,1000,30,900", "discount": 0.2},
+        answer_example=_ANSWER,
+    ),
+    Operation(
+        method="GET",
+        path=_PATH,
+        name="known_counts",
+        summary="Read what a pool started from",
+        handler=known_counts,
+        scope="read",
+        answer=KnownRows,
+        problems=("unknown-pool",),
+        answer_example=_ANSWER,
+    ),
+)

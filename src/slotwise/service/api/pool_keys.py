@@ -1,0 +1,187 @@
+"""Keys: made, listed and revoked, and their views forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from slotwise.service.access.keys import new_key
+from slotwise.service.api.bodies import Id, Strict, Time, from_time, to_time
+from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.http.routing import OperationLink
+from slotwise.service.limits import MAX_LABEL_CHARS
+from slotwise.service.records import KeyRecord, Scope
+from slotwise.service.refusals import Conflict, UnknownKey
+
+
+class KeyBody(Strict, frozen=True, kw_only=True):
+    """What a new key may do."""
+
+    scopes: Annotated[
+        tuple[Scope, ...],
+        Meta(
+            min_length=1,
+            description="What the key may do",
+            extra_json_schema={"uniqueItems": True},
+        ),
+    ]
+    pool_id: (
+        Annotated[Id, Meta(description="For scope page: the only pool that the key is for")] | None
+    ) = None
+    label: Annotated[str, Meta(max_length=MAX_LABEL_CHARS, description="Whose key it is")] = ""
+
+
+class KeyAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A key without its secret."""
+
+    key_id: str
+    scopes: tuple[Scope, ...]
+    label: str
+    pool_id: str
+    created_at: Time
+    revoked_at: Time | None
+
+
+class NewKeyAnswer(KeyAnswer, frozen=True, kw_only=True):
+    """A key with its secret: the only time it is shown."""
+
+    key: str
+
+
+class KeyList(msgspec.Struct, frozen=True):
+    """Every key, revoked ones too."""
+
+    keys: list[KeyAnswer]
+
+
+class ForgetBody(Strict, frozen=True, kw_only=True):
+    """From when on the views of a key are forgotten."""
+
+    since: Annotated[Time, Meta(description="The first moment to forget")]
+
+
+class ForgottenAnswer(msgspec.Struct, frozen=True):
+    """How many views count no more."""
+
+    views: int
+
+
+async def make_key(context: ServiceContext, request: Request) -> NewKeyAnswer:
+    """Make a key and show it, once."""
+    body: KeyBody = request.body
+    now_us = context.clock_us()
+    if body.pool_id is not None:
+        context.service.pool(body.pool_id)
+    made = new_key(body.scopes, label=body.label, pool_id=body.pool_id or "", now_us=now_us)
+    stored = await asyncio.wrap_future(
+        context.service.put_key(made.record, request.caller(), now_us)
+    )
+    return NewKeyAnswer(**msgspec.structs.asdict(_answer(stored)), key=made.secret)
+
+
+async def list_keys(context: ServiceContext, request: Request) -> KeyList:
+    """List every key with a scope, without its secret."""
+    keys = context.service.keys()
+    return KeyList([_answer(key) for key in keys if key.scopes])
+
+
+async def revoke_key(context: ServiceContext, request: Request) -> KeyAnswer:
+    """Revoke a key, unless it is the last admin key."""
+    key_id = request.path_values["key_id"]
+    key = context.service.key(key_id)
+    if key is None or not key.scopes:
+        raise UnknownKey(f"`key_id` must be one of the keys, got {key_id!r}")
+    keys = context.service.keys()
+    others = [
+        other.key_id
+        for other in keys
+        if "admin" in other.scopes and not other.revoked_us and other.key_id != key_id
+    ]
+    if "admin" in key.scopes and not key.revoked_us and not others:
+        raise Conflict("this is the last admin key; make another one first")
+    revoked = context.service.revoke_key(key_id, request.caller(), context.clock_us())
+    return _answer(await asyncio.wrap_future(revoked))
+
+
+async def forget_views(context: ServiceContext, request: Request) -> ForgottenAnswer:
+    """Let the views of a key count no more, in this and every other process of the store."""
+    body: ForgetBody = request.body
+    key_id, since_us = request.path_values["key_id"], from_time(body.since)
+    forgotten = context.service.forget_views(key_id, since_us, request.caller(), context.clock_us())
+    return ForgottenAnswer(await asyncio.wrap_future(forgotten))
+
+
+def _answer(key: KeyRecord) -> KeyAnswer:
+    return KeyAnswer(
+        key_id=key.key_id,
+        scopes=key.scopes,
+        label=key.label,
+        pool_id=key.pool_id,
+        created_at=to_time(key.created_us),
+        revoked_at=to_time(key.revoked_us) if key.revoked_us else None,
+    )
+
+
+_EXAMPLE = {"scopes": ["decide", "track"], "label": "shop front"}
+_ANSWER = {
+    "key_id": "5f0c9a7d3b21e884",
+    **_EXAMPLE,
+    "pool_id": "",
+    "created_at": "2026-01-05T10:00:00Z",
+    "revoked_at": None,
+}
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/v1/keys",
+        name="make_key",
+        summary="Make a key; its secret is shown this once",
+        handler=make_key,
+        scope="admin",
+        body=KeyBody,
+        answer=NewKeyAnswer,
+        status=201,
+        problems=("unknown-pool",),
+        example=_EXAMPLE,
+        answer_example=_ANSWER | {"key": "sw_dk_…"},
+        links=(OperationLink("revoke_key", {"key_id": "$response.body#/key_id"}),),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/keys",
+        name="list_keys",
+        summary="List the keys, revoked ones too",
+        handler=list_keys,
+        scope="admin",
+        answer=KeyList,
+        answer_example={"keys": [_ANSWER]},
+    ),
+    Operation(
+        method="DELETE",
+        path="/v1/keys/{key_id}",
+        name="revoke_key",
+        summary="Revoke a key for good",
+        handler=revoke_key,
+        scope="admin",
+        answer=KeyAnswer,
+        problems=("unknown-key-id", "conflict"),
+        answer_example=_ANSWER | {"revoked_at": "2026-01-05T11:00:00Z"},
+    ),
+    Operation(
+        method="POST",
+        path="/v1/keys/{key_id}/forget",
+        name="forget_views",
+        summary="Let the views that a key asked for count no more",
+        handler=forget_views,
+        scope="admin",
+        body=ForgetBody,
+        answer=ForgottenAnswer,
+        problems=("unknown-key-id",),
+        example={"since": "2026-01-05T10:00:00Z"},
+        answer_example={"views": 20000},
+    ),
+)

@@ -1,0 +1,165 @@
+"""Sessions of the dashboard: signing in with a key, renewing, signing out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from slotwise.service.access.keys import Session, find_key, key_allows
+from slotwise.service.api.bodies import Strict
+from slotwise.service.api.context import (
+    Operation,
+    Request,
+    ServiceContext,
+    check_origin,
+    cookie_header,
+    is_visitor_of_this_machine,
+    read_session,
+    removal_header,
+)
+from slotwise.service.http.exchange import Answer
+from slotwise.service.http.problems import FieldError, RequestProblem
+from slotwise.service.limits import MAX_LABEL_CHARS
+
+
+class SignInBody(Strict, frozen=True, kw_only=True):
+    """The key to sign in with."""
+
+    key: Annotated[
+        str, Meta(max_length=MAX_LABEL_CHARS, description="A key with scope read or admin")
+    ]
+
+
+class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Who looks at the dashboard, and what that person may do."""
+
+    may: Literal["change", "read", "nothing"]
+    key_id: str
+    """The key that the person signed in with, or nothing."""
+    label: str
+    left_s: int
+    """How long the session lasts unless it is renewed."""
+
+
+async def show_session(context: ServiceContext, request: Request) -> SessionAnswer:
+    """Say who is signed in; a person at this machine may read without."""
+    return _describe(context, request, read_session(context, request))
+
+
+async def sign_in(context: ServiceContext, request: Request) -> Answer:
+    """Start a session for a key that may read."""
+    check_origin(request)
+    body: SignInBody = request.body
+    key = find_key(body.key.strip(), context.service.key)
+    if key is None:
+        context.spend("refused_keys", request)
+        raise _refused("unknown-key", "the key is wrong or revoked")
+    if not key_allows(key, "read"):
+        has = ", ".join(key.scopes)
+        detail = f"the dashboard needs a key with scope read or admin, this one has {has}"
+        raise _refused("wrong-scope", detail)
+    session = context.session_signer.start(key.key_id, context.clock_us())
+    return _answer(context, request, session)
+
+
+async def renew_session(context: ServiceContext, request: Request) -> Answer:
+    """Put off the end of the session."""
+    check_origin(request)
+    session = read_session(context, request)
+    if session is None:
+        raise RequestProblem("missing-key", "the session has ended; sign in again")
+    return _answer(context, request, context.session_signer.renewed(session, context.clock_us()))
+
+
+async def sign_out(context: ServiceContext, request: Request) -> Answer:
+    """End the session for good and take the cookie back."""
+    check_origin(request)
+    session = read_session(context, request)
+    if session is not None:
+        ended = context.service.signed_out.end(session, context.clock_us())
+        await asyncio.wrap_future(ended)
+    gone = msgspec.json.encode(_describe(context, request, None))
+    return Answer(gone, headers=(removal_header(context),))
+
+
+def _refused(slug: str, detail: str) -> RequestProblem:
+    return RequestProblem(slug, detail, errors=[FieldError(detail, "/key")])
+
+
+def _answer(context: ServiceContext, request: Request, session: Session) -> Answer:
+    described = msgspec.json.encode(_describe(context, request, session))
+    return Answer(described, headers=(cookie_header(context, session),))
+
+
+def _describe(context: ServiceContext, request: Request, session: Session | None) -> SessionAnswer:
+    key = context.service.key(session.key_id) if session else None
+    if session is None or key is None:
+        is_here = is_visitor_of_this_machine(request, context.settings)
+        may: Literal["read", "nothing"] = "read" if is_here else "nothing"
+        return SessionAnswer(may=may, key_id="", label="", left_s=0)
+    return SessionAnswer(
+        may="change" if key_allows(key, "admin") else "read",
+        key_id=key.key_id,
+        label=key.label,
+        left_s=session.left_s(context.clock_us()),
+    )
+
+
+_PATH = "/dashboard/session"
+_ANSWER = {
+    "may": "change",
+    "key_id": "5f0c9a7d3b21e884",
+    "label": "shop office",
+    "left_s": 1800,
+}
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path=_PATH,
+        name="show_session",
+        summary="Say who is signed in to the dashboard",
+        handler=show_session,
+        scope=None,
+        answer=SessionAnswer,
+        answer_example=_ANSWER,
+    ),
+    Operation(
+        method="POST",
+        path=_PATH,
+        name="sign_in",
+        summary="Sign in to the dashboard with a key; the answer sets a cookie",
+        handler=sign_in,
+        scope=None,
+        body=SignInBody,
+        answer=SessionAnswer,
+        problems=("unknown-key", "wrong-scope", "other-origin"),
+        example={"key": "sw_ak_…"},
+        answer_example=_ANSWER,
+    ),
+    Operation(
+        method="PUT",
+        path=_PATH,
+        name="renew_session",
+        summary="Put off the end of a session",
+        handler=renew_session,
+        scope=None,
+        answer=SessionAnswer,
+        problems=("missing-key", "other-origin"),
+        answer_example=_ANSWER,
+    ),
+    Operation(
+        method="DELETE",
+        path=_PATH,
+        name="sign_out",
+        summary="Sign out of the dashboard: the session ends for good",
+        handler=sign_out,
+        scope=None,
+        answer=SessionAnswer,
+        problems=("other-origin",),
+        answer_example=_ANSWER | {"may": "nothing", "key_id": "", "label": "", "left_s": 0},
+    ),
+)

@@ -1,0 +1,68 @@
+"""What a caller asks of its page: checked against the pool, and written in one canonical form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from slotwise.errors import InvalidInput
+from slotwise.service.limits import MAX_SLOTS
+from slotwise.service.pool import Pool
+from slotwise.service.records import Pin
+from slotwise.service.refusals import UnknownLink
+
+
+class Wish(NamedTuple):
+    """What a caller asks of its page, beyond the pool's settings."""
+
+    exclude: frozenset[str] = frozenset()
+    pinned: tuple[tuple[int, str], ...] = ()
+    """Positions and links, by position."""
+    slots: int | None = None
+    visitor: tuple[int, ...] = ()
+    """Places of the visitor's feature values, where pages depend on them."""
+
+    @property
+    def is_of_visitor_only(self) -> bool:
+        """Whether nothing but the visitor makes the page another one."""
+        return bool(self.visitor) and not self.exclude and not self.pinned and self.slots is None
+
+
+NO_WISH = Wish()
+
+
+def checked_wish(pool: Pool, exclude: Sequence[str], pin: Sequence[Pin], slots: int | None) -> Wish:
+    """Return the wish, or raise what is wrong with it; unknown links to exclude are ignored."""
+    if slots is not None and not 1 <= slots <= MAX_SLOTS:
+        raise InvalidInput.of("slots", f"from 1 to {MAX_SLOTS}", slots)
+    n_slots = pool.settings.slots if slots is None else slots
+    pinned: dict[int, str] = {}
+    for item in pin:
+        link = pool.links.get(item.link_id)
+        if link is None or link.retired:
+            raise UnknownLink(f"pool {pool.settings.pool_id!r} shows no link {item.link_id!r}")
+        if not 1 <= item.position <= n_slots:
+            raise InvalidInput.of("position", f"from 1 to the slots ({n_slots})", item.position)
+        if item.position in pinned:
+            raise InvalidInput.of("position", "pinned once", item.position)
+        if item.link_id in pinned.values():
+            raise InvalidInput.of("pin", "different links", item.link_id)
+        if item.link_id in exclude:
+            raise InvalidInput.of("pin", "links that are not excluded", item.link_id)
+        pinned[item.position] = item.link_id
+    known = frozenset(link_id for link_id in exclude if link_id in pool.links)
+    return Wish(exclude=known, pinned=tuple(sorted(pinned.items())), slots=slots)
+
+
+def canonical_wish(exclude: Sequence[str], pin: Sequence[Pin], slots: int | None) -> str:
+    """Return the wish as JSON that is the same for the same wish."""
+    asked: dict[str, object] = {}
+    if exclude:
+        asked["exclude"] = sorted(set(exclude))
+    if pin:
+        asked["pin"] = sorted((item.position, item.link_id) for item in pin)
+    if slots is not None:
+        asked["slots"] = slots
+    return msgspec.json.encode(asked).decode()

@@ -1,0 +1,188 @@
+"""Find the operation for a method and a path."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from slotwise.errors import InvalidInput
+from slotwise.service.http.exchange import Answer, Key, Request, StreamAnswer
+from slotwise.service.http.problems import RequestProblem, broken_rule, refuse
+from slotwise.service.limits import ID_RULE, is_id
+
+Context = TypeVar("Context")
+Headers = tuple[tuple[bytes, bytes], ...]
+Handler = Callable[[Context, Request[Key]], Awaitable[Answer | StreamAnswer | msgspec.Struct]]
+
+
+@dataclass(frozen=True)
+class OperationLink:
+    """A value of this operation's answer that another operation takes.
+
+    `values` are OpenAPI runtime expressions by parameter; `body` one for fields of the body.
+    """
+
+    to: str
+    values: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Operation(Generic[Context, Key]):
+    """One method of one address.
+
+    `handler` takes the context of the application and a checked request. It returns a record,
+    which is answered as JSON with `status`, or an `Answer`, or raises a problem.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    handler: Handler[Context, Key]
+    scope: str | None
+    """The scope that a key needs; None: no key is needed."""
+    open_on_loopback: bool = False
+    """Whether a person at this machine may call it without a key."""
+    meter: str | None = "calls"
+    """The rate limit that counts its calls; None: the handler does it itself."""
+    body: Any = None
+    body_optional: bool = False
+    query: type[msgspec.Struct] | None = None
+    path_choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The allowed values of names in the path; any other value is answered with 404."""
+    answer: Any = None
+    status: int = 200
+    content_types: tuple[str, ...] = ("application/json",)
+    problems: tuple[str, ...] = ()
+    """Problems that this operation itself can answer with, beside those of every operation."""
+    refusal_headers: Callable[[Context, Request[Key]], Headers] | None = None
+    """Makes headers for every problem answer; it must not raise."""
+    example: Any = None
+    answer_example: Any = None
+    links: tuple[OperationLink, ...] = ()
+
+
+_METHODS = "methods"
+_VALUE = "{}"
+_WHAT_IS_HERE = "the dashboard is at /, and /openapi.json lists all calls"
+
+
+class Router:
+    """A tree of path segments; a `{name}` segment is an id, or the token of a click link."""
+
+    def __init__(self, operations: Iterable[Operation[Any, Any]]) -> None:
+        self._root: dict[str, Any] = {}
+        for operation in operations:
+            self._add(operation)
+
+    def _add(self, operation: Operation[Any, Any]) -> None:
+        names = []
+        node = self._root
+        for segment in operation.path.split("/")[1:]:
+            if segment.startswith("{"):
+                names.append(segment[1:-1])
+                node = node.setdefault(_VALUE, {})
+            else:
+                node = node.setdefault("/" + segment, {})
+        methods = node.setdefault(_METHODS, {})
+        if operation.method in methods:
+            taken = f"{operation.method} {operation.path}"
+            raise InvalidInput.of("operations", "one for each method and path", taken)
+        methods[operation.method] = (operation, tuple(names))
+
+    def find(self, method: str, path: str) -> tuple[Operation[Any, Any], dict[str, str]]:
+        """Return the operation and the values in its path, or refuse with 404, 405 or 422."""
+        node = self._root
+        values = []
+        for segment in path.split("/")[1:]:
+            below = node.get("/" + segment)
+            if below is None:
+                below = node.get(_VALUE)
+                if below is None or not segment:
+                    raise RequestProblem("unknown-route", _WHAT_IS_HERE)
+                values.append(segment)
+            node = below
+        methods = node.get(_METHODS)
+        if methods is None:
+            raise RequestProblem("unknown-route", _WHAT_IS_HERE)
+        found = methods.get(method)
+        if found is None:
+            allowed = ", ".join(methods)
+            raise RequestProblem(
+                "method-not-allowed",
+                f"`method` must be one of {allowed}, got {method[:20]!r}",
+                headers=[(b"allow", allowed.encode())],
+            )
+        operation, names = found
+        for name, value in zip(names, values, strict=True):
+            if name != "token" and not is_id(value):
+                rule = f"`{name}` must be {ID_RULE}, got {value[:80]!r}"
+                raise broken_rule(rule, parameter=name)
+        return operation, dict(zip(names, values, strict=True))
+
+
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_MAX_CALLERS = 10_000
+
+
+def check_depth(body: bytes, max_depth: int) -> None:
+    """Refuse JSON whose arrays and objects are nested deeper than `max_depth`.
+
+    Runs before the decoder does, in time linear in the body and without recursion.
+    """
+    if body.count(b"[") + body.count(b"{") <= max_depth:
+        return
+    depth = 0
+    for byte in _STRINGS.sub(b"", body).translate(None, _NOT_BRACKETS):
+        depth += 1 if byte in b"[{" else -1
+        if depth > max_depth:
+            detail = f"`body` must be nested at most {max_depth} deep; flatten it"
+            raise RequestProblem("too-deep", detail)
+
+
+class RateLimit:
+    """A token bucket per caller: `per_s` calls a second, up to `burst` at once.
+
+    Remembers the most recent callers only, so its memory is bounded; a forgotten caller starts
+    with a full bucket.
+
+    >>> limit = RateLimit(per_s=1, burst=2)
+    >>> limit.spend("k1", now_s=0.0), limit.spend("k1", now_s=0.0)
+    (None, None)
+    >>> limit.spend("k1", now_s=0.0)
+    Traceback (most recent call last):
+    slotwise.service.http.problems.RequestProblem: at most 1 calls a second, 2 at once; wait 1 s
+    """
+
+    def __init__(self, per_s: float, burst: float) -> None:
+        self._per_s = per_s
+        self._burst = burst
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def spend(self, caller: str, *, now_s: float, n: int = 1) -> None:
+        """Take `n` tokens of the caller's bucket, or refuse and say when to come back.
+
+        A batch larger than the burst is accepted when the bucket is full, and the bucket goes
+        below zero: the caller then waits longer before its next call.
+        """
+        tokens, since = self._buckets.get(caller, (self._burst, now_s))
+        tokens = min(self._burst, tokens + (now_s - since) * self._per_s)
+        needed = min(n, self._burst)
+        if tokens < needed:
+            wait_s = max(1, math.ceil((needed - tokens) / self._per_s))
+            detail = (
+                f"at most {self._per_s:g} calls a second, {self._burst:g} at once; wait {wait_s} s"
+            )
+            raise refuse("rate-limited", detail, retry_after_s=wait_s)
+        self._buckets[caller] = (tokens - n, now_s)
+        self._buckets.move_to_end(caller)
+        if len(self._buckets) > _MAX_CALLERS:
+            self._buckets.popitem(last=False)

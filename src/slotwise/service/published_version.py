@@ -1,0 +1,152 @@
+"""A published version of a pool: what learning hands to deciding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.errors import UnsupportedState
+from slotwise.policies.visitor_pages import VisitorPages
+from slotwise.service.counting.attribution import PageCounters
+from slotwise.service.counting.rates import LinkRates
+from slotwise.service.pool import Pool
+from slotwise.service.records import DecisionRecord, FloorReport
+
+Floats = NDArray[np.float64]
+Links = NDArray[np.int64]
+
+PUBLISHED_FORMAT = 3
+PLAIN_FORMAT = 2
+"""The same without floors of segments, as releases before them read it."""
+POLICY_FAILED = "policy-failed"
+LEARNING_FAILED = "learning-failed"
+POLICY_COMPILING = "policy-compiling"
+EMPTY_POOL = "empty-pool"
+
+
+class VisitorKind(msgspec.Struct, frozen=True, array_like=True):
+    """Visitors with the same value of every feature."""
+
+    places: tuple[int, ...]
+    share: float
+    """The part of the latest visitors who are of this kind."""
+
+
+class SegmentFloor(msgspec.Struct, frozen=True, kw_only=True):
+    """How visitors with one value of a feature stand to their floor."""
+
+    feature: str
+    value: str
+    floor: FloorReport
+    shadow_price: float
+    """What a click of such a visitor is worth beyond that of others, on average."""
+    delivered: PageCounters = PageCounters()
+    """Clicks of the pages that these visitors saw since `since_us`, the holdout's left out."""
+    since_us: int = 0
+    """When this floor was set."""
+
+
+class _Numbered(msgspec.Struct):
+    format: int = 1
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """A version as it is stored: everything that its pages are drawn from."""
+
+    version: int
+    published_us: int
+    pool_changed_us: int = -1
+    """When the settings that it was made for were saved; the first stores did not say so."""
+    policy: str
+    link_ids: tuple[str, ...]
+    probabilities: bytes
+    click_rates: bytes
+    revenue_rates: bytes
+    click_variances: bytes
+    shadow_price: float | None
+    floor: FloorReport
+    fallback: str
+    delivered: PageCounters = PageCounters()
+    """Clicks of the pages that were shown since `delivered_since_us`, the holdout's left out."""
+    delivered_since_us: int = 0
+    """When the present floor was set."""
+    prices: bytes = b""
+    """Prices of a click that the pages of visitors are averaged over; the rest is in the state."""
+    words: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """The frequent words of features that are open lists."""
+    kinds: tuple[VisitorKind, ...] = ()
+    """The kinds of the latest visitors; none where they are too many to list."""
+    slot_clicks: tuple[float, ...] = ()
+    """Clicks by slot on pages in random order, from which slot weights are learned."""
+    segment_floors: tuple[SegmentFloor, ...] = ()
+    """Where there are some, `prices` has a row for each round ahead: the price of the floor for
+    all visitors, then that of each of these."""
+    format: int = PLAIN_FORMAT
+
+    @classmethod
+    def decode(cls, stored: bytes) -> Published:
+        """Read a version as `msgspec.msgpack.encode` wrote it, in this or an earlier format."""
+        published_format = msgspec.msgpack.decode(stored, type=_Numbered).format
+        if published_format > PUBLISHED_FORMAT:
+            raise UnsupportedState(
+                f"a published version has format {published_format}, this version of slotwise "
+                f"knows up to {PUBLISHED_FORMAT}; use the version that wrote it, or a newer one"
+            )
+        return msgspec.msgpack.decode(stored, type=cls)
+
+    def rates(self) -> LinkRates:
+        """Return the estimated rates of the links."""
+        return LinkRates(
+            np.frombuffer(self.click_rates),
+            np.frombuffer(self.revenue_rates),
+            np.frombuffer(self.click_variances),
+        )
+
+
+class PageSolver(Protocol):
+    """Knows the probabilities that a policy gives to some of its links."""
+
+    def page_probabilities(
+        self, free: Links, n_slots: int, pinned: Links, rates: LinkRates
+    ) -> Floats:
+        """Return the inclusion probabilities of the `free` links on the slots that pins leave.
+
+        `free` and `pinned` are places among the version's links, and `rates` those of all.
+        """
+        ...
+
+
+class Shown(NamedTuple):
+    """What was shown since learning last asked."""
+
+    links: Mapping[str, int]
+    """How often each link was shown."""
+    views: Sequence[DecisionRecord] = ()
+    """The latest views of visitors of whom something may be known."""
+
+
+class Version(NamedTuple):
+    """A version in use: the pool that it was made for and what solves pages with wishes."""
+
+    pool: Pool
+    published: Published
+    solver: PageSolver | None
+    """None after a restart, before the first fold: wishes are then solved from the rates."""
+    visitors: VisitorPages | None = None
+    """Where pages depend on the visitor."""
+
+
+class VersionUser(Protocol):
+    """Draws pages from versions, and counts what it shows."""
+
+    def install(self, version: Version) -> None:
+        """Draw the pool's next pages from this version."""
+        ...
+
+    def take_shown(self, pool_id: str) -> Shown:
+        """Return what was shown since the last call."""
+        ...

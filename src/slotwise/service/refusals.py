@@ -1,0 +1,59 @@
+"""What the service raises on purpose, below HTTP.
+
+    SlotwiseError
+    ├── StoreUnavailable  (ConnectionError)  the store is away; try again later
+    │   └── StoreInUse                       another process writes the store
+    ├── Superseded        (RuntimeError)     another replica learns now; read the store again
+    ├── UnknownPool       (LookupError)      no such pool, or it is archived
+    ├── UnknownLink       (LookupError)      no such link in the pool, or it is retired
+    ├── UnknownKey        (LookupError)      no such key
+    ├── UnknownNote       (LookupError)      no such note on the pool
+    ├── Conflict          (ValueError)       the id is taken by something else
+    └── LimitReached      (ValueError)       a limit of the service, named with its number
+
+A broken rule of an argument is `slotwise.errors.InvalidInput`, an unknown decision
+`slotwise.errors.UnknownDecision`.
+"""
+
+from __future__ import annotations
+
+from slotwise.errors import SlotwiseError
+
+
+class StoreUnavailable(SlotwiseError, ConnectionError):
+    """The store is away: nothing was acknowledged, and the same call may be sent again."""
+
+    retry_after_s = 1
+    """How long a caller does well to wait."""
+
+
+class StoreInUse(StoreUnavailable):
+    """Another process writes the store, as a running service does."""
+
+
+class Superseded(SlotwiseError, RuntimeError):
+    """Another replica took over learning: nothing of this write was stored."""
+
+
+class UnknownPool(SlotwiseError, LookupError):
+    """No such pool, or it is archived."""
+
+
+class UnknownLink(SlotwiseError, LookupError):
+    """No such link in the pool, or it is retired."""
+
+
+class UnknownKey(SlotwiseError, LookupError):
+    """No such API key."""
+
+
+class UnknownNote(SlotwiseError, LookupError):
+    """No such note on the pool."""
+
+
+class Conflict(SlotwiseError, ValueError):
+    """The id is taken by something with other content."""
+
+
+class LimitReached(SlotwiseError, ValueError):
+    """A limit of the service; the message has its name and number."""

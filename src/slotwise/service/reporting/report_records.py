@@ -1,0 +1,386 @@
+"""What the service answers when it is asked how a pool is doing: records of numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from threading import Lock
+from typing import Literal
+
+import msgspec
+
+from slotwise.service.clock import MAX_STEP_US
+from slotwise.service.records import (
+    AdjustmentEvent,
+    DecisionRecord,
+    Event,
+    FloorReport,
+    FloorStatus,
+    Outcome,
+    OutcomeName,
+)
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """An estimate with an interval that holds at all times at once (95 %)."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one link; sums are exact, rates are estimates."""
+
+    link_id: str
+    title: str
+    retired: bool
+    probability: float
+    """The probability that the present version shows the link to a visitor without wishes."""
+    click_views: int
+    """Views whose click window has closed."""
+    clicks: int
+    revenue_views: int
+    """Views whose windows have both closed."""
+    revenue_micros: int
+    """Learned revenue: summed over views, each clipped to [0, `max_revenue_micros`]."""
+    late_clicks: int
+    late_revenue_micros: int
+    """Received after the window, less late refunds: reported, not learned."""
+    click_rate: Rate
+    revenue_per_view_micros: Rate
+
+
+class GroupReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The pages of the policy or of the holdout, counted apart."""
+
+    group: Literal["policy", "holdout"]
+    click_views: int
+    """Page views whose click window has closed."""
+    clicks_per_view: Rate
+    revenue_views: int
+    revenue_per_view_micros: Rate
+
+
+class SegmentFloorReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the floor of visitors with one value of a feature is kept."""
+
+    feature: str
+    value: str
+    floor: FloorReport
+    delivered_views: int
+    """Page views of these visitors that settled since their floor was set, without the holdout."""
+    clicks_delivered: Rate | None
+    """Clicks of a page view among them, by which the floor is judged; None without views."""
+    shadow_price_micros: int
+    """What one more click of these visitors costs beyond that of others."""
+
+
+class SegmentFloorSet(msgspec.Struct, frozen=True, kw_only=True):
+    """A floor for visitors with one value of a feature."""
+
+    feature: str
+    value: str
+    click_floor: float
+
+
+class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The statistics of a pool."""
+
+    pool_id: str
+    policy: str
+    policy_version: int
+    published_us: int
+    folded_until_us: int
+    """Views that closed up to this time are in the numbers."""
+    currency: str
+    floor: FloorReport
+    delivered_views: int
+    """Page views that settled since the present floor was set, the holdout's left out."""
+    clicks_delivered: Rate | None
+    """Clicks of a page view among them, by which the floor is judged; None without views."""
+    delivered_since_us: int
+    """When the present floor was set."""
+    shadow_price: float | None
+    """Revenue given up for one more click, as a share of `max_revenue_micros`; None when no
+    page reaches the floor."""
+    shadow_price_micros: int | None
+    groups: tuple[GroupReport, ...]
+    lift: Rate | None
+    """Revenue per view, policy over holdout, less 1; None without a holdout that has revenue."""
+    n_quarantined: int
+    """Events of all pools that wait for their decision."""
+    links: tuple[LinkReport, ...]
+    segment_floors: tuple[SegmentFloorReport, ...] = ()
+    """How visitors of segments that have a floor of their own (`floors_by`) stand to it."""
+
+
+class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The best revenue a page can bring when it keeps this floor."""
+
+    click_floor: float
+    revenue: float
+    """As a share of `max_revenue_micros`."""
+    revenue_micros: int
+    shadow_price: float
+
+
+class FrontierReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The revenue-for-floor curve, by the present estimates; straight between its points."""
+
+    pool_id: str
+    policy_version: int
+    currency: str
+    click_floor: float
+    points: tuple[FrontierPoint, ...]
+    n_kinds: int = 0
+    """Kinds of visitors that the curve knows; 0 where it takes all visitors as alike."""
+    expected_revenue: float | None = None
+    """Of a page now, as a share of `max_revenue_micros`; None where the curve knows no kinds."""
+
+    @property
+    def shadow_price(self) -> float | None:
+        """What one more click costs at the floor; None where no page reaches it."""
+        beyond = (one for one in self.points if one.click_floor >= self.click_floor)
+        return next((one.shadow_price for one in beyond), None)
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a link is shown as often as it is."""
+
+    link_id: str
+    probability: float
+    click_rate: float
+    revenue_rate: float
+    """Expected revenue of showing the link, as a share of `max_revenue_micros`."""
+    shadow_price: float | None
+    """None when no page reaches the floor: then clicks alone decide."""
+    score: float
+    """revenue_rate + shadow_price * click_rate: what showing the link is worth."""
+    threshold: float
+    """The lowest score with which a link would be on the best page."""
+    reason: str
+    """One sentence."""
+    for_whom: str = ""
+    """One sentence: which visitors are most and least likely to see it, where that differs."""
+
+
+class ReceivedEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a decision: what was received and what became of it."""
+
+    type: Literal["click", "conversion", "adjustment"]
+    event_id: str
+    """The conversion or adjustment id; for a click the link id."""
+    link_id: str
+    received_us: int
+    amount_micros: int | None
+    """Revenue of a conversion, refund of an adjustment."""
+    currency: str | None
+    outcome: OutcomeName
+    """`accepted` means counted once the window closes, or counted already."""
+    reason: str
+    client_time: str | None
+
+
+class DecisionReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision with everything received for it and what counts."""
+
+    decision: DecisionRecord
+    received: tuple[ReceivedEvent, ...]
+    clicks_settled: bool
+    revenue_settled: bool
+    clicked: tuple[str, ...]
+    """Links whose click counts, or will when the window closes."""
+    revenue_micros: dict[str, int]
+    """Revenue that counts, or will, for each clicked link."""
+    segment_floors: tuple[SegmentFloorSet, ...] = ()
+    """The floors of segments that held for this visitor, beside the floor for all."""
+
+
+class RoundRow(msgspec.Struct, frozen=True, gc=False):
+    """One decision of the round log, in the form of the export."""
+
+    decision_id: str
+    issued_us: int
+    policy: str
+    policy_version: int
+    holdout: bool
+    fallback: str
+    links: tuple[str, ...]
+    propensities: tuple[float, ...]
+    clicks: tuple[int, ...]
+    """One for each of `links`; all zeros until `clicks_settled`."""
+    revenue_micros: tuple[int, ...]
+    max_revenue_micros: int
+    clicks_settled: bool
+    revenue_settled: bool
+    currency: str
+    min_propensity: float
+    """The smallest propensity of any link of the pool; 0 if one could not be on the page."""
+    pool_key: int
+    """A number that stands for the links of the pool that the page was drawn from."""
+    visitor: dict[str, str]
+    """What was known of the visitor, by feature."""
+    segment: dict[str, str]
+    """The value of every feature for which the page was chosen."""
+    random_order: bool
+    """Whether the links stood in random order; `links` are in the order of the slots."""
+
+
+class SegmentFloorStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The status of the floor of a segment."""
+
+    feature: str
+    value: str
+    status: FloorStatus
+
+
+class PoolHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """How fresh a pool's version is."""
+
+    pool_id: str
+    policy_version: int
+    published_us: int
+    floor_status: FloorStatus
+    fallback: str
+    """Why the pool answers with its fallback order, or empty."""
+    n_failures: int
+    """How often the pool could not be learned or published since the service started."""
+    failure: str
+    """What failed at the last attempt, or empty."""
+    learned_us: int
+    """When the pool was last learned without a failure; 0 before the first time."""
+    segment_floors: tuple[SegmentFloorStatus, ...] = ()
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the service can do its work."""
+
+    ready: bool
+    """Snapshots are loaded and their policies compiled: decide answers with their pages."""
+    store_available: bool
+    """Feedback is taken."""
+    is_learner: bool
+    """This process learns; of several replicas one does."""
+    n_waiting: int
+    """Writes that wait for their commit."""
+    n_lost_decisions: int
+    """Decisions dropped while the store was away and the queue was full."""
+    closed_until_us: int
+    clock_jump_us: int
+    """How far the system's time of day jumped ahead of the service's clock; 0 when they agree."""
+    store_ahead_us: int
+    """How far the latest time in the store lies in the future: feedback until then is late."""
+    pools: tuple[PoolHealth, ...]
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether every pool is learned and the clocks agree."""
+        return not (
+            self.clock_jump_us
+            or self.store_ahead_us > MAX_STEP_US
+            or any(pool.failure for pool in self.pools)
+        )
+
+
+# A page whose host is not allowed, whose pool does not exist or whose visitor is a crawler leaves
+# no row: without these counts a team would only see that nothing arrives.
+
+
+Kind = Literal["refused-host", "unknown-pool", "refused-visitor", "ignored-visitor"]
+_MAX_NAMES = 200
+_SHOWN = 5
+
+
+class PageProblem(msgspec.Struct, frozen=True):
+    """One reason why pages were not filled or views not counted."""
+
+    kind: Kind
+    name: str
+    """The host, the pool, or why a visitor was refused or ignored."""
+    n: int
+
+
+class PageProblems:
+    """Counts by pool; the names of pools that do not exist are shown with every pool.
+
+    >>> problems = PageProblems()
+    >>> problems.note("refused-host", "home", "old.shop.example")
+    >>> problems.of("home")
+    (PageProblem(kind='refused-host', name='old.shop.example', n=1),)
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[Kind, str, str]] = Counter()
+
+    def note(self, kind: Kind, pool_id: str, name: str) -> None:
+        """Count one request; names beyond the first two hundred are not kept."""
+        found = (kind, "" if kind == "unknown-pool" else pool_id, name[:255])
+        if found in self._counts or len(self._counts) < _MAX_NAMES:
+            self._counts[found] += 1
+
+    def of(self, pool_id: str) -> tuple[PageProblem, ...]:
+        """Return what concerns a pool, most frequent first."""
+        found = [
+            PageProblem(kind, name, n)
+            for (kind, about, name), n in Counter(self._counts).most_common()
+            if about in ("", pool_id)
+        ]
+        return tuple(found[:_SHOWN])
+
+
+# A duplicate changes no row of the store, so it is counted in memory. The pool of a duplicate is
+# looked up in the store when the count is read, not while the event is answered.
+
+
+MAX_NAMED = 10_000
+"""Decisions of duplicates that are kept until their pool is looked up; more are not counted."""
+
+
+class OutcomesSinceStart:
+    """Counts duplicates by pool, and refusals over all pools.
+
+    >>> from slotwise.service.records import ClickEvent
+    >>> outcomes = OutcomesSinceStart(started_us=0)
+    >>> click = ClickEvent(decision_id="d1", link_id="l1")
+    >>> for _ in range(2):
+    ...     outcomes.note(click, Outcome(outcome="duplicate"))
+    >>> outcomes.duplicates("home", {"d1": "home"}.get)
+    2
+    """
+
+    def __init__(self, started_us: int) -> None:
+        self.started_us = started_us
+        self.refused = 0
+        """Events that break a rule or cannot be read."""
+        self.pages = PageProblems()
+        self._lock = Lock()
+        self._unplaced: Counter[str] = Counter()
+        self._by_pool: Counter[str] = Counter()
+
+    def note(self, event: Event, outcome: Outcome) -> None:
+        """Count an event that was answered."""
+        if outcome.outcome == "rejected":
+            self.refused += 1
+        elif outcome.outcome == "duplicate" and not isinstance(event, AdjustmentEvent):
+            with self._lock:
+                known = event.decision_id in self._unplaced
+                if known or len(self._unplaced) < MAX_NAMED:
+                    self._unplaced[event.decision_id] += 1
+
+    def note_unreadable(self) -> None:
+        """Count an item that could not be read as an event."""
+        self.refused += 1
+
+    def duplicates(self, pool_id: str, pool_of: Callable[[str], str | None]) -> int:
+        """Count the duplicate clicks and sales of a pool; `pool_of` finds a decision's pool."""
+        with self._lock:
+            unplaced, self._unplaced = self._unplaced, Counter()
+        placed: Counter[str] = Counter()
+        for decision_id, n_events in unplaced.items():
+            found = pool_of(decision_id)
+            if found is not None:
+                placed[found] += n_events
+        with self._lock:
+            self._by_pool += placed
+            return self._by_pool[pool_id]

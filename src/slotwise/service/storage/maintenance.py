@@ -1,0 +1,414 @@
+"""Copy a SQLite store while it is in use, and put a copy in its place."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from sqlalchemy import Table
+
+from slotwise.errors import InvalidInput, MissingData, UnsupportedState
+from slotwise.service.refusals import StoreUnavailable
+from slotwise.service.storage import (
+    Store,
+    is_postgresql,
+    open_postgresql,
+    public_address,
+    sqlite_path,
+)
+from slotwise.service.storage.contract import Operation, PurgeViews, StoreReader
+from slotwise.service.storage.schema import Row, metadata, row_columns, store_clock
+from slotwise.service.storage.sql_reads import SqlSession
+from slotwise.service.storage.sqlite import (
+    SqliteFile,
+    SqliteStore,
+    WriterLock,
+    create_private,
+    open_for_reading,
+)
+from slotwise.service.storage.verify import Verification, verify
+
+if TYPE_CHECKING:
+    from slotwise.service.storage.postgresql import PostgresqlStore
+
+
+def existing_store(path: Path) -> Path:
+    """Return the path of a store that is there, or raise `MissingData`."""
+    if not path.is_file():
+        raise MissingData(f"there is no store at {path}; name it with --store")
+    return path
+
+
+def open_existing(address: str) -> Store:
+    """Open a store to write it; one in a file must not be in use, one in PostgreSQL may be."""
+    if is_postgresql(address):
+        return open_postgresql(address)
+    return SqliteStore(existing_store(sqlite_path(address)))
+
+
+def open_existing_to_read(address: str) -> Store | SqliteFile:
+    """Open a store to read it, also beside a running service."""
+    if is_postgresql(address):
+        return open_postgresql(address)
+    return open_for_reading(existing_store(sqlite_path(address)))
+
+
+def only_sqlite(address: str, command: str, instead: str) -> Path:
+    """Return the file of a SQLite store; for one in PostgreSQL say what to do instead."""
+    if is_postgresql(address):
+        rule = f"a SQLite file for `slotwise {command}`"
+        raise InvalidInput.of("store", rule, public_address(address), instead)
+    return sqlite_path(address)
+
+
+_PAGES_A_STEP = 1_000
+"""Pages copied between two chances for the service to write."""
+
+
+def back_up(store: Path, target: Path) -> None:
+    """Copy a store to a new file, at one moment; the store may be in use.
+
+    The copy appears under its name only when it is whole and on disk. It is not verified: that
+    reads every row, and `restore` does it in any case.
+    """
+    existing_store(store)
+    if target.exists():
+        raise InvalidInput.of("target", "a new file", str(target))
+    partial = target.with_name(target.name + ".partial")
+    _remove(partial)
+    try:
+        create_private(partial)
+        with closing(sqlite3.connect(store)) as source, closing(sqlite3.connect(partial)) as copy:
+            _check_contents(source, store)
+            source.backup(copy, pages=_PAGES_A_STEP)
+            # A copy is one file: everything in it, nothing in a log beside it.
+            copy.execute("PRAGMA journal_mode = DELETE")
+        _force_to_disk(partial)
+        partial.rename(target)
+        _force_to_disk(target.parent)
+    except OSError as error:
+        raise StoreUnavailable(f"the backup {target} cannot be written: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise StoreUnavailable(f"the store {store} cannot be copied: {error}") from error
+    finally:
+        _remove(partial)
+
+
+def restore(backup: Path, store: Path, overwrite: bool = False) -> Verification:
+    """Put a verified copy of a backup where the store is; the service must be stopped.
+
+    A store that is there already is only replaced when asked, and kept beside the new one
+    with the ending `.replaced`.
+    """
+    if not backup.is_file():
+        raise MissingData(f"there is no backup at {backup}")
+    if store.exists() and not overwrite:
+        advice = "give --overwrite to replace it"
+        raise InvalidInput.of("store", "a place without a store", str(store), advice)
+    lock = WriterLock(store)
+    fresh = store.with_name(store.name + ".restoring")
+    _remove(fresh)
+    try:
+        back_up(backup, fresh)
+        report = _verified(fresh)
+        if store.exists():
+            _take_over(store)
+            store.replace(store.with_name(store.name + ".replaced"))
+            for ending in ("-wal", "-shm"):
+                store.with_name(store.name + ending).unlink(missing_ok=True)
+        fresh.rename(store)
+        _force_to_disk(store.parent)
+        return report
+    finally:
+        _remove(fresh)
+        lock.release()
+
+
+def _check_contents(connection: sqlite3.Connection, path: Path) -> None:
+    """Check that a file holds the tables of a store and nothing that runs by itself."""
+    connection.execute("PRAGMA trusted_schema = OFF")
+    found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    if "alembic_version" not in {name for _, name, _ in found}:
+        raise UnsupportedState(f"{path.name} is a database, but not a store of slotwise")
+    for kind, name, sql in found:
+        is_virtual = (sql or "").upper().startswith("CREATE VIRTUAL")
+        if kind in ("trigger", "view") or is_virtual:
+            raise UnsupportedState(
+                f"{path.name} has a {'virtual table' if is_virtual else kind} {name!r}, which no "
+                "store of slotwise has; remove it with sqlite3 if you know what it is"
+            )
+
+
+def _verified(path: Path) -> Verification:
+    """Verify a store that nobody else uses, and leave one file."""
+    store = SqliteStore(path)
+    try:
+        report = verify(store)
+    finally:
+        store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    if report.damage:
+        raise UnsupportedState(f"{path.name} is damaged: {report.damage}")
+    if report.mismatches:
+        raise UnsupportedState(f"{path.name} does not add up: {report.mismatches[0]}")
+    return report
+
+
+def _take_over(store: Path) -> None:
+    """Raise `StoreUnavailable` when another process has the store open."""
+    try:
+        with closing(sqlite3.connect(store, timeout=0, isolation_level=None)) as connection:
+            # Leaving WAL needs every other connection to be gone.
+            connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute("BEGIN EXCLUSIVE")
+            connection.execute("COMMIT")
+    except sqlite3.DatabaseError as error:
+        raise StoreUnavailable(f"stop the service first: {store} is in use ({error})") from error
+
+
+def _force_to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    for ending in ("", "-journal", "-wal", "-shm", ".lock"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+
+
+BATCH = 5_000
+"""Rows of one commit at the target: what an interrupted move repeats at most."""
+
+_CLOCK = ("closed_until_us", "latest_us", "n_resets", "learner_epoch")
+
+
+_SqlStore: TypeAlias = "SqliteStore | PostgresqlStore"
+
+
+class Moved(NamedTuple):
+    """What is at the target now."""
+
+    n_rows: int
+    verification: Verification
+
+
+class _Place(NamedTuple):
+    """One of the two stores, and how to read and write its tables."""
+
+    store: _SqlStore
+    transaction: Callable[[], AbstractContextManager[SqlSession]]
+
+    def order_of(self, table: Table) -> list[str]:
+        with self.transaction() as session:
+            return session.statements.order_of(table)
+
+    def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
+        with self.transaction() as session:
+            return session.fetch(session.statements.of_text(sql), **parameters)
+
+
+def move_store(source: str, target: str, tell: Callable[[float], None] = lambda _: None) -> Moved:
+    """Copy all rows of a store that nobody uses to an empty one; `tell` is told the share done.
+
+    Interrupted, it goes on where it stopped when it is called again: every table is copied in
+    one order, and the target says from where it is being filled. No service opens it before the
+    move is finished and every row was compared.
+    """
+    if not is_postgresql(source):
+        existing_store(sqlite_path(source))
+    if public_address(source) == public_address(target):
+        raise InvalidInput.of("target", "another store than the source", public_address(target))
+    with _alone(_opened(source)) as old, _alone(_opened(target)) as new:
+        _begin(old, new, source, target)
+        tables = [table for table in metadata.sorted_tables if table is not store_clock]
+        sizes = {table.name: _n_rows(old, table) for table in tables}
+        n_done, n_all = 0, 2 * sum(sizes.values()) or 1
+        for step in (_copy, _compare):
+            for table in tables:
+                for n_rows in step(old, new, table):
+                    n_done += n_rows
+                    tell(n_done / n_all)
+        verification = verify(new.store)
+        if verification.mismatches:
+            raise UnsupportedState(f"the store does not add up: {verification.mismatches[0]}")
+        _finish(old, new)
+        return Moved(sum(sizes.values()), verification)
+
+
+def _opened(address: str) -> _SqlStore:
+    return open_postgresql(address) if is_postgresql(address) else SqliteStore(sqlite_path(address))
+
+
+@contextmanager
+def _alone(store: _SqlStore) -> Iterator[_Place]:
+    """Use a store while no service does."""
+    try:
+        with store.alone():
+            yield _Place(store, store.transaction)
+    finally:
+        store.close()
+
+
+def _begin(old: _Place, new: _Place, source: str, target: str) -> None:
+    [(still_moving,)] = old.fetch("SELECT moving_from FROM store_clock")
+    if still_moving:
+        raise UnsupportedState(
+            f"{public_address(source)} is not whole itself: finish its move from {still_moving}"
+        )
+    [(moving_from,)] = new.fetch("SELECT moving_from FROM store_clock")
+    if moving_from == public_address(source):
+        return
+    if moving_from or any(
+        _n_rows(new, table) for table in metadata.sorted_tables if table is not store_clock
+    ):
+        rule = "an empty place, or one that this move was interrupted at"
+        raise InvalidInput.of("target", rule, public_address(target))
+    _set_clock(new, moving_from=public_address(source))
+
+
+def _finish(old: _Place, new: _Place) -> None:
+    """Take over the clock last: it says that the rest is there."""
+    [values] = old.fetch(f"SELECT {', '.join(_CLOCK)} FROM store_clock")
+    _set_clock(new, moving_from="", **dict(zip(_CLOCK, values, strict=True)))
+
+
+def _set_clock(place: _Place, **values: object) -> None:
+    updates = ", ".join(f"{name} = :{name}" for name in values)
+    with place.transaction() as session:
+        sql = session.statements.of_text(f"UPDATE store_clock SET {updates}")
+        session.execute(sql, **values)
+
+
+def _n_rows(place: _Place, table: Table) -> int:
+    return int(place.fetch(f"SELECT COUNT(*) FROM {table.name}")[0][0])
+
+
+def _rows(place: _Place, table: Table, start: int) -> Iterator[list[Row]]:
+    """Go through a table in the order of its key, after the first `start` rows."""
+    names = ", ".join(row_columns(table))
+    keys = place.order_of(table)
+    order, marks = ", ".join(keys), ", ".join(f":k{number}" for number in range(len(keys)))
+    last: tuple[Any, ...] | None = None
+    if start:
+        sql = f"SELECT {order} FROM {table.name} ORDER BY {order} LIMIT 1 OFFSET :n_skipped"
+        [last] = place.fetch(sql, n_skipped=start - 1)
+    while True:
+        after = f"WHERE ({order}) > ({marks})" if last else ""
+        bound = {f"k{number}": value for number, value in enumerate(last or ())}
+        sql = f"SELECT {names}, {order} FROM {table.name} {after} ORDER BY {order} LIMIT :n_rows"
+        found = place.fetch(sql, n_rows=BATCH, **bound)
+        if not found:
+            return
+        last = found[-1][-len(keys) :]
+        yield [row[: -len(keys)] for row in found]
+
+
+def _copy(old: _Place, new: _Place, table: Table) -> Iterator[int]:
+    n_there = _n_rows(new, table)
+    yield n_there
+    for rows in _rows(old, table, n_there):
+        with new.transaction() as session:
+            session.insert(table, rows)
+        yield len(rows)
+
+
+def _compare(old: _Place, new: _Place, table: Table) -> Iterator[int]:
+    """Raise `UnsupportedState` unless both have the same rows."""
+    both = zip(_rows(old, table, 0), _rows(new, table, 0), strict=False)
+    n_same = 0
+    for ours, theirs in both:
+        if [_as_stored(row) for row in ours] != [_as_stored(row) for row in theirs]:
+            break
+        n_same += len(ours)
+        yield len(ours)
+    if n_same != _n_rows(old, table) or n_same != _n_rows(new, table):
+        raise UnsupportedState(f"the rows of {table.name} differ after the move; start it again")
+
+
+def _as_stored(row: Row) -> tuple[Any, ...]:
+    """Return a row without the character 0, which PostgreSQL cannot store."""
+    return tuple(one.replace("\0", "\ufffd") if isinstance(one, str) else one for one in row)
+
+
+STEP = 500
+"""Views of one commit: bounds how long other writes wait for it."""
+MAX_STEPS = 100
+"""Commits for one pool at once: the rest goes the next time."""
+
+
+def purge(
+    reading: Callable[[], AbstractContextManager[StoreReader]],
+    commit: Callable[[Operation], object],
+    before_us: int,
+    max_steps: int = MAX_STEPS,
+) -> int:
+    """Drop what closed before a time, at most `max_steps` commits for each pool.
+
+    Returns how many views and waiting events went.
+    """
+    with reading() as reader:
+        pool_ids = [pool.pool_id for pool in reader.pools()]
+    n_purged = 0
+    for pool_id in pool_ids:
+        for _ in range(max_steps):
+            answer = commit(PurgeViews(pool_id=pool_id, before_us=before_us, limit=STEP))
+            assert isinstance(answer, int)
+            n_purged += answer
+            if answer < STEP:
+                break
+    return n_purged
+
+
+_TIMES = {
+    "decisions": (
+        "issued_us",
+        "click_closes_us",
+        "revenue_until_us",
+        "revenue_closes_us",
+        "stored_us",
+    ),
+    "clicks": ("received_us",),
+    "conversions": ("received_us",),
+    "adjustments": ("received_us",),
+    "refusals": ("received_us",),
+    "fold_positions": ("closes_us",),
+    "store_clock": ("closed_until_us", "latest_us"),
+    "links": ("counted_from_us",),
+}
+"""Every time that views are counted by; 0 stands for none."""
+
+
+def set_times_back(path: Path, now_us: int) -> int:
+    """Set all times of a store back by as much as its latest one lies in the future.
+
+    Returns by how much, 0 when nothing lies in the future. Since all times move together, what
+    was in its window stays there, and every counter still equals its rows. Policies that learn
+    view by view learn again from the rows.
+    """
+    SqliteStore(path).close()  # a store of an earlier format is migrated
+    lock = WriterLock(path)
+    try:
+        with closing(sqlite3.connect(path)) as connection, connection:
+            clock: tuple[int, int]
+            [clock] = connection.execute("SELECT closed_until_us, latest_us FROM store_clock")
+            by_us = max(0, *(time_us - now_us for time_us in clock))
+            if by_us:
+                for table, columns in _TIMES.items():
+                    for column in columns:
+                        connection.execute(
+                            f"UPDATE {table} SET {column} = max({column} - ?, 0) "
+                            f"WHERE {column} > 0",
+                            (by_us,),
+                        )
+                connection.execute("UPDATE learned SET state = x''")
+            return by_us
+    finally:
+        lock.release()

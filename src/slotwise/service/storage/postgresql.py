@@ -1,0 +1,709 @@
+"""The shared store: one PostgreSQL database, many replicas."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from threading import BoundedSemaphore, Event, Lock, Thread
+from typing import Any, NamedTuple
+
+import msgspec
+import psycopg
+from psycopg import Connection, errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Integer,
+    LargeBinary,
+    Table,
+    create_engine,
+)
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from slotwise.errors import InvalidInput
+from slotwise.service.refusals import StoreUnavailable, Superseded
+from slotwise.service.storage import schema
+from slotwise.service.storage.contract import (
+    FOLD_START,
+    AppendDecision,
+    ApplyFold,
+    CloseWindows,
+    ForgetViews,
+    Learned,
+    Operation,
+    PurgeViews,
+    SaveChange,
+    SaveKey,
+    SaveLearned,
+    SaveLinks,
+    SavePool,
+    StoreReader,
+)
+from slotwise.service.storage.migrations import upgrade
+from slotwise.service.storage.schema import Row, row_columns
+from slotwise.service.storage.sql_batch import SqlBatch
+from slotwise.service.storage.sql_reads import SqlReader, on_conflict_add, on_conflict_replace
+from slotwise.service.storage.sql_statements import COUNTER_TABLES, Engine, Statements
+
+STATEMENTS = Statements(
+    Engine(
+        dialect=PGDialect_psycopg(paramstyle="pyformat"),  # type: ignore[no-untyped-call]
+        listed="= ANY(CAST(:ids AS text[]))",
+        row_id="ctid",
+        bytewise='COLLATE "C"',
+        has_waited="e.waited",
+        shown="json_array_elements(CAST(d.page AS json) -> 1) AS shown(value)",
+        link_id="COALESCE(shown.value ->> 'link_id', shown.value ->> 0)",
+        of_pool="pool_id = :pool_id",
+    )
+)
+_ESCAPES = (rb"\u", rb"\n", rb"\r", rb"\t", rb"\b", rb"\f")
+
+
+def _array_type(column: Column[Any]) -> str:
+    match column.type:
+        case Boolean():
+            return "boolean[]"
+        case Integer() | BigInteger():
+            return "bigint[]"
+        case Float():
+            return "float8[]"
+        case LargeBinary():
+            return "bytea[]"
+    return "text[]"
+
+
+def _insert(table: Table, end: str) -> bytes:
+    """Return one statement for any number of rows: a parameter a column."""
+    names = row_columns(table)
+    arrays = ", ".join(f"%s::{_array_type(table.c[name])}" for name in names)
+    return (
+        f"INSERT INTO {table.name} ({', '.join(names)}) SELECT * FROM unnest({arrays}) {end}"
+    ).encode()
+
+
+_INSERT = {
+    table.name: _insert(table, "ON CONFLICT DO NOTHING") for table in schema.metadata.sorted_tables
+}
+_UPSERT = {
+    table.name: _insert(table, on_conflict_replace(table))
+    for table in (schema.pools, schema.links, schema.keys, schema.fold_positions)
+} | {
+    # A learner that was paused must not replace what another one published meanwhile.
+    "learned": _insert(
+        schema.learned,
+        f"{on_conflict_replace(schema.learned)} WHERE learned.version <= excluded.version",
+    )
+}
+_ADD = {table.name: _insert(table, on_conflict_add(table)) for table in COUNTER_TABLES}
+
+
+def array(values: Sequence[Any]) -> object:
+    r"""Return a column of rows as a parameter.
+
+    An array of PostgreSQL is written as one of JSON is, but for the brackets and for the escapes
+    of control characters; the encoder of JSON takes a twentieth of the driver's time.
+    PostgreSQL stores no character 0: it becomes the sign for an unknown one.
+
+    >>> array(["a", None, 7])
+    '{"a",null,7}'
+    >>> array(["two\nlines"])
+    ['two\nlines']
+    """
+    if values and isinstance(values[0], bytes):
+        return list(values)
+    encoded = msgspec.json.encode(values)
+    if any(escape in encoded for escape in _ESCAPES):
+        return [one.replace("\0", "\ufffd") if isinstance(one, str) else one for one in values]
+    return f"{{{encoded[1:-1].decode()}}}"
+
+
+class PostgresqlSession:
+    """Runs statements on a connection of the driver."""
+
+    statements = STATEMENTS
+
+    def __init__(self, connection: Connection[tuple[Any, ...]]) -> None:
+        self._connection = connection
+
+    def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        return self._connection.execute(sql.encode(), parameters).fetchall()
+
+    def execute(self, sql: str, **parameters: object) -> int:
+        """Run a statement and return how many rows it changed."""
+        return self._connection.execute(sql.encode(), parameters).rowcount
+
+    def listed(self, ids: Sequence[str]) -> object:
+        """Return ids as an array."""
+        return array(ids)
+
+    def insert(self, table: Table, new: Sequence[Row]) -> int:
+        """Insert rows unless their identity is there already; return how many were new."""
+        return self._write(_INSERT[table.name], new)
+
+    def upsert(self, table: Table, new: Sequence[Row]) -> int:
+        """Insert rows, or replace every column but the identity; return how many were written."""
+        return self._write(_UPSERT[table.name], new)
+
+    def add(self, table: Table, new: Sequence[Row]) -> None:
+        """Insert rows, or add every column but the identity to what is there."""
+        self._write(_ADD[table.name], new)
+
+    def damage(self) -> str:
+        """Return how many damaged pages PostgreSQL has met, where it keeps checksums."""
+        sql = "SELECT checksum_failures FROM pg_stat_database WHERE datname = current_database()"
+        [(n_failures,)] = self.fetch(sql)
+        return f"{n_failures} pages have a wrong checksum" if n_failures else ""
+
+    def _write(self, statement: bytes, new: Sequence[Row]) -> int:
+        if not new:
+            return 0
+        columns = [array(column) for column in zip(*new, strict=True)]
+        return self._connection.execute(statement, columns).rowcount
+
+
+MAX_READERS = 16
+"""Reads under way at once; more wait for one of them."""
+MAX_IDLE = 8
+_DEFAULTS = {
+    "connect_timeout": "3",
+    "application_name": "slotwise",
+    # A machine that vanishes says nothing: without these a write would wait for minutes.
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+_SLOW_S = 0.5
+_REST_S = 1.0
+"""After an attempt to connect that took long, others fail at once for so long."""
+_OUTAGES = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.InternalError,
+    errors.InsufficientPrivilege,
+    errors.UndefinedTable,
+)
+
+
+class Connections:
+    """Opens connections and keeps those of readers for the next one.
+
+    No connection has a state that outlives a transaction, so a pooler in transaction mode may
+    stand between. A call that needs a new connection opens it itself: the pool of psycopg opens
+    them in a thread, so that a call would wait for its whole timeout while the server is down.
+    """
+
+    def __init__(self, address: str, shown: str = "") -> None:
+        self.shown = shown or "in PostgreSQL"
+        try:
+            given = conninfo_to_dict(address)
+        except psycopg.ProgrammingError as error:
+            rule = "an address such as postgresql://user@host/database"
+            raise InvalidInput.of("store", rule, self.shown, str(error).strip()) from None
+        self._conninfo = make_conninfo("", **(_DEFAULTS | given))
+        self._idle: list[Connection[tuple[Any, ...]]] = []
+        self._reading = BoundedSemaphore(MAX_READERS)
+        self._failed_at = -_REST_S
+        self._failure = ""
+        self.closed = False
+
+    def connect(self) -> Connection[tuple[Any, ...]]:
+        """Open a connection; each statement is a transaction of its own unless one is begun."""
+        if self.closed:
+            raise StoreUnavailable(f"the store {self.shown} is closed")
+        started = time.monotonic()
+        if started < self._failed_at + _REST_S:
+            raise StoreUnavailable(self._failure)
+        try:
+            # Prepared statements belong to a session, which a pooler gives to others.
+            return psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
+        except psycopg.OperationalError as error:
+            self._failure = f"the store {self.shown} cannot be reached: {_reason(error)}"
+            if time.monotonic() > started + _SLOW_S:
+                self._failed_at = time.monotonic()
+            raise StoreUnavailable(self._failure) from error
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection[tuple[Any, ...]]]:
+        """Return a connection inside a transaction that sees one moment."""
+        begin = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+        with self._reading:
+            connection = self._begun(begin)
+            try:
+                yield connection
+                connection.execute(b"ROLLBACK")
+            except BaseException:
+                connection.close()
+                raise
+            if self.closed or len(self._idle) >= MAX_IDLE:
+                connection.close()
+            else:
+                self._idle.append(connection)
+
+    def _begun(self, begin: bytes) -> Connection[tuple[Any, ...]]:
+        """Begin on an idle connection, or on a new one where the idle ones are dead."""
+        while self._idle and not self.closed:
+            connection = self._idle.pop()
+            try:
+                connection.execute(begin)
+            except psycopg.Error:
+                connection.close()
+            else:
+                return connection
+        connection = self.connect()
+        connection.execute(begin)
+        return connection
+
+    def close(self) -> None:
+        """Close what is idle; safe to call twice."""
+        self.closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+
+@contextmanager
+def postgresql_errors() -> Iterator[None]:
+    """Turn what makes a database unusable for now into `StoreUnavailable`.
+
+    A broken constraint and a wrong statement are no outage but a mistake in the code: they are
+    raised as they are.
+    """
+    try:
+        yield
+    except (*_OUTAGES, DBAPIError) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        if not isinstance(cause, _OUTAGES):
+            raise
+        raise StoreUnavailable(f"the store cannot be used now: {_reason(cause)}") from error
+
+
+def _reason(error: psycopg.Error) -> str:
+    """Return what the database said, in one line and without the place that it said it at."""
+    if error.diag.message_primary:
+        return error.diag.message_primary
+    lines = str(error).strip().splitlines()
+    fatal = [line.rpartition("FATAL:")[2] for line in lines if "FATAL:" in line]
+    return (fatal or lines or [type(error).__name__])[-1].strip()
+
+
+_SPACE = 0x510715E
+WRITING, LEARNING, MIGRATING, STARTING = 1, 2, 3, 4
+
+
+def lock_sql(lock: int, shared: bool = False) -> str:
+    """Return the call that waits for a lock and holds it to the end of the transaction."""
+    return f"pg_advisory_xact_lock{'_shared' if shared else ''}({_SPACE}, {lock})"
+
+
+def try_session_lock_sql(lock: int) -> str:
+    """Return the call that takes a lock for the session, or says that another one has it."""
+    return f"pg_try_advisory_lock({_SPACE}, {lock})"
+
+
+# Decisions, events and folds are written under a shared lock of the store, everything else under
+# the exclusive one. So nothing that is judged by the closed windows, the settings or the resets
+# can change before its commit, and writers do not wait for each other. Two things cannot be judged
+# beside other writers, and are judged again under the exclusive lock:
+#
+# - an event whose decision or conversion is not stored: another replica may be writing it just now
+# - a row that another replica stored first: the insert found it, the judgement had not
+
+
+CHANNEL = "slotwise"
+"""Notifications that a pool, a key or a version has changed."""
+
+_ALONE = (SavePool, SaveLinks, SaveKey, SaveChange, CloseWindows, ForgetViews, PurgeViews)
+_LEARNING = (CloseWindows, ApplyFold, PurgeViews, SaveLearned)
+_TOLD = (SavePool, SaveLinks, SaveKey, SaveChange, ForgetViews, SaveLearned)
+_KEYS = {
+    table.name: [
+        place for place, name in enumerate(schema.row_columns(table)) if table.c[name].primary_key
+    ]
+    for table in (schema.clicks, schema.conversions, schema.adjustments, schema.refusals)
+}
+_FIRST_POSITION = """
+    INSERT INTO fold_positions (pool_id, level, closes_us, decision_id)
+    VALUES (%(pool_id)s, %(level)s, %(closes_us)s, %(decision_id)s) ON CONFLICT DO NOTHING
+"""
+_NEXT_POSITION = """
+    UPDATE fold_positions SET closes_us = %(closes_us)s, decision_id = %(decision_id)s
+    WHERE pool_id = %(pool_id)s AND level = %(level)s
+      AND closes_us = %(after_us)s AND decision_id = %(after_id)s
+"""
+
+
+class Outrun(Exception):
+    """Another replica was faster: judge again, alone."""
+
+
+class Clock(NamedTuple):
+    """The row of `store_clock` as a transaction found it."""
+
+    closed_until_us: int
+    latest_us: int
+    n_resets: int
+    learner_epoch: int
+
+
+def needs_exclusive(operations: Sequence[Operation]) -> bool:
+    """Say whether no other replica may write meanwhile."""
+    return any(isinstance(operation, _ALONE) for operation in operations)
+
+
+class PostgresqlBatch(SqlBatch):
+    """The operations of one transaction; the caller begins it, takes the lock and commits."""
+
+    _session: PostgresqlSession
+
+    def __init__(
+        self, session: PostgresqlSession, clock: Clock, exclusive: bool, learner_epoch: int | None
+    ) -> None:
+        super().__init__(session, clock[:3])
+        self._exclusive = exclusive
+        self._superseded = learner_epoch not in (None, clock.learner_epoch)
+
+    def _apply_all(self, operations: Sequence[Operation]) -> list[object]:
+        answers = super()._apply_all(operations)
+        if any(isinstance(operation, _TOLD) for operation in operations):
+            self._session.fetch(f"SELECT pg_notify('{CHANNEL}', '')")
+        return answers
+
+    def _apply(self, operation: Operation) -> object:
+        if self._superseded and isinstance(operation, _LEARNING):
+            raise Superseded("another replica learns since; this one must read the store again")
+        return super()._apply(operation)
+
+    def _load(self, operations: Sequence[Operation]) -> None:
+        super()._load(operations)
+        if self._exclusive:
+            appended = [
+                item.decision.decision_id for item in operations if isinstance(item, AppendDecision)
+            ]
+            self._ledger.decisions |= self._reader.decisions(appended)
+
+    def _write(self, table: Table, new: Iterable[schema.Row]) -> None:
+        new = list(new)
+        if not new:
+            return
+        if table is not schema.decisions:
+            # In one order, so that two replicas with the same rows do not wait for each other.
+            places = _KEYS[table.name]
+            new = sorted(new, key=lambda row: [row[place] for place in places])
+            if "waited" in table.c and not self._exclusive and any(row[-1] for row in new):
+                raise Outrun
+        if self._session.insert(table, new) < len(new) and table is not schema.refusals:
+            raise Outrun
+
+    def _write_clock(self) -> None:
+        # Everybody reads this row and only few transactions change it, or all would wait for it.
+        if self._exclusive:
+            super()._write_clock()
+
+    def _save_learned(self, learned: Learned) -> None:
+        if not self._session.upsert(schema.learned, [schema.LEARNED.row(learned)]):
+            raise Superseded(f"pool {learned.pool_id} has a newer version than {learned.version}")
+
+    def _move_position(self, operation: ApplyFold) -> bool:
+        if self._n_resets != operation.n_resets:
+            return False
+        is_first = operation.after == FOLD_START
+        n_moved = self._session.execute(
+            _FIRST_POSITION if is_first else _NEXT_POSITION,
+            pool_id=operation.pool_id,
+            level=operation.level,
+            closes_us=operation.until.closes_us,
+            decision_id=operation.until.decision_id,
+            after_us=operation.after.closes_us,
+            after_id=operation.after.decision_id,
+        )
+        return bool(n_moved)
+
+
+_log = logging.getLogger(__name__)
+
+_EVERY_S = 1.0
+"""How often the session is used: proof that this process is alive, and a look for the lock."""
+_LISTEN_S = 0.1
+"""How long a stop may wait for the end of listening."""
+_SILENT = "5s"
+"""A process that stands still for so long loses its session, and with it the lock."""
+_SET_UP = (
+    f"SET idle_session_timeout = '{_SILENT}'",
+    "SET lock_timeout = '5s'",
+    "SET tcp_keepalives_idle = 2",
+    "SET tcp_keepalives_interval = 1",
+    "SET tcp_keepalives_count = 3",
+    f"LISTEN {CHANNEL}",
+)
+_LEAD = "UPDATE store_clock SET learner_epoch = learner_epoch + 1 RETURNING learner_epoch"
+
+
+class PostgresqlSharing:
+    """One session that holds the learner's lock, listens, and reads the database's time.
+
+    Whoever gets the lock takes the next epoch. Every write of a learner names the epoch that it
+    took over with; the store refuses it when there is a later one. So a learner that stood still
+    and wakes up changes nothing.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._stopping = Event()
+        self._thread: Thread | None = None
+        self._ahead_us = 0
+        self.epoch: int | None = None
+        """The epoch of this process while it holds the lock."""
+        self.used_epoch: int | None = None
+        """The epoch that the learner's writes name; None where there is no election."""
+
+    def wall_us(self) -> int:
+        """Return the time of day by the database's clock, which all replicas share."""
+        return time.time_ns() // 1000 + self._ahead_us
+
+    def read_clock(self) -> None:
+        """Compare the clocks over a connection of its own."""
+        with self._connections.connect() as connection:
+            self._compare(connection)
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Let one replica at a time look for what a first start makes."""
+        with self._connections.connect() as connection, connection.transaction():
+            connection.execute(f"SELECT {lock_sql(STARTING)}".encode())
+            yield
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the learner's lock, so that no replica can take it."""
+        with self._connections.connect() as connection:
+            locked = connection.execute(f"SELECT {try_session_lock_sql(LEARNING)}".encode())
+            if locked.fetchall() != [(True,)]:
+                raise StoreUnavailable(
+                    f"the store {self._connections.shown} is in use; stop all replicas first"
+                )
+            yield
+
+    def start(self, told: Callable[[], None]) -> None:
+        """Stand for election; `told` is called when something changed, from another thread."""
+        if self._thread is None:
+            self.used_epoch = -1
+            self._thread = Thread(
+                target=self._run, args=(told,), name="slotwise-sharing", daemon=True
+            )
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Give the lock back; safe to call twice."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._connections.close()
+
+    def _run(self, told: Callable[[], None]) -> None:
+        while not self._stopping.is_set():
+            try:
+                with self._connections.connect() as connection:
+                    self._take_part(connection, told)
+            except (psycopg.Error, StoreUnavailable) as error:
+                if self.epoch is not None:
+                    _log.warning("this replica learns no more: %s", str(error).strip())
+            self.epoch = None
+            self._stopping.wait(_EVERY_S)
+
+    def _take_part(self, connection: Connection[tuple[Any, ...]], told: Callable[[], None]) -> None:
+        for statement in _SET_UP:
+            connection.execute(statement.encode())
+        [(session_id,)] = connection.execute(b"SELECT pg_backend_pid()").fetchall()
+        told()  # what was notified before is lost
+        while not self._stopping.is_set():
+            self._compare(connection)
+            if self.epoch is None:
+                self._try_to_lead(connection)
+            [(now_id,)] = connection.execute(b"SELECT pg_backend_pid()").fetchall()
+            if now_id != session_id:
+                raise StoreUnavailable(
+                    "the session changed under the learner's lock: a pooler stands between; "
+                    "set `store_direct` to the database's own address"
+                )
+            self._listen(connection, told)
+
+    def _listen(self, connection: Connection[tuple[Any, ...]], told: Callable[[], None]) -> None:
+        until_s = time.monotonic() + _EVERY_S
+        while time.monotonic() < until_s and not self._stopping.is_set():
+            for _ in connection.notifies(timeout=_LISTEN_S, stop_after=1):
+                told()
+
+    def _try_to_lead(self, connection: Connection[tuple[Any, ...]]) -> None:
+        locked = connection.execute(f"SELECT {try_session_lock_sql(LEARNING)}".encode())
+        if locked.fetchall() == [(True,)]:
+            with connection.transaction():
+                # Alone: what the last learner began is committed, or will be refused.
+                connection.execute(f"SELECT {lock_sql(WRITING)}".encode())
+                [(self.epoch,)] = connection.execute(_LEAD.encode()).fetchall()
+            _log.info("this replica learns, epoch %d", self.epoch)
+
+    def _compare(self, connection: Connection[tuple[Any, ...]]) -> None:
+        before_us = time.time_ns() // 1000
+        [(there_us,)] = connection.execute(
+            b"SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+        ).fetchall()
+        after_us = time.time_ns() // 1000
+        self._ahead_us = there_us - (before_us + after_us) // 2
+
+
+# All of it is gone with the transaction. A replica that stands still in the middle of one must not
+# keep the others waiting, and a commit is on disk when it returns, whatever the server's default.
+_BEGIN = """
+    BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+    SET LOCAL idle_in_transaction_session_timeout = '4s';
+    SET LOCAL lock_timeout = '10s';
+    SET LOCAL statement_timeout = '60s';
+    SELECT set_config('synchronous_commit', 'on', true)
+    WHERE current_setting('synchronous_commit') = 'off';
+"""
+# The lock first: the clock must be read as it is when nobody can change it any more.
+_READ_CLOCK = "SELECT closed_until_us, latest_us, n_resets, learner_epoch FROM store_clock"
+_BEGIN_SHARED = f"{_BEGIN} SELECT {lock_sql(WRITING, shared=True)}; {_READ_CLOCK}".encode()
+_BEGIN_EXCLUSIVE = f"{_BEGIN} SELECT {lock_sql(WRITING)}; {_READ_CLOCK}".encode()
+
+
+class PostgresqlStore:
+    """Keeps everything in one PostgreSQL database; the class `Store` says what that means.
+
+    Any number of processes may have it open. Each writes over one connection and reads over
+    others; `sharing` says which of them learns. `direct` is the address for what needs a session
+    of its own, where `address` leads to a pooler in transaction mode; `shown` is the address
+    without its password.
+    """
+
+    def __init__(self, address: str, direct: str = "", shown: str = "") -> None:
+        self._connections = Connections(address, shown)
+        self._write_lock = Lock()
+        self._writer: Connection[tuple[Any, ...]] | None = None
+        self._latest_us = 0
+        self.sharing = PostgresqlSharing(Connections(direct or address, shown))
+        try:
+            with postgresql_errors():
+                self._migrate()
+                self.sharing.read_clock()
+        except BaseException:
+            self.close()
+            raise
+
+    def commit(self, operations: Sequence[Operation]) -> list[object]:
+        """Apply all operations in one transaction; None unless the operation answers."""
+        exclusive = needs_exclusive(operations)
+        with self._write_lock, postgresql_errors():
+            if exclusive:
+                return self._transact(operations, exclusive=True)
+            try:
+                return self._transact(operations, exclusive=False)
+            except (Outrun, errors.DeadlockDetected, errors.SerializationFailure):
+                return self._transact(operations, exclusive=True)
+
+    @contextmanager
+    def transaction(self) -> Iterator[PostgresqlSession]:
+        """Write in one transaction, while no replica does."""
+        with self._write_lock, postgresql_errors():
+            connection, _ = self._begin(_BEGIN_EXCLUSIVE)
+            try:
+                yield PostgresqlSession(connection)
+                connection.execute(b"COMMIT")
+            except BaseException:
+                self._roll_back(connection)
+                raise
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep all replicas from learning; raise `StoreUnavailable` when one runs."""
+        return self.sharing.alone()
+
+    @contextmanager
+    def reading(self) -> Iterator[StoreReader]:
+        """Return a reader of this moment."""
+        with postgresql_errors(), self._connections.reading() as connection:
+            yield SqlReader(PostgresqlSession(connection))
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` when the store cannot be written."""
+        self.commit(())
+
+    def close(self) -> None:
+        """Release all connections, and with them the lead; safe to call twice."""
+        self.sharing.stop()
+        with self._write_lock:
+            self._connections.close()
+            self._drop_writer()
+
+    def _transact(self, operations: Sequence[Operation], exclusive: bool) -> list[object]:
+        connection, clock = self._begin(_BEGIN_EXCLUSIVE if exclusive else _BEGIN_SHARED)
+        clock = clock._replace(latest_us=max(clock.latest_us, self._latest_us))
+        try:
+            session = PostgresqlSession(connection)
+            batch = PostgresqlBatch(session, clock, exclusive, self.sharing.used_epoch)
+            answers = batch.apply(operations)
+            connection.execute(b"COMMIT")
+        except BaseException:
+            self._roll_back(connection)
+            raise
+        self._latest_us = batch.latest_us
+        return answers
+
+    def _begin(self, begin: bytes) -> tuple[Connection[tuple[Any, ...]], Clock]:
+        """Begin on the connection that writes, or on a new one when it is dead."""
+        if self._connections.closed:
+            raise StoreUnavailable(f"the store {self._connections.shown} is closed")
+        if self._writer is not None:
+            try:
+                return self._writer, _last_row(self._writer, begin)
+            except psycopg.OperationalError:
+                if not self._writer.broken:
+                    self._roll_back(self._writer)
+                    raise
+                self._drop_writer()
+        self._writer = self._connections.connect()
+        try:
+            return self._writer, _last_row(self._writer, begin)
+        except psycopg.Error:
+            self._drop_writer()
+            raise
+
+    def _roll_back(self, connection: Connection[tuple[Any, ...]]) -> None:
+        try:
+            connection.execute(b"ROLLBACK")
+        except psycopg.Error:
+            self._drop_writer()
+
+    def _drop_writer(self) -> None:
+        if self._writer is not None:
+            with suppress(psycopg.Error):
+                self._writer.close()
+            self._writer = None
+
+    def _migrate(self) -> None:
+        """Bring the schema to the present version, in one transaction; others wait for it."""
+        engine = create_engine(
+            "postgresql+psycopg://", creator=self._connections.connect, poolclass=NullPool
+        )
+        with engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN")
+            connection.exec_driver_sql(f"SELECT {lock_sql(MIGRATING)}")
+            upgrade(connection)
+            connection.exec_driver_sql("COMMIT")
+
+
+def _last_row(connection: Connection[tuple[Any, ...]], begin: bytes) -> Clock:
+    """Run the statements that begin a transaction and return the row of the last one."""
+    cursor = connection.execute(begin)
+    while cursor.nextset():
+        pass
+    [row] = cursor.fetchall()
+    return Clock(*row)

@@ -1,1 +1,0 @@
-"""The shared store: one PostgreSQL database, many replicas."""

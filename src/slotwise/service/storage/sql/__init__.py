@@ -1,1 +1,0 @@
-"""What the SQL stores share: statements, reads and the group commit."""

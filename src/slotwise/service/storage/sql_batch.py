@@ -1,0 +1,343 @@
+"""One group commit on an SQL engine: load what the batch names, judge it in order, write it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from msgspec.structs import replace
+from sqlalchemy import Table
+
+from slotwise.errors import InvalidInput
+from slotwise.service.counting.attribution import (
+    LEVELS,
+    Counters,
+    Group,
+    LinkCounters,
+    PageCounters,
+    StoredAdjustment,
+    View,
+)
+from slotwise.service.counting.counters import (
+    add_counters,
+    count_purged,
+    count_settled,
+    subtract_counters,
+)
+from slotwise.service.records import AdjustmentEvent, ConversionEvent, LinkRecord
+from slotwise.service.storage import schema
+from slotwise.service.storage.contract import (
+    FOLD_START,
+    AppendDecision,
+    ApplyFold,
+    CloseWindows,
+    ForgetViews,
+    Learned,
+    Operation,
+    PurgeViews,
+    RecordEvent,
+    SaveChange,
+    SaveKey,
+    SaveLearned,
+    SaveLinks,
+    SavePool,
+    StoreReader,
+)
+from slotwise.service.storage.ledger import Ledger, NewRows, click_key
+from slotwise.service.storage.sql_reads import SqlReader, SqlSession
+from slotwise.service.storage.verify import fold_position
+
+_CHUNK = 5_000
+
+
+class Forgotten(NamedTuple):
+    """The views of one pool that count no more."""
+
+    pool_id: str
+    decision_ids: list[str]
+    counted: Counters
+    """What they have added to the counters; late feedback stays reported."""
+
+
+def views_to_forget(reader: StoreReader, operation: ForgetViews) -> Iterator[Forgotten]:
+    """Go through the pools with views to forget."""
+    folded = reader.progress().folded
+    for pool_id in [pool.pool_id for pool in reader.pools()]:
+        reset_times = reader.reset_times(pool_id)
+        decision_ids: list[str] = []
+        counted, last = Counters(), 0
+        while True:
+            batch = reader.views_after(pool_id, operation.since_us, None, last, _CHUNK)
+            if not batch.views:
+                break
+            last = batch.last
+            found = [
+                view
+                for view in batch.views
+                if view.decision.learned and view.decision.key_id == operation.key_id
+            ]
+            decision_ids += [view.decision.decision_id for view in found]
+            for level in LEVELS:
+                until = folded.get((pool_id, level), FOLD_START)
+                settled = [view for view in found if fold_position(view, level) <= until]
+                counted = add_counters(counted, count_settled(settled, level, reset_times))
+        if decision_ids:
+            yield Forgotten(pool_id, decision_ids, counted)
+
+
+ROWS_AT_ONCE = 128
+"""Rows of one statement."""
+
+
+class SqlBatch:
+    """The operations of one transaction; the caller begins and commits it."""
+
+    def __init__(self, session: SqlSession, clock: tuple[int, int, int] | None = None) -> None:
+        self._session = session
+        self._reader = SqlReader(session)
+        closed_until_us, latest_us, self._n_resets = clock or self._reader.clock()
+        self._ledger = Ledger(closed_until_us, latest_us, self)
+
+    def apply(self, operations: Sequence[Operation]) -> list[object]:
+        """Apply the operations in order and return their answers; only once.
+
+        Batch and ledger refer to each other. Without breaking this cycle every record of the
+        batch would stay in memory until the next garbage collection.
+        """
+        try:
+            return self._apply_all(operations)
+        finally:
+            self.latest_us = self._ledger.latest_us
+            del self._ledger
+
+    def _apply_all(self, operations: Sequence[Operation]) -> list[object]:
+        self._load(operations)
+        answers = [self._apply(operation) for operation in operations]
+        if operations:
+            self._write_new_rows()
+            self._write_clock()
+        return answers
+
+    def _write_clock(self) -> None:
+        self._session.execute(
+            self._session.statements.update_clock,
+            closed_until_us=self._ledger.closed_until_us,
+            latest_us=self._ledger.latest_us,
+            n_resets=self._n_resets,
+        )
+
+    def _apply(self, operation: Operation) -> object:
+        match operation:
+            case AppendDecision():
+                self._ledger.append(operation)
+            case RecordEvent():
+                return self._ledger.record(operation)
+            case CloseWindows(until_us=until_us):
+                self._ledger.close_windows(until_us)
+            case SavePool(pool=pool, change=change):
+                self._session.upsert(schema.pools, [schema.POOLS.row(pool)])
+                self._session.insert(schema.changes, [schema.CHANGES.row(change)])
+            case SaveLinks():
+                return self._save_links(operation)
+            case SaveKey(key=key, change=change):
+                self._session.upsert(schema.keys, [schema.KEYS.row(key)])
+                self._session.insert(schema.changes, [schema.CHANGES.row(change)])
+            case SaveChange(change=change):
+                self._session.insert(schema.changes, [schema.CHANGES.row(change)])
+            case ApplyFold():
+                return self._apply_fold(operation)
+            case ForgetViews():
+                return self._forget(operation)
+            case PurgeViews():
+                return self._purge(operation)
+            case SaveLearned(learned=learned):
+                self._save_learned(learned)
+            case _:
+                raise InvalidInput.of("operations", "operations of a store", operation)
+        return None
+
+    def knows_decision(self, decision_id: str) -> bool:
+        """Return whether the decision is stored."""
+        return self._reader.decision(decision_id) is not None
+
+    def view_with_new_rows(self, decision_id: str) -> View:
+        """Return a decision with all that waited for it."""
+        self._write_new_rows()
+        view = self._reader.view(decision_id)
+        assert view is not None, "its row was written just now"
+        return view
+
+    def adjustments_with_new_rows(self, conversion_id: str) -> Sequence[StoredAdjustment]:
+        """Return the adjustments of a conversion."""
+        self._write_new_rows()
+        return self._reader.adjustments_of([conversion_id])
+
+    def reset_times(self, pool_id: str) -> Mapping[str, int]:
+        """Return `counted_from_us` of the links of a pool."""
+        return self._reader.reset_times(pool_id)
+
+    def largest_sum(self, pool_id: str, link_id: str) -> int:
+        """Return the largest sum of revenue among the counters of a link and of its pool."""
+        return self._reader.largest_sum(pool_id, link_id)
+
+    def _load(self, operations: Sequence[Operation]) -> None:
+        """Load every stored row that an event of the batch names."""
+        events = [item.event for item in operations if isinstance(item, RecordEvent)]
+        ledger = self._ledger
+        conversion_ids = {
+            event.conversion_id
+            for event in events
+            if isinstance(event, ConversionEvent | AdjustmentEvent)
+        }
+        adjustment_ids = {
+            event.adjustment_id for event in events if isinstance(event, AdjustmentEvent)
+        }
+        ledger.conversions = self._reader.conversions(conversion_ids)
+        ledger.adjustments = self._reader.adjustments(adjustment_ids)
+        decision_ids = {
+            event.decision_id for event in events if not isinstance(event, AdjustmentEvent)
+        } | {conversion.event.decision_id for conversion in ledger.conversions.values()}
+        ledger.decisions = self._reader.decisions(decision_ids)
+        for click in self._reader.clicks_of(decision_ids):
+            ledger.clicks[click_key(click.event)] = click
+
+    def _write_new_rows(self) -> None:
+        new, self._ledger.new = self._ledger.new, NewRows()
+        self._write(schema.decisions, map(schema.DECISIONS.row, new.decisions))
+        self._write(schema.clicks, _event_rows(schema.CLICKS, new.clicks))
+        self._write(schema.conversions, _event_rows(schema.CONVERSIONS, new.conversions))
+        self._write(schema.adjustments, _event_rows(schema.ADJUSTMENTS, new.adjustments))
+        self._write(schema.refusals, list(map(schema.REFUSALS.row, new.refusals)))
+        for pool_id, late in new.late.items():
+            self.add_counters(pool_id, late)
+
+    def _write(self, table: Table, new: Iterable[schema.Row]) -> None:
+        """Write rows, some at a time: between two statements others may run."""
+        rest = iter(new)
+        while some := list(islice(rest, ROWS_AT_ONCE)):
+            self._session.insert(table, some)
+
+    def add_counters(
+        self,
+        pool_id: str,
+        increment: Counters,
+        link_counters: Table = schema.link_counters,
+        page_counters: Table = schema.page_counters,
+        visitor_counters: Table = schema.visitor_counters,
+    ) -> None:
+        """Add to the counters of a pool."""
+        # Sorted: transactions that lock the same rows must do so in the same order.
+        self._session.add(
+            link_counters,
+            [
+                (pool_id, link_id, group, *_sums(counters))
+                for (group, link_id), counters in sorted(increment.links.items(), key=_first)
+            ],
+        )
+        self._session.add(
+            page_counters,
+            [(pool_id, group, *_sums(page)) for group, page in sorted(increment.pages.items())],
+        )
+        self._session.add(
+            visitor_counters,
+            [
+                (pool_id, feature, value, group, *_sums(page))
+                for (group, feature, value), page in sorted(increment.visitors.items())
+            ],
+        )
+
+    def _save_learned(self, learned: Learned) -> None:
+        self._session.upsert(schema.learned, [schema.LEARNED.row(learned)])
+
+    def _save_links(self, operation: SaveLinks) -> list[LinkRecord]:
+        # Late feedback that came before a reset must be counted before it, not after.
+        self._write_new_rows()
+        saved = []
+        places: dict[str, dict[str, int]] = {}
+        n_links: dict[str, int] = {}
+        for pool_id in {link.pool_id for link in operation.links}:
+            named = {link.link_id for link in operation.links if link.pool_id == pool_id}
+            places[pool_id] = self._reader.places(pool_id, named)
+            n_links[pool_id] = self._reader.n_links(pool_id)
+        for link in operation.links:
+            of_pool = places[link.pool_id]
+            if link.link_id not in of_pool:
+                of_pool[link.link_id] = n_links[link.pool_id]
+                n_links[link.pool_id] += 1
+            saved.append(replace(link, place=of_pool[link.link_id]))
+            if link.link_id in operation.reset:
+                for statement in self._session.statements.reset_counters:
+                    self._session.execute(statement, pool_id=link.pool_id, link_id=link.link_id)
+        last = {(link.pool_id, link.link_id): link for link in saved}
+        self._session.upsert(schema.links, [schema.LINKS.row(link) for link in last.values()])
+        self._n_resets += bool(operation.reset)
+        self._session.insert(schema.changes, list(map(schema.CHANGES.row, operation.changes)))
+        return saved
+
+    def _apply_fold(self, operation: ApplyFold) -> bool:
+        if not self._move_position(operation):
+            return False
+        self.add_counters(operation.pool_id, operation.increment)
+        return True
+
+    def _move_position(self, operation: ApplyFold) -> bool:
+        """Move the position of a level, unless it moved or statistics were reset meanwhile."""
+        key = (operation.pool_id, operation.level)
+        position = self._reader.fold_positions().get(key, FOLD_START)
+        if (position, self._n_resets) != (operation.after, operation.n_resets):
+            return False
+        row = (*key, operation.until.closes_us, operation.until.decision_id)
+        self._session.upsert(schema.fold_positions, [row])
+        return True
+
+    def _forget(self, operation: ForgetViews) -> int:
+        self._write_new_rows()
+        n_forgotten = 0
+        for forgotten in list(views_to_forget(self._reader, operation)):
+            n_forgotten += len(forgotten.decision_ids)
+            less = subtract_counters(Counters(), forgotten.counted)
+            self.add_counters(forgotten.pool_id, less)
+            statement = self._session.statements.forget_state
+            self._session.execute(statement, nothing=b"", pool_id=forgotten.pool_id)
+        statement = self._session.statements.forget_views
+        self._session.execute(statement, by_key=operation.key_id, since_us=operation.since_us)
+        self._n_resets += 1
+        self._session.insert(schema.changes, [schema.CHANGES.row(operation.change)])
+        return n_forgotten
+
+    def _purge(self, operation: PurgeViews) -> int:
+        self._write_new_rows()
+        pool_id, before_us, limit = operation.pool_id, operation.before_us, operation.limit
+        views = self._reader.purgeable_views(pool_id, before_us, limit)
+        share = count_purged(views, self._reader.reset_times(pool_id))
+        self.add_counters(
+            pool_id,
+            share,
+            schema.purged_link_counters,
+            schema.purged_page_counters,
+            schema.purged_visitor_counters,
+        )
+        ids = self._session.listed([view.decision.decision_id for view in views])
+        for statement in self._session.statements.purge:
+            self._session.execute(statement, ids=ids)
+        n_waiting = sum(
+            self._session.execute(statement, before_us=before_us, n_rows=limit)
+            for statement in self._session.statements.purge_waiting
+        )
+        return len(views) + n_waiting
+
+
+def _sums(counters: LinkCounters | PageCounters) -> tuple[int, ...]:
+    return tuple(getattr(counters, name) for name in counters.__struct_fields__)
+
+
+def _first(item: tuple[tuple[Group, str], LinkCounters]) -> tuple[str, str]:
+    (group, link_id), _ = item
+    return link_id, group
+
+
+def _event_rows(
+    mapping: schema.Rows[schema.Record], new: Iterable[tuple[schema.Record, bool]]
+) -> list[schema.Row]:
+    return [(*mapping.row(stored), waited) for stored, waited in new]

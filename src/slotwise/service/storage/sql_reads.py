@@ -1,0 +1,422 @@
+"""The reads of the SQL stores, on one connection."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from sqlalchemy import Table
+
+from slotwise.service.counting.attribution import (
+    CLICKS,
+    REVENUE,
+    Counters,
+    Level,
+    LinkCounters,
+    PageCounters,
+    StoredAdjustment,
+    StoredClick,
+    StoredConversion,
+    View,
+)
+from slotwise.service.records import (
+    ChangeRecord,
+    DecisionRecord,
+    KeyRecord,
+    LinkRecord,
+    PoolSettings,
+)
+from slotwise.service.storage import schema
+from slotwise.service.storage.activity import (
+    MAX_DELAYS,
+    MAX_PAGES,
+    MICROS,
+    Activity,
+    link_spans_of,
+    spans_of,
+)
+from slotwise.service.storage.contract import (
+    FOLD_START,
+    FoldPosition,
+    Learned,
+    Progress,
+    Refusal,
+    ViewBatch,
+)
+from slotwise.service.storage.schema import Row, row_columns
+from slotwise.service.storage.sql_statements import Statements
+
+
+class SqlSession(Protocol):
+    """Runs the statements of its engine; the caller begins and ends the transaction."""
+
+    @property
+    def statements(self) -> Statements:
+        """The statements of this engine."""
+        ...
+
+    def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        ...
+
+    def execute(self, sql: str, **parameters: object) -> int:
+        """Run a statement and return how many rows it changed."""
+        ...
+
+    def listed(self, ids: Sequence[str]) -> object:
+        """Return ids in the form of the parameter `ids`."""
+        ...
+
+    def insert(self, table: Table, new: Sequence[Row]) -> int:
+        """Insert rows unless their identity is there already; return how many were new."""
+        ...
+
+    def upsert(self, table: Table, new: Sequence[Row]) -> int:
+        """Insert rows, or replace every column but the identity; return how many were written."""
+        ...
+
+    def add(self, table: Table, new: Sequence[Row]) -> None:
+        """Insert rows, or add every column but the identity to what is there."""
+        ...
+
+    def damage(self) -> str:
+        """Return what the database finds wrong with its own files, or nothing."""
+        ...
+
+
+def on_conflict_replace(table: Table) -> str:
+    """Return the end of an upsert: replace every column but the identity."""
+    return _on_conflict(table, "{name} = excluded.{name}")
+
+
+def on_conflict_add(table: Table) -> str:
+    """Return the end of an upsert: add every column but the identity."""
+    return _on_conflict(table, "{name} = {table}.{name} + excluded.{name}")
+
+
+def _on_conflict(table: Table, update: str) -> str:
+    keys = [column.name for column in table.primary_key.columns]
+    rest = [name for name in row_columns(table) if name not in keys]
+    updates = ", ".join(update.format(name=name, table=table.name) for name in rest)
+    return f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {updates}"
+
+
+def read_activity(
+    session: SqlSession, pool_id: str, since_us: int, span_us: int, closed_until_us: int
+) -> Activity:
+    """Sum up the rows of a store.
+
+    Equals the sums over the same views one by one, but for the views of links of more than
+    `MAX_PAGES`.
+    """
+    asked: dict[str, object] = {
+        "pool_id": pool_id,
+        "since_us": since_us,
+        "span_us": span_us,
+        "closed_until_us": closed_until_us,
+        "n_rows": MAX_DELAYS,
+    }
+
+    def rows(query: str) -> list[tuple[int, ...]]:
+        return session.fetch(session.statements.activity[query], **asked)
+
+    spans: dict[tuple[int, int], dict[str, int]] = defaultdict(dict)
+    for query, names in (
+        ("views", ("views",)),
+        ("clicks", ("clicks", "clicks_squared")),
+        ("sales", ("sales", "revenue_units", "revenue_rest")),
+        ("refunds", ("refund_units", "refund_rest")),
+    ):
+        for span, holdout, *sums in rows(query):
+            spans[span, holdout].update(zip(names, sums, strict=True))
+    for sums_of_span in spans.values():
+        for name, part in (("revenue_micros", "revenue"), ("refunds", "refund")):
+            units = sums_of_span.pop(f"{part}_units", 0)
+            sums_of_span[name] = units * MICROS + sums_of_span.pop(f"{part}_rest", 0)
+    n_pages = sum(sums.get("views", 0) for sums in spans.values())
+    asked["every"] = _step(n_pages)
+    asked["every_open"] = _step(rows("n_open")[0][0])
+    links: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
+    for query, name in (("link_views", "views"), ("link_clicks", "clicks")):
+        for link_id, span, total in rows(query):
+            links[str(link_id), span][name] = total
+    [(invalid_clicks, late_clicks)] = rows("odd_clicks")
+    return Activity(
+        spans=spans_of(spans, span_us),
+        link_spans=link_spans_of(links, span_us),
+        pending_views={str(link_id): views for link_id, views in rows("pending")},
+        click_delays_us=tuple(sorted(delay for (delay,) in rows("click_delays"))),
+        sale_delays_us=tuple(sorted(delay for (delay,) in rows("sale_delays"))),
+        late_clicks=late_clicks,
+        late_sales=rows("late_sales")[0][0],
+        invalid_clicks=invalid_clicks,
+        refused=rows("refused")[0][0],
+    )
+
+
+def _step(n_pages: int) -> int:
+    """Return n such that at most `MAX_PAGES` are opened when it is every n-th."""
+    return max(1, -(-n_pages // MAX_PAGES))
+
+
+_FOREVER = 2**63 - 1
+_LATE_CHUNK = 1_000
+
+
+class SqlReader:
+    """Reads records; inside a transaction all reads see the same commits."""
+
+    def __init__(self, session: SqlSession) -> None:
+        self._session = session
+        self._fetch = session.fetch
+        self._statements = session.statements
+
+    def _listed(self, sql: str, ids: Iterable[str]) -> list[tuple[Any, ...]]:
+        wanted = list(ids)
+        return self._fetch(sql, ids=self._session.listed(wanted)) if wanted else []
+
+    def pools(self) -> list[PoolSettings]:
+        """Return every pool, by id."""
+        return [schema.POOLS.record(row) for row in self._fetch(self._statements.pools)]
+
+    def links(self, pool_id: str) -> list[LinkRecord]:
+        """Return the links of a pool, by place."""
+        return [
+            schema.LINKS.record(row) for row in self._fetch(self._statements.links, pool_id=pool_id)
+        ]
+
+    def places(self, pool_id: str, link_ids: Iterable[str]) -> dict[str, int]:
+        """Return the places of those of these links that a pool has."""
+        ids = self._session.listed(list(link_ids))
+        return dict(self._fetch(self._statements.places, pool_id=pool_id, ids=ids))
+
+    def n_links(self, pool_id: str) -> int:
+        """Count the links of a pool."""
+        return int(self._fetch(self._statements.n_links, pool_id=pool_id)[0][0])
+
+    def reset_times(self, pool_id: str) -> dict[str, int]:
+        """Return `counted_from_us` of the links that were ever reset."""
+        return dict(self._fetch(self._statements.reset_times, pool_id=pool_id))
+
+    def keys(self) -> list[KeyRecord]:
+        """Return every key, by id."""
+        return [schema.KEYS.record(row) for row in self._fetch(self._statements.keys)]
+
+    def changes(self, subject: str, limit: int) -> list[ChangeRecord]:
+        """Return changes of a subject (`home/`: of all below `home`, "": of all), newest first."""
+        sql = self._statements.changes
+        if subject:
+            is_below = subject.endswith("/")
+            sql = self._statements.changes_below if is_below else self._statements.changes_of
+        named = {"subject": subject} if subject else {}
+        found = self._fetch(sql, **named, n_rows=limit)
+        return [schema.CHANGES.record(row) for row in found]
+
+    def clock(self) -> tuple[int, int, int]:
+        """Return `closed_until_us`, `latest_us` and `n_resets`."""
+        [row] = self._fetch(self._statements.clock)
+        closed_until_us, latest_us, n_resets = row
+        return closed_until_us, latest_us, n_resets
+
+    def moving_from(self) -> str:
+        """Return from where the store is still being filled, or nothing."""
+        return str(self._fetch(self._statements.moving_from)[0][0])
+
+    def fold_positions(self) -> dict[tuple[str, Level], FoldPosition]:
+        """Return how far each pool is folded, by pool and level."""
+        return {
+            (pool_id, level): FoldPosition(closes_us=closes_us, decision_id=decision_id)
+            for pool_id, level, closes_us, decision_id in self._fetch(
+                self._statements.fold_positions
+            )
+        }
+
+    def progress(self) -> Progress:
+        """Return how far windows are closed and folded."""
+        closed_until_us, latest_us, n_resets = self.clock()
+        return Progress(
+            closed_until_us=closed_until_us,
+            latest_us=latest_us,
+            n_resets=n_resets,
+            folded=self.fold_positions(),
+        )
+
+    def counters(self, pool_id: str) -> Counters:
+        """Return the counters of a pool."""
+        return self._counters("", pool_id)
+
+    def largest_sum(self, pool_id: str, link_id: str) -> int:
+        """Return the largest sum, or square, of revenue among the counters of a link or a pool."""
+        of_link = self._fetch(self._statements.sums_of_link, pool_id=pool_id, link_id=link_id)
+        of_pages = self._fetch(self._statements.sums_of_pages, pool_id=pool_id)
+        return max((abs(value) for row in (*of_link, *of_pages) for value in row), default=0)
+
+    def purged(self, pool_id: str) -> Counters:
+        """Return what dropped views had added to the counters of a pool."""
+        return self._counters("purged_", pool_id)
+
+    def _counters(self, prefix: str, pool_id: str) -> Counters:
+        def stored(of: str) -> list[tuple[Any, ...]]:
+            return self._fetch(self._statements.counters[f"{prefix}{of}_counters"], pool_id=pool_id)
+
+        return Counters(
+            links={
+                (group, link_id): LinkCounters(*sums) for _, link_id, group, *sums in stored("link")
+            },
+            pages={group: PageCounters(*sums) for _, group, *sums in stored("page")},
+            visitors={
+                (group, feature, value): PageCounters(*sums)
+                for _, feature, value, group, *sums in stored("visitor")
+            },
+        )
+
+    def purgeable_views(self, pool_id: str, before_us: int, limit: int) -> list[View]:
+        """Return the first views that closed before a time and are folded at every level."""
+        positions = self.fold_positions()
+        found = self._fetch(
+            self._statements.purgeable_decisions,
+            pool_id=pool_id,
+            before_us=before_us,
+            clicks_folded_us=positions.get((pool_id, CLICKS), FOLD_START).closes_us,
+            revenue_folded_us=positions.get((pool_id, REVENUE), FOLD_START).closes_us,
+            n_rows=limit,
+        )
+        return self._views(schema.DECISIONS.record(row) for row in found)
+
+    def learned(self, pool_id: str) -> Learned | None:
+        """Return what the pool published last."""
+        for row in self._fetch(self._statements.learned, pool_id=pool_id):
+            return schema.LEARNED.record(row)
+        return None
+
+    def learned_versions(self) -> dict[str, int]:
+        """Return the number of the version that each pool published last."""
+        return dict(self._fetch(self._statements.learned_versions))
+
+    def changed_since(self, after: int) -> tuple[int, list[str]]:
+        """Return the place of the newest change, and the subjects of those after a place."""
+        found = self._fetch(self._statements.changed_since, after=after)
+        return (found[-1][0] if found else after), [subject for _, subject in found]
+
+    def decision(self, decision_id: str) -> DecisionRecord | None:
+        """Return a decision by its id."""
+        return self.decisions([decision_id]).get(decision_id)
+
+    def decisions(self, decision_ids: Iterable[str]) -> dict[str, DecisionRecord]:
+        """Return those of the decisions that are there, by id."""
+        found = self._listed(self._statements.decisions_by_id, decision_ids)
+        return {row[0]: schema.DECISIONS.record(row) for row in found}
+
+    def clicks_of(self, decision_ids: Iterable[str]) -> list[StoredClick]:
+        """Return the clicks of decisions, by time."""
+        found = self._listed(self._statements.clicks_of, decision_ids)
+        return [schema.CLICKS.record(row) for row in found]
+
+    def conversions_of(self, decision_ids: Iterable[str]) -> list[StoredConversion]:
+        """Return the conversions of decisions, by time."""
+        found = self._listed(self._statements.conversions_of, decision_ids)
+        return [schema.CONVERSIONS.record(row) for row in found]
+
+    def conversions(self, conversion_ids: Iterable[str]) -> dict[str, StoredConversion]:
+        """Return those of the conversions that are there, by id."""
+        found = self._listed(self._statements.conversions_by_id, conversion_ids)
+        return {row[0]: schema.CONVERSIONS.record(row) for row in found}
+
+    def adjustments_of(self, conversion_ids: Iterable[str]) -> list[StoredAdjustment]:
+        """Return the adjustments of conversions, by time."""
+        found = self._listed(self._statements.adjustments_of, conversion_ids)
+        return [schema.ADJUSTMENTS.record(row) for row in found]
+
+    def adjustments(self, adjustment_ids: Iterable[str]) -> dict[str, StoredAdjustment]:
+        """Return those of the adjustments that are there, by id."""
+        found = self._listed(self._statements.adjustments_by_id, adjustment_ids)
+        return {row[0]: schema.ADJUSTMENTS.record(row) for row in found}
+
+    def view(self, decision_id: str) -> View | None:
+        """Return a decision with what was received for it."""
+        for view in self._views(self.decisions([decision_id]).values()):
+            return view
+        return None
+
+    def refusals(self, decision_id: str) -> list[Refusal]:
+        """Return the events refused for a decision, in order of arrival."""
+        found = self._fetch(self._statements.refusals, decision_id=decision_id)
+        return [schema.REFUSALS.record(row) for row in found]
+
+    def closed_views(
+        self, pool_id: str, level: Level, after: FoldPosition, until_us: int, limit: int
+    ) -> list[View]:
+        """Return views that learn and closed at this level by `until_us`, in folding order."""
+        found = self._fetch(
+            self._statements.closed_decisions[level],
+            pool_id=pool_id,
+            after_us=after.closes_us,
+            after_id=after.decision_id,
+            until_us=until_us,
+            n_rows=limit,
+        )
+        return self._views(schema.DECISIONS.record(row) for row in found)
+
+    def views_after(
+        self, pool_id: str, since_us: int, until_us: int | None, after: int, limit: int
+    ) -> ViewBatch:
+        """Return the next views issued in [since, until), in the order they were stored."""
+        found = self._fetch(
+            self._statements.all_decisions,
+            after_seq=after,
+            pool_id=pool_id,
+            since_us=since_us,
+            until_us=_FOREVER if until_us is None else until_us,
+            n_rows=limit,
+        )
+        views = self._views(schema.DECISIONS.record(row) for row in found)
+        return ViewBatch(views=views, last=found[-1][-1] if found else after)
+
+    def shown_since(self, pool_id: str, after: int) -> tuple[int, dict[str, int]]:
+        """Return the place of the newest view of all, and how often each link is on those after."""
+        [(until,)] = self._fetch("SELECT COALESCE(MAX(seq), 0) FROM decisions")
+        sql = self._statements.activity["shown_since"]
+        found = self._fetch(sql, pool_id=pool_id, after=after, until=until) if until > after else []
+        return until, {str(link_id): n for link_id, n in found}
+
+    def late_views(self, pool_id: str) -> Iterator[list[View]]:
+        """Go through the views with an event that came after its window, some at a time."""
+        found = [row[0] for row in self._fetch(self._statements.late_decision_ids, pool_id=pool_id)]
+        for start in range(0, len(found), _LATE_CHUNK):
+            yield self._views(self.decisions(found[start : start + _LATE_CHUNK]).values())
+
+    def damage(self) -> str:
+        """Return what the database finds wrong with its own files, or nothing."""
+        return self._session.damage()
+
+    def n_quarantined(self) -> int:
+        """Count the events that wait for their decision or conversion."""
+        return sum(self._fetch(sql)[0][0] for sql in self._statements.n_waiting)
+
+    def activity(self, pool_id: str, since_us: int, span_us: int, closed_until_us: int) -> Activity:
+        """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
+        return read_activity(self._session, pool_id, since_us, span_us, closed_until_us)
+
+    def _views(self, found: Iterable[DecisionRecord]) -> list[View]:
+        decisions = {decision.decision_id: decision for decision in found}
+        clicks: dict[str, list[StoredClick]] = defaultdict(list)
+        for click in self.clicks_of(decisions):
+            clicks[click.event.decision_id].append(click)
+        conversions: dict[str, list[StoredConversion]] = defaultdict(list)
+        decision_of = {}
+        for conversion in self.conversions_of(decisions):
+            conversions[conversion.event.decision_id].append(conversion)
+            decision_of[conversion.event.conversion_id] = conversion.event.decision_id
+        adjustments: dict[str, list[StoredAdjustment]] = defaultdict(list)
+        for adjustment in self.adjustments_of(decision_of):
+            adjustments[decision_of[adjustment.event.conversion_id]].append(adjustment)
+        return [
+            View(
+                decision=decision,
+                clicks=tuple(clicks.get(decision_id, ())),
+                conversions=tuple(conversions.get(decision_id, ())),
+                adjustments=tuple(adjustments.get(decision_id, ())),
+            )
+            for decision_id, decision in decisions.items()
+        ]

@@ -1,0 +1,460 @@
+"""The embedded store: one SQLite file."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from itertools import chain
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import msgspec
+from sqlalchemy import Table, create_engine
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.exc import DatabaseError
+from sqlalchemy.pool import NullPool
+
+from slotwise.service.counting.counters import subtract_counters
+from slotwise.service.refusals import StoreInUse, StoreUnavailable
+from slotwise.service.storage import schema
+from slotwise.service.storage.contract import Operation, StoreReader
+from slotwise.service.storage.migrations import upgrade
+from slotwise.service.storage.schema import Row, row_columns
+from slotwise.service.storage.sql_batch import SqlBatch
+from slotwise.service.storage.sql_reads import (
+    SqlReader,
+    SqlSession,
+    on_conflict_add,
+    on_conflict_replace,
+)
+from slotwise.service.storage.sql_statements import COUNTER_TABLES, Engine, Statements
+from slotwise.service.storage.verify import recount
+
+STATEMENTS = Statements(
+    Engine(
+        dialect=sqlite.dialect(paramstyle="named"),
+        listed="IN (SELECT value FROM json_each(:ids))",
+        row_id="rowid",
+        bytewise="COLLATE BINARY",
+        has_waited="e.waited = 1",
+        shown="json_each(d.page, '$[1]') AS shown",
+        link_id="COALESCE(json_extract(shown.value, '$.link_id'), "
+        "json_extract(shown.value, '$[0]'))",
+        # The sign keeps SQLite from an index on the pool: it would sort all rows each time.
+        of_pool="+pool_id = :pool_id",
+    )
+)
+
+
+def _values(table: Table, n_rows: int = 1) -> str:
+    names = row_columns(table)
+    row = f"({', '.join('?' * len(names))})"
+    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES {', '.join([row] * n_rows)}"
+
+
+_SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128)
+_RAW = (
+    schema.decisions,
+    schema.clicks,
+    schema.conversions,
+    schema.adjustments,
+    schema.refusals,
+)
+_INSERT_MANY = {
+    table.name: {n: f"{_values(table, n)} ON CONFLICT DO NOTHING" for n in _SIZES} for table in _RAW
+}
+"""By table and number of rows, rising. A row that is there already is left as it is."""
+_INSERT = {
+    table.name: f"{_values(table)} ON CONFLICT DO NOTHING"
+    for table in schema.metadata.sorted_tables
+}
+_UPSERT = {
+    table.name: f"{_values(table)} {on_conflict_replace(table)}"
+    for table in (schema.pools, schema.links, schema.keys, schema.learned, schema.fold_positions)
+}
+_ADD = {table.name: f"{_values(table)} {on_conflict_add(table)}" for table in COUNTER_TABLES}
+
+
+class SqliteSession:
+    """Runs statements on a connection of the driver."""
+
+    statements = STATEMENTS
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def execute(self, sql: str, **parameters: object) -> int:
+        """Run a statement and return how many rows it changed."""
+        return self._connection.execute(sql, parameters).rowcount
+
+    def listed(self, ids: Sequence[str]) -> object:
+        """Return ids as JSON text."""
+        return msgspec.json.encode(ids).decode()
+
+    def insert(self, table: Table, new: Sequence[Row]) -> int:
+        """Insert in few statements: Python may switch threads after each, which costs time.
+
+        A statement takes a fixed number of rows. When there are fewer, the last row is repeated;
+        the copies conflict with it and are ignored.
+        """
+        if table.name not in _INSERT_MANY:
+            return self._connection.executemany(_INSERT[table.name], new).rowcount
+        by_size, rest, n_new = _INSERT_MANY[table.name], list(new), 0
+        while rest:
+            many, rest = rest[: max(by_size)], rest[max(by_size) :]
+            n_rows = next(n for n in by_size if n >= len(many))
+            many += many[-1:] * (n_rows - len(many))
+            values = tuple(chain.from_iterable(many))
+            n_new += self._connection.execute(by_size[n_rows], values).rowcount
+        return n_new
+
+    def upsert(self, table: Table, new: Sequence[Row]) -> int:
+        """Insert rows, or replace every column but the identity; return how many were written."""
+        return self._connection.executemany(_UPSERT[table.name], new).rowcount
+
+    def add(self, table: Table, new: Sequence[Row]) -> None:
+        """Insert rows, or add every column but the identity to what is there."""
+        self._connection.executemany(_ADD[table.name], new)
+
+    def damage(self) -> str:
+        """Return what SQLite finds wrong with its file, or nothing."""
+        [(found,)] = self.fetch("PRAGMA integrity_check(1)")
+        return "" if found == "ok" else str(found)
+
+
+_PRAGMAS = (
+    "PRAGMA cache_size = -32768",
+    "PRAGMA temp_store = MEMORY",  # else every large statement makes and removes a file
+    "PRAGMA trusted_schema = OFF",
+)
+
+
+def create_private(path: Path) -> None:
+    """Create a file that only its owner can read, unless it is there; SQLite copies its mode."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise StoreUnavailable(f"the store {path} cannot be opened: {error.strerror}") from error
+
+
+def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
+    """Open a SQLite file for reading; nothing in it is changed."""
+    connection = sqlite3.connect(
+        path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
+    )
+    for pragma in _PRAGMAS:
+        connection.execute(pragma)
+    return connection
+
+
+def connect_to_write(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
+    """Open a SQLite file for writing: WAL, and every commit forced to disk."""
+    connection = connect(path, busy_timeout_s)
+    for pragma in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"):
+        connection.execute(pragma)
+    return connection
+
+
+class SqliteFile:
+    """Reads a store that another process may be writing; the file has the present schema."""
+
+    def __init__(self, path: Path | str, busy_timeout_s: float = 5.0) -> None:
+        self._path = Path(path)
+        self._busy_timeout_s = busy_timeout_s
+        self._idle_readers: list[sqlite3.Connection] = []
+        self._closed = False
+        self._identity: tuple[int, int] | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[StoreReader]:
+        """Return a reader of this moment."""
+        with sqlite_errors():
+            self._check_file()
+            try:
+                connection = self._idle_readers.pop()
+            except IndexError:
+                connection = connect(self._path, self._busy_timeout_s)
+            try:
+                connection.execute("BEGIN")
+                yield SqlReader(SqliteSession(connection))
+                connection.execute("ROLLBACK")
+            except BaseException:
+                connection.close()
+                raise
+            if self._closed:
+                connection.close()
+            else:
+                self._idle_readers.append(connection)
+
+    def close(self) -> None:
+        """Close the connections; safe to call twice."""
+        self._closed = True
+        while self._idle_readers:
+            self._idle_readers.pop().close()
+
+    def _check_file(self) -> None:
+        """Raise `StoreUnavailable` when the file is closed, gone, or another one than at first.
+
+        A connection would go on with a removed file, and what it commits would be lost.
+        """
+        if self._closed:
+            raise StoreUnavailable(f"the store {self._path.name} is closed")
+        try:
+            found = self._path.stat()
+        except OSError as error:
+            raise StoreUnavailable(f"the store {self._path} is gone: {error.strerror}") from error
+        identity = (found.st_dev, found.st_ino)
+        if self._identity is None:
+            self._identity = identity
+        elif identity != self._identity:
+            raise StoreUnavailable(
+                f"the store {self._path} was replaced by another file; put it back or restart"
+            )
+
+
+@contextmanager
+def sqlite_errors() -> Iterator[None]:
+    """Turn what makes a file unusable for now into `StoreUnavailable`.
+
+    A broken constraint and a wrong statement (`SQLITE_ERROR`) are no outage but a mistake in
+    the code: they are raised as they are.
+    """
+    try:
+        yield
+    except (sqlite3.DatabaseError, DatabaseError) as error:
+        cause = error.orig if isinstance(error, DatabaseError) else error
+        code = getattr(cause, "sqlite_errorcode", None)
+        outage = type(cause) in (sqlite3.OperationalError, sqlite3.DatabaseError)
+        if outage and code != sqlite3.SQLITE_ERROR:
+            raise StoreUnavailable(f"the store cannot be used now: {cause}") from error
+        raise
+
+
+# Up to `v0004` an amount above `max_revenue` was rejected; since then it is clipped. One that
+# waited for its decision was stored all the same. Migrating to `v0004` makes it a refusal, but did
+# not do so at first. In stores that were migrated before, its row counts and the counters lack it.
+
+
+_POOLS = """
+    SELECT d.pool_id FROM conversions c JOIN decisions d ON d.decision_id = c.decision_id
+    WHERE c.waited AND c.revenue_micros > d.max_revenue_micros
+    UNION
+    SELECT d.pool_id FROM adjustments a JOIN conversions c ON c.conversion_id = a.conversion_id
+    JOIN decisions d ON d.decision_id = c.decision_id
+    WHERE a.waited AND a.refund_micros > d.max_revenue_micros
+"""
+
+
+def count_clipped_amounts(session: SqlSession) -> None:
+    """Bring the counters of the pools that have such rows up to what all their rows say."""
+    reader, batch = SqlReader(session), SqlBatch(session)
+    for (pool_id,) in session.fetch(_POOLS):
+        missing = subtract_counters(recount(reader, pool_id), reader.counters(pool_id))
+        batch.add_counters(pool_id, missing)
+
+
+_END_WITHIN_S = 5.0
+"""How long a process may take to finish after the one that it writes for has ended."""
+_LOOK_EVERY_S = 0.01
+
+
+def _is_running(process: str) -> bool:
+    """Say whether there is a process of this number, as far as one can tell."""
+    if not process.isdigit():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # it belongs to somebody else
+    return True
+
+
+class WriterLock:
+    """Holds `<store>.lock`, a file that stays and names the process of the last writer.
+
+    The store's own file cannot carry the lock: closing any descriptor of it would release the
+    locks that SQLite holds there.
+
+    The process named may be gone while the one that writes for it, named beside it, finishes its
+    last commit: then the lock is free in a moment.
+    """
+
+    def __init__(self, store: Path) -> None:
+        path = store.with_name(store.name + ".lock")
+        try:
+            self._descriptor: int | None = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StoreUnavailable(f"the store {store} cannot be locked: {error}") from error
+        until_s = time.monotonic() + _END_WITHIN_S
+        while not self._take():
+            named = os.pread(self._descriptor, 40, 0).decode(errors="replace").split()
+            holder, writer = (*named, "unknown", "unknown")[:2]
+            if _is_running(holder):
+                self.release()
+                raise StoreInUse(
+                    f"the store {store} is in use by process {holder}; stop that process, or ask "
+                    "its service over HTTP"
+                )
+            if time.monotonic() > until_s:
+                self.release()
+                raise StoreInUse(
+                    f"the store {store} is in use by process {writer}, which has not "
+                    f"finished what process {holder} gave it to write; wait for it, or end it"
+                )
+            time.sleep(_LOOK_EVERY_S)
+        self._name(f"{os.getpid()}\n")
+
+    @classmethod
+    def inherited(cls, descriptor: int) -> WriterLock:
+        """Return the lock of the process that started this one: both hold it."""
+        lock = cls.__new__(cls)
+        lock._descriptor = descriptor
+        return lock
+
+    @property
+    def descriptor(self) -> int:
+        """What another process inherits to hold the lock, too."""
+        assert self._descriptor is not None, "released"
+        return self._descriptor
+
+    def name_writer(self, process: int) -> None:
+        """Name the process that writes for this one."""
+        self._name(f"{os.getpid()} {process}\n")
+
+    def _name(self, line: str) -> None:
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, line.encode(), 0)
+
+    def _take(self) -> bool:
+        assert self._descriptor is not None
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Let another process write; safe to call twice."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+_ALL_COUNTED = "v0010"
+"""Stores of this version and later have no row that `count_clipped_amounts` looks for."""
+
+
+def migrate(path: Path, busy_timeout_s: float) -> None:
+    """Bring the schema of a file to the present version, in one transaction."""
+    engine = create_engine(
+        "sqlite://", creator=lambda: connect_to_write(path, busy_timeout_s), poolclass=NullPool
+    )
+    with engine.connect() as connection:
+        # The driver would begin a transaction only with the first change of a row.
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        before = upgrade(connection)
+        if before is not None and before < _ALL_COUNTED:
+            driver = connection.connection.driver_connection
+            assert isinstance(driver, sqlite3.Connection)
+            count_clipped_amounts(SqliteSession(driver))
+        connection.commit()
+
+
+class SqliteStore(SqliteFile):
+    """Keeps everything in one SQLite file; the class `Store` says what that means.
+
+    It is the only writer: a second one, in this or another process, is refused. A file of an
+    older version is migrated when it is opened. A file that cannot be used raises
+    `StoreUnavailable` and drops the connection it came over; the next call tries a fresh one.
+    """
+
+    sharing = None
+
+    def __init__(
+        self, path: Path | str, busy_timeout_s: float = 5.0, lock: WriterLock | None = None
+    ) -> None:
+        super().__init__(path, busy_timeout_s)
+        self._write_lock = Lock()
+        self._writer: sqlite3.Connection | None = None
+        self._lock = lock or WriterLock(self._path)
+        try:
+            with self._write_lock, sqlite_errors():
+                create_private(self._path)
+                self._check_file()
+                self._open_writer()
+        except BaseException:
+            self.close()
+            raise
+
+    def commit(self, operations: Sequence[Operation]) -> list[object]:
+        """Apply all operations in one transaction; None unless the operation answers."""
+        with self.transaction() as session:
+            return SqlBatch(session).apply(operations)
+
+    @contextmanager
+    def transaction(self) -> Iterator[SqliteSession]:
+        """Write in one transaction."""
+        with self._write_lock, sqlite_errors():
+            self._check_file()
+            connection = self._writer or self._open_writer()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                yield self._session(connection)
+                connection.execute("COMMIT")
+            except sqlite3.Error:
+                self._drop_writer()
+                raise
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Do nothing: a store in a file has one writer, which is this one."""
+        return nullcontext()
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` when the store cannot be written."""
+        self.commit(())
+
+    def close(self) -> None:
+        """Release files, connections and the lock; safe to call twice."""
+        with self._write_lock:
+            super().close()
+            self._drop_writer()
+            self._lock.release()
+
+    def _open_writer(self) -> sqlite3.Connection:
+        migrate(self._path, self._busy_timeout_s)
+        self._writer = connect_to_write(self._path, self._busy_timeout_s)
+        return self._writer
+
+    def _session(self, connection: sqlite3.Connection) -> SqliteSession:
+        return SqliteSession(connection)
+
+    def _drop_writer(self) -> None:
+        if self._writer is not None:
+            with suppress(sqlite3.Error):
+                self._writer.close()
+            self._writer = None
+
+
+def open_for_reading(path: Path) -> SqliteFile:
+    """Open a store to read it: beside its writer, or as the writer when there is none.
+
+    Only then can a file of an older version be migrated; a running service has done so.
+    """
+    try:
+        return SqliteStore(path)
+    except StoreUnavailable:
+        return SqliteFile(path)

@@ -1,1 +1,0 @@
-"""The embedded store: one SQLite file."""
