@@ -57,9 +57,10 @@ def pool(pool_id: str, policy: str, **changes: object) -> PoolSettings:
 
 def set_up(service: Service) -> None:
     pins = (Pin(link_id="l5", position=2),)
-    home = pool("home", "con-ucb", policy_settings={"horizon": 1000})
+    settings = {"horizon": 1000}
+    home = pool("home", "con-ucb", policy_settings=settings, learn_slot_weights=True)
     service.put_pool(home, "test", T0).result()
-    side = pool("side", "paced-kl", pins=pins, features=FEATURES, floors_by=FLOORS_BY)
+    side = pool("side", "paced-bayes", pins=pins, features=FEATURES, floors_by=FLOORS_BY)
     service.put_pool(side, "test", T0).result()
     key = KeyRecord(key_id="k1", key_hash="ab" * 32, scopes=("decide", "read"), label="old")
     service.put_key(key, "test", T0).result()

@@ -20,8 +20,6 @@ Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 
 PUBLISHED_FORMAT = 3
-PLAIN_FORMAT = 2
-"""The same without floors of segments, as releases before them read it."""
 POLICY_FAILED = "policy-failed"
 LEARNING_FAILED = "learning-failed"
 POLICY_COMPILING = "policy-compiling"
@@ -51,7 +49,7 @@ class SegmentFloor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Numbered(msgspec.Struct):
-    format: int = 1
+    format: int = 0
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,8 +57,8 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     published_us: int
-    pool_changed_us: int = -1
-    """When the settings that it was made for were saved; the first stores did not say so."""
+    pool_changed_us: int
+    """When the settings that it was made for were saved."""
     policy: str
     link_ids: tuple[str, ...]
     probabilities: bytes
@@ -85,16 +83,16 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     segment_floors: tuple[SegmentFloor, ...] = ()
     """Where there are some, `prices` has a row for each round ahead: the price of the floor for
     all visitors, then that of each of these."""
-    format: int = PLAIN_FORMAT
+    format: int = PUBLISHED_FORMAT
 
     @classmethod
     def decode(cls, stored: bytes) -> Published:
-        """Read a version as `msgspec.msgpack.encode` wrote it, in this or an earlier format."""
+        """Read a version as `msgspec.msgpack.encode` wrote it."""
         published_format = msgspec.msgpack.decode(stored, type=_Numbered).format
-        if published_format > PUBLISHED_FORMAT:
+        if published_format != PUBLISHED_FORMAT:
             raise UnsupportedState(
                 f"a published version has format {published_format}, this version of slotwise "
-                f"knows up to {PUBLISHED_FORMAT}; use the version that wrote it, or a newer one"
+                f"knows {PUBLISHED_FORMAT}; use the version that wrote it"
             )
         return msgspec.msgpack.decode(stored, type=cls)
 

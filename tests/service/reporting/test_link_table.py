@@ -43,6 +43,7 @@ def version(
     published = Published(
         version=published_us // SECOND_US,
         published_us=published_us,
+        pool_changed_us=0,
         policy="uniform",
         link_ids=LINK_IDS,
         probabilities=np.array(probabilities).tobytes(),

@@ -1,4 +1,4 @@
-"""A store of every format that was ever written opens, adds up, is copied and goes on."""
+"""A store of every schema since the last one before the first release opens and goes on."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ import pytest
 
 from slotwise.cli.main import main
 from slotwise.errors import UnsupportedState
+from slotwise.service.published_version import Published
 from slotwise.service.records import SECOND_US, ClickEvent
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage import SqliteStore
+from slotwise.service.storage.maintenance import move_store
+from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.schema import PAGE_FORMAT, SCHEMA_VERSION
 from slotwise.service.storage.verify import verify
+from tests.service.private_postgresql import PrivatePostgresql
 from tests.stores.store_rows import reads
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("store-*.db"))
@@ -32,7 +36,7 @@ def test_the_present_format_is_among_them() -> None:
     with closing(sqlite3.connect(GOLDEN[-1])) as connection:
         assert connection.execute("SELECT * FROM alembic_version").fetchall() == [(SCHEMA_VERSION,)]
         found = connection.execute("SELECT DISTINCT format FROM decisions").fetchall()
-    assert (PAGE_FORMAT,) in found
+    assert found == [(PAGE_FORMAT,)]
 
 
 def test_its_rows_are_read_and_its_counters_equal_them(old: Path) -> None:
@@ -82,40 +86,6 @@ def test_a_service_goes_on_with_it(old: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("version", ["v0001-1", "v0001-2", "v0002-3", "v0003-1"])
-def test_an_amount_that_was_rejected_after_it_waited_stays_rejected(
-    version: str, tmp_path: Path
-) -> None:
-    golden = next(path for path in GOLDEN if path.stem == f"store-{version}")
-    path = Path(shutil.copy(golden, tmp_path / "store.db"))
-    with closing(sqlite3.connect(path)) as connection, connection:
-        [(sale, decision_id)] = connection.execute(
-            "SELECT conversion_id, decision_id FROM conversions"
-            " WHERE decision_id IN (SELECT decision_id FROM decisions) ORDER BY received_us LIMIT 1"
-        )
-        # Stored before its decision, and above the max_revenue that the decision then brought.
-        connection.execute(
-            "INSERT INTO conversions (conversion_id, decision_id, link_id, revenue_micros,"
-            " currency, received_us, waited)"
-            " SELECT 'huge', decision_id, link_id, 50000001, currency, received_us, 1"
-            " FROM conversions WHERE conversion_id = ?",
-            (sale,),
-        )
-        connection.execute(
-            "INSERT INTO adjustments (adjustment_id, conversion_id, refund_micros,"
-            " currency, received_us, waited)"
-            " SELECT 'refund', conversion_id, 50000001, currency, received_us, 1"
-            " FROM conversions WHERE conversion_id = ?",
-            (sale,),
-        )
-    store = SqliteStore(path)
-    assert verify(store).mismatches == ()
-    refusals = reads(store).refusals(decision_id)
-    too_large = {one.event_id for one in refusals if one.reason == "amount-too-large"}
-    assert too_large >= {"huge", "refund"}
-    store.close()
-
-
 def test_a_row_of_a_later_format_is_refused_in_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,24 +100,59 @@ def test_a_row_of_a_later_format_is_refused_in_one_sentence(
     assert "row format 99" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("golden", ["store-v0004-1.db", "store-v0009-1.db"])
-def test_amounts_that_the_first_stores_left_out_are_counted(golden: str, tmp_path: Path) -> None:
-    """A sale above `max_revenue` waited for its decision; the rules of its time rejected it.
+def test_a_store_of_an_earlier_development_version_is_refused_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(shutil.copy(GOLDEN[0], tmp_path / "store.db"))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'v0009'")
+    assert main(["verify", "--store", str(path)]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "has schema v0009 of an unreleased development version of slotwise" in said
+    assert "export its pools with that version" in said
+    assert "Traceback" not in said
 
-    Its row was kept, and migrations of that time left it where it was.
-    """
-    path = Path(shutil.copy(GOLDEN[0].with_name(golden), tmp_path / "store.db"))
-    with closing(sqlite3.connect(path)) as old, old:
-        earned = old.execute("SELECT SUM(revenue_micros) FROM page_counters").fetchone()[0]
-        sale = "SELECT MIN(conversion_id) FROM conversions WHERE conversion_id LIKE 'c-side-%'"
-        old.execute(
-            "UPDATE conversions SET waited = 1, revenue_micros = 60000000 "
-            f"WHERE conversion_id = ({sale})"
-        )
-    store = SqliteStore(path)
-    assert verify(store).mismatches == ()
-    counters = [reads(store).counters(pool_id) for pool_id in ("home", "side")]
-    now = sum(pages.revenue_micros for one in counters for pages in one.pages.values())
-    assert now == earned + 50_000_000 - 6_000_000
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE decisions SET format = 1 WHERE seq = 7",
+        "ALTER TABLE pools DROP COLUMN floors_by",
+        "DROP TABLE visitor_counters",
+    ],
+)
+def test_a_store_that_only_says_to_be_of_the_last_one_stays_as_it_is(
+    change: str, tmp_path: Path
+) -> None:
+    path = Path(shutil.copy(GOLDEN[0], tmp_path / "store.db"))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(change)
+    with pytest.raises(UnsupportedState, match="says schema v0010, but an earlier development"):
+        SqliteStore(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT * FROM alembic_version").fetchall() == [("v0010",)]
+        formats = connection.execute("SELECT DISTINCT format FROM decisions").fetchall()
+    assert (2,) in formats
+
+
+def test_a_store_in_postgresql_is_taken_over_as_well(
+    postgresql: PrivatePostgresql, tmp_path: Path
+) -> None:
+    """The rows of the file, with the numbers that the last development version gave them."""
+    address = postgresql.new_database()
+    name = address.partition("@/")[2].partition("?")[0]
+    move_store(str(shutil.copy(GOLDEN[-1], tmp_path / "store.db")), address)
+    with closing(sqlite3.connect(GOLDEN[0])) as connection:
+        learned = connection.execute("SELECT pool_id, published FROM learned").fetchall()
+    for pool_id, published in learned:
+        stored = f"decode('{published.hex()}', 'hex')"
+        change = f"UPDATE learned SET published = {stored} WHERE pool_id = '{pool_id}'"
+        postgresql.execute(name, change)
+    postgresql.execute(name, "UPDATE decisions SET format = 2 WHERE page LIKE '%,{},{},false]'")
+    postgresql.execute(name, "UPDATE alembic_version SET version_num = 'v0010'")
+    store = PostgresqlStore(address)
+    report = verify(store)
+    assert (report.mismatches, report.n_decisions) == ((), 121)
+    taken_over = [reads(store).learned(pool_id) for pool_id, _ in learned]
+    assert [Published.decode(one.published).format for one in taken_over if one] == [3, 3]
     store.close()
-    SqliteStore(path).close()  # and only once

@@ -149,10 +149,8 @@ def test_the_code_asks_for_the_newest_migration() -> None:
     assert migration_scripts().get_current_head() == SCHEMA_VERSION
 
 
-@pytest.mark.parametrize("version", ["empty", "v0001-1", "v0002-1"])
-def test_every_released_schema_is_migrated_to_the_tables_of_the_code(
-    version: str, path: Path
-) -> None:
+@pytest.mark.parametrize("version", ["empty", "v0010-1"])
+def test_a_store_is_migrated_to_the_tables_of_the_code(version: str, path: Path) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
@@ -189,10 +187,6 @@ def test_a_store_of_a_newer_version_that_only_adds_is_used(path: Path) -> None:
 def test_a_failed_migration_leaves_nothing_behind(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import slotwise.service.storage.migrations.versions.v0001_first_schema as first_schema
-
-    assert first_schema.revision == "v0001"
-
     def broken(connection: object) -> None:
         connection.exec_driver_sql("CREATE TABLE half (x INTEGER)")  # type: ignore[attr-defined]
         raise RuntimeError("power cut")

@@ -7,8 +7,8 @@ The token names the link and never its destination: the destination comes from t
 serves the whole page. The last two parts are not signed: they choose one of the signed places, and
 the link must be the one that stands there (`ClickToken.place`). Ids hold no `~`.
 
-Pages with more links than `MAX_SIGNED_TOGETHER` have a signature for each link, which was the only
-form once; its tokens stay valid:
+Tokens of a longer page would list too many places. Where a page has more links than
+`MAX_SIGNED_TOGETHER`, each token names one link and has a signature of its own:
 
     v1.<key id>.<pool>~<decision>~<issued at, ms>~<position>~<link>.<HMAC-SHA-256, hex>
 """

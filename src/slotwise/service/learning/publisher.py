@@ -36,10 +36,8 @@ from slotwise.service.pool import Pool, policy_of, pool_problem
 from slotwise.service.published_version import (
     EMPTY_POOL,
     LEARNING_FAILED,
-    PLAIN_FORMAT,
     POLICY_COMPILING,
     POLICY_FAILED,
-    PUBLISHED_FORMAT,
     Published,
     SegmentFloor,
     Shown,
@@ -122,7 +120,6 @@ def _for_visitors(published: Published, draft: Draft, visitors: ForVisitors) -> 
         shadow_price=None if published.shadow_price is None else pages.shadow_price,
         floor=replace(published.floor, expected=visitors.expected_clicks),
         segment_floors=floors,
-        format=PUBLISHED_FORMAT if floors else PLAIN_FORMAT,
     )
 
 

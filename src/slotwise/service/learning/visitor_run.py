@@ -235,7 +235,7 @@ class VisitorRun(PolicyRun):
         return self._open_links.tobytes(), self._open_values.tobytes()
 
     def take_open(self, links: bytes, values: bytes) -> None:
-        """Take back open views that were stored; earlier versions stored none."""
+        """Take back open views that were stored, where they are of the same links and values."""
         for array, stored in ((self._open_links, links), (self._open_values, values)):
             if len(stored) == array.nbytes:
                 array[:] = np.frombuffer(stored, array.dtype).reshape(array.shape)

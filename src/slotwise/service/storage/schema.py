@@ -46,9 +46,9 @@ from slotwise.service.records import (
 )
 from slotwise.service.storage.contract import Learned, Refusal
 
-SCHEMA_VERSION = "v0010"
+SCHEMA_VERSION = "v0011"
 """The migration that this code needs: the newest one in `slotwise.service.storage.migrations`."""
-OLDEST_SCHEMA = "v0008"
+OLDEST_SCHEMA = "v0011"
 """The oldest code that may use this schema, by the migration it knows.
 
 Columns with a default and new tables leave it as it is: replicas of the release before go on
@@ -320,13 +320,10 @@ Row = Sequence[Any]
 Record = TypeVar("Record", bound=msgspec.Struct)
 
 PAGE_FORMAT = 3
-"""How `decisions.page` is written now; each row says in which format it is."""
-PLAIN_FORMAT = 2
-"""The same without the last fields, for a page of which they say nothing."""
+"""How `decisions.page` is written; each row says in which format it is."""
 
 N_PAGE_FIELDS = 7
-N_PLAIN_FIELDS = 4
-"""Fields of a decision that are in `page`, from `floor` on; older rows may lack the last ones."""
+"""Fields of a decision that are in `page`, from `floor` on; a row may lack the last three."""
 
 _encode_json = msgspec.json.Encoder().encode
 
@@ -392,27 +389,14 @@ def _decoder(hint: Any) -> Callable[[Any], Any] | None:
     return msgspec.json.Decoder(hint).decode if get_origin(hint) in (tuple, dict) else None
 
 
-class _ShownAsObject(msgspec.Struct):
-    """A shown link as some versions wrote it in format 1."""
-
-    link_id: str
-    position: int
-    propensity: float
-
-
 class _Page(msgspec.Struct, array_like=True, frozen=True):
     floor: tuple[float, float, float, FloorStatus]
     shown: tuple[ShownLink, ...]
-    min_propensity: float = 0.0
-    pool_key: int = 0
+    min_propensity: float
+    pool_key: int
     visitor: dict[str, str] = {}
     segment: dict[str, str] = {}
     random_order: bool = False
-
-
-class _FirstPage(msgspec.Struct, array_like=True):
-    floor: tuple[float, float, float, FloorStatus]
-    shown: tuple[tuple[str, int, float] | _ShownAsObject, ...]
 
 
 class _DecisionRows(Rows[DecisionRecord]):
@@ -420,48 +404,32 @@ class _DecisionRows(Rows[DecisionRecord]):
 
     _N_BEFORE = DecisionRecord.__struct_fields__.index("floor")
     _decode_page = msgspec.json.Decoder(_Page).decode
-    _decode_first_page = msgspec.json.Decoder(_FirstPage).decode
 
     def row(self, record: DecisionRecord) -> Row:
         """Return the columns of a decision."""
         fields = astuple(record)
         n = self._N_BEFORE
-        is_plain = not (record.segment or record.random_order)
-        n_fields = N_PLAIN_FIELDS if is_plain else N_PAGE_FIELDS
-        page = _json((astuple(record.floor), *fields[n + 1 : n + n_fields]))
-        page_format = PLAIN_FORMAT if is_plain else PAGE_FORMAT
-        return (*fields[:n], page, *fields[n + N_PAGE_FIELDS :], page_format)
+        page = _json((astuple(record.floor), *fields[n + 1 : n + N_PAGE_FIELDS]))
+        return (*fields[:n], page, *fields[n + N_PAGE_FIELDS :], PAGE_FORMAT)
 
     def record(self, row: Row) -> DecisionRecord:
         """Return the decision of a row; what follows the row's own columns is ignored."""
         n = self._N_BEFORE
         *rest, learned, key_id, page_format = row[n + 1 : n + 8]
         rest[0] = bool(rest[0])
+        if page_format != PAGE_FORMAT:
+            raise UnsupportedState(
+                f"a decision has row format {page_format}, this version of slotwise knows "
+                f"{PAGE_FORMAT}; use the version that wrote it"
+            )
         try:
-            page = self._page(row[n], page_format)
+            page = self._decode_page(row[n])
         except msgspec.MsgspecError as error:
             raise UnsupportedState(f"the row of decision {row[0]} is damaged: {error}") from error
         floor, *others = astuple(page)
         last = (*rest, bool(learned), key_id)
         fields: list[Any] = [*row[:n], FloorReport(*floor), *others, *last]
         return DecisionRecord(*fields)
-
-    def _page(self, text: str, page_format: int) -> _Page:
-        if page_format in (PLAIN_FORMAT, PAGE_FORMAT):
-            return self._decode_page(text)
-        if page_format != 1:
-            raise UnsupportedState(
-                f"a decision has row format {page_format}, this version of slotwise knows up to "
-                f"{PAGE_FORMAT}; use the version that wrote it, or a newer one"
-            )
-        first = self._decode_first_page(text)
-        shown = tuple(
-            ShownLink(*link)
-            if isinstance(link, tuple)
-            else ShownLink(link.link_id, link.position, link.propensity)
-            for link in first.shown
-        )
-        return _Page(first.floor, shown)
 
     def _check_columns(self, fields: Sequence[str], columns: Sequence[str]) -> None:
         n = self._N_BEFORE

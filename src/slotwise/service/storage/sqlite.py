@@ -19,7 +19,6 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
-from slotwise.service.counting.counters import subtract_counters
 from slotwise.service.refusals import StoreInUse, StoreUnavailable
 from slotwise.service.storage import schema
 from slotwise.service.storage.contract import Operation, StoreReader
@@ -28,12 +27,10 @@ from slotwise.service.storage.schema import Row, row_columns
 from slotwise.service.storage.sql_batch import SqlBatch
 from slotwise.service.storage.sql_reads import (
     SqlReader,
-    SqlSession,
     on_conflict_add,
     on_conflict_replace,
 )
 from slotwise.service.storage.sql_statements import COUNTER_TABLES, Engine, Statements
-from slotwise.service.storage.verify import recount
 
 STATEMENTS = Statements(
     Engine(
@@ -239,29 +236,6 @@ def sqlite_errors() -> Iterator[None]:
         raise
 
 
-# Up to `v0004` an amount above `max_revenue` was rejected; since then it is clipped. One that
-# waited for its decision was stored all the same. Migrating to `v0004` makes it a refusal, but did
-# not do so at first. In stores that were migrated before, its row counts and the counters lack it.
-
-
-_POOLS = """
-    SELECT d.pool_id FROM conversions c JOIN decisions d ON d.decision_id = c.decision_id
-    WHERE c.waited AND c.revenue_micros > d.max_revenue_micros
-    UNION
-    SELECT d.pool_id FROM adjustments a JOIN conversions c ON c.conversion_id = a.conversion_id
-    JOIN decisions d ON d.decision_id = c.decision_id
-    WHERE a.waited AND a.refund_micros > d.max_revenue_micros
-"""
-
-
-def count_clipped_amounts(session: SqlSession) -> None:
-    """Bring the counters of the pools that have such rows up to what all their rows say."""
-    reader, batch = SqlReader(session), SqlBatch(session)
-    for (pool_id,) in session.fetch(_POOLS):
-        missing = subtract_counters(recount(reader, pool_id), reader.counters(pool_id))
-        batch.add_counters(pool_id, missing)
-
-
 _END_WITHIN_S = 5.0
 """How long a process may take to finish after the one that it writes for has ended."""
 _LOOK_EVERY_S = 0.01
@@ -351,10 +325,6 @@ class WriterLock:
             os.close(descriptor)
 
 
-_ALL_COUNTED = "v0010"
-"""Stores of this version and later have no row that `count_clipped_amounts` looks for."""
-
-
 def migrate(path: Path, busy_timeout_s: float) -> None:
     """Bring the schema of a file to the present version, in one transaction."""
     engine = create_engine(
@@ -363,11 +333,7 @@ def migrate(path: Path, busy_timeout_s: float) -> None:
     with engine.connect() as connection:
         # The driver would begin a transaction only with the first change of a row.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-        before = upgrade(connection)
-        if before is not None and before < _ALL_COUNTED:
-            driver = connection.connection.driver_connection
-            assert isinstance(driver, sqlite3.Connection)
-            count_clipped_amounts(SqliteSession(driver))
+        upgrade(connection)
         connection.commit()
 
 

@@ -22,7 +22,7 @@ from slotwise.service.counting.counters import add_counters, count_late, count_s
 from slotwise.service.records import DecisionRecord
 from slotwise.service.storage.contract import FOLD_START, FoldPosition, Progress, StoreReader
 
-__all__ = ["Mismatch", "Verification", "fold_position", "recount", "verify"]
+__all__ = ["Mismatch", "Verification", "fold_position", "verify"]
 
 _CHUNK = 20_000
 _MAX_TRIES = 2
@@ -104,11 +104,6 @@ def verify(store: Readable) -> Verification:
     with store.reading() as reader:
         moments = [_moment(reader, pool.pool_id) for pool in reader.pools()]
         return _comparison(lambda: nullcontext(reader), moments, damage)
-
-
-def recount(reader: StoreReader, pool_id: str) -> Counters:
-    """Return the counters of a pool as its rows give them."""
-    return _recount(lambda: nullcontext(reader), _moment(reader, pool_id))[0]
 
 
 def _moment(reader: StoreReader, pool_id: str) -> _Moment:

@@ -1,7 +1,8 @@
 """The schema's history: one file in `versions/` for each change since the first release.
 
 A new version is written by hand; the test that compares the migrated schema with
-`slotwise.service.storage.schema` says what it still lacks.
+`slotwise.service.storage.schema` says what it still lacks. Stores of the last development version
+before the first release, `v0010`, are taken over by `_take_over`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from sqlalchemy import Connection, inspect, text
 
 from slotwise.errors import UnsupportedState
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from alembic.script import ScriptDirectory
 
 __all__ = ["is_newer_but_fits", "migration_scripts", "present_version", "upgrade"]
+
+FIRST_RELEASE = "v0011"
+LAST_BEFORE_RELEASE = "v0010"
 
 
 def present_version(connection: Connection) -> str | None:
@@ -32,21 +37,23 @@ def is_newer_but_fits(connection: Connection, version: str | None) -> bool:
     """Say whether a newer release left the schema in a state that this one can use."""
     if version is None or version < SCHEMA_VERSION:
         return False
-    columns = {column["name"] for column in inspect(connection).get_columns("store_clock")}
-    if "oldest_schema" not in columns:
-        return False
     oldest = connection.execute(text("SELECT oldest_schema FROM store_clock")).scalar()
     return bool(oldest) and str(oldest) <= SCHEMA_VERSION
 
 
-def upgrade(connection: Connection) -> str | None:
-    """Bring a database, empty or of any released version, to the present schema.
-
-    Returns the version that it had, None for an empty one.
-    """
+def upgrade(connection: Connection) -> None:
+    """Bring a database, empty or of any released version, to the present schema."""
     version = present_version(connection)
     if version == SCHEMA_VERSION or is_newer_but_fits(connection, version):
-        return version
+        return
+    if version == LAST_BEFORE_RELEASE:
+        _take_over(connection)
+        version = FIRST_RELEASE
+    elif version is not None and version < FIRST_RELEASE:
+        raise UnsupportedState(
+            f"the store has schema {version} of an unreleased development version of slotwise and "
+            "cannot be opened; export its pools with that version"
+        )
     # Loading Alembic takes longer than a start that needs no migration.
     from alembic.config import Config
     from alembic.runtime.environment import EnvironmentContext
@@ -67,7 +74,6 @@ def upgrade(connection: Connection) -> str | None:
         with context.begin_transaction():
             context.run_migrations()
     connection.execute(text("UPDATE store_clock SET oldest_schema = :it"), {"it": OLDEST_SCHEMA})
-    return version
 
 
 def migration_scripts() -> ScriptDirectory:
@@ -75,3 +81,31 @@ def migration_scripts() -> ScriptDirectory:
     from alembic.script import ScriptDirectory
 
     return ScriptDirectory(str(Path(__file__).parent))
+
+
+def _take_over(connection: Connection) -> None:
+    """Turn a store of `v0010` into one of the first release, whose tables are the same.
+
+    That version numbered pages and published versions 2 where they say nothing of segments, and 3
+    otherwise; both are read alike.
+    """
+    run = connection.execute
+    run(text("UPDATE decisions SET format = 3 WHERE format = 2"))
+    is_earlier = run(text("SELECT 1 FROM decisions WHERE format <> 3 LIMIT 1")).scalar()
+    for pool_id, stored in run(text("SELECT pool_id, published FROM learned")).fetchall():
+        published = msgspec.msgpack.decode(stored)
+        is_earlier = is_earlier or published.get("format") not in (2, 3)
+        changed = msgspec.msgpack.encode({**published, "format": 3})
+        update = text("UPDATE learned SET published = :changed WHERE pool_id = :pool_id")
+        run(update, {"changed": changed, "pool_id": pool_id})
+    found = inspect(connection)
+    for table in metadata.sorted_tables:
+        has = found.get_columns(table.name) if found.has_table(table.name) else []
+        is_earlier = is_earlier or {one["name"] for one in has} != {*table.columns.keys()}
+    if is_earlier:
+        raise UnsupportedState(
+            f"the store says schema {LAST_BEFORE_RELEASE}, but an earlier development version of "
+            "slotwise wrote a part of it, and it cannot be opened; export its pools with that "
+            "version"
+        )
+    run(text("UPDATE alembic_version SET version_num = :it"), {"it": FIRST_RELEASE})
