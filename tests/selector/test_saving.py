@@ -192,15 +192,18 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "pages.sel"
 
 
-def test_a_file_of_a_newer_version_is_refused(saved: Path) -> None:
+@pytest.mark.parametrize(
+    ("written", "advice"), [(3, "install a newer slotwise"), (1, "use the version that saved it")]
+)
+def test_a_file_of_another_format_is_refused(saved: Path, written: int, advice: str) -> None:
     def change(header: dict[str, Any], arrays: dict[str, Any]) -> None:
         header.clear()
-        header.update(slotwise=selector_file.FORMAT + 1, version="9.9.0", anything="else")
+        header.update(slotwise=written, version="9.9.0", anything="else")
         arrays.clear()
 
     message = (
-        r"pages.sel was saved by slotwise 9.9.0 in format 3, this slotwise reads up to format 2; "
-        "install a newer slotwise"
+        rf"pages.sel was saved by slotwise 9.9.0 in format {written}, this slotwise reads "
+        f"format 2; {advice}"
     )
     with pytest.raises(UnsupportedState, match=message):
         Selector.load(rewritten(saved, change))

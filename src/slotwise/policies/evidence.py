@@ -142,7 +142,6 @@ class EvidencePolicy(Policy):
         """Return the state that has seen exactly this, with its bounds or posteriors recomputed."""
         state: Any = self.start(problem)
         evidence = state.evidence
-        knowledge = self.upgraded(problem, knowledge)
         evidence.views[:] = knowledge["views"]
         evidence.sums[:] = knowledge["sums"]
         evidence.settled[:] = knowledge["settled"]

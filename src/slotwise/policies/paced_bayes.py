@@ -367,19 +367,6 @@ class PacedBayes(QueuePolicy):
             "forgotten_sums": change.sums.copy(),
         }
 
-    def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:
-        """Return the knowledge of versions without expected prices, a margin or changes."""
-        upgraded = dict(knowledge)
-        if "price" not in upgraded:
-            upgraded["queue"] = upgraded["owed"]  # without its reserve
-        if "margin" not in upgraded:
-            upgraded["price"] = np.full(len(problem.active_floors), UNKNOWN)
-            upgraded |= {"worth": np.ones(problem.n_levels), "margin": np.ones(1)}
-            nothing = np.zeros_like(upgraded["views"])
-            upgraded |= {"forgotten_views": nothing, "forgotten_sums": nothing.copy()}
-            upgraded["missing"] = np.zeros(1)
-        return upgraded
-
     def restore_beyond_counts(
         self, state: PacedBayesState, knowledge: Mapping[str, Floats]
     ) -> None:

@@ -21,7 +21,6 @@ from slotwise.policies.moss_bounds import (
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.policies.policy import (
     Floats,
-    Knowledge,
     Links,
     Policy,
     Visitor,
@@ -217,19 +216,6 @@ class PacedKL(QueuePolicy):
             mix=new_mix(problem.n_links),
             group=new_tied_group(problem.n_links),
         )
-
-    def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:
-        """Return the knowledge of a version that counted rounds of clicks alone as it is now."""
-        if "settled" in knowledge:
-            return dict(knowledge)
-        n_floors = len(problem.active_floors)
-        return {
-            **knowledge,
-            "settled": np.zeros_like(knowledge["views"]),
-            "rounds": np.repeat(knowledge["rounds"][:1], problem.n_levels),
-            "queue": knowledge["queue"][:n_floors],
-            "owed": knowledge["owed"][:n_floors],
-        }
 
     def restore_beyond_counts(self, state: PacedKLState, knowledge: Mapping[str, Floats]) -> None:
         """Give `state` the queues of `knowledge` and the totals of its counts."""

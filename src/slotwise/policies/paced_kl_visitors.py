@@ -28,7 +28,6 @@ from slotwise.policies.policy import (
     require_no_rate_floors,
 )
 from slotwise.policies.prices import (
-    OF_SEGMENTS,
     QueuePolicy,
     Queues,
     SegmentFloors,
@@ -240,9 +239,3 @@ class PacedKLVisitors(QueuePolicy):
         """Return a state for a changed pool; a segment that still has a floor keeps its queue."""
         floors = moved_segment_floors(state.segment_floors, problem, self.patience)
         return super().move(state._replace(segment_floors=floors), problem, kept)
-
-    def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:
-        """Return the knowledge of a version without floors of segments or a typical sale."""
-        nothing = np.zeros(len(problem.value_floors))
-        added = {**dict.fromkeys(OF_SEGMENTS, nothing), "sales": np.array([1.0, 0.0, 0.0])}
-        return {**added, **super().upgraded(problem, knowledge)}

@@ -170,13 +170,8 @@ class Policy:
     """Whether `choose` samples from a posterior; its page is certain only given the sample."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse a declaration of earlier versions, which nothing reads any more."""
+        """Refuse methods with other parameters than the contract's."""
         super().__init_subclass__(**options)
-        if "learns_from_counts" in cls.__dict__:
-            raise TypeError(
-                f"`learns_from_counts` of {cls.__name__} must be `needs`: Feedback.COUNTS for "
-                "True, Feedback.PAGES or Feedback.PAGES_IN_ORDER for False"
-            )
         for name, wanted in PARAMETERS.items():
             given = _parameters(cls.__dict__.get(name))
             if given is not None and len(given) != len(wanted):
@@ -204,10 +199,6 @@ class Policy:
     def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
         """Return the state that knows exactly `knowledge`."""
         raise NotImplementedError
-
-    def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:  # noqa: ARG002 - overridden by some
-        """Return knowledge that an earlier version saved as `restore` takes it now."""
-        return dict(knowledge)
 
     def newcomer(self, knowledge: Knowledge) -> Knowledge:
         """Return the per-link knowledge with which a link that joins a running pool starts."""

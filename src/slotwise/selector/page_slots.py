@@ -100,10 +100,8 @@ class PageSlots:
         if len(clicked) == len(self.order.clicks):
             learn_slot_weights(self.order, np.array(clicked, np.float64))
 
-    def restore(self, clicks: Floats | None) -> None:
-        """Take over the clicks that a file holds; files of earlier versions have none."""
-        if clicks is None:
-            return
+    def restore(self, clicks: Floats) -> None:
+        """Take over the clicks that a file holds."""
         shape = self.order.clicks.shape
         if clicks.shape != shape or not (np.isfinite(clicks) & (clicks >= 0)).all():
             raise ValueError(f"array slot_clicks must be counts of shape {shape}")

@@ -95,10 +95,8 @@ class Delivered:
         """Forget what was delivered under another floor."""
         self._totals = [0.0, 0.0, 0.0, 0.0]
 
-    def restore(self, totals: Floats | None) -> None:
-        """Take over what a file holds; files of earlier versions have nothing."""
-        if totals is None:
-            return
+    def restore(self, totals: Floats) -> None:
+        """Take over what a file holds."""
         if totals.shape != (2, 2) or not (np.isfinite(totals) & (totals >= 0)).all():
             raise ValueError("array delivered must be counts of shape (2, 2)")
         self._totals = totals.astype(np.float64).ravel().tolist()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 FORMAT = 2
-"""Version of the file format; raised when an older slotwise could not read a new file."""
+"""Version of the file format; format 1 was that of an unreleased development version."""
 
 HEADER = "header"
 
@@ -93,15 +93,16 @@ def read_file(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
             with np.load(file, allow_pickle=False) as stored:
                 header = json.loads(stored[HEADER].tobytes())
                 version = int(header["slotwise"])
-                # a newer format may hold anything: look no further than its number
-                arrays = {} if version > FORMAT else {name: stored[name] for name in stored.files}
+                # another format may hold anything: look no further than its number
+                arrays = {name: stored[name] for name in stored.files if version == FORMAT}
         except Exception as error:  # bytes of any origin can make the readers raise anything
             message = f"{path} is not a selector that slotwise saved, or is damaged: {error}"
             raise UnsupportedState(message) from error
-    if version > FORMAT:
+    if version != FORMAT:
+        advice = "install a newer slotwise" if version > FORMAT else "use the version that saved it"
         raise UnsupportedState(
             f"{path} was saved by slotwise {header.get('version')} in format {version}, this "
-            f"slotwise reads up to format {FORMAT}; install a newer slotwise"
+            f"slotwise reads format {FORMAT}; {advice}"
         )
     del arrays[HEADER]
     return header, arrays
@@ -159,7 +160,7 @@ def _pages_from_file(
         earlier={token: range(*ends) for token, ends in header["issued"].items()},
         level_names=level_names,
     )
-    for name in WHOLE & arrays.keys():
+    for name in WHOLE:
         if arrays[name].dtype != np.int64:
             raise ValueError(f"array {name} must be of whole numbers")
     lengths = arrays["page_length"]
@@ -182,8 +183,7 @@ def _pages_from_file(
         raise ValueError("a page must be settled for all of its links or for none")
     start = 0
     visitors = _visitors_from_file(arrays, features)
-    none_random = np.zeros(len(lengths), np.int64)  # files of versions without slot weights
-    is_random = arrays.get("page_in_random_order", none_random).tolist()
+    is_random = arrays["page_in_random_order"].tolist()
     numbers = arrays["page_number"].tolist()
     if len(set(numbers)) < len(numbers) or not all(1 <= one <= pages.n_issued for one in numbers):
         raise ValueError("array page_number must be of different pages that were chosen")
@@ -205,28 +205,14 @@ def _pages_from_file(
 
 
 def _visitors_from_file(arrays: dict[str, NDArray[Any]], features: Features) -> list[list[int]]:
-    """Return the visitor of every page, after checking that each value belongs to its feature.
-
-    Files of versions without visitors have no such array.
-    """
+    """Return the visitor of every page, after checking that each value belongs to its feature."""
     n_pages = len(arrays["page_number"])
-    stored = arrays.get("page_visitor", np.zeros(0, np.int64)).reshape(n_pages, len(features))
+    stored = arrays["page_visitor"].reshape(n_pages, len(features))
     first = np.array(features.offsets, np.int64)
     if not np.all((stored >= first) & (stored < first + np.array(features.sizes, np.int64))):
         raise ValueError("array page_visitor has values that no feature has")
     visitors: list[list[int]] = stored.tolist()
     return visitors
-
-
-def _upgraded(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Arrange a file of format 1 as this version writes it: two levels, no retired links."""
-    header.setdefault("horizon", None)
-    header.setdefault("retired", [])
-    header.setdefault("levels", None)
-    clicked = arrays.pop("page_clicked").astype(np.float64)
-    clicked[clicked < 0] = np.nan
-    arrays["page_outcomes"] = np.stack([clicked, arrays.pop("page_revenue")])
-    arrays["page_probabilities"] = arrays.pop("page_chances")
 
 
 def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
@@ -285,34 +271,32 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
     """Return the selector stored at `path`."""
     header, arrays = read_file(path)
     try:
-        if header["slotwise"] == 1:
-            _upgraded(header, arrays)
         links = [link_from_json(link) for link in header["links"]]
-        features = Features.restore(header.get("features", []))
+        features = Features.restore(header["features"])
         selector = kind(
             links[: header["n_links"]],
             header["n_slots"],
             policy=make_policy(header["policy"]["name"], header["policy"]["settings"]),
             click_floor=header["click_floor"],
             levels=header["levels"],
-            floors=header.get("floors"),
-            rate_floors=header.get("rate_floors"),
-            rewards=header.get("rewards"),
+            floors=header["floors"],
+            rate_floors=header["rate_floors"],
+            rewards=header["rewards"],
             horizon=header["horizon"],
             max_revenue=header["max_revenue"],
-            explore=header.get("explore", 0.0),
+            explore=header["explore"],
             features=declarations(features),
-            slot_weights=header.get("slot_weights") or None,
-            floors_by=_floors_by(header.get("value_floors", []), features),
+            slot_weights=header["slot_weights"] or None,
+            floors_by=_floors_by(header["value_floors"], features),
         )
         selector._money.n_clipped = whole_number("n_clipped", header["n_clipped"], at_least=0)
         selector._retired = {link_from_json(link): None for link in header["retired"]}
         names = selector._level_names
         selector._pages = _pages_from_file(header["pages"], arrays, links, names, features)
         selector._own_counts = Counts(arrays["views"].copy("C"), arrays["sums"].copy("C"))
-        selector._visits.restore(features, arrays.get("visits"))
-        selector._delivered.restore(arrays.get("delivered"))
-        selector._slots.restore(arrays.get("slot_clicks"))
+        selector._visits.restore(features, arrays["visits"])
+        selector._delivered.restore(arrays["delivered"])
+        selector._slots.restore(arrays["slot_clicks"])
         selector._state = _state_from_file(selector, arrays)
         selector._rng.bit_generator.state = header["rng"]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -335,7 +319,6 @@ def _state_from_file(selector: Selector, arrays: dict[str, NDArray[Any]]) -> Any
     if type(policy) is not type(selector._player):  # another form of the same policy
         selector._player, selector._state = policy, policy.start(problem)
         selector._make_room()
-    knowledge = policy.upgraded(problem, knowledge)
     fresh = new_counts(problem)
     pairs = [("views", arrays["views"], fresh.views), ("sums", arrays["sums"], fresh.sums)]
     for name, expected in policy.knowledge(selector._state).items():

@@ -31,11 +31,9 @@ class Visits:
         self.features = features
         self.counts = np.zeros((n_levels, 2, sum(features.sizes)))
 
-    def restore(self, features: Features, counts: Floats | None) -> None:
-        """Take over what a file holds; files of versions without visitors have no counts."""
+    def restore(self, features: Features, counts: Floats) -> None:
+        """Take over what a file holds."""
         self.features = features
-        if counts is None:
-            return
         if counts.shape != self.counts.shape or not (np.isfinite(counts) & (counts >= 0)).all():
             raise ValueError(f"array visits must be counts of shape {self.counts.shape}")
         self.counts[:] = counts
