@@ -227,14 +227,14 @@ class ConUCB(ConUCBFloors):
     def knowledge(self, state: ConUCBState) -> Knowledge:
         """Return the counts, and the deficit where it is fed back."""
         known = super().knowledge(state)
-        if state.deficit.is_fed_back:
+        if self.deficit_feedback:  # a state of several floors, which may move here, has none
             known["deficit"] = state.deficit.totals.copy()
         return known
 
     def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
         """Return a state that has seen these counts and is short of as many clicks."""
         state: Any = super().restore(problem, knowledge)
-        if state.deficit.is_fed_back:  # these totals also count links that have left the pool
+        if self.deficit_feedback:  # these totals also count links that have left the pool
             state.deficit.totals[:] = knowledge["deficit"]
         return state
 
