@@ -19,8 +19,6 @@ from slotwise.simulation.cluster import blocks_of, play_on_cluster
 from slotwise.simulation.experiment import Experiment
 from slotwise.simulation.gathering import Parts
 
-__all__ = ["clustering"]
-
 N_WORKERS, N_RUNS = 2, 20
 N_SMALL_BLOCKS = 100
 IDLE_S = 5.0

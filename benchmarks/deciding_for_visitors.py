@@ -12,8 +12,6 @@ import numpy as np
 from benchmarks.measuring import Row, at_most
 from slotwise import Selector
 
-__all__ = ["deciding_for_visitors"]
-
 N_SLOTS, FLOOR = 15, 2.0
 N_LEARNED, N_TIMED = 1_000, 2_000
 SMALL, LARGE = 271, 10_000

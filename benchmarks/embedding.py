@@ -16,8 +16,6 @@ from benchmarks.measuring import Row, at_most, cpu_seconds, note
 from slotwise import ConUCB, Selector
 from slotwise.environments.datasets import load_dataset
 
-__all__ = ["alternatives", "first_pages", "imports", "large_pool_pages", "page_views"]
-
 DATA = load_dataset("coupon-like")
 N_LINKS, N_SLOTS = DATA.n_links, DATA.n_slots
 N_VIEWS = 2_000

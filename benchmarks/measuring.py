@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Row", "at_least", "at_most", "cpu_seconds", "note", "wall_seconds"]
-
 REPEATS = 5
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from benchmarks.measuring import Row, at_most, note
 from slotwise.simulation import Results
 
-__all__ = ["reproducing"]
-
 PAPER = Path(__file__).resolve().parent.parent / "paper" / "results"
 
 

@@ -21,8 +21,6 @@ from slotwise.selection.confidence import paper_gamma, paper_upper
 from slotwise.simulation import Experiment, run_experiment
 from slotwise.simulation.engine import play_on, play_run
 
-__all__ = ["ad_clicks_rounds", "growth", "rounds", "threads"]
-
 Floats = NDArray[np.float64]
 
 N_ROUNDS = 50_000

@@ -15,8 +15,6 @@ from slotwise.selection.floor_program import new_program, set_clicks, set_value,
 from slotwise.selection.solve import solve_into
 from slotwise.selection.zones import Program
 
-__all__ = ["against_a_general_solver", "draw_instances", "large_pool", "solve_each", "solving"]
-
 Floats = NDArray[np.float64]
 
 N_LINKS, N_SLOTS, N_CHANGED = 271, 15, 15

@@ -14,8 +14,6 @@ from slotwise.errors import InvalidInput
 from slotwise.figures.canvas import house_style
 from slotwise.figures.style import INK, MUTED, readable
 
-__all__ = ["MeasuredRow", "draw_alternatives", "draw_targets", "measured_rows", "measured_with"]
-
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 START, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 MET, MISSED = "#0072b2", "#d55e00"

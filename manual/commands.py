@@ -12,8 +12,6 @@ from manual.markdown import code, fence, table
 from slotwise.cli.main import build_app
 from slotwise.errors import UnknownName
 
-__all__ = ["CommandPage", "commands", "commands_reference", "parse_command_line"]
-
 
 class CommandPage(NamedTuple):
     """The words of a command, and its typer object."""

@@ -7,8 +7,6 @@ from typing import Any
 
 import griffe
 
-__all__ = ["FencedExamples", "fence_examples"]
-
 
 class FencedExamples(griffe.Extension):
     """Puts every example of every docstring into a block of code before it is read."""

@@ -21,8 +21,6 @@ from slotwise.errors import UnknownName
 from slotwise.figures.canvas import house_style
 from slotwise.figures.style import on_dark
 
-__all__ = ["FIGURES", "draw_themed", "figure_reference"]
-
 COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 METADATA = re.compile(r"<metadata>.*?</metadata>\s*", re.DOTALL)
 

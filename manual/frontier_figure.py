@@ -8,8 +8,6 @@ from slotwise.environments.datasets import load_dataset
 from slotwise.figures import FrontierPicture, draw_frontier
 from slotwise.selection import frontier
 
-__all__ = ["draw_coupon_frontier"]
-
 
 def draw_coupon_frontier() -> Figure:
     """Draw best revenue and shadow price of the coupons for every floor."""

@@ -20,8 +20,6 @@ from manual.routes import routes_reference
 from manual.settings import limits_reference, settings_reference
 from slotwise.errors import UnknownName
 
-__all__ = ["GENERATED", "with_generated"]
-
 GENERATED: Mapping[str, Callable[..., str]] = {
     "commands": commands_reference,
     "figure": figure_reference,

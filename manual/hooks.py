@@ -15,15 +15,6 @@ from manual.figures import FIGURES, draw_themed
 from manual.generated import with_generated
 from manual.mathml import with_mathml
 
-__all__ = [
-    "on_config",
-    "on_files",
-    "on_page_content",
-    "on_page_markdown",
-    "on_post_page",
-    "with_decisions",
-]
-
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """List the decisions by their files: writing one is all that a new decision needs."""

@@ -13,8 +13,6 @@ from benchmarks.leaderboard.page import origin_sentence
 from slotwise.figures.canvas import house_style
 from slotwise.figures.style import BACKGROUND, GRID, INK, MUTED, display_name, readable
 
-__all__ = ["draw_leaderboard"]
-
 BOARD = Path(__file__).resolve().parent.parent / "docs" / "leaderboard.json"
 KEPT, MISSED, INFEASIBLE = "#0072b2", "#d55e00", "#999999"
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from manual.markdown import code, table
 
-__all__ = ["make_targets", "make_targets_reference"]
-
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = re.compile(r"^([a-z][a-z-]*):(?:[^#\n]*## (.*))?", re.MULTILINE)
 

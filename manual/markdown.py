@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["cell", "code", "fence", "table"]
-
 
 def cell(text: str) -> str:
     r"""Return text escaped for one cell of a table.

@@ -7,8 +7,6 @@ import re
 
 from latex2mathml.converter import convert
 
-__all__ = ["with_mathml"]
-
 # What pymdownx.arithmatex leaves in a page with `generic: true`.
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
 NAMED_FUNCTION = re.compile(r"(<mi>(?:ln|exp|log)</mi>)(?!<mo[^>]*>&#x00028;)")

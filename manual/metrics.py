@@ -5,8 +5,6 @@ from __future__ import annotations
 from manual.markdown import code, table
 from slotwise.service.observability import METRICS
 
-__all__ = ["metrics_reference"]
-
 
 def metrics_reference() -> str:
     """Return the table of all metrics."""

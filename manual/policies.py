@@ -9,8 +9,6 @@ from manual.markdown import code, table
 from slotwise.cli.catalogue import needs_horizon
 from slotwise.policies import POLICIES, Policy
 
-__all__ = ["policies_reference", "setting_names"]
-
 
 def setting_names(policy: type[Policy]) -> list[str]:
     """Return the names of a policy's settings."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-__all__ = ["project_file"]
-
 ROOT = Path(__file__).resolve().parent.parent
 
 

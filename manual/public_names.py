@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 
-__all__ = ["FIRST_NAMES", "NOT_PUBLIC", "PUBLIC_MODULES", "names_reference", "public_names"]
-
 PUBLIC_MODULES = (
     "slotwise",
     "slotwise.client",

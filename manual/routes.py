@@ -11,8 +11,6 @@ from slotwise.service.api.app import ALL_OPERATIONS
 from slotwise.service.api.context import Operation
 from slotwise.service.http.openapi import openapi_document
 
-__all__ = ["meaning_of", "routes_reference"]
-
 SECTIONS = (
     ("Pools", "/v1/pools"),
     ("Feedback", "/v1/events"),

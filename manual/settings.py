@@ -8,8 +8,6 @@ from manual.markdown import code, table
 from slotwise.service.limits import LIMITS
 from slotwise.service.settings import ENVIRONMENT_PREFIX, Settings, setting_notes
 
-__all__ = ["limits_reference", "settings_reference"]
-
 
 def settings_reference() -> str:
     """Return the table of all settings: name, variable, default, meaning."""

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, sync_playwright
 
-__all__ = ["PATIENCE_MS", "running_chromium"]
-
 PATIENCE_MS = 120_000
 """How long a test waits for a page: never reached when all is well, however busy the machine is."""
 

@@ -34,15 +34,17 @@ from slotwise.service.api.reports import round_file
 from slotwise.service.records import SECOND_US, DecisionRecord, ShownLink
 from slotwise.service.server import tune_interpreter
 from slotwise.service.service import Service
-from slotwise.service.storage import SqliteStore, Store, open_store, schema, sqlite
+from slotwise.service.storage import open_store, schema, sqlite
 from slotwise.service.storage.contract import (
     AppendDecision,
     ForgetViews,
     Operation,
     SaveLinks,
     SavePool,
+    Store,
 )
 from slotwise.service.storage.maintenance import purge
+from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.private_postgresql import private_postgresql
 from tests.stores.store_case import StoreCase

@@ -19,7 +19,7 @@ from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.http.exchange import Answer
 from slotwise.service.server import BackgroundServer, tune_interpreter
 from slotwise.service.settings import Settings
-from slotwise.service.storage import ProcessStore
+from slotwise.service.storage.writer_process import ProcessStore
 
 CONSTANT: dict[int, Answer] = {}
 

@@ -6,7 +6,5 @@ import sys
 
 from slotwise.cli.main import main
 
-__all__ = ["main"]
-
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,8 +9,6 @@ from typing import Any, TextIO
 from numba.core import event
 from numba.core.caching import NullCache
 
-__all__ = ["CompilingNotice", "announce_compiling", "watch_compiler"]
-
 MIN_SECONDS = 2.0
 """Compiling that is over sooner is not announced."""
 

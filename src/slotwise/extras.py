@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from slotwise.errors import MissingPackage
 
-__all__ = ["extras_with", "missing_package", "naming_extra"]
-
 # Extras that a user wants; `docs` and `dev` only gather others.
 OFFERED = ("experiments", "service", "postgresql", "cluster", "compare")
 

@@ -2,7 +2,5 @@
 
 from __future__ import annotations
 
-__all__ = ["__version__"]
-
 __version__ = "0.1.0"
 """The version of slotwise, by the rules of semantic versioning."""

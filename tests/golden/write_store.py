@@ -24,7 +24,7 @@ from slotwise.service.records import (
 )
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
-from slotwise.service.storage import SqliteStore
+from slotwise.service.storage.sqlite import SqliteStore
 
 T0 = 1_700_000_000 * SECOND_US
 HOUR_US = 3600 * SECOND_US

@@ -14,8 +14,6 @@ from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 from tests.reference.policies import Twin
 
-__all__ = ["Page", "Visitors", "draw", "learn_page", "play_both"]
-
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 

@@ -27,8 +27,6 @@ from slotwise.selection.compiled import is_compiled
 from tests.policies.playing import Visitors, draw, learn_page
 from tests.selection.instances import RATES, make_rates
 
-__all__ = ["transcript"]
-
 PROBLEMS = [
     Problem(n_links=12, n_slots=3, click_floor=1.8, horizon=300),
     Problem(n_links=6, n_slots=4, click_floor=3.9, horizon=30),

@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln
 
-__all__ = ["anytime_bound", "kl_bound", "kl_lower_bound", "log_mixture"]
-
 Floats = NDArray[np.float64]
 
 

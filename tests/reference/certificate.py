@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from tests.reference.floor_program import Best, best_by_highs, best_clicks, clicks_of_best_value
 
-__all__ = ["check_by_highs", "check_certificate", "faults"]
-
 Floats = NDArray[np.float64]
 
 ACCURACY = 1e-9

@@ -13,15 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-__all__ = [
-    "Best",
-    "best_by_all_pages",
-    "best_by_highs",
-    "best_clicks",
-    "clicks_of_best_value",
-    "mix_by_all_pairs",
-]
-
 Floats = NDArray[np.float64]
 
 

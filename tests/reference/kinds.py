@@ -17,8 +17,6 @@ from scipy.sparse import kron
 from tests.reference.certificate import ACCURACY, GAP, Answer
 from tests.reference.floor_program import Best, best_clicks, clicks_of_best_value
 
-__all__ = ["best_for_kinds_by_highs", "extremes", "kinds_faults"]
-
 Floats = NDArray[np.float64]
 
 

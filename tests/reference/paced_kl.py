@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-__all__ = ["PacedKLTwin", "Queue"]
-
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 

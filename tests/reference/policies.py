@@ -15,16 +15,6 @@ from numpy.typing import NDArray
 
 from tests.reference.floor_program import mix_by_all_pairs
 
-__all__ = [
-    "CUCBTwin",
-    "ConUCBTwin",
-    "ConstantTwin",
-    "Exp3MTwin",
-    "LExpTwin",
-    "Twin",
-    "capped_probabilities",
-]
-
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 

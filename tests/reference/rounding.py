@@ -8,8 +8,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["page_distribution", "round_by_stretches", "round_pair_by_pair"]
-
 INTEGRAL = 1e-9
 
 

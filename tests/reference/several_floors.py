@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-__all__ = ["Compromise", "best_value_by_highs", "compromise_by_highs"]
-
 Floats = NDArray[np.float64]
 
 EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}

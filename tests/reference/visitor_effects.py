@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["learned", "upper_bounds"]
-
 Arrays = Mapping[str, Any]
 
 

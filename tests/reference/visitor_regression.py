@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["RegressionTwin", "log"]
-
 
 def log(y: float) -> float:
     """Return the logarithm as the policy computes it."""

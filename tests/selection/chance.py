@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["FALSE_ALARM", "is_plausible", "is_plausibly_at_most"]
-
 FALSE_ALARM = 1e-7
 """The chance that a test built on this file fails by accident, all its comparisons together."""
 

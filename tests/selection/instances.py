@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from tests.reference.floor_program import best_clicks, clicks_of_best_value
 
-__all__ = ["FLOORS", "RATES", "Instance", "instances", "make_rates"]
-
 Floats = NDArray[np.float64]
 
 RATES = ("continuous", "rare", "grid", "few values", "equal", "zeros", "capped at one", "opposed")

@@ -19,7 +19,6 @@ from tests.selection.instances import FLOORS, RATES, Instance, make_floor, make_
 
 NOBODY = np.zeros(1, np.int64)
 
-__all__ = ["HARD", "hard_instance", "nearly_tied", "played_states"]
 
 HARD = ("nearly tied", "badly scaled", "exactly tied", "any")
 

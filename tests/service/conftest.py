@@ -21,7 +21,7 @@ from slotwise.service.records import Scope
 from slotwise.service.server import BackgroundServer
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions, Settings
-from slotwise.service.storage import SqliteStore
+from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service import rows
 from tests.service.private_postgresql import PrivatePostgresql, private_postgresql

@@ -13,7 +13,7 @@ from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
-from slotwise.service.storage import SqliteStore
+from slotwise.service.storage.sqlite import SqliteStore
 from tests.service.rows import T0, link
 from tests.service.test_visitors import (
     LINKS,

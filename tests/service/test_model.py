@@ -33,7 +33,7 @@ from slotwise.service.records import (
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
-from slotwise.service.storage import SqliteStore
+from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.rows import T0, link, pool
 from tests.stores.store_rows import reads

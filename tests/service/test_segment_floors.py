@@ -19,7 +19,7 @@ from slotwise.service.published_version import POLICY_COMPILING
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
-from slotwise.service.storage import SqliteStore
+from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.reference.paced_kl import Queue
 from tests.service.rows import MAX_REVENUE, T0, link, pool

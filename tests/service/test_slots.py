@@ -15,7 +15,7 @@ from slotwise.service.learning.slots_seen import SlotsSeen
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord, Pin
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
-from slotwise.service.storage import SqliteStore
+from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.rows import T0, link, pool
 

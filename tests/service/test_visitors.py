@@ -21,7 +21,7 @@ from slotwise.service.reporting.overview import draw_pool
 from slotwise.service.reporting.report_records import OutcomesSinceStart
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
-from slotwise.service.storage import SqliteStore
+from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from slotwise.service.visitors import VisitorCode
 from tests.service.conftest import OpenService

@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 from slotwise.simulation import Results, load_experiment, run_experiment, shipped_experiments
 
-__all__ = ["EXPERIMENTS", "PINNED", "Pin", "agrees", "pins_of", "small_results"]
-
 PINNED = Path(__file__).resolve().parents[1] / "golden" / "small-results.json"
 EXPERIMENTS = ("figure-1-coupon", "figure-2-ads-binding", "figure-3-edx", "late-feedback")
 METRICS = ("regret", "clicks", "violation")

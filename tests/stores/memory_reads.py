@@ -34,8 +34,6 @@ from slotwise.service.storage.contract import (
 )
 from slotwise.service.storage.ledger import ClickKey
 
-__all__ = ["MemoryReader", "Tables"]
-
 
 class Tables:
     """Every row of the store, by its identity."""

@@ -32,8 +32,6 @@ from slotwise.service.storage.ledger import Ledger, NewRows, click_key
 from slotwise.service.storage.sql_batch import views_to_forget
 from tests.stores.memory_reads import MemoryReader, Tables
 
-__all__ = ["MemoryStore"]
-
 
 class MemoryStore:
     """Keeps every row in a dictionary under one lock; durable as long as the object lives."""

@@ -29,8 +29,6 @@ from tests.stores.store_rows import (
     reads,
 )
 
-__all__ = ["StoreCase", "outcomes"]
-
 
 def outcomes(answers: Sequence[object]) -> list[str]:
     """Return the outcomes among the answers of a commit."""

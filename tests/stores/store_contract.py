@@ -57,8 +57,6 @@ from tests.stores.store_rows import (
 )
 from tests.stores.store_upkeep import StoreUpkeep
 
-__all__ = ["StoreContract"]
-
 
 class StoreContract(StoreUpkeep):
     """Laws of `slotwise.service.storage.contract.Store`."""

@@ -21,21 +21,6 @@ from slotwise.service.records import (
 )
 from slotwise.service.storage.contract import RecordEvent, Store, StoreReader
 
-__all__ = [
-    "CLICK_WINDOW_US",
-    "LINK_IDS",
-    "REVENUE_WINDOW_US",
-    "START_US",
-    "change_row",
-    "click_row",
-    "conversion_row",
-    "decision_row",
-    "link_row",
-    "pool_row",
-    "reads",
-    "refund_row",
-]
-
 START_US = 1_700_000_000 * SECOND_US
 CLICK_WINDOW_US = 1_800 * SECOND_US
 REVENUE_WINDOW_US = 86_400 * SECOND_US

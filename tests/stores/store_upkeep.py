@@ -31,8 +31,6 @@ from tests.stores.store_rows import (
     refund_row,
 )
 
-__all__ = ["StoreUpkeep"]
-
 
 class StoreUpkeep(StoreCase):
     """Rows go or count no more; counters and rows still agree."""

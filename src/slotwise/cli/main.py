@@ -18,6 +18,7 @@ from slotwise.version import __version__
 if TYPE_CHECKING:
     import typer
 
+
 HEADINGS = {
     "Serving": {
         "serve": "serving",

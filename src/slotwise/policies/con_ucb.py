@@ -37,8 +37,6 @@ from slotwise.selection.mix import Mix
 from slotwise.selection.vectors.totals import whole_vectors
 from slotwise.selection.zones import Program
 
-__all__ = ["ConUCB"]
-
 MOST_EXTRA = 0.25
 """The most that is asked for above the floor, as a share of it."""
 

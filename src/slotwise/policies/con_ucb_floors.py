@@ -38,8 +38,6 @@ from slotwise.selection.several_floors import (
     solve_floors_program,
 )
 
-__all__ = ["ConUCBFloors"]
-
 LARGEST_PRICE = 1e6
 """Stands for the price of a floor out of reach where links are ranked."""
 

@@ -29,8 +29,6 @@ from slotwise.selection.share_slots import take_top_links
 from slotwise.selection.vectors.score_passes import aligned_zeros
 from slotwise.selection.vectors.totals import total_of, whole_vectors
 
-__all__ = ["CUCB"]
-
 NEVER_SHOWN = 1e150
 """Stands for 1 / sqrt(0): larger than any bound, so that links never shown come first."""
 

@@ -27,8 +27,6 @@ from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix
 
-__all__ = ["Exp3M"]
-
 
 class Rule(NamedTuple):
     """The settings as numbers; `step` is L gamma / K, `last_level` the one that is learned."""

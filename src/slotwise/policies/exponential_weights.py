@@ -24,15 +24,6 @@ from slotwise.selection.compiled import hot, int64
 from slotwise.selection.mix import N_OPEN, Mix, new_mix
 from slotwise.selection.vectors.capped_sums import LANES, sum_below
 
-__all__ = [
-    "Weights",
-    "WeightsPolicy",
-    "mix_weights",
-    "new_weights",
-    "new_weights_mix",
-    "raise_weight",
-]
-
 LARGEST_LOG = 60.0
 """When a weight passes e to this power, all weights are taken relative to the largest."""
 

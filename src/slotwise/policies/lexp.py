@@ -31,8 +31,6 @@ from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix
 
-__all__ = ["LExp"]
-
 
 class Rule(NamedTuple):
     """The settings as numbers; `regularisation` is the paper's delta, `step` its eta.

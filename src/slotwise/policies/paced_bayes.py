@@ -63,8 +63,6 @@ from slotwise.selection.page_search import N_CANDIDATES, Search, new_search
 from slotwise.selection.share_slots import share_top_page, take_top_links
 from slotwise.selection.top_page import SMALL_POOL, top_page_of_few
 
-__all__ = ["PacedBayes", "PacedBayesLargePool"]
-
 UNKNOWN = -1.0
 """An expected price that has yet to be computed."""
 

@@ -72,8 +72,6 @@ from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.page_search import Search, new_search
 from slotwise.selection.share_slots import take_top_links
 
-__all__ = ["PacedBayesVisitors", "PacedBayesVisitorsState", "has_few_pairs"]
-
 MAX_NUMBERS = 1_600_000
 """Numbers that a pool may need for what pairs of values do: about 45 MB in all."""
 MAX_ADDED = 20_000

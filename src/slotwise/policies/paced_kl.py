@@ -53,8 +53,6 @@ from slotwise.selection.share_slots import share_top_page
 from slotwise.selection.top_page import top_page
 from slotwise.selection.vectors.totals import total_of
 
-__all__ = ["PacedKL"]
-
 
 class PacedKLState(NamedTuple):
     """Evidence, bounds made from it, and the queues that weigh them."""

@@ -56,8 +56,6 @@ from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.page_search import Search, new_search
 from slotwise.selection.share_slots import take_top_links
 
-__all__ = ["PacedKLVisitors", "PacedKLVisitorsState", "upper_bound"]
-
 OF_LINKS = frozenset({"value_sums", "value_exposure", "link_exposure", "used_level"})
 
 N_VISITORS = 64

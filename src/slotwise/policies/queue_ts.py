@@ -31,8 +31,6 @@ from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.share_slots import share_top_page
 from slotwise.selection.top_page import top_page
 
-__all__ = ["QueueTS"]
-
 
 class QueueTSState(NamedTuple):
     """Evidence, its posteriors, and the queues that weigh what is drawn from them."""

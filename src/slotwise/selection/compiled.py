@@ -18,20 +18,6 @@ import numpy as np
 from slotwise.compiling_notice import watch_compiler
 from slotwise.selection.compiling.linked_code import EntryCompiler, LinkedCompiler
 
-__all__ = [
-    "OwnTypesCache",
-    "compiled",
-    "direct",
-    "direct_choice",
-    "direct_later",
-    "hot",
-    "hot_loop",
-    "inner",
-    "int64",
-    "interpreted",
-    "is_compiled",
-]
-
 int64: Any = np.int64
 """Makes a number of a literal, which numba takes for a type of its own: a function that is given a
 literal is compiled once more for it."""

@@ -14,18 +14,6 @@ from numpy.typing import NDArray
 from slotwise.selection.compiled import hot, inner
 from slotwise.selection.vectors.totals import whole_vectors
 
-__all__ = [
-    "anytime_lower",
-    "anytime_upper",
-    "cucb_bonus",
-    "kl_lower",
-    "kl_upper",
-    "kl_upper_of_many",
-    "paper_gamma",
-    "paper_lower",
-    "paper_upper",
-]
-
 Floats = NDArray[np.float64]
 
 LOG_PI = math.log(math.pi)

@@ -59,18 +59,6 @@ from slotwise.selection.zones import (
     settle_changes,
 )
 
-__all__ = [
-    "PRICE",
-    "STATUS",
-    "Program",
-    "change_links",
-    "new_program",
-    "rank_by_program",
-    "set_clicks",
-    "set_value",
-    "solve_program",
-]
-
 FIRST_MARGIN = 0.01
 """How far from the threshold the first band reaches; later ones learn from the last."""
 

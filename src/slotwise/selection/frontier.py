@@ -12,8 +12,6 @@ from slotwise.selection.page_search import Search, new_search
 from slotwise.selection.solve import check_kinds, check_page, check_rates
 from slotwise.selection.top_page import TIE, top_page
 
-__all__ = ["Frontier", "frontier"]
-
 
 class Frontier(NamedTuple):
     """Best value against floor: breakpoints from the best page to the most clicked one.

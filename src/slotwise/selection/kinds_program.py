@@ -11,8 +11,6 @@ from slotwise.errors import InvalidInput
 from slotwise.selection.solve import STATUSES, Solution, check_floor, check_kinds, check_rates
 from slotwise.selection.solve_kinds import new_kinds, solve_kept_kinds
 
-__all__ = ["KindsProgram"]
-
 
 class KindsProgram:
     """A floor program for kinds of visitors that is solved again and again.

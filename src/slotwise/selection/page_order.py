@@ -26,8 +26,6 @@ from slotwise.problem import Problem
 from slotwise.selection.compiled import hot
 from slotwise.selection.vectors.uniforms import next_uniform
 
-__all__ = ["PageOrder", "expose", "learn_slot_weights", "new_page_order", "order_page"]
-
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 

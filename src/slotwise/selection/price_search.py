@@ -22,19 +22,6 @@ from slotwise.selection.compiled import inner, int64
 from slotwise.selection.page_search import Search
 from slotwise.selection.top_page import TIE, find_page, forget_list, lay_out_page, page_boundary
 
-__all__ = [
-    "BINDING",
-    "INFEASIBLE",
-    "MAX_PRICE",
-    "MAX_STEPS",
-    "SLACK",
-    "Line",
-    "Price",
-    "floor_slackness",
-    "meeting_price",
-    "search_price",
-]
-
 SLACK, BINDING, INFEASIBLE = range(3)
 
 MAX_STEPS = 200

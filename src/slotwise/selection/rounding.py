@@ -30,8 +30,6 @@ from slotwise.selection.mix import (
 from slotwise.selection.vectors.running_sums import LANES, first_above, running_sums
 from slotwise.selection.vectors.uniforms import draw_uniforms, next_uniform
 
-__all__ = ["INTEGRAL", "dependent_rounding", "draw_page"]
-
 BELOW_ONE = 1.0 - 2.0**-52
 """A factor that makes every positive number smaller, by one or two units of its last bit."""
 

@@ -20,20 +20,6 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot
 
-__all__ = [
-    "FEASIBLE",
-    "SHORTFALL_LIMIT",
-    "Simplex",
-    "basis_is_usable",
-    "fix_what_costs",
-    "improve",
-    "new_simplex",
-    "objective_price",
-    "set_objective",
-    "start_from_page",
-    "take_in_columns",
-]
-
 FEASIBLE = 1e-11
 """How far a probability may lie outside [0, 1], or a floor be missed relative to its row."""
 

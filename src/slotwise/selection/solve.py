@@ -212,7 +212,7 @@ class Solution(NamedTuple):
 
 @hot
 def rates_are_valid(rates: NDArray[np.float64]) -> bool:
-    """Tell whether all rates lie in [0, 1]; NaN does not."""
+    """Say whether all rates lie in [0, 1]."""
     valid = True
     for i in range(len(rates)):
         valid &= (rates[i] >= 0.0) & (rates[i] <= 1.0)

@@ -37,8 +37,6 @@ from slotwise.selection.price_search import (
 from slotwise.selection.share_slots import share_slots
 from slotwise.selection.top_page import TIE, page_boundary, top_page
 
-__all__ = ["Kinds", "new_kinds", "solve_kept_kinds"]
-
 Floats = NDArray[np.float64]
 
 

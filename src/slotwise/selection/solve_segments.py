@@ -26,8 +26,6 @@ from slotwise.errors import InvalidInput
 from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import STATUSES, check_kinds
 
-__all__ = ["SegmentsSolution", "solve_segments"]
-
 Floats = NDArray[np.float64]
 
 MAX_COLUMNS = 10_000

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from slotwise.selection.solve import STATUSES, Solution, check_kinds
 from slotwise.selection.top_page import TIE
 
-__all__ = ["solve_slots"]
-
 Floats = NDArray[np.float64]
 
 MAX_STEPS = 200

@@ -33,10 +33,11 @@ from slotwise.selection.page_search import (
     N_LISTED,
     REACH,
     SURE_CLICKS,
-    Search,
     find_threshold,
     put_best_first,
 )
+from slotwise.selection.page_search import Search as Search  # policies use it, too
+from slotwise.selection.page_search import new_search as new_search
 from slotwise.selection.vectors.score_passes import (
     LANES,
     WORD,

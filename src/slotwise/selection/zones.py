@@ -18,30 +18,6 @@ from slotwise.selection.compiled import inner, int64
 from slotwise.selection.mix import Mix
 from slotwise.selection.page_search import BLOCK, Search
 
-__all__ = [
-    "HAS_ZONES",
-    "HIGH_PRICE",
-    "HIGH_THRESHOLD",
-    "IS_DRAWN",
-    "LOW_PRICE",
-    "LOW_THRESHOLD",
-    "MARGIN",
-    "N_BAND",
-    "N_CHANGED",
-    "N_IN",
-    "N_TOP",
-    "PAIR",
-    "PAIR_OTHER",
-    "PRICE",
-    "STATUS",
-    "STEP",
-    "TOP",
-    "VALUE_WEIGHT",
-    "Program",
-    "place_zones",
-    "settle_changes",
-]
-
 OUT, BAND, IN, TOP = range(4)
 
 N_TOP, N_IN, N_BAND, STATUS, IS_DRAWN, PAIR, PAIR_OTHER, N_CHANGED, HAS_ZONES = range(9)

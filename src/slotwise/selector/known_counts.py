@@ -19,7 +19,6 @@ from slotwise.selector.open_pages import read_batch
 if TYPE_CHECKING:
     from slotwise.selector.selector import Selector
 
-__all__ = ["OWED", "KnownCounts", "parse_known_counts", "read_known_counts", "start_from_counts"]
 
 DELIMITERS = ",;\t"
 COUNTS = ("views", "clicks", "revenue")

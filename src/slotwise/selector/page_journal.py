@@ -12,8 +12,6 @@ from slotwise.page_log import LoggedPage, LogWriter
 from slotwise.rounds import Decision, Link
 from slotwise.selector.open_pages import OpenPage
 
-__all__ = ["PageJournal"]
-
 
 @dataclass(slots=True)
 class _Entry:

@@ -24,8 +24,6 @@ from slotwise.selection.page_order import (
     order_page,
 )
 
-__all__ = ["PageSlots", "SlotReport", "slot_columns", "slot_lines", "slot_reports"]
-
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 

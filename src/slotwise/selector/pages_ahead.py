@@ -17,7 +17,6 @@ from slotwise.selection.vectors.uniforms import bits_of
 if TYPE_CHECKING:
     from slotwise.selector.selector import Selector
 
-__all__ = ["PagesAhead"]
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from slotwise.rounds import Link
 from slotwise.selection.mix import Mix
 
-__all__ = ["Probabilities"]
-
 MAX_SHOWN = 20
 """Links that the repr shows before it says how many more there are."""
 

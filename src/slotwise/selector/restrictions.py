@@ -14,8 +14,6 @@ from slotwise.policies.page_views import rest_of_page
 from slotwise.problem import Problem
 from slotwise.selector.link_pool import Pool
 
-__all__ = ["Restrictions", "checked_restrictions", "restricted_probabilities"]
-
 Floats = NDArray[np.float64]
 
 

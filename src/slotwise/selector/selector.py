@@ -53,8 +53,6 @@ from slotwise.selector.restrictions import (
 from slotwise.selector.selector_file import load_selector, save_selector
 from slotwise.selector.visits import Visits
 
-__all__ = ["Selector"]
-
 NO_LINKS: tuple[Link, ...] = ()
 
 

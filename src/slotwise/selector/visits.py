@@ -14,8 +14,6 @@ from slotwise.problem import Problem
 from slotwise.rounds import Link
 from slotwise.selector.report import VisitorReport, rate_of
 
-__all__ = ["Visits"]
-
 Floats = NDArray[np.float64]
 
 N_TOP_LINKS = 3

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-__all__ = ["MAX_STEP_US", "SteadyClock"]
-
 MAX_STEP_US = 10_000_000
 """A difference up to this is taken over: clocks are set right by small steps."""
 

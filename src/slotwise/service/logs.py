@@ -14,8 +14,6 @@ from typing import Any, Literal, TextIO
 
 import msgspec
 
-__all__ = ["LogLevel", "ServiceLog", "short_address", "start_logs"]
-
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 _encode = msgspec.json.Encoder().encode

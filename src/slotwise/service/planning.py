@@ -20,8 +20,6 @@ import msgspec
 
 from slotwise.service.refusals import Conflict
 
-__all__ = ["Planner"]
-
 _COMMAND = (sys.executable, "-m", "slotwise", "plan", "--json-lines")
 _LOWEST_PRIORITY = 19
 Line = dict[str, Any]

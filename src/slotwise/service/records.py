@@ -14,28 +14,6 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-__all__ = [
-    "DAY_US",
-    "SECOND_US",
-    "AdjustmentEvent",
-    "ChangeRecord",
-    "ClickEvent",
-    "ConversionEvent",
-    "DecisionRecord",
-    "Event",
-    "FloorReport",
-    "FloorStatus",
-    "KeyRecord",
-    "KnownCounts",
-    "LinkRecord",
-    "Outcome",
-    "OutcomeName",
-    "Pin",
-    "PoolSettings",
-    "Scope",
-    "ShownLink",
-]
-
 SECOND_US = 1_000_000
 DAY_US = 86_400 * SECOND_US
 

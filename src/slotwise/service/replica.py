@@ -11,8 +11,6 @@ from slotwise.service.pool_directory import PoolDirectory
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.storage.contract import Sharing
 
-__all__ = ["Replica"]
-
 _log = logging.getLogger(__name__)
 
 

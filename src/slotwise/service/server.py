@@ -28,7 +28,8 @@ from slotwise.service.http.protocol import ConnectionLimits, HttpProtocol, proto
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions, Settings, is_loopback
-from slotwise.service.storage import Store, open_store, public_address
+from slotwise.service.storage import open_store, public_address
+from slotwise.service.storage.contract import Store
 from slotwise.service.time_slice import SHORT_SLICE_NS, ask_for_slice
 
 

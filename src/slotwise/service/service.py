@@ -40,8 +40,6 @@ from slotwise.service.storage.contract import RecordEvent, Store
 from slotwise.service.storage.group_commit import GroupCommitter, then
 from slotwise.service.warm_up import warm_up
 
-__all__ = ["Service", "ServiceOptions"]
-
 _DEFAULT = PoolSettings(
     pool_id="default",
     slots=1,

@@ -11,8 +11,6 @@ import ctypes
 import os
 import sys
 
-__all__ = ["DEFAULT_SLICE_NS", "SHORT_SLICE_NS", "ask_for_slice", "slice_ns"]
-
 SHORT_SLICE_NS = 100_000
 """The shortest that Linux gives; one request takes less."""
 DEFAULT_SLICE_NS = 0

@@ -38,17 +38,6 @@ from slotwise.features import (
 )
 from slotwise.service.limits import MAX_ID_CHARS
 
-__all__ = [
-    "BOOL",
-    "NOBODY",
-    "NOTHING_SAID",
-    "TEXT",
-    "KnownVisitor",
-    "VisitorCode",
-    "declared_features",
-    "declared_floors",
-]
-
 TEXT, BOOL = "text", "bool"
 _FLAGS = dict.fromkeys(("true", "yes", "1"), True) | dict.fromkeys(("false", "no", "0"), False)
 _TYPES: dict[str, Any] = {TEXT: str, BOOL: bool}

@@ -21,8 +21,6 @@ from slotwise.service.records import (
 )
 from slotwise.service.reporting.pool_report import explain_links, report_frontier, share_rate
 
-__all__ = ["warm_up"]
-
 _LINKS = tuple(
     LinkRecord(pool_id="toy", link_id=link_id, url="/", place=place)
     for place, link_id in enumerate("abcd")

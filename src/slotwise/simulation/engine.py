@@ -25,8 +25,6 @@ from slotwise.selection.page_order import (
 from slotwise.selection.vectors.totals import total_of
 from slotwise.simulation.experiment import code_fingerprint
 
-__all__ = ["DEFICIT", "TOTAL", "VIOLATION", "is_machine_code", "play_on", "play_run"]
-
 Floats = NDArray[np.float64]
 
 TOTAL, VIOLATION, DEFICIT = range(3)

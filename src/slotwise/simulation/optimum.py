@@ -15,8 +15,6 @@ from slotwise.problem import Problem
 from slotwise.selection import solve, solve_floors, solve_slots
 from slotwise.selection.solve_segments import solve_segments
 
-__all__ = ["Optimum", "best_fixed_mix", "find_optimum", "oracle"]
-
 Floats = NDArray[np.float64]
 
 

@@ -24,7 +24,6 @@ from slotwise.extras import missing_package
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["FORMAT", "broken", "polars", "read", "table_of", "write"]
 
 FORMAT = 1
 """The version of this layout; it grows when a reader of the old one would misread the new one."""

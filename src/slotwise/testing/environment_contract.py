@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from slotwise.environments import Environment
 
-__all__ = ["EnvironmentContract"]
-
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 

@@ -24,8 +24,6 @@ from slotwise.selection import dense_probabilities, draw_page
 from slotwise.testing.slot_laws import SlotLaws
 from slotwise.testing.visitor_laws import VisitorLaws
 
-__all__ = ["PolicyContract", "SettledPage"]
-
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 

@@ -10,8 +10,6 @@ from slotwise.policies import NOBODY, Policy
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 
-__all__ = ["SlotLaws"]
-
 PAGE = Problem(n_links=7, n_slots=3, click_floor=1.2, horizon=400)
 EXPOSURE = np.array([2.4, 0.5, 0.1])
 """Views as they count in slots that differ much: a click on the last is more than its view."""

@@ -12,8 +12,6 @@ from slotwise.policies import NO_SLOTS, Policy
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 
-__all__ = ["VisitorLaws"]
-
 PAGE = Problem(n_links=7, n_slots=3, click_floor=1.2, horizon=400, feature_sizes=(2, 3))
 EVERYBODY = [np.array([one, 2 + other], np.int64) for one in range(2) for other in range(3)]
 """All visitors of that problem: a value of the first feature, a value of the second."""

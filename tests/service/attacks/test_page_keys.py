@@ -15,7 +15,7 @@ from slotwise.service.api.bodies import to_time
 from slotwise.service.records import SECOND_US, ClickEvent, KeyRecord
 from slotwise.service.server import BackgroundServer
 from slotwise.service.service import Service
-from slotwise.service.storage import SqliteStore
+from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service import rows
 from tests.service.conftest import http, problem_of

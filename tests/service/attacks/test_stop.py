@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from slotwise.service.storage import SqliteStore
+from slotwise.service.storage.sqlite import SqliteStore
 from tests.service.attacks.conftest import WAIT_S
 
 

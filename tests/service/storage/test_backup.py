@@ -12,8 +12,8 @@ from slotwise.cli.main import main
 from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.service import Service
-from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.maintenance import back_up, restore
+from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.rows import T0, click, seconds
 from tests.stores.store_rows import reads

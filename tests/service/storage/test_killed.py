@@ -10,7 +10,7 @@ import pytest
 
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
-from slotwise.service.storage import SqliteStore
+from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.rows import link, pool
 from tests.stores.store_rows import reads

@@ -15,10 +15,10 @@ from slotwise.service.published_version import Published
 from slotwise.service.records import SECOND_US, ClickEvent
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
-from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.maintenance import move_store
 from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.schema import PAGE_FORMAT, SCHEMA_VERSION
+from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.private_postgresql import PrivatePostgresql
 from tests.stores.store_rows import reads

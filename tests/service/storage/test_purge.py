@@ -9,9 +9,9 @@ import pytest
 from slotwise.cli.main import main
 from slotwise.service.records import DAY_US
 from slotwise.service.service import Service
-from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.contract import PurgeViews
 from slotwise.service.storage.maintenance import STEP, purge
+from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.conftest import OpenService
 from tests.service.rows import T0, click, link, pool, seconds

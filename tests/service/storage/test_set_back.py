@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from slotwise.service.refusals import StoreUnavailable
-from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.maintenance import set_times_back
+from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.conftest import OpenService
 from tests.service.learning.test_learning import visit

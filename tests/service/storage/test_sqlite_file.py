@@ -15,10 +15,9 @@ from slotwise.cli.main import main
 from slotwise.errors import UnsupportedState
 from slotwise.service.records import ChangeRecord
 from slotwise.service.refusals import StoreUnavailable
-from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.contract import AppendDecision, SavePool
 from slotwise.service.storage.maintenance import back_up, restore
-from slotwise.service.storage.sqlite import STATEMENTS, SqliteFile, create_private
+from slotwise.service.storage.sqlite import STATEMENTS, SqliteFile, SqliteStore, create_private
 from slotwise.service.storage.verify import verify
 from tests.service.rows import decision, pool
 from tests.stores.store_rows import reads

@@ -11,7 +11,6 @@ import pytest
 from slotwise.service.counting.attribution import CLICKS, Counters, LinkCounters, PageCounters
 from slotwise.service.limits import MAX_AMOUNT_MICROS, MAX_SUM_MICROS
 from slotwise.service.records import SECOND_US, Outcome
-from slotwise.service.storage import SqliteStore
 from slotwise.service.storage.contract import (
     FOLD_START,
     AppendDecision,
@@ -21,6 +20,7 @@ from slotwise.service.storage.contract import (
     Store,
 )
 from slotwise.service.storage.group_commit import GroupCommitter
+from slotwise.service.storage.sqlite import SqliteStore
 from tests.stores.memory_store import MemoryStore
 from tests.stores.store_rows import (
     REVENUE_WINDOW_US,

@@ -18,8 +18,16 @@ import pytest
 from slotwise.errors import InvalidInput
 from slotwise.service.records import ChangeRecord
 from slotwise.service.refusals import StoreInUse, StoreUnavailable
-from slotwise.service.storage import ProcessStore, SqliteStore, Store, open_store, sqlite
-from slotwise.service.storage.contract import AppendDecision, Operation, RecordEvent, SavePool
+from slotwise.service.storage import open_store, sqlite
+from slotwise.service.storage.contract import (
+    AppendDecision,
+    Operation,
+    RecordEvent,
+    SavePool,
+    Store,
+)
+from slotwise.service.storage.sqlite import SqliteStore
+from slotwise.service.storage.writer_process import ProcessStore
 from tests.service.rows import T0, click, conversion, decision, pool
 from tests.stores.store_contract import StoreContract
 from tests.stores.store_rows import reads

@@ -23,8 +23,6 @@ from slotwise.errors import InvalidInput, MissingData, UnknownName
 from slotwise.extras import missing_package
 from slotwise.plugins import entry_point_names, find_outside
 
-__all__ = ["DATASETS", "Loader", "LookAlike", "find_dataset", "load_dataset"]
-
 ENTRY_POINTS = "slotwise.datasets"
 """The group under which other packages offer data sets."""
 

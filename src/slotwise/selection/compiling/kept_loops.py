@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 
 from slotwise.selection.compiled import OwnTypesCache, hot_loop, is_compiled
 
-__all__ = ["kept_loop"]
-
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 _making = threading.RLock()

@@ -19,8 +19,6 @@ from typing import Any, ClassVar
 
 from numba.core import codegen, compiler, compiler_machinery, typed_passes
 
-__all__ = ["EntryCompiler", "LinkedCompiler"]
-
 llvm: Any = codegen.ll  # type: ignore[attr-defined]
 
 UNUSED = frozenset(

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-__all__ = ["LENGTH", "digest_sources"]
-
 PACKAGE = Path(__file__).parents[2]
 LENGTH = 16
 

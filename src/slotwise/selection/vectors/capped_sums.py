@@ -23,8 +23,6 @@ from slotwise.selection.vectors.vector_code import (
     vector_pass,
 )
 
-__all__ = ["LANES", "sum_below"]
-
 Floats = NDArray[np.float64]
 
 LANES = 16

@@ -20,8 +20,6 @@ from slotwise.selection.vectors.vector_code import (
     words_of,
 )
 
-__all__ = ["list_marked"]
-
 WORD = 64
 """Marks that a machine word can hold."""
 

@@ -35,8 +35,6 @@ from slotwise.selection.vectors.vector_code import (
     vector_pass,
 )
 
-__all__ = ["LANES", "first_above", "running_sums"]
-
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 

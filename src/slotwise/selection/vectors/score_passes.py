@@ -39,20 +39,6 @@ from slotwise.selection.vectors.vector_code import (
     words_of,
 )
 
-__all__ = [
-    "LANES",
-    "LINE",
-    "WORD",
-    "aligned_zeros",
-    "list_at_least",
-    "neighbours",
-    "page_sums",
-    "score_all",
-    "score_list",
-    "split_page",
-    "whole_words",
-]
-
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 

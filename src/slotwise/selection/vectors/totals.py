@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from slotwise.selection.compiled import hot
 
-__all__ = ["total_of", "whole_vectors"]
-
 VECTOR = 8
 """Numbers in the widest vectors that processors have."""
 

@@ -33,8 +33,6 @@ from slotwise.selection.vectors.vector_code import (
     vector_pass,
 )
 
-__all__ = ["bits_of", "draw_levels", "draw_uniforms", "next_uniform"]
-
 LANES = 8
 WIDE, HALF = ir.IntType(128), 0xFFFFFFFF
 MODULUS = 2**128

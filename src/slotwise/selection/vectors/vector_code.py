@@ -9,33 +9,6 @@ from typing import Any, TypeVar
 
 from numba import core
 
-__all__ = [
-    "DOUBLE",
-    "INT",
-    "Builder",
-    "Codegen",
-    "Lanes",
-    "Tally",
-    "cgutils",
-    "constant",
-    "count_of",
-    "first_lanes",
-    "for_each_bit",
-    "ir",
-    "larger",
-    "load",
-    "load_lanes",
-    "note_bits",
-    "numbers_of",
-    "reduce_lanes",
-    "smaller",
-    "splat",
-    "store",
-    "types",
-    "vector_pass",
-    "words_of",
-]
-
 Builder = Any
 Codegen = Callable[[Any, Builder, Any, Any], Any]
 Twin = TypeVar("Twin", bound=Callable[..., Any])
@@ -53,6 +26,7 @@ class Pass(_Intrinsic):  # type: ignore[misc]
     """A pass that compiled code gets as vectors and Python as it is written."""
 
     def __call__(self, *arguments: Any, **_: Any) -> Any:
+        """Run the pass as it is written."""
         return self.__wrapped__(*arguments)
 
 

@@ -24,8 +24,6 @@ from typing import NamedTuple
 from slotwise.errors import InvalidInput
 from slotwise.service.limits import MAX_SEALED_CHARS, MAX_TOKEN_CHARS
 
-__all__ = ["MAX_SIGNED_TOGETHER", "ClickToken", "TokenSigner"]
-
 MAX_SIGNED_TOGETHER = 16
 """Links of a page with one signature: each of its tokens lists the places of all of them."""
 _BLOCK = 64

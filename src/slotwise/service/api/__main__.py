@@ -8,8 +8,6 @@ import sys
 from slotwise.service.api.app import ALL_OPERATIONS
 from slotwise.service.http.openapi import openapi_document
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Write the description to standard output."""

@@ -18,8 +18,6 @@ from slotwise.service.reporting.for_whom import ForWhom
 from slotwise.service.reporting.link_table import LinkRows, LinkTableQuery
 from slotwise.service.reporting.overview import Overview, PoolPicture, draw_pool
 
-__all__ = ["OPERATIONS", "pool_picture"]
-
 PACKAGE = "slotwise.service.api"
 FOLDER = "dashboard/"
 FILES = (

@@ -24,8 +24,6 @@ from slotwise.service.records import (
     OutcomeName,
 )
 
-__all__ = ["OPERATIONS"]
-
 ConversionId = Annotated[Id, Meta(description="Your own id of this sale, such as the order number")]
 ClientTime = Annotated[str, Meta(max_length=MAX_CLIENT_TIME_CHARS, description="Annotation only")]
 

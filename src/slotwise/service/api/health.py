@@ -12,8 +12,6 @@ from slotwise.service.http.exchange import Answer
 from slotwise.service.http.openapi import openapi_document
 from slotwise.service.http.problems import refuse
 
-__all__ = ["OPERATIONS"]
-
 
 class Alive(msgspec.Struct, frozen=True):
     """The process answers."""

@@ -17,8 +17,6 @@ from slotwise.service.access.tokens import MAX_SIGNED_TOGETHER, ClickToken, Toke
 from slotwise.service.records import DecisionRecord, FloorReport, LinkRecord, ShownLink
 from slotwise.service.service import Service
 
-__all__ = ["PageWriter"]
-
 _MAX_NUMBERS = 100_000
 _MAX_PLACED = 20_000
 _MAX_HEADS = 5_000

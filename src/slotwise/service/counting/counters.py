@@ -20,17 +20,6 @@ from slotwise.service.counting.attribution import (
     counted_clicks,
 )
 
-__all__ = [
-    "SHARE_UNIT",
-    "add_counters",
-    "count_late",
-    "count_purged",
-    "count_settled",
-    "group_of",
-    "has_late_event",
-    "subtract_counters",
-]
-
 Key = TypeVar("Key")
 
 _link_id = attrgetter("link_id")

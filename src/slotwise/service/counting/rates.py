@@ -13,17 +13,6 @@ from slotwise.selection.solve import Solution, solve
 from slotwise.service.counting.attribution import Counters, LinkCounters, PageCounters
 from slotwise.service.records import FloorReport, FloorStatus, KnownCounts
 
-__all__ = [
-    "LinkCounts",
-    "LinkRates",
-    "clicks_delivered",
-    "count_known",
-    "estimate_rates",
-    "floor_report",
-    "link_counts",
-    "solve_page",
-]
-
 Floats = NDArray[np.float64]
 
 NORMAL_QUANTILE = 1.96

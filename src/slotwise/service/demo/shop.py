@@ -13,8 +13,6 @@ from slotwise.service.http.problems import RequestProblem
 from slotwise.service.http.routing import Handler
 from slotwise.service.records import ConversionEvent, KeyRecord
 
-__all__ = ["PRODUCTS", "SHOP_POOL", "Product", "shop_operations"]
-
 SHOP_POOL = "shop"
 PACKAGE = "slotwise.service.demo"
 

@@ -13,8 +13,6 @@ from slotwise.service.http.routing import Operation
 from slotwise.service.limits import ID_PATTERN, MAX_ID_CHARS, MAX_SEALED_CHARS
 from slotwise.version import __version__
 
-__all__ = ["REFERENCE", "openapi_document"]
-
 REFERENCE = "#/components/schemas/{name}"
 """How a schema refers to another."""
 _PATH_VALUE = re.compile(r"\{(\w+)\}")

@@ -11,18 +11,6 @@ import msgspec
 
 from slotwise.errors import SlotwiseError
 
-__all__ = [
-    "PROBLEMS",
-    "FieldError",
-    "ProblemAnswer",
-    "ProblemType",
-    "RequestProblem",
-    "advise",
-    "broken_rule",
-    "field_error",
-    "refuse",
-]
-
 
 class ProblemType(NamedTuple):
     """What all answers with one `type` share."""

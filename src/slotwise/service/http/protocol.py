@@ -15,8 +15,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from slotwise.service.http.problems import PROBLEMS, RequestProblem
 from slotwise.service.limits import MAX_HEAD_BYTES, MAX_HEADERS
 
-__all__ = ["ConnectionLimits", "GatheredWrites", "HttpProtocol", "protocol_with"]
-
 _SEND_AT_BYTES = 65_536
 _NEVER = float("inf")
 

@@ -23,8 +23,6 @@ from slotwise.service.counting.rates import LinkCounts, LinkRates, count_known
 from slotwise.service.learning.slots_seen import SlotsSeen
 from slotwise.service.records import KnownCounts
 
-__all__ = ["PolicyRun", "RunState", "decode_state", "encode_state", "needs_only_counts"]
-
 MANY_BYTES = 1_000_000
 COMPRESSED = zlib.compress(b"", 1)[:2]
 """How compressed bytes begin; a state that is not compressed begins otherwise."""

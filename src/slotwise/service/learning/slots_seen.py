@@ -13,8 +13,6 @@ from slotwise.service.counting.rates import LinkCounts
 from slotwise.service.pool import has_slot_weights, page_order_of
 from slotwise.service.records import PoolSettings
 
-__all__ = ["SlotsSeen"]
-
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 

@@ -22,8 +22,6 @@ from slotwise.service.published_version import VisitorKind
 from slotwise.service.records import SECOND_US, DecisionRecord, KnownCounts, PoolSettings
 from slotwise.service.visitors import VisitorCode
 
-__all__ = ["ForVisitors", "VisitorRun", "can_learn", "learns_for_whom"]
-
 Floats = NDArray[np.float64]
 
 RECENT_VISITORS = 256

@@ -18,15 +18,6 @@ from slotwise.service.records import PoolSettings
 from slotwise.service.reporting.pool_report import report_group, report_segment_floors
 from slotwise.service.reporting.report_records import Explanation, Rate, SegmentFloorReport
 
-__all__ = [
-    "ForWhom",
-    "LinkForValue",
-    "SlotWeight",
-    "ValueReport",
-    "report_for_whom",
-    "say_for_whom",
-]
-
 Floats = NDArray[np.float64]
 
 N_TOP_LINKS = 3

@@ -13,8 +13,6 @@ from slotwise.service.records import LinkRecord, PoolSettings
 from slotwise.service.reporting.report_records import Explanation, LinkReport, PoolReport, Rate
 from slotwise.service.storage.activity import Activity, LinkSpan
 
-__all__ = ["LinkRow", "LinkRows", "LinkTable", "LinkTableQuery", "Role", "SortColumn"]
-
 Role = Literal["pinned", "earner", "click carrier", "exploring", "resting", "retired"]
 SortColumn = Literal["name", "role", "share", "settled", "pending", "clicks", "revenue"]
 

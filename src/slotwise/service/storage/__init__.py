@@ -10,24 +10,12 @@ from typing import TYPE_CHECKING
 
 from slotwise.errors import InvalidInput
 from slotwise.extras import missing_package
-from slotwise.service.storage.contract import Store, StoreReader
+from slotwise.service.storage.contract import Store
 from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.writer_process import ProcessStore
 
 if TYPE_CHECKING:
     from slotwise.service.storage.postgresql import PostgresqlStore
-
-__all__ = [
-    "ProcessStore",
-    "SqliteStore",
-    "Store",
-    "StoreReader",
-    "is_postgresql",
-    "open_postgresql",
-    "open_store",
-    "public_address",
-    "sqlite_path",
-]
 
 
 def open_store(address: str, direct: str = "", write_beside: bool = False) -> Store:

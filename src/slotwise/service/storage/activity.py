@@ -13,16 +13,6 @@ import msgspec
 
 from slotwise.service.counting.attribution import Group
 
-__all__ = [
-    "MAX_DELAYS",
-    "MAX_PAGES",
-    "Activity",
-    "LinkSpan",
-    "Span",
-    "link_spans_of",
-    "spans_of",
-]
-
 MICROS = 1_000_000
 MAX_DELAYS = 2_000
 """How many of the latest clicks and sales are read for the delay of feedback."""

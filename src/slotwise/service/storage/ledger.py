@@ -39,8 +39,6 @@ from slotwise.service.records import (
 )
 from slotwise.service.storage.contract import AppendDecision, RecordEvent, Refusal
 
-__all__ = ["ClickKey", "Ledger", "NewRows", "RareReads", "click_key"]
-
 ClickKey = tuple[str, str, str]
 
 

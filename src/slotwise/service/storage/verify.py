@@ -22,8 +22,6 @@ from slotwise.service.counting.counters import add_counters, count_late, count_s
 from slotwise.service.records import DecisionRecord
 from slotwise.service.storage.contract import FOLD_START, FoldPosition, Progress, StoreReader
 
-__all__ = ["Mismatch", "Verification", "fold_position", "verify"]
-
 _CHUNK = 20_000
 _MAX_TRIES = 2
 

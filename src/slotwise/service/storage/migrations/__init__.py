@@ -19,8 +19,6 @@ from slotwise.service.storage.schema import OLDEST_SCHEMA, SCHEMA_VERSION, metad
 if TYPE_CHECKING:
     from alembic.script import ScriptDirectory
 
-__all__ = ["is_newer_but_fits", "migration_scripts", "present_version", "upgrade"]
-
 FIRST_RELEASE = "v0011"
 LAST_BEFORE_RELEASE = "v0010"
 
