@@ -20,6 +20,10 @@ PACKAGE = ROOT / "src" / "slotwise"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 MAX_LINES = 800
+MIN_CODE_LINES = 60
+
+# Small modules that one other module imports, each with the reason why it stays apart.
+SMALL_WITH_A_REASON: dict[str, str] = {}
 
 # Words of other books, and the glossary's own in their place.
 FOREIGN_WORDS = {
@@ -83,6 +87,51 @@ def module_of(path: Path) -> str:
     )
 
 
+def lines_of_code(path: Path) -> int:
+    """Count the lines of a module that are neither blank nor comments nor docstrings."""
+    text = path.read_text()
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    words = {
+        number
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None
+        for number in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+    }
+    return sum(
+        bool(line.strip()) and not line.lstrip().startswith("#") and number not in words
+        for number, line in enumerate(text.splitlines(), start=1)
+    )
+
+
+def importers() -> dict[str, set[str]]:
+    """Return the modules of the package that import each module, anywhere in their code."""
+    known = {module_of(path) for path in MODULES}
+    found: dict[str, set[str]] = {module: set() for module in known}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                inside = [f"{node.module}.{alias.name}" for alias in node.names]
+                names = [one if one in known else node.module for one in inside]
+            for name in known.intersection(names):
+                found[name].add(module_of(path))
+    return found
+
+
+def public_classes(path: Path) -> Iterator[str]:
+    """Yield the classes that a module defines for others."""
+    for statement in ast.parse(path.read_text()).body:
+        if isinstance(statement, ast.ClassDef) and not statement.name.startswith("_"):
+            yield statement.name
+
+
+def in_several_places(homes: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return what is in more than one place."""
+    return {name: places for name, places in homes.items() if len(places) > 1}
+
+
 def packages_imported_at_once(path: Path) -> set[str]:
     """Return the packages that importing the module imports with it."""
     found: set[str] = set()
@@ -121,6 +170,30 @@ def test_a_module_is_short_enough_to_read() -> None:
     n_lines = {name_of(path): len(path.read_text().splitlines()) for path in MODULES}
     too_long = {name: n for name, n in n_lines.items() if n > MAX_LINES}
     assert not too_long, "split it by its ideas"
+
+
+def test_a_small_module_belongs_into_its_only_importer() -> None:
+    imported_by = importers()
+    found = {
+        module_of(path): imported_by[module_of(path)]
+        for path in MODULES
+        if path.name != "__init__.py"
+        and len(imported_by[module_of(path)]) == 1
+        and lines_of_code(path) < MIN_CODE_LINES
+    }
+    assert found.keys() == SMALL_WITH_A_REASON.keys(), found
+
+
+def test_no_two_files_and_no_two_public_classes_share_a_name() -> None:
+    files: dict[str, list[str]] = {}
+    classes: dict[str, list[str]] = {}
+    for path in MODULES:
+        if not path.name.startswith("__"):
+            files.setdefault(path.name, []).append(name_of(path))
+        for name in public_classes(path):
+            classes.setdefault(name, []).append(name_of(path))
+    assert not in_several_places(files)
+    assert not in_several_places(classes)
 
 
 def test_only_modules_that_the_manual_documents_list_their_names() -> None:
