@@ -13,6 +13,16 @@ from slotwise.extras import naming_extra
 if TYPE_CHECKING:
     import pyarrow
 
+__all__ = [
+    "FORMAT_VERSION",
+    "LEVELS",
+    "OPTIONAL_COLUMNS",
+    "REQUIRED_COLUMNS",
+    "VISITOR_PREFIX",
+    "LogWriter",
+    "LoggedPage",
+    "log_schema",
+]
 
 # Rows stand in the order of `time_us`, and the rows of one page stand together. A log is one file
 # or a folder of files (`*.parquet`), read in the order of their names. The version of the format
