@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.errors import InvalidInput
-from slotwise.selection import KindsProgram, Solution, solve
+from slotwise.selection import Solution, solve
 from tests.reference.kinds import best_for_kinds_by_highs, extremes, kinds_faults
 from tests.selection.instances import RATES, make_rates
 from tests.selection.states import HARD
@@ -101,27 +100,6 @@ def test_the_proof_agrees_with_highs(kind: str) -> None:
             assert abs(best.value - reference.value) <= error
 
 
-@pytest.mark.parametrize("kind", HARD)
-def test_programs_kept_warm(kind: str) -> None:
-    for seed in range(40):
-        rng = np.random.default_rng([30 + HARD.index(kind), seed])
-        program = hard_program(kind, rng)
-        value, clicks, shares, n_slots, floor = program
-        kept = KindsProgram(value, clicks, n_slots, floor, shares)
-        for _ in range(20):
-            row = int(rng.integers(len(shares)))
-            links = rng.choice(value.shape[1], min(n_slots, 10), replace=False)
-            scale = 10.0 ** rng.uniform(-15, 0)
-            nudge = 1.0 + scale * rng.standard_normal((2, len(links)))
-            value[row, links] = np.clip(value[row, links] * nudge[0], 0.0, 1.0)
-            clicks[row, links] = np.clip(clicks[row, links] * nudge[1], 0.0, 1.0)
-            kept.change(row, links.tolist(), value[row, links], clicks[row, links])
-            if rng.random() < 0.2:
-                shares = rng.dirichlet(np.full(len(shares), 1.5))
-                kept.change_shares(shares)
-            check(kept.solve(), Program(value, clicks, shares, n_slots, floor))
-
-
 @pytest.mark.parametrize("scale", [1e-6, 1e-12, 1e-100])
 def test_units_do_not_matter(scale: float) -> None:
     for seed in range(30):
@@ -161,23 +139,3 @@ def test_the_proof_finds_what_is_wrong(fault: str) -> None:
     best = program.solved()
     check(best, program)
     assert fault in kinds_faults(best._replace(**WRONG[fault]), *program)
-
-
-@pytest.mark.parametrize(
-    ("kind", "links", "rates", "message"),
-    [
-        (2, [0], [0.5], "`kind` must be a place from 0 to 1"),
-        (0, [2], [0.5], "`links` must be places from 0 to 1"),
-        (0, [0, 1], [0.5], "`links` must be as long as `value`"),
-        (0, [0], [1.5], r"`value` must be numbers in \[0, 1\]"),
-    ],
-)
-def test_wrong_changes_are_refused(
-    kind: int, links: list[int], rates: list[float], message: str
-) -> None:
-    kept = KindsProgram([[0.9, 0.1]] * 2, [[0.1, 0.5]] * 2, 1, 0.2, [0.5, 0.5])
-    with pytest.raises(InvalidInput, match=message):
-        kept.change(kind, links, rates, rates)
-    assert kept.solve().status == "binding"
-    with pytest.raises(InvalidInput, match="`shares` must be one number a kind"):
-        kept.change_shares([1.0])

@@ -21,7 +21,6 @@ from slotwise.selection.vectors.score_passes import (
     score_all,
     score_list,
     split_page,
-    whole_words,
 )
 from slotwise.selection.vectors.vector_code import Pass
 
@@ -70,7 +69,7 @@ def compiled_list(
 def padded(n_links: int, seed: int) -> tuple[Floats, Floats, Floats]:
     """Return scores with ties, values and clicks in whole words."""
     rng = np.random.default_rng(seed)
-    value, clicks = rng.integers(0, 40, (2, whole_words(n_links))) / 40
+    value, clicks = rng.integers(0, 40, (2, -(-n_links // WORD) * WORD)) / 40
     scores = value + 0.7 * clicks
     scores[n_links:] = -np.inf
     return scores, value, clicks

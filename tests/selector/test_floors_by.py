@@ -129,7 +129,7 @@ def test_floors_need_features_and_a_policy_that_keeps_them() -> None:
     with pytest.raises(InvalidInput, match="must be a declared one"):
         selector({"country": {"DE": 0.3}}, features=None)
     with pytest.raises(
-        InvalidInput, match="`policy` must be the default, paced-kl, where segments"
+        InvalidInput, match="`policy` must be paced-bayes, the default, or paced-kl where segments"
     ):
         selector({"country": {"DE": 0.3}}, policy="queue-ts")
     with pytest.raises(InvalidInput, match="`value_floors` must be one floor a value"):

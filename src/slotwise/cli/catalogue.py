@@ -193,18 +193,13 @@ def register_policies(app: typer.Typer) -> None:
         if name is None:
             console.print(policies_overview())
             return
-        policy = find(name)
+        policy = policy_class(name)
         console.print(f"[bold]{policy.name}[/]", highlight=False)
         # The example at the end belongs to the source, not to the terminal.
         formula = (inspect.getdoc(policy) or "").partition(">>>")[0].rstrip()
         console.print(formula, highlight=False, markup=False, soft_wrap=True)
         console.print()
         console.print(f"settings: {settings_of(policy)}", highlight=False, markup=False)
-
-
-def find(name: str) -> type[Policy]:
-    """Return the policy of that name; the error for an unknown one suggests the closest name."""
-    return policy_class(name)
 
 
 def policies_overview() -> Table:

@@ -238,7 +238,7 @@ def policy_for(policy: Policy, problem: Problem) -> Policy:
     """
     player = policy.for_problem(problem)
     if problem.value_floors and player.keeps_floor and not player.keeps_value_floors:
-        rule = "the default, paced-kl, where segments have floors"
+        rule = "paced-bayes, the default, or paced-kl where segments have floors"
         raise InvalidInput.of("policy", rule, policy.name)
     return player
 

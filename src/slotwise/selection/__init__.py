@@ -2,7 +2,6 @@
 
 from slotwise.selection.compiled import compiled
 from slotwise.selection.frontier import Frontier, frontier
-from slotwise.selection.kinds_program import KindsProgram
 from slotwise.selection.mix import Mix, dense_probabilities, new_mix, set_probabilities
 from slotwise.selection.rounding import dependent_rounding, draw_page
 from slotwise.selection.several_floors import FloorsSolution, solve_floors
@@ -13,7 +12,6 @@ __all__ = [
     "FloorProgram",
     "FloorsSolution",
     "Frontier",
-    "KindsProgram",
     "Mix",
     "Solution",
     "compiled",

@@ -162,10 +162,3 @@ def expose(order: PageOrder, slots: Links, views: Floats, exposure: Floats) -> N
     for k in range(len(views)):
         weight = order.weights[slots[k]] if len(order.weights) > 0 and len(slots) > 0 else 1.0
         exposure[k] = weight * views[k]
-
-
-def restored_page_order(problem: Problem, clicks: Floats) -> PageOrder:
-    """Return the order that has seen these clicks on pages in random order."""
-    order = new_page_order(problem)
-    learn_slot_weights(order, clicks)
-    return order

@@ -64,11 +64,6 @@ def aligned_zeros(n_numbers: int) -> Floats:
     return room[start : start + n_numbers]
 
 
-def whole_words(n_numbers: int) -> int:
-    """Return the length of an array that has room for so many numbers in whole words."""
-    return (n_numbers + WORD - 1) // WORD * WORD
-
-
 def _score_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
     value, clicks = (numbers_of(context, builder, signature, arguments, k) for k in (0, 1))
     value_weight, click_weight, n_entries = arguments[2:5]
