@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.selection.compiled import compiled
+from slotwise.selection.mean_interval import largest_total
 
 Floats = NDArray[np.float64]
 
@@ -152,25 +153,6 @@ def mean_bounds(bets: Bets, alpha: float, unknown: float = 0.0) -> tuple[float, 
     although their smallest probability seems to say so.
     """
     n_pages = bets.sums[N_PAGES]
-    low = _largest_total(bets.evidence[LOWER] + LOG_WEIGHTS, alpha)
-    high = -_largest_total(bets.evidence[UPPER] + LOG_WEIGHTS - BETS * unknown, alpha)
+    low = largest_total(bets.evidence[LOWER] + LOG_WEIGHTS, BETS, alpha)
+    high = -largest_total(bets.evidence[UPPER] + LOG_WEIGHTS - BETS * unknown, BETS, alpha)
     return float(low / n_pages), float(high / n_pages)
-
-
-def _largest_total(evidence: Floats, alpha: float) -> float:
-    """Return the m at which the sum of exp(evidence - bet m) falls to 1/alpha.
-
-    A convex function of m that falls: Newton's method from the left never overshoots.
-    """
-    target = -np.log(alpha)
-    total = float(((evidence - target) / BETS).max())
-    for _ in range(60):
-        exponents = evidence - BETS * total
-        top = exponents.max()
-        parts = np.exp(exponents - top)
-        excess = top + np.log(parts.sum()) - target
-        slope = float(BETS @ parts / parts.sum())
-        total += excess / slope
-        if excess <= 1e-12 * max(1.0, abs(target)):
-            break
-    return total

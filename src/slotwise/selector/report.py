@@ -17,6 +17,13 @@ from slotwise.problem import Problem
 from slotwise.rounds import Link
 from slotwise.selection import Frontier, frontier
 from slotwise.selection.confidence import anytime_lower, anytime_upper, kl_lower, kl_upper
+from slotwise.selection.floor_status import (
+    click_estimates,
+    clicks_delivered,
+    floor_status,
+    most_clicks,
+)
+from slotwise.selection.mean_interval import mean_interval
 from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve
 from slotwise.selector.link_pool import checked_money
@@ -58,8 +65,11 @@ def rate_of(total: float, n_views: float, scale: float = 1.0) -> Rate:
 class DeliveredReport:
     """Clicks and revenue per page view since the floor was last set, with 95 % intervals.
 
-    `status` judges the click floor by the clicks delivered: `met` if they are at least the floor,
-    `infeasible` if no page of these links could have them, otherwise `learning`.
+    The intervals hold at all times at once: watching them and stopping when they please is
+    allowed. `status` judges the click floor by the clicks delivered, as
+    `slotwise.selection.floor_status` has it: `met` if their interval is above the floor, or
+    contains it and is known to within 10 % of the floor; `infeasible` if no page of these links
+    could have them; otherwise `learning`.
     """
 
     page_views: int
@@ -70,54 +80,60 @@ class DeliveredReport:
 
 
 class Delivered:
-    """Settled pages and what they brought, of the first and of the last level."""
+    """Settled pages, what they brought and its square, of the first and of the last level."""
 
     def __init__(self) -> None:
-        self._totals = [0.0, 0.0, 0.0, 0.0]
+        self._totals = [0.0] * 6
 
     @property
     def totals(self) -> Floats:
-        """Pages and what they brought, a row for the first level and one for the last."""
-        return np.array(self._totals).reshape(2, 2)
+        """Pages, what they brought and its squares: a row for the first level, one for the last."""
+        return np.array(self._totals).reshape(2, 3)
 
-    def note(self, level: int, n_levels: int, n_pages: float, brought: float) -> None:
-        """Count settled pages of a level; levels between the first and the last do not matter."""
+    def note(
+        self, level: int, n_levels: int, n_pages: float, brought: float, squares: float
+    ) -> None:
+        """Count settled pages of a level; levels between the first and the last do not matter.
+
+        `squares` is the sum over pages of the square of what each brought, or a larger number
+        where the pages are not known one by one.
+        """
         if level == 0:
             row = 0
         elif level == n_levels - 1:
-            row = 2
+            row = 3
         else:
             return
         self._totals[row] += n_pages
         self._totals[row + 1] += brought
+        self._totals[row + 2] += squares
 
     def start_again(self) -> None:
         """Forget what was delivered under another floor."""
-        self._totals = [0.0, 0.0, 0.0, 0.0]
+        self._totals = [0.0] * 6
 
-    def restore(self, totals: Floats) -> None:
-        """Take over what a file holds."""
-        if totals.shape != (2, 2) or not (np.isfinite(totals) & (totals >= 0)).all():
-            raise ValueError("array delivered must be counts of shape (2, 2)")
+    def restore(self, totals: Floats, n_slots: int) -> None:
+        """Take over what a file holds; files of the first format have no squares."""
+        if totals.shape == (2, 2):  # no page brings more than `n_slots`
+            totals = np.column_stack([totals, n_slots * totals[:, 1]])
+        if totals.shape != (2, 3) or not (np.isfinite(totals) & (totals >= 0)).all():
+            raise ValueError("array delivered must be counts of shape (2, 3)")
         self._totals = totals.astype(np.float64).ravel().tolist()
 
-    def report(
-        self, n_slots: int, max_revenue: float, click_floor: float, is_infeasible: bool
-    ) -> DeliveredReport:
-        """Return rates per page view, and what they say of the floor."""
-        # a page brings up to n_slots clicks: the interval is for the mean of a slot
-        n_pages, clicks, n_settled, revenue = self._totals
-        rate = rate_of(clicks / n_slots, n_pages, n_slots)
-        if click_floor == 0.0 or (n_pages and rate.estimate >= click_floor):
-            status = "met"
-        else:
-            status = "infeasible" if is_infeasible else "learning"
+    def report(self, problem: Problem, max_revenue: float, counts: Counts) -> DeliveredReport:
+        """Return rates per page view, and what they say of the floor; `counts` are of links."""
+        n_pages, clicks, squares, n_settled, revenue, revenue_squares = self._totals
+        floor, n_slots = problem.click_floor, problem.n_slots
+        interval = clicks_delivered(n_pages, clicks, squares, n_slots, floor)
+        _, most = most_clicks(*click_estimates(counts.views[0], counts.sums[0]), n_slots)
+        low, high = mean_interval(n_settled, revenue, revenue_squares, float(n_slots))
+        earned = revenue / n_settled * max_revenue if n_settled else 0.0
         return DeliveredReport(
             page_views=round(n_pages),
-            clicks=rate,
-            revenue=rate_of(revenue / n_slots, n_settled, n_slots * max_revenue),
-            click_floor=click_floor,
-            status=status,
+            clicks=Rate(clicks / n_pages if n_pages else 0.0, *interval),
+            revenue=Rate(earned, low * max_revenue, high * max_revenue),
+            click_floor=floor,
+            status=floor_status(floor, interval, most),
         )
 
 

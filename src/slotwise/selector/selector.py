@@ -31,7 +31,7 @@ from slotwise.selector.link_pool import (
     checked_share,
     refuse_unknown,
 )
-from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages, read_batch
+from slotwise.selector.open_pages import CLICKS_AND_REVENUE, Batch, OpenPage, OpenPages, read_batch
 from slotwise.selector.page_journal import PageJournal
 from slotwise.selector.page_slots import PageSlots
 from slotwise.selector.pages_ahead import PagesAhead
@@ -302,7 +302,10 @@ class Selector(Generic[AnyLink]):
                 self._slots.note([outcome.get(link, 0.0) for link in page.shown])
             if level == n_levels - 1:
                 outcome = self._money.scaled_page(outcome, self._pool)
-            self._delivered.note(level, n_levels, is_first, sum(outcome.values()))
+            total = sum(outcome.values())
+            known = 0 if is_first else len(before.outcomes[level] or ())
+            squares = total * (total + 2.0 * known)
+            self._delivered.note(level, n_levels, is_first, total, squares)
             if not kept:
                 continue
             brought = np.zeros(len(kept))
@@ -352,17 +355,24 @@ class Selector(Generic[AnyLink]):
             batch = read_batch(views, given, self._level_names)
             kept = [k for k, link in enumerate(batch.links) if link not in self._retired]
             places = self._pool.places("views", [batch.links[k] for k in kept])
-            certain, n_views = np.ones(len(places)), batch.views[kept]
-            last = len(batch.outcomes) - 1
-            for level, totals in enumerate(batch.outcomes):
-                if totals is not None:
-                    brought = totals[kept]
-                    if level == last:
-                        brought = self._money.scaled(brought, batch.most_before(level)[kept])
-                    n_pages = float(n_views.sum()) / self._problem.n_slots
-                    self._delivered.note(level, last + 1, n_pages, float(brought.sum()))
-                    self._learn(NOBODY, level, places, NO_SLOTS, certain, n_views, brought)
+            self._learn_batch(batch, kept, places)
             self._money.warn()
+
+    def _learn_batch(self, batch: Batch, kept: list[int], places: NDArray[np.int64]) -> None:
+        """Learn the counts of the links that are still in the pool."""
+        certain, n_views = np.ones(len(places)), batch.views[kept]
+        last = len(batch.outcomes) - 1
+        for level, totals in enumerate(batch.outcomes):
+            if totals is None:
+                continue
+            brought = totals[kept]
+            if level == last:
+                brought = self._money.scaled(brought, batch.most_before(level)[kept])
+            n_pages = float(n_views.sum()) / self._problem.n_slots
+            total = float(brought.sum())
+            most = self._problem.n_slots * total  # as if all clicks came on a few full pages
+            self._delivered.note(level, last + 1, n_pages, total, most)
+            self._learn(NOBODY, level, places, NO_SLOTS, certain, n_views, brought)
 
     # Changing the pool
 
@@ -422,12 +432,11 @@ class Selector(Generic[AnyLink]):
             probabilities = ahead.probabilities(self._visits.encode(None))
             money, problem = self._money.max_revenue, self._problem
             page = page_report(self._counts, probabilities, problem, money)
-            promised = (problem.n_slots, money, problem.click_floor, page.status == "infeasible")
             return Report(
                 policy=self._policy.name,
                 links=link_reports(self.links, self._counts, probabilities, problem, money),
                 page=page,
-                delivered=self._delivered.report(*promised),
+                delivered=self._delivered.report(problem, money, self._counts),
                 n_pages=self._pages.n_issued,
                 n_open_pages=len(self._pages),
                 n_forgotten_pages=self._pages.n_forgotten,

@@ -295,7 +295,7 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
         selector._pages = _pages_from_file(header["pages"], arrays, links, names, features)
         selector._own_counts = Counts(arrays["views"].copy("C"), arrays["sums"].copy("C"))
         selector._visits.restore(features, arrays["visits"])
-        selector._delivered.restore(arrays["delivered"])
+        selector._delivered.restore(arrays["delivered"], selector._problem.n_slots)
         selector._slots.restore(arrays["slot_clicks"])
         selector._state = _state_from_file(selector, arrays)
         selector._rng.bit_generator.state = header["rng"]

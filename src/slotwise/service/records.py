@@ -17,8 +17,8 @@ import msgspec
 SECOND_US = 1_000_000
 DAY_US = 86_400 * SECOND_US
 
-OutcomeName = Literal["accepted", "duplicate", "late", "quarantined", "rejected"]
 FloorStatus = Literal["met", "learning", "infeasible"]
+OutcomeName = Literal["accepted", "duplicate", "late", "quarantined", "rejected"]
 Scope = Literal["page", "decide", "track", "read", "admin"]
 
 
@@ -123,10 +123,10 @@ class ShownLink(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class FloorReport(msgspec.Struct, frozen=True, gc=False):
     """How a page stands to the click floor.
 
-    `met`: the clicks delivered per page view since the floor was set lie at or above it, within
-    their 95 % interval. A page with wishes is judged by its expected clicks.
-    `learning`: they lie below, or their interval is still wider than a tenth of the floor either
-    way.
+    `met`: the 95 % interval of the clicks delivered per page view since the floor was set, which
+    holds at all times at once, lies above the floor, or contains it and is no wider than a tenth
+    of the floor either way. A page with wishes is judged by its expected clicks.
+    `learning`: they lie below, or their interval is still wider.
     `infeasible`: no page of this pool reaches the floor; `attainable` is the most it can have.
     """
 

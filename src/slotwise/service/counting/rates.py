@@ -9,18 +9,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.selection import floor_status as rule
 from slotwise.selection.solve import Solution, solve
 from slotwise.service.counting.attribution import Counters, LinkCounters, PageCounters
-from slotwise.service.records import FloorReport, FloorStatus, KnownCounts
+from slotwise.service.records import FloorReport, KnownCounts
 
 Floats = NDArray[np.float64]
 
 NORMAL_QUANTILE = 1.96
 """Standard errors on either side of a mean that make its 95 % interval."""
-KNOWN_SHARE = 0.1
-"""Clicks a page view are known when this share of the floor is half of their interval."""
-SURE_ERRORS = 3.0
-"""Standard errors by which the best page must miss the floor to be called infeasible."""
 
 
 class LinkCounts(NamedTuple):
@@ -76,12 +73,10 @@ def estimate_rates(counts: LinkCounts) -> LinkRates:
 
     mean_i = (sum_i + pool mean) / (views_i + 1)
     """
+    clicks, variance = rule.click_estimates(counts.views[0], counts.sums[0])
     pooled = (counts.sums.sum(axis=1) + 0.5) / (counts.views.sum(axis=1) + 1.0)
-    pooled[1] = min(pooled[1], pooled[0])
-    means = (counts.sums + pooled[:, None]) / (counts.views + 1.0)
-    clicks = means[0].clip(0.0, 1.0)
-    variance = (clicks * (1.0 - clicks) + 0.25 / (counts.views[0] + 1.0)) / (counts.views[0] + 1.0)
-    return LinkRates(clicks, np.minimum(means[1], clicks), variance)
+    revenue = (counts.sums[1] + min(pooled[1], pooled[0])) / (counts.views[1] + 1.0)
+    return LinkRates(clicks, np.minimum(revenue, clicks), variance)
 
 
 def floor_report(
@@ -97,41 +92,19 @@ def floor_report(
     """
     expected = float(probabilities @ rates.clicks)
     if delivered is None:
-        clicks, error = expected, math.sqrt(float((probabilities**2) @ rates.click_variance))
+        half = NORMAL_QUANTILE * math.sqrt(float((probabilities**2) @ rates.click_variance))
+        interval = expected - half, expected + half
     else:
-        clicks, error = _clicks_delivered(delivered)
-    half = NORMAL_QUANTILE * error
-    most_clicked = np.argsort(-rates.clicks, kind="stable")[:n_slots]
-    attainable = float(rates.clicks[most_clicked].sum())
-    attainable_error = math.sqrt(float(rates.click_variance[most_clicked].sum()))
-    status: FloorStatus = "learning"
-    if click_floor <= 0.0:
-        status = "met"
-    elif attainable + SURE_ERRORS * attainable_error < click_floor:
-        status = "infeasible"
-    elif clicks - half >= click_floor or (
-        clicks + half >= click_floor and half <= KNOWN_SHARE * click_floor
-    ):
-        status = "met"
+        interval = clicks_delivered(delivered, n_slots, click_floor)
+    attainable, most = rule.most_clicks(rates.clicks, rates.click_variance, n_slots)
+    status = rule.floor_status(click_floor, interval, most)
     return FloorReport(clicks=click_floor, expected=expected, attainable=attainable, status=status)
 
 
-def clicks_delivered(pages: PageCounters) -> tuple[float, float, float]:
-    """Return the mean clicks of a page view with the ends of its 95 % interval."""
-    mean, error = _clicks_delivered(pages)
-    half = NORMAL_QUANTILE * error
-    return mean, max(mean - half, 0.0), mean + half
-
-
-def _clicks_delivered(pages: PageCounters) -> tuple[float, float]:
-    """Return the mean clicks of a page view and its standard error."""
-    n_views = pages.click_views
-    if n_views == 0:
-        return 0.0, math.inf
-    mean = pages.clicks / n_views
-    # One view of half a click is added, so that equal views do not count as certain.
-    variance = max(pages.clicks_squared / n_views - mean * mean, 0.0) + 0.25 / n_views
-    return mean, math.sqrt(variance / n_views)
+def clicks_delivered(pages: PageCounters, n_slots: int, click_floor: float) -> tuple[float, float]:
+    """Return the ends of the interval of the clicks of a page view, by which a floor is judged."""
+    counted = (pages.click_views, pages.clicks, pages.clicks_squared)
+    return rule.clicks_delivered(*counted, n_slots, click_floor)
 
 
 def solve_page(rates: LinkRates, n_slots: int, click_floor: float) -> Solution:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from slotwise.selection.confidence import kl_lower, kl_upper
 from slotwise.selection.frontier import frontier
+from slotwise.selection.mean_interval import mean_interval
 from slotwise.service.clock import MAX_STEP_US
 from slotwise.service.counting.attribution import Counters, Group, LinkCounters, PageCounters
 from slotwise.service.counting.counters import SHARE_UNIT
@@ -36,7 +37,6 @@ from slotwise.service.storage.activity import Span
 from slotwise.service.storage.contract import StoreReader
 
 FAILURE_PROBABILITY = 0.05
-NORMAL_QUANTILE = 1.96
 MAX_KIND_LINKS = 20_000
 """Kinds of visitors times links up to which the frontier knows them: about 0.2 s."""
 GROUPS: tuple[Group, ...] = ("policy", "holdout")
@@ -100,7 +100,7 @@ def report_segment_floors(pool: PoolSettings, snapshot: Snapshot) -> tuple[Segme
             value=one.value,
             floor=one.floor,
             delivered_views=one.delivered.click_views,
-            clicks_delivered=_delivered(one.delivered),
+            clicks_delivered=_delivered(one.delivered, pool, one.floor.clicks),
             shadow_price_micros=round(one.shadow_price * pool.max_revenue_micros),
         )
         for one in snapshot.published.segment_floors
@@ -123,8 +123,8 @@ def report_totals(counters: Counters, pool: PoolSettings, snapshot: Snapshot) ->
         for group in GROUPS
         if group in counters.pages
     )
-    delivered = _delivered(snapshot.published.delivered)
-    return PoolTotals(_floor(snapshot), delivered, groups, _lift(counters, pool))
+    delivered = _delivered(snapshot.published.delivered, pool, pool.click_floor)
+    return PoolTotals(_floor(snapshot), delivered, groups, report_lift(counters, pool))
 
 
 def _floor(snapshot: Snapshot) -> FloorReport:
@@ -135,11 +135,11 @@ def _floor(snapshot: Snapshot) -> FloorReport:
     return replace(floor, status=snapshot.published.floor.status)
 
 
-def _delivered(pages: PageCounters) -> Rate | None:
+def _delivered(pages: PageCounters, pool: PoolSettings, click_floor: float) -> Rate | None:
     if not pages.click_views:
         return None
-    mean, low, high = clicks_delivered(pages)
-    return Rate(mean=mean, low=low, high=high)
+    low, high = clicks_delivered(pages, pool.slots, click_floor)
+    return Rate(mean=pages.clicks / pages.click_views, low=low, high=high)
 
 
 def report_frontier(pool: PoolSettings, snapshot: Snapshot) -> FrontierReport:
@@ -271,9 +271,7 @@ def report_group(group: Group, pages: PageCounters, pool: PoolSettings) -> Group
     return GroupReport(
         group=group,
         click_views=pages.click_views,
-        clicks_per_view=_mean_rate(
-            pages.clicks, pages.clicks_squared, pages.click_views, float(pool.slots)
-        ),
+        clicks_per_view=_mean_rate(pages.clicks, pages.clicks_squared, pages.click_views, pool),
         revenue_views=pages.revenue_views,
         revenue_per_view_micros=Rate(
             mean=pages.revenue_micros / max(pages.revenue_views, 1),
@@ -283,33 +281,47 @@ def report_group(group: Group, pages: PageCounters, pool: PoolSettings) -> Group
     )
 
 
-def _page_revenue(pages: PageCounters, pool: PoolSettings) -> Rate:
+def _page_revenue(
+    pages: PageCounters, pool: PoolSettings, failure_probability: float = FAILURE_PROBABILITY
+) -> Rate:
     """Return the revenue of a page as a share of `max_revenue_micros`."""
     total = pages.revenue_micros / pool.max_revenue_micros
     squares = pages.revenue_squared / SHARE_UNIT**2
-    return _mean_rate(total, squares, pages.revenue_views, float(pool.slots))
+    return _mean_rate(total, squares, pages.revenue_views, pool, failure_probability)
 
 
-def _mean_rate(total: float, squares: float, n_views: int, highest: float) -> Rate:
-    """Return a mean over pages with a normal 95 % interval."""
-    if n_views == 0:
-        return Rate(mean=0.0, low=0.0, high=highest)
-    mean = total / n_views
-    error = math.sqrt(max(squares / n_views - mean * mean, 0.0) / n_views)
-    half = NORMAL_QUANTILE * error
-    return Rate(mean=mean, low=max(mean - half, 0.0), high=mean + half)
+def _mean_rate(
+    total: float,
+    squares: float,
+    n_views: int,
+    pool: PoolSettings,
+    failure_probability: float = FAILURE_PROBABILITY,
+) -> Rate:
+    """Return a mean over pages, each from 0 to the number of slots, with its interval."""
+    low, high = mean_interval(
+        n_views, total, squares, float(pool.slots), failure_probability=failure_probability
+    )
+    return Rate(mean=total / max(n_views, 1), low=low, high=high)
 
 
-def _lift(counters: Counters, pool: PoolSettings) -> Rate | None:
-    """Return policy over holdout less 1, with a normal interval of the log of the ratio."""
+def report_lift(counters: Counters, pool: PoolSettings) -> Rate | None:
+    """Return policy over holdout less 1, with an interval that holds at all times at once.
+
+    Each of the two means may miss its interval with half of the failure probability. None until
+    the holdout is known to earn something: before, the ratio has no upper end.
+    """
     if any(group not in counters.pages for group in GROUPS):
         return None
-    policy, holdout = (_page_revenue(counters.pages[group], pool) for group in GROUPS)
-    if policy.mean <= 0.0 or holdout.mean <= 0.0:
+    policy, holdout = (
+        _page_revenue(counters.pages[group], pool, FAILURE_PROBABILITY / 2.0) for group in GROUPS
+    )
+    if holdout.low <= 0.0:
         return None
-    half = math.hypot(*((rate.high - rate.mean) / rate.mean for rate in (policy, holdout)))
-    ratio = policy.mean / holdout.mean
-    return Rate(mean=ratio - 1, low=ratio * math.exp(-half) - 1, high=ratio * math.exp(half) - 1)
+    return Rate(
+        mean=policy.mean / holdout.mean - 1.0,
+        low=policy.low / holdout.high - 1.0,
+        high=policy.high / holdout.low - 1.0,
+    )
 
 
 def _reason(
@@ -342,6 +354,8 @@ def _reason(
 _FINE_US, _COARSE_US = 900 * SECOND_US, 3600 * SECOND_US
 _FINE_DAYS = 7
 """Up to this length a period begins and ends at a quarter of an hour, else at an hour."""
+NORMAL_QUANTILE = 1.96
+"""Standard errors on either side of a mean that make its 95 % interval."""
 MAX_SPANS = 62
 """Spans of a period that are drawn."""
 

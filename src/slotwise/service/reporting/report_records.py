@@ -107,7 +107,7 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     shadow_price_micros: int | None
     groups: tuple[GroupReport, ...]
     lift: Rate | None
-    """Revenue per view, policy over holdout, less 1; None without a holdout that has revenue."""
+    """Revenue per view, policy over holdout, less 1; None without a holdout that surely earns."""
     n_quarantined: int
     """Events of all pools that wait for their decision."""
     links: tuple[LinkReport, ...]

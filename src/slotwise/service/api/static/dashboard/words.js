@@ -59,7 +59,7 @@ export function earning(pool) {
   if (!pool.holdout && !holdout) {
     return `${earned}. There is nothing to compare with: show random pages to a share of the views, 5 % say (Settings).`;
   }
-  if (!lift) return `${earned}. Too early to compare with random pages: those have not earned yet.`;
+  if (!lift) return `${earned}. Too early to compare with random pages: too few of those have earned yet.`;
   const compared = `${earned}, ${signedShare(lift.mean)} against random pages`;
   const range = `between ${signedShare(lift.low)} and ${signedShare(lift.high)}`;
   if (lift.low > 0) return `Yes. ${compared}; surely more, ${range}.`;
