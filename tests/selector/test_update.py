@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,7 +12,11 @@ import pytest
 from slotwise import Decision, Selector, Uniform
 from slotwise.errors import InvalidFeedback, InvalidInput, UnknownDecision
 from slotwise.policies import POLICIES
+from slotwise.policies.policy import CountingPolicy, Counts, new_counts
+from slotwise.problem import Problem
+from slotwise.selection.mix import N_SURE, Mix, new_mix
 from slotwise.selector import LinkReport, RevenueClipped
+from slotwise.selector.known_counts import KnownCounts, start_from_counts
 from slotwise.selector.report import Money
 from tests.selector.selectors import COUNTING, LINKS, everything, knowledge, new_selector, play
 
@@ -371,3 +376,72 @@ def test_own_counts_are_those_of_the_feedback() -> None:
         sums[:, places[0]] += 1.0, 0.3
     assert selector._own_counts.views.tolist() == views.tolist()
     assert selector._own_counts.sums.tolist() == sums.tolist()
+
+
+class CountingState(NamedTuple):
+    counts: Counts
+    mix: Mix
+
+
+def show_first(state: CountingState, visitor: object, rng: object) -> None:
+    state.mix.sizes[:] = 0
+    state.mix.sizes[N_SURE] = 2
+    state.mix.sure[:2] = (0, 1)
+
+
+def count_or_fail(
+    state: CountingState,
+    visitor: object,
+    level: int,
+    links: Any,
+    slots: object,
+    probabilities: object,
+    views: Any,
+    outcomes: Any,
+) -> None:
+    """Count link by link; revenue above 0.5 raises after its link was counted."""
+    for k, link in enumerate(links):
+        state.counts.views[level, link] += views[k]
+        state.counts.sums[level, link] += outcomes[k]
+        if level == 1 and outcomes[k] > 0.5:
+            raise ArithmeticError("too much")
+
+
+@dataclass(frozen=True)
+class FailingPolicy(CountingPolicy):
+    """A policy of another package whose `learn` raises at the second level."""
+
+    name: ClassVar[str] = "failing"
+    choose: ClassVar[Any] = staticmethod(show_first)
+    learn: ClassVar[Any] = staticmethod(count_or_fail)
+
+    def start(self, problem: Problem) -> CountingState:
+        return CountingState(new_counts(problem), new_mix(problem.n_links))
+
+
+def test_a_policy_that_raises_has_learned_nothing() -> None:
+    selector = new_selector(
+        FailingPolicy(), max_revenue=10.0, slot_weights="learn", features={"device": ["phone"]}
+    )
+    for _ in range(3):
+        page = selector.select(visitor={"device": "phone"})
+        selector.update(page, clicks=page.shown, revenue={})
+    page = selector.select(visitor={"device": "phone"})
+    before = everything(selector)
+    for _ in range(3):
+        with pytest.raises(ArithmeticError, match="too much"):
+            selector.update(page, clicks=page.shown, revenue={page.shown[0]: 20.0})
+        assert everything(selector) == before
+    selector.update(page, clicks=page.shown, revenue={page.shown[0]: 4.0})
+    row = link_report(selector, page.shown[0])
+    assert (row.views, row.clicks, row.revenue) == (4, 4, 4.0)
+
+
+def test_counts_at_which_a_policy_raises_teach_nothing() -> None:
+    selector = new_selector(FailingPolicy())
+    before = everything(selector)
+    with pytest.raises(ArithmeticError, match="too much"):
+        selector.update_batch({LINKS[0]: 9}, {LINKS[0]: 2}, {LINKS[0]: 1.5})
+    with pytest.raises(ArithmeticError, match="too much"):
+        start_from_counts(selector, [KnownCounts(LINKS[0], {}, 9, 2, 1.5)])
+    assert everything(selector) == before

@@ -133,17 +133,22 @@ def start_from_counts(
             read_batch({one.link: one.views}, _levels(one), ("clicks", "revenue"))
             pool.places("links", [one.link])
             selector._visits.encode(one.visitor)
-        for one in counts:
-            places, certain = pool.places("links", [one.link]), np.ones(1)
-            visitor, views = selector._visits.encode(one.visitor), np.array([share * one.views])
-            slots, _ = selector._slots.shown_in([0])
-            money = min(one.revenue / selector._money.max_revenue, one.clicks)
-            for level, total in enumerate((one.clicks, money)):
-                brought = np.array([share * total])
-                selector._learn(visitor, level, places, slots, certain, views, brought)
+        selector._all_or_nothing(_learn_counts, selector, counts, share)
         after = player.knowledge(selector._state)
         owed = {name: before[name] for name in OWED if name in before}
         selector._state = player.restore(problem, {**after, **owed})
+
+
+def _learn_counts(selector: Selector, counts: Sequence[KnownCounts], share: float) -> None:
+    """Learn each of the counts at its share."""
+    for one in counts:
+        places, certain = selector._pool.places("links", [one.link]), np.ones(1)
+        visitor, views = selector._visits.encode(one.visitor), np.array([share * one.views])
+        slots, _ = selector._slots.shown_in([0])
+        money = min(one.revenue / selector._money.max_revenue, one.clicks)
+        for level, total in enumerate((one.clicks, money)):
+            brought = np.array([share * total])
+            selector._learn(visitor, level, places, slots, certain, views, brought)
 
 
 def _levels(one: KnownCounts) -> dict[int, dict[str, float]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Never
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput
 from slotwise.features import Features, Visitor
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
+from slotwise.policies.atomic_learning import copied_state, may_raise
 from slotwise.policies.policy import Counts, add_counts, moved_counts, new_counts, policy_for
 from slotwise.problem import Problem, whole_number
 from slotwise.rounds import AnyLink, Decision, Link
@@ -158,6 +160,7 @@ class Selector(Generic[AnyLink]):
         n_slots = self._problem.n_slots
         self._shown, self._drawn = page, drawn = np.zeros(n_slots, np.int64), np.zeros(n_slots)
         policy, state = type(self._player), self._state
+        self._may_raise = may_raise(policy)
         self._choose = direct_choice(policy.choose, state, NOBODY, self._rng)
         self._bits = bits_of(self._rng)
         self._draw = direct(draw_page, state.mix, self._bits, page, drawn)
@@ -285,11 +288,25 @@ class Selector(Generic[AnyLink]):
 
     def _take_in(self, before: OpenPage, page: OpenPage) -> None:
         if page is not before:
-            self._learn_page(before, page)
+            self._all_or_nothing(self._learn_page, before, page)
             self._pages.put(page)
             if self._journal is not None and page.is_settled:
                 self._journal.settled(page)
             self._money.warn()
+
+    def _all_or_nothing(self, learn: Callable[..., None], *feedback: Any) -> None:
+        """Call a function that learns; if the policy raises, everything is as before."""
+        if not self._may_raise:
+            return learn(*feedback)
+        parts = (self._state, self._own_counts, self._slots.order, self._visits.counts)
+        before = copied_state(parts)
+        told = copy.copy(self._money), copy.deepcopy(self._delivered)
+        try:
+            learn(*feedback)
+        except BaseException:
+            self._state, self._own_counts, self._slots.order, self._visits.counts = before
+            self._money, self._delivered = told
+            raise
 
     def _learn_page(self, before: OpenPage, page: OpenPage) -> None:
         """Learn what was not known of a page before."""
@@ -355,7 +372,7 @@ class Selector(Generic[AnyLink]):
             batch = read_batch(views, given, self._level_names)
             kept = [k for k, link in enumerate(batch.links) if link not in self._retired]
             places = self._pool.places("views", [batch.links[k] for k in kept])
-            self._learn_batch(batch, kept, places)
+            self._all_or_nothing(self._learn_batch, batch, kept, places)
             self._money.warn()
 
     def _learn_batch(self, batch: Batch, kept: list[int], places: NDArray[np.int64]) -> None:

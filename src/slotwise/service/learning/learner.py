@@ -72,11 +72,11 @@ def fold_pool(
         ]
         if not all(committer.commit(folds)):
             break
-        if feeds:
-            run.feed(batch, after=latest_round(folded))
         for fold in folds:
             if fold.level == CLICKS:
                 run.count_delivered(_views(by_level[CLICKS]), fold.increment)
+        if feeds:  # last: a policy may raise, and is fed again later
+            run.feed(batch, after=latest_round(folded))
         folded |= {fold.level: fold.until for fold in folds}
         n_folded += len(batch)
     return n_folded

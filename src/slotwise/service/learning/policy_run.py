@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies import Feedback, Policy
+from slotwise.policies.atomic_learning import may_raise
 from slotwise.policies.page_views import average_ahead, expect_views, rest_of_page
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.policies.sampling import average_probabilities
@@ -135,6 +137,9 @@ _feed_of = kept_loop(_feeding, lambda: digest_sources(LEARNING))
 class PolicyRun:
     """A policy, the problem it solves and what it knows of `link_ids`."""
 
+    _learned: tuple[str, ...] = ("_state", "slots")
+    """The attributes that learning changes."""
+
     def __init__(
         self, policy: Policy, problem: Problem, link_ids: Sequence[str], state: Any
     ) -> None:
@@ -224,7 +229,20 @@ class PolicyRun:
         return self.moved(self.problem, self.link_ids)
 
     def learn_rounds(self, rounds: Iterable[tuple[View, Level]]) -> None:
-        """Take in the outcomes of settled views, each at one level, in this order."""
+        """Take in the outcomes of settled views, each at one level, in this order.
+
+        If the policy raises, nothing is learned: the same rounds can be fed again.
+        """
+        if not may_raise(type(self.policy)):
+            return self._learn_rounds(rounds)
+        before = {name: copy.deepcopy(getattr(self, name)) for name in self._learned}
+        try:
+            self._learn_rounds(rounds)
+        except BaseException:
+            self.__dict__.update(before)
+            raise
+
+    def _learn_rounds(self, rounds: Iterable[tuple[View, Level]]) -> None:
         levels: list[int] = []
         starts, links, probabilities, outcomes = [0], [], [], []
         visitors: list[Sequence[int]] = []

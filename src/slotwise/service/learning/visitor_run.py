@@ -85,6 +85,8 @@ def can_learn(policy: Policy, problem: Problem) -> bool:
 class VisitorRun(PolicyRun):
     """A policy whose pages depend on the visitor, with the words of open lists that it knows."""
 
+    _learned = (*PolicyRun._learned, "code")
+
     def __init__(
         self,
         policy: Policy,
