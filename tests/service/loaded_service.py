@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 
+from slotwise.service.pool import Pool
 from slotwise.service.records import PoolSettings
 from slotwise.service.warm_up import warm_up
 
 importlib.import_module("slotwise.cli.main")
 importlib.import_module("slotwise.cli.serving")
 importlib.import_module("uvicorn.lifespan.on")
-warm_up(
+HOME = Pool.of(
     PoolSettings(
         pool_id="home",
         slots=2,
@@ -22,3 +23,4 @@ warm_up(
         policy="uniform",
     )
 )
+warm_up(HOME)

@@ -15,7 +15,8 @@ from slotwise.policies import Policy, default_policy
 from slotwise.service import service as service_module
 from slotwise.service.learning.policy_run import PolicyRun
 from slotwise.service.learning.pool_run import RoundPosition
-from slotwise.service.records import DAY_US, PoolSettings
+from slotwise.service.pool import Pool
+from slotwise.service.records import DAY_US
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from tests.service.conftest import POOL, http, problem_of
@@ -30,8 +31,8 @@ class SlowCompiler:
         self.go_on = Event()
         self.policies: list[str] = []
 
-    def __call__(self, pool: PoolSettings) -> None:
-        self.policies.append(pool.policy)
+    def __call__(self, pool: Pool) -> None:
+        self.policies.append(pool.settings.policy)
         assert self.go_on.wait(300)
 
 
@@ -103,7 +104,7 @@ def test_pages_come_in_the_fallback_order_until_their_policy_is_compiled(
         compiler.go_on.set()
         wait_until_compiled(server)
         service = server.context.service
-        service._publisher._compiler.compile(service.pool("home")).result(300)
+        service._publisher._compiler.compile(service._publisher.runs["home"].pool).result(300)
         page = client.post("/v1/pools/home/decide").json()
         assert (page["fallback"], page["fallback_reason"]) == (False, "")
 
@@ -147,7 +148,7 @@ def test_learning_goes_on_while_the_policy_of_a_pool_is_compiled(
         assert (group["click_views"], group["clicks_per_view"]["mean"]) == (1, 1.0)
         assert service._learner._runs["home"].fed_to == RoundPosition()
         compiler.go_on.set()
-        service._publisher._compiler.compile(service.pool("home")).result(300)
+        service._publisher._compiler.compile(service._publisher.runs["home"].pool).result(300)
         service.learn(later_us)
         assert service._learner._runs["home"].fed_to.decision_id == page["decision_id"]
     assert started_compiled, "the policy was to be fed"

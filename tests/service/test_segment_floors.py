@@ -135,7 +135,7 @@ def test_prices_of_a_visitor_add_up_over_their_segments(service: Service) -> Non
     visit(service, 600, T0)
     snapshot = service._decider.snapshot("home")
     assert snapshot._visitors is not None
-    pages = snapshot._visitors._pages
+    pages: Any = snapshot._visitors._pages
     assert pages.prices.shape == (256, 3)
 
     def mean_price(**said: Any) -> float:

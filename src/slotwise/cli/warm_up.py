@@ -74,6 +74,7 @@ def _serve(name: str) -> None:
     try:
         from msgspec.structs import replace
 
+        from slotwise.service.pool import Pool
         from slotwise.service.records import PoolSettings
         from slotwise.service.warm_up import warm_up
     except ModuleNotFoundError:
@@ -83,7 +84,7 @@ def _serve(name: str) -> None:
     declared = {"device": ["phone", "desktop"], "country": "text", "new": "bool"}
     for features in ({}, declared):
         for learns in (False, True):
-            warm_up(replace(pool, features=features, learn_slot_weights=learns))
+            warm_up(Pool.of(replace(pool, features=features, learn_slot_weights=learns)))
 
 
 def _simulate(policy: Policy) -> None:

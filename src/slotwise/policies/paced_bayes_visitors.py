@@ -225,6 +225,7 @@ class PacedBayesVisitors(QueuePolicy):
     )
     refitted_knowledge: ClassVar[frozenset[str]] = frozenset(KNOWN) - {"value_views", "seen"}
     keeps_value_floors: ClassVar[bool] = True
+    uses_visitors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive("exploration", self.exploration)

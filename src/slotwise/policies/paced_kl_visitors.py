@@ -191,6 +191,7 @@ class PacedKLVisitors(QueuePolicy):
         "seen",
     }
     keeps_value_floors: ClassVar[bool] = True
+    uses_visitors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive("exploration", self.exploration)

@@ -159,6 +159,9 @@ class Policy:
     refitted_knowledge: ClassVar[frozenset[str]] = frozenset()
     """Names of the knowledge that is computed from several levels, as a price may be: it has seen
     what had settled by then."""
+    uses_visitors: ClassVar[bool] = False
+    """Whether `choose` or `learn` reads the visitor: then it is given every visitor's features
+    where the problem has some. A policy that does not declare it may get an empty visitor."""
     keeps_floor: ClassVar[bool] = True
     """Whether the policy tries to keep the click floor at all."""
     keeps_value_floors: ClassVar[bool] = False

@@ -34,6 +34,7 @@ class PagesAhead:
         )
         self._rng, self._choose = selector._rng, selector._choose
         self._explore, self._slots = selector._explore, selector._slots
+        self._nobody = selector._visits.encode(None)
 
     def probabilities(self, visitor: Visitor) -> Floats:
         """Return the inclusion probabilities of the next page, if it is for this visitor."""
@@ -44,6 +45,8 @@ class PagesAhead:
         rng = copy.deepcopy(self._rng)
         bits = bits_of(rng)
         visitors = self._player.visitors_seen(self._state)
+        if visitors.shape[1] < len(self._nobody):  # a policy that does not say whom it has seen
+            visitors = self._nobody[None]
         for k in range(N_PAGES):
             probabilities = self._chosen(visitors[k % len(visitors)], rng)
             page = dependent_rounding(probabilities, rng)

@@ -364,7 +364,8 @@ class Selector(Generic[AnyLink]):
         """
         given = by_level(self._level_names, clicks, revenue, levels)
         with self._lock:
-            if not self._player.needs.takes_counts:
+            is_told_apart = self._player.uses_visitors and self._problem.feature_sizes
+            if is_told_apart or not self._player.needs.takes_counts:
                 advice = "give it every page with `update`"
                 rule = "a policy that learns from counts"
                 raise InvalidInput.of("policy", rule, self._policy.name, advice)

@@ -80,14 +80,14 @@ class Pool(NamedTuple):
         return problem
 
     def policy(self, learned: Mapping[str, Any] | None = None) -> Policy:
-        """Return the policy of this pool; visitors that differ may need one of their own.
+        """Return the policy of this pool, in the form for its visitors and its number of links.
 
         Where it has `learned` something, the form that did goes on.
         """
-        policy = policy_of(self.settings)
-        if not self.settings.features:
-            return policy
-        return policy.for_knowledge(self.problem(), {} if learned is None else learned)
+        n_links = len(self.active) or self.settings.slots
+        problem = pool_problem(self.settings, n_links, None)
+        assert problem is not None  # it has no floors of segments
+        return policy_of(self.settings).for_knowledge(problem, learned or {})
 
 
 def policy_of(pool: PoolSettings) -> Policy:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import UnsupportedState
-from slotwise.policies.visitor_pages import VisitorPages
 from slotwise.service.counting.attribution import PageCounters
 from slotwise.service.counting.rates import LinkRates
 from slotwise.service.pool import Pool
@@ -118,6 +117,31 @@ class PageSolver(Protocol):
         ...
 
 
+class PagesForVisitors(Protocol):
+    """The pages of a version for its visitors, such as `VisitorPages`. One thread at a time."""
+
+    links: Links
+    rate: Floats
+    """What each link brings a view of the visitor of the last page, by level."""
+    rewards: Floats
+    """What an outcome of each level is worth."""
+    prices: Floats
+    """What is stored of the pages; the rest is in the state of the policy."""
+
+    @property
+    def shadow_price(self) -> float:
+        """The mean price of a click for the floor that holds for all visitors."""
+        ...
+
+    def page(self, visitor: Links, links: Links, n_slots: int) -> tuple[Floats, float]:
+        """Return the inclusion probabilities of some links for a visitor, and expected clicks."""
+        ...
+
+    def scores(self, links: Links) -> Floats:
+        """Return what the links are worth to the visitor of the last page."""
+        ...
+
+
 class Shown(NamedTuple):
     """What was shown since learning last asked."""
 
@@ -134,7 +158,7 @@ class Version(NamedTuple):
     published: Published
     solver: PageSolver | None
     """None after a restart, before the first fold: wishes are then solved from the rates."""
-    visitors: VisitorPages | None = None
+    visitors: PagesForVisitors | None = None
     """Where pages depend on the visitor."""
 
 

@@ -30,6 +30,7 @@ from slotwise.service.deciding.decider import Decider
 from slotwise.service.ended_sessions import SignedOut
 from slotwise.service.learning.learner import Learner
 from slotwise.service.learning.publisher import Publisher
+from slotwise.service.pool import Pool
 from slotwise.service.pool_directory import Notes, PoolDirectory
 from slotwise.service.records import Event, Outcome, PoolSettings
 from slotwise.service.replica import Replica
@@ -108,7 +109,7 @@ class Service:
     def start(self, clock_us: Callable[[], int] | None = None) -> None:
         """Start the thread that learns every `fold_every_s` by a clock, the system's by default."""
         if self._options.compile_beside:
-            self._publisher.compile_policies(_DEFAULT)
+            self._publisher.compile_policies(Pool.of(_DEFAULT))
         if self._replica is not None:
             self._replica.start()
         self._learner.start(clock_us or self.clock())

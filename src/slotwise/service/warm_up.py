@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from msgspec.structs import replace
 
@@ -21,22 +23,33 @@ from slotwise.service.records import (
 )
 from slotwise.service.reporting.pool_report import explain_links, report_frontier, share_rate
 
-_LINKS = tuple(
-    LinkRecord(pool_id="toy", link_id=link_id, url="/", place=place)
-    for place, link_id in enumerate("abcd")
-)
-_COUNTERS = Counters(
-    links={
-        ("policy", link.link_id): LinkCounters(
-            click_views=9, clicks=link.place, revenue_views=9, revenue_micros=4 - link.place
-        )
-        for link in _LINKS
-    }
-)
+_FEW_LINKS = 4
 
 
-def warm_up(pool: PoolSettings) -> None:
-    """Teach the pool's policy a view, publish a small version and draw every kind of page."""
+def _links(n_links: int) -> tuple[LinkRecord, ...]:
+    return tuple(
+        LinkRecord(pool_id="toy", link_id=f"l{place}", url="/", place=place)
+        for place in range(n_links)
+    )
+
+
+def _counters(links: Sequence[LinkRecord]) -> Counters:
+    return Counters(
+        links={
+            ("policy", link.link_id): LinkCounters(
+                click_views=9, clicks=k % 4, revenue_views=9, revenue_micros=4 - k % 4
+            )
+            for k, link in enumerate(links)
+        }
+    )
+
+
+def warm_up(asked: Pool) -> None:
+    """Teach the pool's policy a view, publish a version and draw every kind of page.
+
+    A few links are enough, unless a pool of this size has another form of its policy.
+    """
+    pool = asked.settings
     settings = replace(
         pool,
         slots=2,
@@ -46,10 +59,13 @@ def warm_up(pool: PoolSettings) -> None:
         slot_weights=pool.slot_weights[:2] if pool.slots > 1 else (),
     )
     if "probabilities" in pool.policy_settings:
-        settings = replace(settings, policy_settings={"probabilities": [0.5] * len(_LINKS)})
-    run = PoolRun(Pool.of(settings, _LINKS), np.random.SeedSequence(0))
-    run.counters = _COUNTERS
-    shown = Shown({"a": 1})
+        settings = replace(settings, policy_settings={"probabilities": [0.5] * _FEW_LINKS})
+    small = Pool.of(settings, _links(_FEW_LINKS))
+    if type(small.policy()) is not type(asked.policy()):
+        small = Pool.of(settings, _links(max(len(asked.active), pool.slots, _FEW_LINKS)))
+    run = PoolRun(small, np.random.SeedSequence(0))
+    run.counters = _counters(tuple(small.links.values()))
+    shown = Shown({"l0": 1})
     first = Snapshot(publish(run.draft(shown, 0), 0, run.rng))
     run.feed([_settled_round(settings, first.page(NO_WISH).draw(run.rng))], after=run.fed_to)
     snapshot = Snapshot(publish(run.draft(shown, 0), 0, run.rng))
@@ -57,7 +73,7 @@ def warm_up(pool: PoolSettings) -> None:
     for page in (
         snapshot.page(NO_WISH),
         snapshot.page(Wish(visitor=visitor)),
-        snapshot.page(Wish(exclude=frozenset("a"), visitor=visitor)),
+        snapshot.page(Wish(exclude=frozenset({"l0"}), visitor=visitor)),
         snapshot.holdout_page(NO_WISH),
     ):
         page.draw(run.rng)

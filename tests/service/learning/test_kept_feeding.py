@@ -16,11 +16,12 @@ from slotwise.selection.compiled import is_compiled
 PROGRAM = """
 from slotwise.policies import policy_class
 from slotwise.service.learning import policy_run
+from slotwise.service.pool import Pool
 from slotwise.service.records import PoolSettings
 from slotwise.service.warm_up import warm_up
 
 pool = PoolSettings("toy", 2, 0.3, 1_000_000, "EUR", 1, 1, "queue-ts", {"horizon": 100})
-warm_up(pool)
+warm_up(Pool.of(pool))
 loop = policy_run._feed_of(policy_class("queue-ts").learn)
 print(len(loop.signatures), sum(loop.stats.cache_hits.values()))
 """

@@ -16,6 +16,7 @@ from slotwise.policies.visitor_pages import VisitorPages
 from slotwise.selection.compiled import compiled
 from slotwise.selection.mix import INTEGRAL, Mix, explored, new_places, new_sums
 from slotwise.selection.rounding import draw_page
+from slotwise.service.published_version import PagesForVisitors
 from slotwise.service.records import FloorReport, PoolSettings, ShownLink
 from slotwise.service.visitors import NOBODY, KnownVisitor, VisitorCode
 
@@ -305,7 +306,7 @@ class VisitorMixes:
 
     def __init__(
         self,
-        pages: VisitorPages,
+        pages: PagesForVisitors,
         link_ids: Sequence[str],
         pool: PoolSettings,
         floor: FloorReport,
@@ -317,7 +318,8 @@ class VisitorMixes:
         self._solving = Lock()
         self._places = {link_id: place for place, link_id in enumerate(link_ids)}
         self.all_links = pages.links
-        self.is_quick = len(link_ids) <= MANY_LINKS
+        # a policy of another package chooses again for every visitor
+        self.is_quick = len(link_ids) <= MANY_LINKS and isinstance(pages, VisitorPages)
 
     def page(
         self, visitor: Sequence[int], links: Links, n_slots: int, pinned: Mapping[int, str]

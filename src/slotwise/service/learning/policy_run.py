@@ -210,19 +210,30 @@ class PolicyRun:
         return ()
 
     def moved(
-        self, problem: Problem, link_ids: Sequence[str], forgotten: frozenset[str] = frozenset()
+        self,
+        problem: Problem,
+        link_ids: Sequence[str],
+        forgotten: frozenset[str] = frozenset(),
+        policy: Policy | None = None,
     ) -> PolicyRun:
-        """Return the same knowledge for other links or another page; `forgotten` start afresh."""
+        """Return the same knowledge for other links or another page; `forgotten` start afresh.
+
+        Another form of the policy, such as that for large pools, may go on with it.
+        """
+        policy = self.policy if policy is None else policy
         kept = np.array(
             [-1 if link_id in forgotten else self._places.get(link_id, -1) for link_id in link_ids],
             dtype=np.int64,
         )
-        run = self._of_state(problem, link_ids, self.policy.move(self._state, problem, kept))
+        state = policy.move(self._state, problem, kept)
+        run = self._of_state(policy, problem, link_ids, state)
         run.slots = None if self.slots is None else self.slots.moved(kept)
         return run
 
-    def _of_state(self, problem: Problem, link_ids: Sequence[str], state: Any) -> PolicyRun:
-        return PolicyRun(self.policy, problem, link_ids, state)
+    def _of_state(
+        self, policy: Policy, problem: Problem, link_ids: Sequence[str], state: Any
+    ) -> PolicyRun:
+        return PolicyRun(policy, problem, link_ids, state)
 
     def copy(self) -> PolicyRun:
         """Return a run that knows the same and shares nothing."""

@@ -45,7 +45,8 @@ from slotwise.service.learning.visitor_run import (
     ForVisitors,
     VisitorRun,
     can_learn,
-    learns_for_whom,
+    is_told_visitors,
+    visitor_run,
 )
 from slotwise.service.pool import Pool, has_slot_weights, pool_problem
 from slotwise.service.published_version import Published, Shown, Version
@@ -269,8 +270,8 @@ def started_run(policy: Policy, pool: Pool) -> PolicyRun:
     problem = pool_problem(pool.settings, len(pool.active), code)
     assert problem is not None  # nobody has taken a place yet
     run = PolicyRun.started(policy, problem, pool.active)
-    if learns_for_whom(policy):
-        run = VisitorRun.of(run, code)
+    if is_told_visitors(policy, pool.settings):
+        run = visitor_run(run, code)
     run.slots = SlotsSeen.of(pool.settings, len(pool.active))
     run.learn_known(tuple(pool.known_counts()), pool.settings.max_revenue_micros)
     return run
@@ -287,7 +288,7 @@ def moved_run(run: PolicyRun, pool: Pool, counted_from_us: Mapping[str, int]) ->
     assert problem is not None  # otherwise all is learned again
     if run.link_ids == pool.active and run.problem == problem and not forgotten:
         return run
-    moved = run.moved(problem, pool.active, forgotten)
+    moved = run.moved(problem, pool.active, forgotten, pool.policy(run.knowledge()))
     kept = frozenset(run.link_ids) - forgotten
     came = tuple(one for one in pool.known_counts() if one[0] not in kept)
     moved.learn_known(came, pool.settings.max_revenue_micros)
@@ -336,7 +337,7 @@ def restored_run(state: bytes, pool: Pool) -> tuple[PolicyRun, RoundPosition] | 
     policy = pool.policy(stored.arrays)
     settings = replace(pool.settings, floors_by=stored.floors_by)
     code = VisitorCode(settings.features)
-    if learns_for_whom(policy):
+    if is_told_visitors(policy, settings):
         code.take_words(stored.words)
     problem = pool_problem(settings, len(stored.link_ids), code)
     if problem is None or not PolicyRun.started(policy, problem, stored.link_ids).has_shape_of(
@@ -344,9 +345,9 @@ def restored_run(state: bytes, pool: Pool) -> tuple[PolicyRun, RoundPosition] | 
     ):
         return None
     run = PolicyRun.restored(policy, problem, stored.link_ids, stored.arrays)
-    if learns_for_whom(policy):
-        run = VisitorRun.of(run, code)
-        run.take_open(*stored.open_views)
+    if is_told_visitors(policy, settings):
+        run = told = visitor_run(run, code)
+        told.take_open(*stored.open_views)
     if problem_of_run(run, pool) is None:
         return None
     if stored.slots:
@@ -570,7 +571,7 @@ class PoolRun:
                 self._open_views.add(shown.links, now_us)
                 open_views = self._open_views.views(pool.active, pool.settings, now_us)
             visitors = None
-            if isinstance(run, VisitorRun) and open_views is not None:
+            if isinstance(run, VisitorRun):
                 run.note_shown(shown.views, pool.settings, now_us)
                 visitors = run.for_visitors(open_views, self._rates(run, pool))
             slots = None if run is None else run.slots
@@ -599,7 +600,8 @@ class PoolRun:
             run = self._round_run()
             if not isinstance(run, VisitorRun) or self.fed_to == RoundPosition():
                 return None
-            pages = run.pages_at(np.frombuffer(last.published.prices))
+            published = last.published
+            pages = run.pages_at(np.frombuffer(published.prices), published.rates())
             self.published = last._replace(visitors=pages)
             return self.published
 
@@ -629,7 +631,8 @@ class PoolRun:
         if not pool.active:
             return None
         policy = pool.policy()
-        if needs_only_counts(policy) and not slots_of(pool):
+        is_told = is_told_visitors(policy, pool.settings)
+        if needs_only_counts(policy) and not slots_of(pool) and not is_told:
             return None
         if (
             self._fed_run is not None

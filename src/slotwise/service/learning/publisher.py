@@ -32,7 +32,7 @@ from slotwise.service.learning.pool_run import (
     pool_counts,
 )
 from slotwise.service.learning.visitor_run import ForVisitors, OfSegment
-from slotwise.service.pool import Pool, policy_of, pool_problem
+from slotwise.service.pool import Pool, policy_of
 from slotwise.service.published_version import (
     EMPTY_POOL,
     LEARNING_FAILED,
@@ -76,7 +76,8 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     probabilities = np.zeros(n_links)
     try:
         if run is None and draft.visitors is None:
-            run = PolicyRun.from_counts(policy_of(pool), draft.pool.problem(), link_ids, counts)
+            policy = draft.pool.policy()
+            run = PolicyRun.from_counts(policy, draft.pool.problem(), link_ids, counts)
         n_draws = min(MAX_DRAWS, max(MIN_DRAWS, DRAWN_LINKS // n_links))
         if draft.visitors is not None:
             probabilities = draft.visitors.probabilities
@@ -218,7 +219,7 @@ def _words_with_floors(pool: PoolSettings) -> dict[str, tuple[str, ...]]:
 # takes a fraction of a second. No page view waits for either.
 
 
-WarmUp = Callable[[PoolSettings], None]
+WarmUp = Callable[[Pool], None]
 """Calls everything that a pool's policy and pages compile."""
 
 
@@ -226,13 +227,14 @@ COMPILING = "slotwise-compiling"
 """The name of the thread that compiles."""
 
 
-def compiled_name(pool: PoolSettings) -> str:
-    """Return the name of what a pool's policy compiles: with visitors it is other code."""
-    if not pool.features:
-        return pool.policy
-    problem = pool_problem(pool, pool.slots, None)
-    assert problem is not None  # it has no floors of segments
-    return f"{pool.policy} as {type(policy_of(pool).for_problem(problem)).__name__}"
+def compiled_name(pool: Pool) -> str:
+    """Return the name of what a pool's policy compiles: for many links, say, it is other code."""
+    name = pool.settings.policy
+    try:
+        asked, form = type(policy_of(pool.settings)), type(pool.policy())
+    except Exception:  # one that is not installed any more: its version says so
+        return name
+    return name if form is asked else f"{name} as {form.__name__}"
 
 
 class PolicyCompiler:
@@ -247,7 +249,7 @@ class PolicyCompiler:
         self._lock = Lock()
         self._asked: dict[str, Future[None]] = {}
         self._ready: set[str] = set()
-        self._queue: deque[PoolSettings] = deque()
+        self._queue: deque[Pool] = deque()
         self._thread: Thread | None = None
 
     @property
@@ -260,7 +262,7 @@ class PolicyCompiler:
         """Say whether a policy is compiled."""
         return policy in self._ready
 
-    def compile(self, pool: PoolSettings) -> Future[None]:
+    def compile(self, pool: Pool) -> Future[None]:
         """Compile the policy of a pool, unless it is compiled or queued already."""
         with self._lock:
             name = compiled_name(pool)
@@ -285,7 +287,7 @@ class PolicyCompiler:
             try:
                 self._warm_up(pool)
             except Exception:  # the pool is served all the same, or its version says what fails
-                _log.exception("compiling policy %s failed", pool.policy)
+                _log.exception("compiling policy %s failed", pool.settings.policy)
             name = compiled_name(pool)
             self._ready.add(name)
             self._compiled(name)
@@ -381,7 +383,7 @@ class Publisher:
         compiled yet the version is a stand-in, or the future waits for the compiler.
         """
         pool_id = pool.settings.pool_id
-        self._compiler.compile(pool.settings)
+        self._compiler.compile(pool)
         with self.changing:
             run = self.runs.get(pool_id)
             if run is None:
@@ -394,10 +396,10 @@ class Publisher:
                 self._waiting[pool_id] = waiting
             return waiting
 
-    def compile_policies(self, default: PoolSettings) -> None:
+    def compile_policies(self, default: Pool) -> None:
         """Compile a default policy and those of all pools, beside everything else. Quick."""
-        running = [run.pool.settings for run in self.runs.values()]
-        policies = {compiled_name(pool): pool for pool in running if not pool.archived}
+        running = [run.pool for run in self.runs.values()]
+        policies = {compiled_name(pool): pool for pool in running if not pool.settings.archived}
         policies.setdefault(compiled_name(default), default)
         self.first_compiled = [self._compiler.compile(pool) for pool in policies.values()]
 
@@ -409,7 +411,7 @@ class Publisher:
     def is_compiling(self, run: PoolRun) -> bool:
         """Say whether the pool shows its fallback order until its policy is compiled. Quick."""
         beside = self._options.compile_beside
-        return beside and not self._compiler.is_ready(compiled_name(run.pool.settings))
+        return beside and not self._compiler.is_ready(compiled_name(run.pool))
 
     def read_counters(self, run: PoolRun) -> None:
         """Read the counters of a pool again."""
@@ -418,7 +420,7 @@ class Publisher:
 
     def _publish_change(self, pool_id: str, now_us: int) -> None:
         if not self._options.compile_beside:
-            self._compiler.compile(self.runs[pool_id].pool.settings).result()
+            self._compiler.compile(self.runs[pool_id].pool).result()
         with self.changing:
             self._waiting.pop(pool_id, None)
             run = self.runs[pool_id]  # by now perhaps one that was loaded from the store
@@ -432,7 +434,7 @@ class Publisher:
         """Let the pools of a policy that is compiled now draw from it."""
         if self._options.compile_beside:
             for run in list(self.runs.values()):
-                if compiled_name(run.pool.settings) == policy:
+                if compiled_name(run.pool) == policy:
                     now_us = max(self.closed_until_us, run.pool.settings.changed_us)
                     with self.guarding(run, now_us):
                         self.install(run, now_us)

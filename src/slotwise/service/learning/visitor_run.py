@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from slotwise.policies import Policy, regression_pages, visitor_pages
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
+from slotwise.policies.page_views import average_ahead, expect_views, fill_slots
+from slotwise.policies.policy import Visitor
+from slotwise.policies.sampling import average_probabilities
 from slotwise.policies.visitor_pages import Open, VisitorPages
 from slotwise.problem import Problem
 from slotwise.service.counting.attribution import CLICKS, Level, View
-from slotwise.service.counting.rates import LinkRates
+from slotwise.service.counting.rates import LinkRates, solve_page
 from slotwise.service.learning.policy_run import PolicyRun
-from slotwise.service.published_version import VisitorKind
+from slotwise.service.published_version import PagesForVisitors, VisitorKind
 from slotwise.service.records import SECOND_US, DecisionRecord, KnownCounts, PoolSettings
 from slotwise.service.visitors import VisitorCode
 
@@ -32,6 +35,8 @@ MAX_ROUNDS_AHEAD = 256
 MIN_ROUNDS_AHEAD = 64
 LINKS_AHEAD = 1_000_000
 """Links that are scored for one version, where that leaves `MIN_ROUNDS_AHEAD` rounds."""
+CHOICES = 64
+"""Choices for a page of a policy that samples, or rounds ahead of one that moves each round."""
 
 
 class OfSegment(NamedTuple):
@@ -62,7 +67,7 @@ class SegmentSeen:
 class ForVisitors(NamedTuple):
     """What a version shows to whom, and what it shows on average over the latest visitors."""
 
-    pages: VisitorPages
+    pages: PagesForVisitors
     words: dict[str, tuple[str, ...]]
     probabilities: Floats
     expected_clicks: float
@@ -72,9 +77,9 @@ class ForVisitors(NamedTuple):
     """The kinds of the latest visitors, where they are few."""
 
 
-def learns_for_whom(policy: Policy) -> bool:
-    """Say whether the pages of a policy depend on the visitor."""
-    return isinstance(policy, PacedBayesVisitors | PacedKLVisitors)
+def is_told_visitors(policy: Policy, pool: PoolSettings) -> bool:
+    """Say whether the pages of a policy depend on what is known of the visitor."""
+    return policy.uses_visitors and bool(pool.features)
 
 
 def can_learn(policy: Policy, problem: Problem) -> bool:
@@ -112,16 +117,15 @@ class VisitorRun(PolicyRun):
     def _held(self, state: Any) -> Any:
         return self._making.learning_only(state)
 
-    @classmethod
-    def of(cls, run: PolicyRun, code: VisitorCode) -> VisitorRun:
-        """Return a run of visitors that takes over what `run` knows."""
-        return cls(run.policy, run.problem, run.link_ids, run._state, code)
-
     def moved(
-        self, problem: Problem, link_ids: Sequence[str], forgotten: frozenset[str] = frozenset()
+        self,
+        problem: Problem,
+        link_ids: Sequence[str],
+        forgotten: frozenset[str] = frozenset(),
+        policy: Policy | None = None,
     ) -> VisitorRun:
         """Return the same knowledge for other links or another page; `forgotten` start afresh."""
-        run = super().moved(problem, link_ids, forgotten)
+        run = super().moved(problem, link_ids, forgotten, policy)
         assert isinstance(run, VisitorRun)
         for place, link_id in enumerate(link_ids):
             before = self._places.get(link_id)
@@ -131,8 +135,10 @@ class VisitorRun(PolicyRun):
         run._opened_us, run._recent = self._opened_us, self._recent
         return run
 
-    def _of_state(self, problem: Problem, link_ids: Sequence[str], state: Any) -> VisitorRun:
-        return VisitorRun(self.policy, problem, link_ids, state, self.code)
+    def _of_state(
+        self, policy: Policy, problem: Problem, link_ids: Sequence[str], state: Any
+    ) -> VisitorRun:
+        return type(self)(policy, problem, link_ids, state, self.code)
 
     def _visitor(self, view: View, level: Level) -> Sequence[int]:
         """Return the visitor; a word is counted once a view, when its clicks settle."""
@@ -168,18 +174,10 @@ class VisitorRun(PolicyRun):
         for open_values in self._open_values:
             np.add.at(open_values, (values, links), np.float32(1.0))
 
-    def for_visitors(self, open_views: Floats, rates: LinkRates) -> ForVisitors:
+    def for_visitors(self, open_views: Floats | None, rates: LinkRates) -> ForVisitors:
         """Return what the next version shows to whom."""
-        self._open_links[:] = open_views
-        opened = Open(self._open_links, self._open_values)
-        pages = self._pages(opened, np.zeros(1 + self._n_floors))
-        n_links = len(self.link_ids)
-        n_rounds = min(MAX_ROUNDS_AHEAD, max(MIN_ROUNDS_AHEAD, LINKS_AHEAD // n_links))
-        visitors = self._latest_visitors()
-        prices = self._making.prices_ahead(
-            self._state, pages, visitors, opened, rates.clicks, n_rounds
-        )
-        pages = pages.with_prices(prices)
+        n_links, visitors = len(self.link_ids), self._latest_visitors()
+        pages = self._pages_ahead(open_views, rates, visitors)
         probabilities, clicks = np.zeros(n_links), 0.0
         different, counts = np.unique(visitors, axis=0, return_counts=True)
         segments = [SegmentSeen(n_links) for _ in self.problem.value_floors]
@@ -200,6 +198,21 @@ class VisitorRun(PolicyRun):
         )
         return ForVisitors(pages, self.code.words, probabilities, clicks, told, kinds)
 
+    def _pages_ahead(
+        self, open_views: Floats | None, rates: LinkRates, visitors: NDArray[np.int64]
+    ) -> PagesForVisitors:
+        """Return pages at the prices of the next rounds, which are those of `visitors`."""
+        assert open_views is not None  # these policies move each round
+        self._open_links[:] = open_views
+        opened = Open(self._open_links, self._open_values)
+        pages = self._pages(opened, np.zeros(1 + self._n_floors))
+        n_links = len(self.link_ids)
+        n_rounds = min(MAX_ROUNDS_AHEAD, max(MIN_ROUNDS_AHEAD, LINKS_AHEAD // n_links))
+        prices = self._making.prices_ahead(
+            self._state, pages, visitors, opened, rates.clicks, n_rounds
+        )
+        return pages.with_prices(prices)
+
     @property
     def _n_floors(self) -> int:
         return len(self.problem.value_floors)
@@ -209,7 +222,7 @@ class VisitorRun(PolicyRun):
         return prices.reshape(-1, 1 + self._n_floors) if self._n_floors else prices
 
     def _of_segment(
-        self, pages: VisitorPages, floor: int, seen: SegmentSeen, rates: LinkRates
+        self, pages: PagesForVisitors, floor: int, seen: SegmentSeen, rates: LinkRates
     ) -> OfSegment:
         """Return what is known of a segment, on average over its latest visitors."""
         place, _ = self.problem.value_floors[floor]
@@ -219,14 +232,18 @@ class VisitorRun(PolicyRun):
             page, _ = pages.page(visitor, pages.links, self.problem.n_slots)
             seen.add(page, pages.rate[0], 1)
         clicks = (seen.clicks / seen.n_visitors).clip(0.0, 1.0)
-        n_views = self._making.views_of_value(self._state, place) + 1.0
+        n_views = self._views_of_value(place) + 1.0
         variance = (clicks * (1.0 - clicks) + 0.25 / n_views) / n_views
         of_segment = LinkRates(clicks, np.minimum(rates.revenue, clicks), variance)
-        price = float(pages.prices[:, 1 + floor].mean())
+        price = float(pages.prices.reshape(-1, 1 + self._n_floors)[:, 1 + floor].mean())
         probabilities = seen.probabilities / seen.n_visitors
         return OfSegment(feature, value, of_segment, probabilities, price)
 
-    def pages_at(self, prices: Floats) -> VisitorPages:
+    def _views_of_value(self, place: int) -> Floats:
+        views: Floats = self._making.views_of_value(self._state, place)
+        return views
+
+    def pages_at(self, prices: Floats, rates: LinkRates) -> PagesForVisitors:  # noqa: ARG002 - overridden
         """Return the pages of what was learned, at prices of a version that was stored."""
         return self._pages(Open(self._open_links, self._open_values), prices)
 
@@ -248,3 +265,74 @@ class VisitorRun(PolicyRun):
         """Return the latest visitors, a row each; one of whom nothing is known before the first."""
         latest = self._recent or [tuple(self.code.places({}, is_counted=False))]
         return np.array(latest, np.int64)
+
+
+class ChosenPages:
+    """What a version shows to each visitor by the policy's own `choose`, on a state of its own.
+
+    slotwise's own policies for visitors publish scores and prices instead (`VisitorPages`), which
+    is quicker than choosing again for every visitor. Not safe for threads.
+    """
+
+    def __init__(self, policy: Policy, problem: Problem, state: Any, rates: LinkRates) -> None:
+        self._policy, self._problem, self._state = policy, problem, state
+        self.links = np.arange(problem.n_links)
+        self.rate: Floats = np.stack([rates.clicks, rates.revenue])
+        """What each link brings a view, by level: the same for all visitors."""
+        self.rewards = np.array([0.0, 1.0])
+        self.prices = np.zeros(1 + len(problem.value_floors))
+        """None are known, but a version whose pages depend on visitors is stored with some."""
+        price = solve_page(rates, problem.n_slots, problem.click_floor).shadow_price
+        self.shadow_price = float(price)
+
+    def page(self, visitor: Visitor, links: Visitor, n_slots: int) -> tuple[Floats, float]:
+        """Return the inclusion probabilities of some links for a visitor, and expected clicks.
+
+        Where the page is not a whole one, the whole page is scaled to the links and slots left.
+        """
+        rng, asked = np.random.default_rng(0), np.ascontiguousarray(visitor)[None]
+        if self._policy.moves_each_round:
+            chosen = (self._policy, self._problem, self._state, self.rate, rng, CHOICES, asked)
+            whole = average_ahead(*chosen)
+        else:
+            whole = average_probabilities(self._policy, self._state, rng, CHOICES, asked)
+        is_whole = len(links) == len(whole) and n_slots == self._problem.n_slots
+        probabilities = whole if is_whole else fill_slots(whole[links], n_slots)
+        return probabilities, float(probabilities @ self.rate[0, links])
+
+    def scores(self, links: Visitor) -> Floats:
+        """Return what the links are worth to the visitor of the last page."""
+        worth = np.zeros(len(links))
+        type(self._policy).rank(self._state, links, worth)
+        return worth
+
+
+class ChoosingRun(VisitorRun):
+    """A policy of another package: the page of a visitor is what its own `choose` says."""
+
+    def _held(self, state: Any) -> Any:
+        return state
+
+    def _pages_ahead(
+        self, open_views: Floats | None, rates: LinkRates, visitors: NDArray[np.int64]
+    ) -> ChosenPages:
+        ahead: Any = self.policy.restore(self.problem, self.policy.knowledge(self._state))
+        if open_views is not None and self._has_learned():
+            by_level = np.stack([rates.clicks, rates.revenue])
+            expect_views(self.policy, ahead, open_views, by_level, visitors)
+        return ChosenPages(self.policy, self.problem, ahead, rates)
+
+    def _views_of_value(self, place: int) -> Floats:  # noqa: ARG002 - the policy does not say
+        return np.zeros(len(self.link_ids))
+
+    def pages_at(self, prices: Floats, rates: LinkRates) -> ChosenPages:  # noqa: ARG002
+        """Return the pages of what was learned; there are no prices."""
+        ahead: Any = self.policy.restore(self.problem, self.policy.knowledge(self._state))
+        return ChosenPages(self.policy, self.problem, ahead, rates)
+
+
+def visitor_run(run: PolicyRun, code: VisitorCode) -> VisitorRun:
+    """Return a run that is told of visitors and takes over what `run` knows."""
+    is_own = isinstance(run.policy, PacedBayesVisitors | PacedKLVisitors)
+    kind = VisitorRun if is_own else ChoosingRun
+    return kind(run.policy, run.problem, run.link_ids, run._state, code)

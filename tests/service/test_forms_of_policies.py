@@ -1,0 +1,106 @@
+"""Which form of a policy plays in a service, and what a policy of another package is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from slotwise import Selector
+from slotwise.errors import InvalidInput
+from slotwise.policies import POLICIES
+from slotwise.policies.paced_bayes import PacedBayesLargePool
+from slotwise.selection.top_page import SMALL_POOL
+from slotwise.service.learning.publisher import compiled_name
+from slotwise.service.records import SECOND_US
+from slotwise.service.service import Service
+from tests.service.conftest import OpenService
+from tests.service.rows import T0, link, pool
+from tests.service.test_visitors import LINKS, links_for, opened, visit
+from tests.service.visitor_policy import FAILING, VisitorPolicy
+
+
+@pytest.fixture
+def by_visitor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register the policy, as if its package were installed."""
+    monkeypatch.setitem(POLICIES, VisitorPolicy.name, VisitorPolicy)
+    FAILING.clear()
+
+
+def run_of(service: Service) -> Any:
+    run: Any = service._learner._runs["home"]._round_run()
+    return run
+
+
+@pytest.mark.usefixtures("by_visitor")
+def test_a_policy_of_another_package_is_told_of_visitors(open_service: OpenService) -> None:
+    service = opened(open_service(), policy="by-visitor")
+    now_us = visit(service, 400, T0)
+    assert [one.failure for one in service.health().pools] == [""]
+    assert links_for(service, {"device": "phone"}, now_us) <= {"l0", "l1"}
+    assert links_for(service, {"device": "desktop"}, now_us) <= {"l6", "l7"}
+    page = service.decide("home", now_us, visitor={"device": "phone"}, exclude=["l0"])
+    assert "l0" not in {shown.link_id for shown in page.shown}
+    assert not page.fallback
+    known = run_of(service).knowledge()
+    service.flush().result()
+    service.close()
+    again = open_service()
+    assert run_of(again).knowledge() == known
+    assert links_for(again, {"device": "phone"}, now_us) <= {"l0", "l1"}
+    again.put_links("home", [link("l8")], "test", now_us).result()
+    assert again.health().pools[0].failure == ""
+    assert links_for(again, {"device": "desktop"}, now_us) <= {"l6", "l7", "l8"}
+
+
+@pytest.mark.usefixtures("by_visitor")
+@pytest.mark.parametrize("n_levels", [0, 1, 7])
+def test_rounds_at_which_a_policy_raises_are_learned_once(
+    open_service: OpenService, n_levels: int
+) -> None:
+    service = opened(open_service(), policy="by-visitor")
+    for _ in range(12):
+        service.decide("home", T0, visitor={"device": "phone", "country": "DE"})
+    later_us = T0 + 61 * SECOND_US
+    FAILING.append(n_levels)
+    service.learn(later_us)
+    assert service.health().pools[0].failure == "ArithmeticError: cannot learn"
+    FAILING.clear()
+    service.learn(later_us)
+    assert service.health().pools[0].failure == ""
+    assert run_of(service)._state.views.sum() == 24
+    (country,) = (one for one in run_of(service).code.plain() if one["name"] == "country")
+    assert country["counts"] == {"DE": 12}
+
+
+def test_a_large_pool_plays_the_form_for_large_pools(open_service: OpenService) -> None:
+    service = open_service()
+    default = pool(policy="paced-bayes", policy_settings={})
+    service.put_pool(default, "test", T0).result()
+    many = [link(f"l{k}") for k in range(SMALL_POOL + 1)]
+    service.put_links("home", many[:-1], "test", T0).result()
+    assert not isinstance(run_of(service).policy, PacedBayesLargePool)
+    service.decide("home", T0)
+    service.learn(T0 + 10**12)
+    rounds = run_of(service)._state.evidence.rounds.tolist()
+    service.put_links("home", many[-1:], "test", T0 + 10**12).result()
+    assert isinstance(run_of(service).policy, PacedBayesLargePool)
+    assert run_of(service)._state.evidence.rounds.tolist() == rounds == [1.0, 1.0]
+    held = service._publisher.runs["home"].pool
+    assert compiled_name(held) == "paced-bayes as PacedBayesLargePool"
+    service.flush().result()
+    service.close()
+    again = open_service()
+    assert isinstance(run_of(again).policy, PacedBayesLargePool)
+    assert again.health().pools[0].failure == ""
+
+
+def test_a_selector_refuses_counts_for_a_policy_that_tells_visitors_apart() -> None:
+    features = {"device": ["phone", "desktop"]}
+    policy = VisitorPolicy()
+    selector = Selector(LINKS, 2, policy=policy, features=features, slot_weights="learn", seed=1)
+    page = selector.select(visitor={"device": "phone"})
+    selector.update(page, clicks=page.shown, revenue={})
+    assert len(selector.report().slots) == 2
+    with pytest.raises(InvalidInput, match="`policy` must be a policy that learns from counts"):
+        selector.update_batch({"l0": 1}, {"l0": 0}, {})
