@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +18,11 @@ from slotwise.environments import (
 )
 from slotwise.errors import InvalidConfig, MissingData, UnknownName
 from slotwise.policies import ConUCB, FixedMix
+from slotwise.selection import Solution, solve
 from slotwise.simulation import (
     experiment_path,
     load_experiment,
+    optimum,
     run_experiment,
     shipped_experiments,
     simulate,
@@ -90,6 +93,20 @@ def test_the_oracle_is_the_optimum_on_the_true_rates(write: Path) -> None:
     best = experiment.policies["oracle"]
     assert isinstance(best, FixedMix)
     assert np.array_equal(best.probabilities, experiment.optimum().probabilities)
+
+
+def test_the_optimum_is_solved_once(write: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    solved = []
+
+    def count_and_solve(*program: Any) -> Solution:
+        solved.append(program)
+        return solve(*program)
+
+    monkeypatch.setattr(optimum, "solve", count_and_solve)
+    write.write_text(GOOD)
+    experiment = load_experiment(write).experiment()
+    assert experiment.config() == experiment.config()
+    assert len(solved) == 1
 
 
 @pytest.mark.parametrize(

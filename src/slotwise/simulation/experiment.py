@@ -6,7 +6,7 @@ import hashlib
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,10 @@ class Experiment:
 
     def optimum(self) -> Optimum:
         """Return the solution of the floor program on the true mean rates: the best fixed mix."""
+        return self._optimum
+
+    @cached_property
+    def _optimum(self) -> Optimum:
         return find_optimum(self.environment, self.problem, self.n_rounds)
 
     def _by_value(self, best: Optimum) -> dict[str, Any]:

@@ -28,11 +28,10 @@ from slotwise.environments import (
 from slotwise.environments.datasets import Dataset, LookAlike, find_dataset, load_dataset
 from slotwise.environments.visitor_shops import logistic_of, segments_of
 from slotwise.errors import InvalidConfig, InvalidInput, MissingData, SlotwiseError, UnknownName
-from slotwise.policies import Policy, make_policy, policy_class, setting_names
+from slotwise.policies import FixedMix, Policy, make_policy, policy_class, setting_names
 from slotwise.policies.policy import policy_for
 from slotwise.problem import Problem
 from slotwise.simulation.experiment import Experiment
-from slotwise.simulation.optimum import best_fixed_mix
 
 
 class Section(pydantic.BaseModel):
@@ -212,6 +211,9 @@ EnvironmentSection = Annotated[
 ]
 
 
+ORACLE = "oracle"
+
+
 def _number(value: Any) -> Any:
     """Read "1/72" as a number, so that files can state fractions as the paper does."""
     if isinstance(value, str) and "/" in value:
@@ -270,10 +272,11 @@ class ExperimentFile(Section):
             environment = self.environment.environment(data)
         with self._blaming():
             problem = self._problem(data, environment)
-            return Experiment(
+            policies = self._policies(problem, data.failure_probability)
+            experiment = Experiment(
                 environment,
                 problem,
-                self._policies(environment, problem, data.failure_probability),
+                policies,
                 self.n_runs,
                 self.seed,
                 title=self.title,
@@ -286,6 +289,11 @@ class ExperimentFile(Section):
                     "notes": list(data.notes),
                 },
             )
+        for place, (label, entry) in enumerate(zip(policies, self.policies, strict=True)):
+            if entry.name == ORACLE:
+                with self._blaming(f"policies.{place}"):
+                    policies[label] = FixedMix(tuple(experiment.optimum().probabilities.tolist()))
+        return experiment
 
     def _load(self, directory: Path | None) -> Dataset:
         if self.original is not None and directory is not None:
@@ -332,22 +340,21 @@ class ExperimentFile(Section):
             value_floors=environment.value_floors(self.floors_by),
         )
 
-    def _policies(
-        self, environment: Environment, problem: Problem, failure_probability: float
-    ) -> Mapping[str, Policy]:
+    def _policies(self, problem: Problem, failure_probability: float) -> dict[str, Policy]:
+        """Return the policies by label; the oracle's mix comes with the optimum of all."""
         policies: dict[str, Policy] = {}
         for place, entry in enumerate(self.policies):
             label = entry.label or entry.name
             with self._blaming(f"policies.{place}"):
                 if label in policies:
                     raise InvalidConfig(f"`label` must be different for each, got {label!r}")
-                if entry.name == "oracle":
-                    policy: Policy = best_fixed_mix(environment, problem)
-                else:
-                    settings = dict(entry.settings)
-                    if "failure_probability" in setting_names(policy_class(entry.name)):
-                        settings.setdefault("failure_probability", failure_probability)
-                    policy = make_policy(entry.name, settings)
+                if entry.name == ORACLE:
+                    policies[label] = FixedMix(())  # filled in by `experiment`
+                    continue
+                settings = dict(entry.settings)
+                if "failure_probability" in setting_names(policy_class(entry.name)):
+                    settings.setdefault("failure_probability", failure_probability)
+                policy = make_policy(entry.name, settings)
                 policy_for(policy, problem).start(problem)  # fail now instead of after an hour
             policies[label] = policy
         return policies
