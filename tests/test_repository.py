@@ -252,3 +252,13 @@ def test_the_lock_names_versions_and_no_places() -> None:
         line for line in lines if not re.fullmatch(r"#.*|[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+", line)
     ]
     assert not wrong
+
+
+def test_a_limit_is_defined_once() -> None:
+    """A number that callers may not exceed is assigned in one module, others import it."""
+    assigned = re.compile(r"^(MAX_\w+) = ", re.MULTILINE)
+    limits = PACKAGE / "service" / "limits.py"
+    names = set(assigned.findall(limits.read_text()))
+    for path in MODULES:
+        if path != limits:
+            assert not names & set(assigned.findall(path.read_text())), path

@@ -20,6 +20,14 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput
 from slotwise.problem import is_finite_number
 
+# The limits of all features are here as well: `slotwise.features` and the service share them, and
+# processes that only store rows read them without numpy.
+
+
+MAX_FEATURES = 16
+MAX_VALUES = 64
+"""The most words of a closed list, and the most bin edges."""
+
 MAX_WORDS = 30
 """With "not known" and "rare" an open list takes 32 values."""
 
@@ -83,10 +91,6 @@ __all__ = ["NOT_KNOWN", "RARE", "Feature", "Features", "Visitor", "declarations"
 
 Visitor = NDArray[np.int64]
 """The values of all features of one visitor, as whole numbers in the order of the features."""
-
-MAX_FEATURES = 16
-MAX_VALUES = 64
-"""The most words of a closed list, and the most bin edges."""
 
 NOT_KNOWN = "(not known)"
 """The value of a feature that a visitor does not have."""

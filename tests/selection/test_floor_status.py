@@ -61,8 +61,10 @@ def test_selector_and_service_judge_alike(
     selector = Selector(links, 1, policy=Uniform(), click_floor=floor)
     selector.update_batch(views, clicks, {})
     assert selector.report().delivered.status == status
-    known = {("policy", link): LinkCounters(views[link], clicks[link]) for link in links}
-    rates = estimate_rates(link_counts(Counters(links=known), links, 1))
+    counters = Counters(
+        links={("policy", link): LinkCounters(views[link], clicks[link]) for link in links}
+    )
+    rates = estimate_rates(link_counts(counters, links, 1))
     n_views, n_clicks = sum(views.values()), sum(clicks.values())
     delivered = PageCounters(click_views=n_views, clicks=n_clicks, clicks_squared=n_clicks)
     page = np.array([0.5, 0.5])

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 
+from slotwise.features import MAX_FEATURES, MAX_LENGTH, MAX_VALUES, MAX_WORDS
+
 MAX_SLOTS = 100
 MAX_POOLS = 1_000
 MAX_POOL_LINKS = 10_000
 MAX_EXCLUDED = 1_000
-MAX_FEATURES = 16
-MAX_FEATURE_VALUES = 64
+MAX_FEATURE_VALUES = MAX_VALUES
 MAX_ALL_VALUES = 256
 """What is learned of 10,000 links for so many values takes about 180 MB."""
 MAX_SEGMENT_FLOORS = 32
@@ -67,10 +68,10 @@ LIMITS: dict[str, int] = {
     "allowed hosts of a pool": MAX_HOSTS,
     "features of a pool": MAX_FEATURES,
     "words or bin edges of a feature": MAX_FEATURE_VALUES,
-    "values of all features, 32 for an open list and one more for not known": MAX_ALL_VALUES,
+    f"values of all features, {MAX_WORDS + 2} for an open list, one for not known": MAX_ALL_VALUES,
     "floors of segments (`floors_by`)": MAX_SEGMENT_FLOORS,
     "a slot's weight over that of another": MAX_WEIGHT_RATIO,
-    "characters of a feature's value (of a word that is kept: 100)": MAX_VALUE_CHARS,
+    f"characters of a feature's value (of a word that is kept: {MAX_LENGTH})": MAX_VALUE_CHARS,
     "seconds of a click or revenue window": MAX_WINDOW_S,
     "amount of money, in millionths of the currency": MAX_AMOUNT_MICROS,
     "sum of the revenue of a link or a pool, in millionths": MAX_SUM_MICROS,

@@ -117,14 +117,16 @@ def test_who_watches_the_lift_is_rarely_misled() -> None:
     for _ in range(100):
         chosen, random_pages = 0.2 * (rng.random((2, 4_000)) < 0.2)
         for n in np.unique(np.geomspace(10, 4_000, 60).astype(int)).tolist():
-            groups = {"policy": pages(chosen[:n]), "holdout": pages(random_pages[:n])}
-            lift = report_lift(Counters(pages=groups), of_pool)
+            counters = Counters(
+                pages={"policy": pages(chosen[:n]), "holdout": pages(random_pages[:n])}
+            )
+            lift = report_lift(counters, of_pool)
             if lift is not None and not lift.low <= 0.0 <= lift.high:
                 alarms += 1
                 break
     assert alarms < 19
-    better = {"policy": pages(np.full(4_000, 0.06)), "holdout": pages(random_pages)}
-    lift = report_lift(Counters(pages=better), of_pool)
+    better = Counters(pages={"policy": pages(np.full(4_000, 0.06)), "holdout": pages(random_pages)})
+    lift = report_lift(better, of_pool)
     assert lift is not None
     assert 0.0 < lift.low < lift.mean < lift.high
 

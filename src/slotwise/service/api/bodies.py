@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Meta
 
 from slotwise.errors import InvalidInput
+from slotwise.features import MAX_FEATURES
 from slotwise.service.limits import (
     CURRENCY_PATTERN,
     HOST_PATTERN,
     ID_PATTERN,
     MAX_FEATURE_VALUES,
-    MAX_FEATURES,
     MAX_ID_CHARS,
     MAX_SEGMENT_FLOORS,
     MAX_SLOTS,

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from slotwise.service.limits import MAX_TITLE_CHARS
 from slotwise.service.records import LinkRecord, PoolSettings
 from slotwise.service.reporting.report_records import Explanation, LinkReport, PoolReport, Rate
 from slotwise.service.storage.activity import Activity, LinkSpan
@@ -46,7 +47,7 @@ class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
 class LinkTableQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which rows, in which order."""
 
-    text: Annotated[str, Meta(max_length=200)] = ""
+    text: Annotated[str, Meta(max_length=MAX_TITLE_CHARS)] = ""
     role: Role | Literal[""] = ""
     sort: SortColumn = "share"
     order: Literal["up", "down"] = "down"

@@ -24,7 +24,7 @@ from slotwise.service.reporting.report_records import (
     Rate,
     SegmentFloorReport,
 )
-from slotwise.service.reporting.reporter import Reporter
+from slotwise.service.reporting.reporter import MAX_CHANGES_READ, Reporter
 from slotwise.service.storage.activity import Activity, Span
 
 _SILENT = {"changed_us", "created_us", "counted_from_us", "place", "pool_id", "link_id", "known_us"}
@@ -171,7 +171,6 @@ SPANS_US = tuple(seconds * SECOND_US for seconds in (10, 60, 300, 900, 3600))
 MAX_SPANS = 50
 MAX_FRONTIER_POINTS = 200
 MAX_CHANGES = 50
-MAX_CHANGES_READ = 1_000
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):

@@ -240,8 +240,8 @@ def describe_pool(
 
 
 EXPORT_CHUNK = 10_000
-MAX_CHANGES = 1_000
-"""Latest changes of a pool that are read to find its settings at a time."""
+MAX_CHANGES_READ = 1_000
+"""Latest changes of a pool that are read, to find its settings at a time, say."""
 
 
 class Reporter:
@@ -326,7 +326,7 @@ class Reporter:
                 raise UnknownDecision(f"there is no decision {decision_id!r}")
             closed_until_us = reader.progress().closed_until_us
             present = self.directory.pool(view.decision.pool_id)
-            changes = reader.changes(present.pool_id, MAX_CHANGES)
+            changes = reader.changes(present.pool_id, MAX_CHANGES_READ)
             pool = settings_at(present, changes, view.decision.issued_us)
             return report_decision(view, reader.refusals(decision_id), closed_until_us, pool)
 
