@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.leaderboard.__main__ import main
 from benchmarks.leaderboard.page import BLOCK_END, BLOCK_START
-from slotwise.simulation.cluster import Block, PlayedBlock
+from slotwise.simulation.cluster import PlayedBlock, RunBlock
 from slotwise.simulation.gathering import merge_shards
 
 TINY = ["--cases", "few-links", "--policies", "uniform", "--runs", "3", "--rounds", "60"]
@@ -39,7 +39,7 @@ def test_from_a_file_nothing_is_played_and_a_page_is_updated(
         raise AssertionError("played again")
 
     monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.setattr(Block, "play", refuse)
+    monkeypatch.setattr(RunBlock, "play", refuse)
     page = tmp_path / "page.md"
     page.write_text(f"{BLOCK_START}\n{BLOCK_END}\n", encoding="utf-8")
     source = str(out / "leaderboard.json")
@@ -56,9 +56,9 @@ def test_from_a_file_nothing_is_played_and_a_page_is_updated(
 def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    n_played, play = 0, Block.play
+    n_played, play = 0, RunBlock.play
 
-    def play_some(block: Block) -> PlayedBlock:
+    def play_some(block: RunBlock) -> PlayedBlock:
         nonlocal n_played
         n_played += 1
         if n_played > 6:
@@ -67,7 +67,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
 
     command = [*TINY, "--threads", "1", "--out", str(tmp_path)]
     with monkeypatch.context() as patched:
-        patched.setattr(Block, "play", play_some)
+        patched.setattr(RunBlock, "play", play_some)
         assert main(command) == 130
     assert "stopped: 6 of 9 runs are kept; the same command continues" in capsys.readouterr().err
     assert main(command) == 0

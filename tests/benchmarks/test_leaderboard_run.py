@@ -15,7 +15,7 @@ from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.policies import Policy, Uniform
 from slotwise.problem import Problem
 from slotwise.simulation import Results
-from slotwise.simulation.cluster import Block
+from slotwise.simulation.cluster import RunBlock
 from tests.benchmarks.boards import Fared, make_board, make_case
 
 EFFORT = Effort(n_rounds=80, n_runs=3)
@@ -54,7 +54,7 @@ def test_a_second_time_nothing_is_played_and_the_same_is_found(
         raise AssertionError("played again")
 
     first = run_leaderboard(plan_few(tmp_path), tmp_path / "parts", n_threads=1)
-    monkeypatch.setattr(Block, "play", refuse)
+    monkeypatch.setattr(RunBlock, "play", refuse)
     again = run_leaderboard(plan_few(tmp_path), tmp_path / "parts", n_threads=1)
     assert again.cases == first.cases
 

@@ -9,7 +9,7 @@ import pytest
 from slotwise.cli import experiments
 from slotwise.cli.main import main
 from slotwise.simulation import Results
-from slotwise.simulation.cluster import Block, PlayedBlock
+from slotwise.simulation.cluster import PlayedBlock, RunBlock
 from slotwise.simulation.series import FIGURES, SWEEPS
 
 TINY = ["--runs", "3", "--rounds", "60"]
@@ -46,7 +46,7 @@ def test_a_second_time_nothing_is_run_and_the_same_is_said(
         raise AssertionError("played again")
 
     before = (paper / "report.md").read_text()
-    monkeypatch.setattr(Block, "play", refuse)
+    monkeypatch.setattr(RunBlock, "play", refuse)
     assert main(["reproduce", *TINY, "--out", str(paper)]) == 0
     assert (paper / "report.md").read_text() == before
     printed = capsys.readouterr().out
@@ -93,16 +93,16 @@ def test_sweeps_share_the_runs_of_the_figures(paper: Path) -> None:
 def test_ctrl_c_says_what_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    n_played, play = 0, Block.play
+    n_played, play = 0, RunBlock.play
 
-    def play_ten(block: Block) -> PlayedBlock:
+    def play_ten(block: RunBlock) -> PlayedBlock:
         nonlocal n_played
         n_played += 1
         if n_played > 10:
             raise KeyboardInterrupt
         return play(block)
 
-    monkeypatch.setattr(Block, "play", play_ten)
+    monkeypatch.setattr(RunBlock, "play", play_ten)
     command = ["reproduce", *TINY, "--threads", "1", "--out", str(tmp_path)]
     assert main(command) == 130
     # Ten were played, and the sweep will use all of them again.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slotwise.cli.main import main
 from slotwise.simulation import Results
-from slotwise.simulation.cluster import Block, PlayedBlock
+from slotwise.simulation.cluster import PlayedBlock, RunBlock
 
 EXPERIMENT = """
 title = "Mine"
@@ -68,7 +68,7 @@ def test_finished_results_are_not_run_again(mine: Path, monkeypatch: pytest.Monk
     def refuse(*_: object) -> None:
         raise AssertionError("played again")
 
-    monkeypatch.setattr(Block, "play", refuse)
+    monkeypatch.setattr(RunBlock, "play", refuse)
     assert main(["simulate", "mine.toml"]) == 0
     assert Path("mine.parquet").stat().st_mtime_ns == written
     with pytest.raises(AssertionError, match="played again"):
@@ -79,21 +79,21 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
     mine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["simulate", "mine.toml", "--out", "whole.parquet"]) == 0
-    n_played, play = 0, Block.play
+    n_played, play = 0, RunBlock.play
 
-    def play_four(block: Block) -> PlayedBlock:
+    def play_four(block: RunBlock) -> PlayedBlock:
         nonlocal n_played
         n_played += 1
         if n_played > 4:
             raise KeyboardInterrupt
         return play(block)
 
-    monkeypatch.setattr(Block, "play", play_four)
+    monkeypatch.setattr(RunBlock, "play", play_four)
     capsys.readouterr()
     assert main(["simulate", "mine.toml", "--threads", "1"]) == 130
     said = capsys.readouterr().err
     assert "stopped: 4 of 6 runs are kept; the same command continues from there" in said
-    monkeypatch.setattr(Block, "play", play)
+    monkeypatch.setattr(RunBlock, "play", play)
     assert main(["simulate", "mine.toml"]) == 0
     resumed, whole = Results.load("mine.parquet"), Results.load("whole.parquet")
     for label in whole.labels:

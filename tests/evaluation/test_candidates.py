@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slotwise.errors import InvalidInput, MissingData
-from slotwise.evaluation import BestMix, Mix, Settings, evaluate, read_mix
+from slotwise.evaluation import BestMix, EvaluationSettings, Mix, evaluate, read_mix
 from tests.evaluation.logs import as_file, random_log
 
 
@@ -113,7 +113,9 @@ def test_a_candidate_by_slot_uses_the_probability_of_the_slot(tmp_path: Path) ->
     # truth 0.6 + 0.1, standard error 0.017: six of them
     assert answer.clicks.value == pytest.approx(0.7, abs=0.1)
     assert answer.clicks.low < 0.7 < answer.clicks.high
-    as_logged = evaluate([as_file(log)], Mix.of({"good": 1.0, "bad": 1.0}), Settings("ips"))
+    as_logged = evaluate(
+        [as_file(log)], Mix.of({"good": 1.0, "bad": 1.0}), EvaluationSettings("ips")
+    )
     assert as_logged.clicks.value == pytest.approx(np.sum(clicked) / n_pages)
 
 
@@ -139,7 +141,9 @@ def test_the_best_mix_is_not_optimistic() -> None:
             "revenue": clicked.astype(float).tolist(),
             "min_probability": [1 / n_links] * n_pages,
         }
-        fitted.append(evaluate([as_file(log)], BestMix(0.0), Settings("ips")).revenue.value)
+        fitted.append(
+            evaluate([as_file(log)], BestMix(0.0), EvaluationSettings("ips")).revenue.value
+        )
         means = [clicked[links == link].mean() for link in range(n_links) if (links == link).any()]
         naive.append(max(means))
     assert np.mean(naive) > 0.4

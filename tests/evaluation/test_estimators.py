@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.evaluation import Evaluation, Mix, Settings, evaluate
+from slotwise.evaluation import Evaluation, EvaluationSettings, Mix, evaluate
 from slotwise.evaluation.estimators import shrunk_rates
 from tests.evaluation.logs import as_file, random_log
 from tests.reference import evaluation as twin
@@ -30,21 +30,21 @@ def both(answer: Evaluation) -> dict[str, float]:
 @pytest.mark.parametrize("level", ["clicked", "revenue"])
 def test_inverse_propensity_equals_its_twin(level: str) -> None:
     log = random_log()
-    answer = both(evaluate([as_file(log)], Mix.of(MIX), Settings("ips")))
+    answer = both(evaluate([as_file(log)], Mix.of(MIX), EvaluationSettings("ips")))
     assert answer[level] == pytest.approx(twin.ips(pages(log), MIX, level), rel=1e-12)
 
 
 @pytest.mark.parametrize("level", ["clicked", "revenue"])
 def test_self_normalised_equals_its_twin(level: str) -> None:
     log = random_log()
-    answer = both(evaluate([as_file(log)], Mix.of(MIX), Settings("sn")))
+    answer = both(evaluate([as_file(log)], Mix.of(MIX), EvaluationSettings("sn")))
     assert answer[level] == pytest.approx(twin.self_normalised(pages(log), MIX, level), rel=1e-12)
 
 
 @pytest.mark.parametrize("level", ["clicked", "revenue"])
 def test_clipped_equals_its_twin(level: str) -> None:
     log = random_log()
-    answer = both(evaluate([as_file(log)], Mix.of(MIX), Settings("clipped", clip=1.5)))
+    answer = both(evaluate([as_file(log)], Mix.of(MIX), EvaluationSettings("clipped", clip=1.5)))
     expected = twin.clipped(pages(log), MIX, level, 1.5)
     assert answer[level] == pytest.approx(expected, rel=1e-12)
     assert expected < twin.ips(pages(log), MIX, level)
@@ -87,7 +87,7 @@ def test_one_slot_is_the_textbook_formula() -> None:
     links, logged = np.array(log["link"]), np.array(log["probability"])
     wanted = np.array([chances.get(link, 0.0) for link in links.tolist()])
     expected = np.mean(wanted / logged * np.array(log["revenue"]))
-    answer = evaluate([as_file(log)], Mix.of(chances), Settings("ips"))
+    answer = evaluate([as_file(log)], Mix.of(chances), EvaluationSettings("ips"))
     assert answer.revenue.value == pytest.approx(float(expected), rel=1e-12)
 
 
@@ -108,4 +108,4 @@ def test_shrinking_keeps_differences_that_the_data_show() -> None:
 )
 def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        Settings(**settings)
+        EvaluationSettings(**settings)

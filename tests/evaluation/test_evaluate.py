@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.evaluation import BestMix, Mix, Settings, evaluate, evaluate_all
+from slotwise.evaluation import BestMix, EvaluationSettings, Mix, evaluate, evaluate_all
 from tests.evaluation.logs import as_file, random_log
 
 
@@ -132,9 +132,14 @@ def test_the_floor_is_kept_missed_or_open() -> None:
     without = evaluate(log, mix)
     assert (without.floor_is_kept, without.click_floor) == (None, None)
     log[0].seek(0)
-    assert evaluate(log, mix, Settings(click_floor=without.clicks.value)).floor_is_kept is None
+    assert (
+        evaluate(log, mix, EvaluationSettings(click_floor=without.clicks.value)).floor_is_kept
+        is None
+    )
     log[0].seek(0)
-    assert evaluate(log, mix, Settings(click_floor=without.clicks.low)).floor_is_kept is True
+    assert (
+        evaluate(log, mix, EvaluationSettings(click_floor=without.clicks.low)).floor_is_kept is True
+    )
 
 
 def test_candidates_in_one_pass_equal_candidates_alone() -> None:

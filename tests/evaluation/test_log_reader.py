@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slotwise.errors import InvalidInput, InvalidLog, MissingData, UnsupportedState
-from slotwise.evaluation import Mix, Settings, evaluate, log_reader
+from slotwise.evaluation import EvaluationSettings, Mix, evaluate, log_reader
 from slotwise.evaluation.log_reader import LogReader
 from slotwise.page_log import FORMAT_KEY
 from tests.evaluation.logs import as_file, random_log, write
@@ -183,11 +183,11 @@ def test_money_is_scaled_and_given_back() -> None:
     log = random_log()
     scaled = evaluate([as_file(log)], MIX)
     log["revenue"] = [80.0 * value for value in log["revenue"]]
-    money = evaluate([as_file(log)], MIX, Settings(max_revenue=80.0))
+    money = evaluate([as_file(log)], MIX, EvaluationSettings(max_revenue=80.0))
     assert money.revenue.value == pytest.approx(80 * scaled.revenue.value)
     assert money.revenue.high == pytest.approx(80 * scaled.revenue.high)
     assert money.n_clipped == 0
-    clipped = evaluate([as_file(log)], MIX, Settings(max_revenue=40.0))
+    clipped = evaluate([as_file(log)], MIX, EvaluationSettings(max_revenue=40.0))
     assert clipped.n_clipped > 0
 
 

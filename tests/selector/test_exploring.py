@@ -12,7 +12,7 @@ import pytest
 
 from slotwise import Selector, default_policy
 from slotwise.errors import InvalidInput
-from slotwise.evaluation import BestMix, Mix, Settings, evaluate, read_mix
+from slotwise.evaluation import BestMix, EvaluationSettings, Mix, evaluate, read_mix
 from slotwise.policies import POLICIES
 from slotwise.rounds import Decision
 from tests.selector.selectors import LINKS, new_selector, play
@@ -141,7 +141,7 @@ def test_pages_are_logged_in_order_once_they_are_settled(tmp_path: Path) -> None
     assert [row["page_id"] for row in table[::2]] == [page.id for page in pages + later]
     assert [row["settled"] for row in table[::2]] == [True] * 4 + [False] * 7 + [True]
     assert [row["clicked"] for row in table[:2]] == [True, False]
-    answer = evaluate(tmp_path / "log", Mix.of({"a": 1.0, "b": 1.0}), Settings("ips"))
+    answer = evaluate(tmp_path / "log", Mix.of({"a": 1.0, "b": 1.0}), EvaluationSettings("ips"))
     assert (answer.n_pages, answer.n_unsettled) == (5, 7)
 
 

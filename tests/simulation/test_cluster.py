@@ -18,7 +18,7 @@ from slotwise.errors import InvalidInput, SlotwiseError
 from slotwise.policies import CUCB, Uniform
 from slotwise.problem import Problem
 from slotwise.simulation import Planned, Results, cluster, run_experiment, run_series, simulate
-from slotwise.simulation.cluster import Block, PlayedBlock, blocks_of
+from slotwise.simulation.cluster import PlayedBlock, RunBlock, blocks_of
 from slotwise.simulation.experiment import Experiment
 from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS
 
@@ -233,7 +233,7 @@ def test_without_distributed_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
 def test_an_error_of_a_policy_comes_back_as_it_is(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(block: Block, _: object) -> PlayedBlock:
+    def fail(block: RunBlock, _: object) -> PlayedBlock:
         raise ArithmeticError(block.label)
 
     monkeypatch.setattr(cluster, "play_checked", fail)

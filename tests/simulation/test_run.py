@@ -16,7 +16,7 @@ from slotwise.errors import InvalidInput
 from slotwise.policies import CUCB, ConUCB, Exp3M, FixedMix, LExp, Policy, Uniform
 from slotwise.problem import Problem
 from slotwise.simulation import Experiment, Results, cluster, oracle, run_experiment, simulate
-from slotwise.simulation.cluster import Block, PlayedBlock
+from slotwise.simulation.cluster import PlayedBlock, RunBlock
 from slotwise.simulation.experiment import N_CHECKPOINTS, current_commit
 from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS
 
@@ -49,13 +49,13 @@ def assert_same(one: Results, other: Results, labels: list[str] | None = None) -
 @pytest.fixture
 def count_plays(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """Count the runs that are really played."""
-    plays, play = [], Block.play
+    plays, play = [], RunBlock.play
 
-    def counted(block: Block) -> PlayedBlock:
+    def counted(block: RunBlock) -> PlayedBlock:
         plays.append(block.runs)
         return play(block)
 
-    monkeypatch.setattr(Block, "play", counted)
+    monkeypatch.setattr(RunBlock, "play", counted)
 
     def take() -> int:
         n_plays = len(plays)
@@ -127,7 +127,7 @@ def test_ctrl_c_while_runs_are_submitted_waits_for_none_that_has_not_started(
     is_shut_down, played = threading.Event(), []
 
     class Interrupted(ThreadPoolExecutor):
-        def submit(self, play: Callable[..., object], /, block: Block) -> Future[object]:  # type: ignore[override]
+        def submit(self, play: Callable[..., object], /, block: RunBlock) -> Future[object]:  # type: ignore[override]
             if block.runs == (2,):
                 raise Stop
             return super().submit(play, block)
@@ -137,13 +137,13 @@ def test_ctrl_c_while_runs_are_submitted_waits_for_none_that_has_not_started(
             is_shut_down.set()
             super().shutdown(wait=wait)
 
-    def play(block: Block) -> PlayedBlock:
+    def play(block: RunBlock) -> PlayedBlock:
         is_shut_down.wait()
         played.append(block.runs)
         return PlayedBlock([], [])
 
     monkeypatch.setattr(cluster, "ThreadPoolExecutor", Interrupted)
-    monkeypatch.setattr(Block, "play", play)
+    monkeypatch.setattr(RunBlock, "play", play)
     with pytest.raises(Stop):
         run_experiment(experiment({"cucb": CUCB()}), n_threads=1)
     assert (1,) not in played

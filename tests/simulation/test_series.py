@@ -11,7 +11,7 @@ import pytest
 from slotwise.policies import CUCB, ConUCB, Policy, Uniform
 from slotwise.problem import Problem
 from slotwise.simulation import Experiment, Planned, Results, run_experiment, run_series
-from slotwise.simulation.cluster import Block, PlayedBlock
+from slotwise.simulation.cluster import PlayedBlock, RunBlock
 from tests.simulation.test_run import assert_same
 from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS
 
@@ -38,13 +38,13 @@ def test_results_are_those_of_each_alone_and_common_runs_are_played_once(
 ) -> None:
     alone = [run_experiment(one.experiment, n_threads=1) for one in plan]
     played: list[tuple[str, tuple[int, ...]]] = []
-    play = Block.play
+    play = RunBlock.play
 
-    def noted(block: Block) -> PlayedBlock:
+    def noted(block: RunBlock) -> PlayedBlock:
         played.append((block.label, block.runs))
         return play(block)
 
-    monkeypatch.setattr(Block, "play", noted)
+    monkeypatch.setattr(RunBlock, "play", noted)
     together = run_series(plan, tmp_path / "parts", n_threads=2)
     for apart, found in zip(alone, together, strict=True):
         assert_same(apart, found)
@@ -61,16 +61,16 @@ def test_an_experiment_starts_before_the_last_run_of_the_one_before_it_ends(
 ) -> None:
     """The last run of the first experiment waits for a run of the second: a barrier would hang."""
     has_started = threading.Event()
-    play = Block.play
+    play = RunBlock.play
 
-    def waiting(block: Block) -> PlayedBlock:
+    def waiting(block: RunBlock) -> PlayedBlock:
         if block.label == "con":
             has_started.set()
         if block.label == "uniform" and block.runs == (1,):
             assert has_started.wait(60)
         return play(block)
 
-    monkeypatch.setattr(Block, "play", waiting)
+    monkeypatch.setattr(RunBlock, "play", waiting)
     assert len(run_series(plan, tmp_path / "parts", n_threads=2)) == 3
 
 
@@ -80,7 +80,7 @@ def test_results_are_handed_on_while_others_are_still_to_be_played(
     """The third experiment waits until the results of the first are handed on."""
     is_told = threading.Event()
     told: list[str] = []
-    play = Block.play
+    play = RunBlock.play
 
     def finished(results: Results) -> None:
         title = results.config["experiment"]
@@ -88,12 +88,12 @@ def test_results_are_handed_on_while_others_are_still_to_be_played(
         assert Results.load(tmp_path / f"{title}.parquet").n_runs == results.n_runs
         is_told.set()
 
-    def waiting(block: Block) -> PlayedBlock:
+    def waiting(block: RunBlock) -> PlayedBlock:
         if block.problem.click_floor == 0.5:
             assert is_told.wait(60)
         return play(block)
 
-    monkeypatch.setattr(Block, "play", waiting)
+    monkeypatch.setattr(RunBlock, "play", waiting)
     run_series(plan, tmp_path / "parts", n_threads=2, finished=finished)
     assert sorted(told) == ["first", "second", "third"]
     run_series(plan, tmp_path / "parts", n_threads=2, finished=finished)
@@ -106,9 +106,9 @@ def test_records_of_a_finished_experiment_are_given_up(
     """A paper has thousands of runs: those of finished experiments must not fill the memory."""
     records: list[weakref.ref[object]] = []
     n_alive: dict[str, int] = {}
-    play = Block.play
+    play = RunBlock.play
 
-    def noted(block: Block) -> PlayedBlock:
+    def noted(block: RunBlock) -> PlayedBlock:
         played = play(block)
         if block.label == "uniform":  # in the first experiment alone
             records.extend(weakref.ref(record) for record in played.records)
@@ -118,7 +118,7 @@ def test_records_of_a_finished_experiment_are_given_up(
         alive = sum(record() is not None for record in records)
         n_alive[results.config["experiment"]] = alive
 
-    monkeypatch.setattr(Block, "play", noted)
+    monkeypatch.setattr(RunBlock, "play", noted)
     run_series(plan, tmp_path / "parts", n_threads=1, finished=finished)
     assert len(records) == 2
     assert n_alive["third"] == 0
@@ -151,14 +151,14 @@ def test_after_an_interruption_only_what_is_missing_is_played(
     with pytest.raises(Stop):
         run_series(plan, parts, n_threads=n_threads, finished=stop)
     n_kept = len(list(parts.rglob("*.npy")))
-    n_played, play = 0, Block.play
+    n_played, play = 0, RunBlock.play
 
-    def counted(block: Block) -> PlayedBlock:
+    def counted(block: RunBlock) -> PlayedBlock:
         nonlocal n_played
         n_played += 1
         return play(block)
 
-    monkeypatch.setattr(Block, "play", counted)
+    monkeypatch.setattr(RunBlock, "play", counted)
     results = run_series(plan, parts, n_threads=1)
     assert n_played == 10 - n_kept < 10
     for one, found in zip(plan, results, strict=True):

@@ -26,8 +26,8 @@ from slotwise.errors import InvalidInput
 from slotwise.evaluation import (
     BestMix,
     Evaluation,
+    EvaluationSettings,
     LogFrontier,
-    Settings,
     evaluate_all,
     fit_links,
     frontier_of_log,
@@ -115,7 +115,7 @@ def register_evaluate(app: typer.Typer) -> None:
     ) -> None:
         question = Question(log, floor, mix, policy, tuple(by or ()))
         _check(question, frontier)
-        settings = Settings(estimator, confidence, clip, max_revenue, floor, seed)
+        settings = EvaluationSettings(estimator, confidence, clip, max_revenue, floor, seed)
         if policy is not None:
             _print_simulated(_simulated(question, settings, runs), as_json)
         elif frontier:
@@ -152,10 +152,10 @@ def _check(question: Question, frontier: bool) -> None:
         raise InvalidInput.of("--by", rule, list(question.by))
 
 
-def _simulated(question: Question, settings: Settings, n_runs: int) -> dict[str, Any]:
+def _simulated(question: Question, settings: EvaluationSettings, n_runs: int) -> dict[str, Any]:
     """Return what a policy earned on links with the rates of the log."""
     # the engine takes longer to load than a log takes to read
-    from slotwise.simulation.series import LinkCounts, simulate_fitted
+    from slotwise.simulation.series import SimulatedCounts, simulate_fitted
 
     if n_runs < 2:
         raise InvalidInput.of("--runs", "at least 2", n_runs)
@@ -163,7 +163,7 @@ def _simulated(question: Question, settings: Settings, n_runs: int) -> dict[str,
     links = fit_links(question.log, settings.max_revenue)
     n_rounds = min(links.n_pages, MAX_ROUNDS)
     played = simulate_fitted(
-        LinkCounts(links.views, links.clicks, links.revenue),
+        SimulatedCounts(links.views, links.clicks, links.revenue),
         policy,
         links.n_slots,
         question.floor or 0.0,

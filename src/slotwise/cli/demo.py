@@ -86,7 +86,7 @@ def register_demo(app: typer.Typer) -> None:
     app.command("demo", help=DEMO_HELP)(demo)
 
 
-class Visitors:
+class DemoVisitors:
     """Visitors who click and buy at the rates of `TASTES`, on average.
 
     On a phone people click what is cheap, at a desk what is dear; who comes back buys more often,
@@ -159,7 +159,7 @@ def demo(
                 if open_shop and console.is_terminal:
                     webbrowser.open(f"{server.url}/shop")
                 declared = declare_features(server.url, server.admin_key)
-                run(client, Visitors(seed), seconds, console, declared)
+                run(client, DemoVisitors(seed), seconds, console, declared)
             except KeyboardInterrupt:
                 console.print("Stopped. Nothing is kept.")
 
@@ -223,7 +223,7 @@ def declare_features(url: str, admin_key: str) -> threading.Event:
 
 def run(
     client: Client,
-    visitors: Visitors,
+    visitors: DemoVisitors,
     seconds: float | None,
     console: Console,
     declared: threading.Event,

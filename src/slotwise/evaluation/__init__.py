@@ -7,8 +7,8 @@ with naming_extra("`slotwise.evaluation`"):
     from slotwise.evaluation.candidates import BestMix, Candidate, Mix, read_mix
     from slotwise.evaluation.estimators import ESTIMATORS, FittedLinks, fit_links
     from slotwise.evaluation.evaluate import (
+        EvaluationSettings,
         LogFrontier,
-        Settings,
         evaluate,
         evaluate_all,
         frontier_of_log,
@@ -21,10 +21,10 @@ __all__ = [
     "Candidate",
     "Estimate",
     "Evaluation",
+    "EvaluationSettings",
     "FittedLinks",
     "LogFrontier",
     "Mix",
-    "Settings",
     "evaluate",
     "evaluate_all",
     "fit_links",

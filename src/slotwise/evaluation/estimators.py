@@ -163,7 +163,7 @@ ESTIMATORS = ("dr", "ips", "sn", "clipped")
 """The names of the estimators; the module's docstring has their formulas."""
 
 
-class Totals(NamedTuple):
+class EstimateTotals(NamedTuple):
     """Sums over pages; arrays have clicks first, then revenue.
 
     `most` is the sum of the candidate's page, L for a full page.
@@ -179,9 +179,9 @@ class Totals(NamedTuple):
     corrections: Floats
     clipped_outcomes: Floats
 
-    def plus(self, sums: PageSums, most: Floats, corrections: Floats) -> Totals:
+    def plus(self, sums: PageSums, most: Floats, corrections: Floats) -> EstimateTotals:
         """Return the totals with some pages added."""
-        return Totals(
+        return EstimateTotals(
             self.n_pages + len(most),
             self.most + float(most.sum()),
             self.weights + float(sums.weights.sum()),
@@ -220,10 +220,10 @@ class Totals(NamedTuple):
         return self.weights / self.most, float(error / scale)
 
 
-def new_totals() -> Totals:
+def new_totals() -> EstimateTotals:
     """Return the totals of no page."""
     nothing = np.zeros(2)
-    return Totals(0, 0.0, 0.0, 0.0, 0.0, 0.0, nothing, nothing, nothing)
+    return EstimateTotals(0, 0.0, 0.0, 0.0, 0.0, 0.0, nothing, nothing, nothing)
 
 
 MIN_PSEUDO_VIEWS = 1.0

@@ -39,7 +39,7 @@ SUSPICIOUS = 6.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class EvaluationSettings:
     """How to evaluate.
 
     `estimator` makes the value; the intervals hold for the target, whichever is chosen. `clip` is
@@ -67,16 +67,18 @@ class Settings:
             raise InvalidInput.of("click_floor", "a finite number that is at least 0", floor)
 
 
-DEFAULT = Settings()
+DEFAULT = EvaluationSettings()
 
 
-def evaluate(log: Source, candidate: Candidate, settings: Settings = DEFAULT) -> Evaluation:
+def evaluate(
+    log: Source, candidate: Candidate, settings: EvaluationSettings = DEFAULT
+) -> Evaluation:
     """Return what `candidate` would have earned on the pages of `log`."""
     return evaluate_all(log, {"candidate": candidate}, settings)["candidate"]
 
 
 def evaluate_all(
-    log: Source, candidates: Mapping[str, Candidate], settings: Settings = DEFAULT
+    log: Source, candidates: Mapping[str, Candidate], settings: EvaluationSettings = DEFAULT
 ) -> dict[str, Evaluation]:
     """Evaluate several candidates in one pass; each answer holds by itself.
 
@@ -106,7 +108,7 @@ class _Pass:
     """One pass over a log: splits it where models are fitted again or the pool changes."""
 
     def __init__(
-        self, reader: LogReader, candidates: Sequence[Candidate], settings: Settings
+        self, reader: LogReader, candidates: Sequence[Candidate], settings: EvaluationSettings
     ) -> None:
         self._reader = reader
         self._by_slot = candidates[0].by_slot
@@ -178,7 +180,7 @@ class _Pass:
         """Note that the log has ended."""
         self._close_pool()
 
-    def answer(self, name: str, track: Track, settings: Settings) -> Evaluation:
+    def answer(self, name: str, track: Track, settings: EvaluationSettings) -> Evaluation:
         """Return what the log says about one candidate."""
         totals, reader = track.totals, self._reader
         if not totals.n_pages:
@@ -316,7 +318,7 @@ class LogFrontier:
 def frontier_of_log(
     log: Source,
     floors: Sequence[float] | None = None,
-    settings: Settings = DEFAULT,
+    settings: EvaluationSettings = DEFAULT,
     features: Sequence[str] = (),
 ) -> LogFrontier:
     """Return what the best mix would have earned at each floor.

@@ -88,9 +88,9 @@ def obp_log(
     Rewards lie in [0, 1]; a reward above 0 counts as a click. Where all probabilities are the same
     and as many links were shown as they allow, the log is known to be uniform.
 
-    >>> from slotwise.evaluation import Mix, Settings, evaluate
+    >>> from slotwise.evaluation import Mix, EvaluationSettings, evaluate
     >>> log = obp_log(action=[0, 1, 1, 0], reward=[1, 0, 1, 0], pscore=[0.5, 0.5, 0.5, 0.5])
-    >>> evaluate(log, Mix.of({"1": 1.0}), Settings("ips")).clicks.value
+    >>> evaluate(log, Mix.of({"1": 1.0}), EvaluationSettings("ips")).clicks.value
     0.5
     """
     links = [str(link) for link in action]

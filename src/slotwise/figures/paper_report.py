@@ -108,7 +108,7 @@ class Chapter:
 
 
 @dataclass(frozen=True)
-class Page:
+class ReportPage:
     """A whole report."""
 
     chapters: list[Chapter]
@@ -146,7 +146,7 @@ class Page:
         return any(chapter.setting.is_look_alike for chapter in (*self.chapters, *self.sweeps))
 
 
-def gather(results: Sequence[Results], sweeps: Sequence[Results]) -> Page:
+def gather(results: Sequence[Results], sweeps: Sequence[Results]) -> ReportPage:
     """Judge and tabulate `results`, one experiment per data set, and the `sweeps`."""
     names = _distinct_names([*results, *sweeps])
     chapters = [
@@ -155,7 +155,7 @@ def gather(results: Sequence[Results], sweeps: Sequence[Results]) -> Page:
     swept = [_chapter(each, name) for each, name in zip(sweeps, names[len(results) :], strict=True)]
     findings = [finding for chapter in chapters for finding in chapter.findings]
     headline, *rest = conclude(findings, [chapter.setting for chapter in chapters])
-    return Page(chapters, swept, compare_beside(results), headline, rest)
+    return ReportPage(chapters, swept, compare_beside(results), headline, rest)
 
 
 def _chapter(results: Results, figure_name: str) -> Chapter:

@@ -42,7 +42,7 @@ LARGEST_PRICE = 1e6
 """Stands for the price of a floor out of reach where links are ranked."""
 
 
-class Rows(NamedTuple):
+class FloorRows(NamedTuple):
     """What each floor and the value are made of.
 
     Floor j is upper[level[j]] - rate[j] * lower[level[j] - 1]; value weighs the levels' upper
@@ -60,7 +60,7 @@ class ConUCBFloorsState(NamedTuple):
     n_slots: int
     gamma: float
     counts: Counts
-    rows: Rows
+    rows: FloorRows
     upper: Floats
     lower: Floats
     program: FloorsProgram
@@ -167,7 +167,7 @@ class ConUCBFloors(CountingPolicy):
             n_slots=problem.n_slots,
             gamma=gamma,
             counts=new_counts(problem),
-            rows=Rows(
+            rows=FloorRows(
                 level=np.array([floor.level for floor in floors], np.int64),
                 rate=np.array([floor.rate for floor in floors], np.float64),
                 rewards=np.array([problem.rewards.get(level, 0.0) for level in problem.levels]),

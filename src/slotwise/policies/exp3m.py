@@ -28,7 +28,7 @@ from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix
 
 
-class Rule(NamedTuple):
+class Exp3MRule(NamedTuple):
     """The settings as numbers; `step` is L gamma / K, `last_level` the one that is learned."""
 
     n_slots: int
@@ -40,7 +40,7 @@ class Rule(NamedTuple):
 class Exp3MState(NamedTuple):
     """Weights, and the mix over all links."""
 
-    rule: Rule
+    rule: Exp3MRule
     weights: Weights
     mix: Mix
 
@@ -111,5 +111,5 @@ class Exp3M(WeightsPolicy):
         spread = n_links * math.log(n_links / n_slots) / ((math.e - 1) * n_slots * horizon)
         exploration = min(1.0, math.sqrt(spread))
         step = n_slots * exploration / n_links
-        rule = Rule(n_slots, exploration, step, problem.n_levels - 1)
+        rule = Exp3MRule(n_slots, exploration, step, problem.n_levels - 1)
         return Exp3MState(rule, new_weights(n_links), new_weights_mix(n_links))

@@ -32,7 +32,7 @@ from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix
 
 
-class Rule(NamedTuple):
+class LExpRule(NamedTuple):
     """The settings as numbers; `regularisation` is the paper's delta, `step` its eta.
 
     Floor j asks for `floors[j]` of level `floor_levels[j]`; `rewards` weighs the levels.
@@ -50,7 +50,7 @@ class Rule(NamedTuple):
 class LExpState(NamedTuple):
     """Weights, the multiplier of each floor, and the mix over all links."""
 
-    rule: Rule
+    rule: LExpRule
     weights: Weights
     multiplier: Floats
     mix: Mix
@@ -171,7 +171,7 @@ class LExp(WeightsPolicy):
         gamma, delta = self._exploration(n_links, n_slots, horizon)
         floors = {level: floor for level, floor in problem.floors.items() if floor > 0.0}
         floors = floors or {problem.levels[0]: 0.0}
-        rule = Rule(
+        rule = LExpRule(
             n_slots=n_slots,
             exploration=gamma,
             regularisation=delta,

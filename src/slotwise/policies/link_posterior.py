@@ -26,7 +26,7 @@ from slotwise.problem import Problem
 from slotwise.selection.compiled import inner
 
 
-class Layout(NamedTuple):
+class PosteriorLayout(NamedTuple):
     """Where the entries of J stand: that of the link, of each value, of pairs of two features.
 
     Value v of feature f and value w of a later feature g meet in entry
@@ -44,7 +44,7 @@ class Layout(NamedTuple):
     n_entries: int
 
 
-class Solution(NamedTuple):
+class PosteriorSolution(NamedTuple):
     """Scratch for one link: mean and variance of each parameter, and the parts that give them.
 
     `small` is the covariance of the link and the values in `rest`, and `mixed` has a row for each
@@ -69,7 +69,7 @@ def entries_of(sizes: Sequence[int]) -> int:
     return 1 + sum(sizes) + pairs
 
 
-def new_layout(sizes: Sequence[int]) -> Layout:
+def new_layout(sizes: Sequence[int]) -> PosteriorLayout:
     """Return the places of all entries for features with so many values each."""
     n_features = len(sizes)
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -85,15 +85,15 @@ def new_layout(sizes: Sequence[int]) -> Layout:
     row_of = np.zeros(len(feature_of), np.int64)
     row_of[rest] = 1 + np.arange(len(rest))
     row_of[feature_of == large] = np.arange(len(feature_of) - len(rest))
-    return Layout(feature_of, first, pair_at, rest, row_of, large, place)
+    return PosteriorLayout(feature_of, first, pair_at, rest, row_of, large, place)
 
 
-def new_solution(layout: Layout) -> Solution:
+def new_solution(layout: PosteriorLayout) -> PosteriorSolution:
     """Return room for one link."""
     n_rest = 1 + len(layout.rest)
     n_large = len(layout.feature_of) - len(layout.rest)
     n_parameters = 1 + len(layout.feature_of)
-    return Solution(
+    return PosteriorSolution(
         mean=np.zeros(n_parameters),
         variance=np.zeros(n_parameters),
         small=np.zeros((n_rest, n_rest)),
@@ -104,7 +104,7 @@ def new_solution(layout: Layout) -> Solution:
 
 
 @inner
-def pair(layout: Layout, value: int, other: int) -> int:
+def pair(layout: PosteriorLayout, value: int, other: int) -> int:
     """Return the entry in which values of two different features meet, in either order."""
     f, g = layout.feature_of[value], layout.feature_of[other]
     if f > g:
@@ -114,7 +114,9 @@ def pair(layout: Layout, value: int, other: int) -> int:
 
 
 @inner
-def add_trials(layout: Layout, visitor: Visitor, weight: float, information: Floats) -> None:
+def add_trials(
+    layout: PosteriorLayout, visitor: Visitor, weight: float, information: Floats
+) -> None:
     """Add views of a link by one visitor to its J."""
     information[0] += weight
     for k in range(len(visitor)):
@@ -142,7 +144,7 @@ def _invert(matrix: Floats) -> None:
 
 
 @inner
-def _fill_rest(layout: Layout, information: Floats, solution: Solution) -> None:
+def _fill_rest(layout: PosteriorLayout, information: Floats, solution: PosteriorSolution) -> None:
     """Write the block of J of the link and the values of all features but the largest."""
     small, rest = solution.small, layout.rest
     small[0, 0] = information[0]
@@ -161,7 +163,9 @@ def _fill_rest(layout: Layout, information: Floats, solution: Solution) -> None:
 
 
 @inner
-def _eliminate(layout: Layout, information: Floats, prior: float, solution: Solution) -> None:
+def _eliminate(
+    layout: PosteriorLayout, information: Floats, prior: float, solution: PosteriorSolution
+) -> None:
     """Take the values of the largest feature out of the equations of all others."""
     small, mixed, tilt, rest = solution.small, solution.mixed, solution.tilt, layout.rest
     n_rest = len(small)
@@ -188,7 +192,7 @@ def _eliminate(layout: Layout, information: Floats, prior: float, solution: Solu
 
 
 @inner
-def _put_back(layout: Layout, solution: Solution) -> None:
+def _put_back(layout: PosteriorLayout, solution: PosteriorSolution) -> None:
     """Write mean, variance and covariances of the values of the largest feature."""
     small, mixed, rest = solution.small, solution.mixed, layout.rest
     n_rest = len(small)
@@ -214,12 +218,12 @@ def _put_back(layout: Layout, solution: Solution) -> None:
 
 @inner
 def _set_up(
-    layout: Layout,
+    layout: PosteriorLayout,
     information: Floats,
     tilt: Floats,
     center: Floats,
     variance: Floats,
-    solution: Solution,
+    solution: PosteriorSolution,
 ) -> None:
     """Write the equations of the link and the values in `rest`, without the largest feature."""
     small, rest = solution.small, layout.rest
@@ -236,12 +240,12 @@ def _set_up(
 
 @inner
 def solve_link(
-    layout: Layout,
+    layout: PosteriorLayout,
     information: Floats,
     tilt: Floats,
     center: Floats,
     variance: Floats,
-    solution: Solution,
+    solution: PosteriorSolution,
 ) -> None:
     """Write the posterior of a link; `variance` is that of the link's prior, then of each feature.
 
@@ -263,13 +267,13 @@ def solve_link(
 
 @inner
 def mean_logit(
-    layout: Layout,
+    layout: PosteriorLayout,
     information: Floats,
     tilt: Floats,
     center: Floats,
     variance: Floats,
     visitor: Visitor,
-    solution: Solution,
+    solution: PosteriorSolution,
 ) -> float:
     """Return the posterior mean of a link's logit for a visitor, without any covariances."""
     _set_up(layout, information, tilt, center, variance, solution)
@@ -304,7 +308,9 @@ def mean_logit(
 
 
 @inner
-def _covariance(layout: Layout, solution: Solution, value: int, other: int) -> float:
+def _covariance(
+    layout: PosteriorLayout, solution: PosteriorSolution, value: int, other: int
+) -> float:
     """Return the covariance of values of two different features."""
     if layout.feature_of[other] == layout.large:
         value, other = other, value
@@ -315,7 +321,9 @@ def _covariance(layout: Layout, solution: Solution, value: int, other: int) -> f
 
 
 @inner
-def logit_for(layout: Layout, solution: Solution, visitor: Visitor) -> tuple[float, float]:
+def logit_for(
+    layout: PosteriorLayout, solution: PosteriorSolution, visitor: Visitor
+) -> tuple[float, float]:
     """Return the posterior mean and variance of the solved link's logit for a visitor."""
     mean, variance = solution.mean[0], solution.variance[0]
     for k in range(len(visitor)):

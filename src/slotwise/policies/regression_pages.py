@@ -20,7 +20,7 @@ from slotwise.policies.joint_posterior import (
     reward_in_sales,
     score_jointly,
 )
-from slotwise.policies.link_posterior import UNIT, Layout
+from slotwise.policies.link_posterior import UNIT, PosteriorLayout
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitorsState
 from slotwise.policies.policy import Floats, Links, Visitor
 from slotwise.policies.prices import (
@@ -47,7 +47,7 @@ from slotwise.selection.share_slots import take_top_links
 class Prospect(NamedTuple):
     """What a version expects of links, and room for one visitor."""
 
-    layout: Layout
+    layout: PosteriorLayout
     sight: Sight
     posterior: JointPosterior
     rewards: Floats

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from slotwise.policies.joint_posterior import JointPosterior
 from slotwise.policies.link_posterior import (
-    Layout,
-    Solution,
+    PosteriorLayout,
+    PosteriorSolution,
     add_trials,
     logit_for,
     mean_logit,
@@ -58,8 +58,8 @@ class VisitorRegression(NamedTuple):
     center: Floats
     variance: Floats
     unit: Floats
-    layout: Layout
-    solution: Solution
+    layout: PosteriorLayout
+    solution: PosteriorSolution
     fitted: Floats
 
 
@@ -199,7 +199,7 @@ MAX_LOGITS = 80.0
 ONE, FOUR, TWENTY_FOUR = np.float32(1.0), np.float32(4.0), np.float32(24.0)
 
 
-class Rows(NamedTuple):
+class RegressionRows(NamedTuple):
     """Rates of some links and their variances; `begin` is the first link."""
 
     mean: Floats
@@ -271,7 +271,9 @@ def refresh_level(regression: VisitorRegression, sight: Sight, level: int) -> No
 
 
 @inner
-def _add_rows(layout: Layout, visitor: Visitor, odds: Floats, doubt: Floats, rows: Rows) -> None:
+def _add_rows(
+    layout: PosteriorLayout, visitor: Visitor, odds: Floats, doubt: Floats, rows: RegressionRows
+) -> None:
     """Write the odds of some links for a visitor, and the variance of their logits."""
     mean, variance = rows.mean, rows.variance
     begin, size = rows.begin, len(rows.mean)
@@ -291,7 +293,7 @@ def _add_rows(layout: Layout, visitor: Visitor, odds: Floats, doubt: Floats, row
 
 
 @inner
-def _rate_rows(rows: Rows) -> None:
+def _rate_rows(rows: RegressionRows) -> None:
     """Turn odds and variances of logits into rates and their variances."""
     mean, variance = rows.mean, rows.variance
     for k in range(len(mean)):
@@ -328,7 +330,7 @@ def _widths(sight: Sight, visitor: Visitor, fair: float, begin: int, width: Floa
 
 @inner
 def rate_for(
-    layout: Layout, sight: Sight, posterior: JointPosterior, visitor: Visitor, n_slots: int
+    layout: PosteriorLayout, sight: Sight, posterior: JointPosterior, visitor: Visitor, n_slots: int
 ) -> None:
     """Write rates, variances and widths of all links for a visitor into `posterior`.
 
@@ -340,7 +342,7 @@ def rate_for(
         end = min(n_links, begin + BLOCK)
         for level in range(len(posterior.mean)):
             mean, variance = posterior.mean[level, begin:end], posterior.variance[level, begin:end]
-            rows = Rows(mean, variance, begin)
+            rows = RegressionRows(mean, variance, begin)
             _add_rows(layout, visitor, sight.odds[level], sight.doubt[level], rows)
             _rate_rows(rows)
         width = posterior.width[begin:end]

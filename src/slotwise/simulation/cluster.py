@@ -47,7 +47,7 @@ class PlayedBlock(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class RunBlock:
     """Some runs of one policy of an experiment."""
 
     label: str
@@ -72,13 +72,13 @@ class Block:
         return play_run(self.policy, self.environment, self.problem, checkpoints, self.seed, run)
 
 
-Keep = Callable[[Block, PlayedBlock], None]
+Keep = Callable[[RunBlock, PlayedBlock], None]
 """Called with every block as soon as it is played, to store its records."""
 
 
 def blocks_of(
     experiment: Experiment, missing: Sequence[tuple[str, int]], max_runs: int
-) -> list[Block]:
+) -> list[RunBlock]:
     """Return blocks of at most `max_runs` runs that cover the missing runs, in their order.
 
     `missing` lists pairs of label and run. A block starts where its first run is in the list, so
@@ -93,7 +93,7 @@ def blocks_of(
             grouped.append((label, runs))
         runs.append(run)
     return [
-        Block(
+        RunBlock(
             label,
             experiment.policies[label],
             experiment.environment,
@@ -107,11 +107,11 @@ def blocks_of(
 
 
 def play_in_threads(
-    blocks: Sequence[Block], n_threads: int, keep: Keep
-) -> Generator[tuple[Block, PlayedBlock]]:
+    blocks: Sequence[RunBlock], n_threads: int, keep: Keep
+) -> Generator[tuple[RunBlock, PlayedBlock]]:
     """Play blocks on the threads of this process; yield each when it is finished."""
 
-    def play(block: Block) -> PlayedBlock:
+    def play(block: RunBlock) -> PlayedBlock:
         played = block.play()
         keep(block, played)
         return played
@@ -222,15 +222,15 @@ def runs_per_block(experiment: Experiment, n_missing: int, client: Client) -> in
     return max(1, min(fair, longest))
 
 
-def play_checked(block: Block, expected: Mapping[str, str]) -> PlayedBlock:
+def play_checked(block: RunBlock, expected: Mapping[str, str]) -> PlayedBlock:
     """Play a block on a worker, which may have joined after the versions were checked."""
     _check_versions(expected, versions(), platform.node())
     return block.play()
 
 
 def play_on_cluster(
-    blocks: Sequence[Block], client: Client, keep: Keep
-) -> Generator[tuple[Block, PlayedBlock]]:
+    blocks: Sequence[RunBlock], client: Client, keep: Keep
+) -> Generator[tuple[RunBlock, PlayedBlock]]:
     """Play blocks on the workers of a cluster; yield each when its records have arrived."""
     distributed = _distributed()
     ours = versions()
@@ -246,7 +246,7 @@ def play_on_cluster(
             client.cancel(list(waiting), force=True)
 
 
-def _result(future: Any, block: Block) -> PlayedBlock:
+def _result(future: Any, block: RunBlock) -> PlayedBlock:
     """Return the result of a task; a lost worker or scheduler becomes one sentence."""
     distributed = _distributed()
     again = "finished runs are kept, and the same call continues from there"

@@ -89,7 +89,7 @@ class FixedPrice(Section):
         return FixedPriceLinks(data.click_rate, sale_rate, np.full(data.n_links, self.price))
 
 
-class Interval(Section):
+class IntervalTable(Section):
     """A round is a short interval of many page views of one page."""
 
     kind: Literal["interval"]
@@ -206,7 +206,7 @@ class Logistic(Section):
 
 
 EnvironmentSection = Annotated[
-    Bernoulli | Beta | FixedPrice | Interval | Late | Drifting | Slots | Segments | Logistic,
+    Bernoulli | Beta | FixedPrice | IntervalTable | Late | Drifting | Slots | Segments | Logistic,
     pydantic.Field(discriminator="kind"),
 ]
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
 from slotwise.simulation.cluster import (
-    Block,
     PlayedBlock,
+    RunBlock,
     blocks_of,
     play_in_threads,
     play_on_cluster,
@@ -149,7 +149,7 @@ class Gathering:
         """Take the record of a finished run."""
         self._records[label][run] = record
 
-    def keep(self, block: Block, played: PlayedBlock) -> None:
+    def keep(self, block: RunBlock, played: PlayedBlock) -> None:
         """Store the records of a block on disk, where the experiment has a folder."""
         if self._kept is not None:
             for run, record in zip(block.runs, played.records, strict=True):
@@ -173,14 +173,14 @@ class Gathering:
 
 def play_missing(
     gatherings: Sequence[Gathering], n_threads: int, client: Client | None
-) -> Generator[tuple[Block, PlayedBlock]]:
+) -> Generator[tuple[RunBlock, PlayedBlock]]:
     """Play the missing runs of all experiments in one queue; yield each block when it is added.
 
     A run that several of them miss is played once. Blocks have one run on threads and more on a
     cluster.
     """
     wanted: dict[Hashable, list[tuple[Gathering, str]]] = {}
-    owners: dict[Block, Gathering] = {}
+    owners: dict[RunBlock, Gathering] = {}
     for gathering in gatherings:
         own = []
         for label, run in gathering.missing:
@@ -192,7 +192,7 @@ def play_missing(
         max_runs = 1 if client is None else runs_per_block(experiment, len(own), client)
         owners |= dict.fromkeys(blocks_of(experiment, own, max_runs), gathering)
 
-    def keep(block: Block, played: PlayedBlock) -> None:
+    def keep(block: RunBlock, played: PlayedBlock) -> None:
         owners[block].keep(block, played)
 
     blocks = list(owners)

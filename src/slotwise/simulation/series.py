@@ -386,7 +386,7 @@ def plan_paper(
 Floats = NDArray[np.float64]
 
 
-class LinkCounts(NamedTuple):
+class SimulatedCounts(NamedTuple):
     """Views, clicks and revenue (at most 1 a click) of each link."""
 
     views: Floats
@@ -402,7 +402,7 @@ class FittedRuns(NamedTuple):
 
 
 def simulate_fitted(
-    counts: LinkCounts,
+    counts: SimulatedCounts,
     policy: Policy,
     n_slots: int,
     click_floor: float,

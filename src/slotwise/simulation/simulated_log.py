@@ -37,7 +37,7 @@ Places = NDArray[np.int64]
 US_A_ROUND = 1_000_000
 
 
-class Page(NamedTuple):
+class SimulatedPage(NamedTuple):
     """A page whose feedback may still be on its way."""
 
     visitor: Places
@@ -133,7 +133,7 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
     choose, learn = type(policy).choose, type(policy).learn
     slots, views = np.arange(problem.n_slots), np.ones(problem.n_slots)
     order, exposure = new_page_order(problem), np.ones(problem.n_slots)
-    waiting: deque[Page] = deque(maxlen=1 + max(environment.delays))
+    waiting: deque[SimulatedPage] = deque(maxlen=1 + max(environment.delays))
     for round_number in range(1, experiment.n_rounds + 1):
         visitor = np.zeros(len(environment.feature_sizes) + 1, np.int64)
         environment.arriving(world, round_number, visitors, visitor)
@@ -151,7 +151,7 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
             is_random = bool(order_page(order, chance, shown, drawn))
         outcomes = np.zeros((problem.n_levels, problem.n_slots))
         environment.serving(world, round_number, visitor, shown, visitors, outcomes)
-        page = Page(visitor[:-1], shown, drawn, outcomes, is_random)
+        page = SimulatedPage(visitor[:-1], shown, drawn, outcomes, is_random)
         waiting.append(page)
         yield page, float(probabilities.min())
         for level, delay in enumerate(environment.delays):

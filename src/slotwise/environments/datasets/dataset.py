@@ -184,7 +184,7 @@ def look_ahead(dataset: Dataset) -> Outlook:
 
 
 @dataclass(frozen=True)
-class Page:
+class PageSetting:
     """Slots, click floor and failure probability; `Dataset` checks them against its links."""
 
     n_slots: int

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from slotwise.environments.datasets.dataset import Dataset, Page
+from slotwise.environments.datasets.dataset import Dataset, PageSetting
 from slotwise.environments.datasets.source_files import (
     SourceFile,
     check_cells,
@@ -51,7 +51,7 @@ class EdxCourse:
     it: `look_ahead` returns the largest number of clicks.
     """
 
-    def load(self, directory: Path, page: Page) -> Dataset:
+    def load(self, directory: Path, page: PageSetting) -> Dataset:
         """Read the file in `directory`."""
         source = SourceFile.find(directory, "edx-course", "appendix.csv", EDX_ORIGIN)
         block = read_columns(source, [*NAME_PARTS, PARTICIPANTS, CERTIFIED])
@@ -77,7 +77,7 @@ class EdxCourse:
         )
 
 
-class Tally:
+class EventTally:
     """Sums for each key, added block by block.
 
     >>> tally = Tally("ad")
@@ -148,7 +148,7 @@ def tally_ads(directory: Path, origin: str) -> AdTally:
 
 def _tally_impressions(source: SourceFile) -> tuple[pl.DataFrame, int]:
     """Return impressions and clicks of each contextual ad, and the number of rows of other ads."""
-    tally = Tally("AdID")
+    tally = EventTally("AdID")
     n_other_rows = 0
     for block in read_blocks(source, ["AdID", "ObjectType", "IsClick"]):
         rows = block.rows
@@ -170,7 +170,7 @@ def _tally_impressions(source: SourceFile) -> tuple[pl.DataFrame, int]:
 
 def _count_by_ad(source: SourceFile, ads: pl.Series, name: str) -> pl.DataFrame:
     """Return the number of rows of a stream for each of `ads` that occurs in it."""
-    tally = Tally("AdID")
+    tally = EventTally("AdID")
     for block in read_blocks(source, ["AdID"]):
         check_cells(source, block, "AdID", block.rows["AdID"].is_not_null(), "an identifier")
         tally.add(block.rows.lazy().filter(pl.col("AdID").is_in(ads.implode())), **{name: pl.len()})
@@ -202,7 +202,7 @@ class AdClicks:
         if self.n_links < 1:
             raise InvalidInput.of("n_links", "at least 1", self.n_links)
 
-    def load(self, directory: Path, page: Page) -> Dataset:
+    def load(self, directory: Path, page: PageSetting) -> Dataset:
         """Read the files in `directory`; streams are read block by block."""
         if rates := _find(directory, RATES):
             return _from_rates(rates).on(page)
@@ -253,7 +253,7 @@ class _Links:
     notes: tuple[str, ...]
     link_names: tuple[str, ...] | None = None
 
-    def on(self, page: Page) -> Dataset:
+    def on(self, page: PageSetting) -> Dataset:
         """Return the data set of these ads and a page."""
         return Dataset(
             name="ad-clicks",
@@ -312,7 +312,7 @@ class CouponPurchase:
         if self.n_links < 1:
             raise InvalidInput.of("n_links", "at least 1", self.n_links)
 
-    def load(self, directory: Path, page: Page) -> Dataset:
+    def load(self, directory: Path, page: PageSetting) -> Dataset:
         """Read the two files in `directory`; the larger one block by block."""
         coupons = _listed_coupons(directory)
         visits = _tally_visits(directory)
@@ -372,7 +372,7 @@ def _listed_coupons(directory: Path) -> pl.DataFrame:
 def _tally_visits(directory: Path) -> pl.DataFrame:
     """Return views and purchases of each coupon that was visited."""
     source = SourceFile.find(directory, "coupon-purchase", "coupon_visit_train.csv", COUPON_ORIGIN)
-    tally = Tally(VISITED)
+    tally = EventTally(VISITED)
     for block in read_blocks(source, [VISITED, PURCHASED]):
         is_flag = block.rows[PURCHASED].is_in(["0", "1"])
         check_cells(source, block, PURCHASED, is_flag, "0 or 1")

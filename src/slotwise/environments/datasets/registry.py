@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, get_args, get_type_hints
 
-from slotwise.environments.datasets.dataset import Dataset, Page
+from slotwise.environments.datasets.dataset import Dataset, PageSetting
 from slotwise.environments.datasets.look_alikes import (
     ads_like,
     ads_like_binding,
@@ -54,13 +54,13 @@ class Loader:
     settings: str
     origin: str
     n_links: int | None = None
-    page: Page | None = None
+    page: PageSetting | None = None
 
 
 class _Settings(Protocol):
     """Options of a loader: a frozen dataclass."""
 
-    def load(self, directory: Path, page: Page) -> Dataset: ...
+    def load(self, directory: Path, page: PageSetting) -> Dataset: ...
 
 
 _ENTRIES: tuple[LookAlike | Loader, ...] = (
@@ -76,7 +76,7 @@ _ENTRIES: tuple[LookAlike | Loader, ...] = (
         settings="originals:CouponPurchase",
         origin='Kaggle competition "Coupon Purchase Prediction"',
         n_links=271,
-        page=Page(n_slots=15, click_floor=4.0, failure_probability=0.01),
+        page=PageSetting(n_slots=15, click_floor=4.0, failure_probability=0.01),
     ),
     Loader(
         name="ad-clicks",
@@ -84,7 +84,7 @@ _ENTRIES: tuple[LookAlike | Loader, ...] = (
         settings="originals:AdClicks",
         origin='Kaggle competition "Avito Context Ad Clicks"',
         n_links=225,
-        page=Page(n_slots=20, click_floor=10.0, failure_probability=0.02),
+        page=PageSetting(n_slots=20, click_floor=10.0, failure_probability=0.02),
     ),
     Loader(
         name="edx-course",
@@ -92,7 +92,7 @@ _ENTRIES: tuple[LookAlike | Loader, ...] = (
         settings="originals:EdxCourse",
         origin='Kaggle data set "Online Courses from Harvard and MIT"',
         n_links=290,
-        page=Page(n_slots=60, click_floor=10.0, failure_probability=0.05),
+        page=PageSetting(n_slots=60, click_floor=10.0, failure_probability=0.05),
     ),
     Loader(
         name="table",
@@ -180,15 +180,15 @@ def _settings_class(entry: Loader) -> Callable[..., _Settings]:
     return settings
 
 
-def _page(entry: Loader, options: dict[str, Any]) -> Page:
+def _page(entry: Loader, options: dict[str, Any]) -> PageSetting:
     """Return the loader's page with `options` in place of its own."""
     if entry.page is not None:
         return replace(entry.page, **options)
-    for field in fields(Page):
+    for field in fields(PageSetting):
         if field.default is MISSING and field.name not in options:
             rule = f"given for the data set `{entry.name}`"
             raise InvalidInput.of(field.name, rule, None)
-    return Page(**options)
+    return PageSetting(**options)
 
 
 def _checked(dataset: str, options: dict[str, object], known: Mapping[str, Any]) -> dict[str, Any]:

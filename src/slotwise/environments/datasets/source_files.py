@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from slotwise.environments.datasets.dataset import Dataset, Page
+from slotwise.environments.datasets.dataset import Dataset, PageSetting
 from slotwise.errors import InvalidInput, MissingData
 
 BLOCK_BYTES = 8 * 2**20
@@ -73,14 +73,14 @@ class SourceFile:
                 )
 
 
-class Block(NamedTuple):
+class FileBlock(NamedTuple):
     """Consecutive rows of a file, and the number of the first row."""
 
     rows: pl.DataFrame
     first_row: int
 
 
-def read_columns(source: SourceFile, needed: Sequence[str]) -> Block:
+def read_columns(source: SourceFile, needed: Sequence[str]) -> FileBlock:
     """Read some columns of a table that fits into memory, all cells as text."""
     source.require(needed)
     try:
@@ -95,10 +95,10 @@ def read_columns(source: SourceFile, needed: Sequence[str]) -> Block:
         ).select(needed)
     except pl.exceptions.PolarsError as error:
         raise InvalidInput(f"`{source.path.name}` must be a readable table, got {error}") from error
-    return Block(rows, first_row=1)
+    return FileBlock(rows, first_row=1)
 
 
-def read_blocks(source: SourceFile, needed: Sequence[str]) -> Iterator[Block]:
+def read_blocks(source: SourceFile, needed: Sequence[str]) -> Iterator[FileBlock]:
     """Read some columns of a table of any size block by block, all cells as text.
 
     Memory holds one block of whole lines, never the file; no cell may contain a line break.
@@ -125,12 +125,12 @@ def read_blocks(source: SourceFile, needed: Sequence[str]) -> Iterator[Block]:
                     f"`{source.path.name}` must be a readable table, got {error}; "
                     f"see the rows from {first_row}"
                 ) from error
-            yield Block(rows.select(needed), first_row)
+            yield FileBlock(rows.select(needed), first_row)
             first_row += rows.height
 
 
 def check_cells(
-    source: SourceFile, block: Block, column: str, is_good: pl.Series, rule: str
+    source: SourceFile, block: FileBlock, column: str, is_good: pl.Series, rule: str
 ) -> None:
     """Raise InvalidInput for the first row where `is_good` does not hold."""
     bad = (~is_good.fill_null(value=False)).arg_true()
@@ -139,7 +139,7 @@ def check_cells(
 
 
 def numbers_of(
-    source: SourceFile, block: Block, column: str, low: float = 0.0, high: float = np.inf
+    source: SourceFile, block: FileBlock, column: str, low: float = 0.0, high: float = np.inf
 ) -> NDArray[np.float64]:
     """Return a column as finite numbers from `low` to `high`."""
     cells = block.rows[column]
@@ -152,7 +152,9 @@ def numbers_of(
     return numbers.to_numpy()
 
 
-def _bad_cell(source: SourceFile, block: Block, column: str, place: int, rule: str) -> InvalidInput:
+def _bad_cell(
+    source: SourceFile, block: FileBlock, column: str, place: int, rule: str
+) -> InvalidInput:
     row = block.first_row + place
     return InvalidInput.of(
         column, rule, block.rows[column][place], f"see row {row} of {source.path.name}"
@@ -199,7 +201,7 @@ class Table:
         if self.max_revenue is not None and not 0 < self.max_revenue < np.inf:
             raise InvalidInput.of("max_revenue", "above 0 and finite", self.max_revenue)
 
-    def load(self, directory: Path, page: Page) -> Dataset:
+    def load(self, directory: Path, page: PageSetting) -> Dataset:
         """Read the table."""
         source = self._source(directory)
         block = self._read(source)
@@ -240,7 +242,7 @@ class Table:
         return tuple(name.strip() for name in self.levels.split(","))
 
     def _rates_of_levels(
-        self, source: SourceFile, block: Block, clicks: Floats
+        self, source: SourceFile, block: FileBlock, clicks: Floats
     ) -> tuple[dict[str, Floats], list[str]]:
         """Return the conditional rate of every level after the click, and how each was made."""
         rates, notes = {}, []
@@ -264,7 +266,7 @@ class Table:
             raise InvalidInput.of("file", f"named {', '.join(SUFFIXES)}", path.name)
         return SourceFile(path, ORIGIN, separator="\t" if path.suffix == ".tsv" else ",")
 
-    def _read(self, source: SourceFile) -> Block:
+    def _read(self, source: SourceFile) -> FileBlock:
         brought = self._later_levels or (self.revenue,)
         needed = [self.clicks, self.views, *brought, *([self.link] if self.link else [])]
         if source.path.suffix != ".parquet":
@@ -276,10 +278,10 @@ class Table:
                     f"`{name}` must be a column of {source.path.name} in {source.path.parent}, "
                     f"got the columns {', '.join(rows.columns)}; {ORIGIN}"
                 )
-        return Block(rows.select(needed), first_row=1)
+        return FileBlock(rows.select(needed), first_row=1)
 
     def _revenue_per_click(
-        self, source: SourceFile, block: Block, clicks: Floats
+        self, source: SourceFile, block: FileBlock, clicks: Floats
     ) -> tuple[Floats, float]:
         """Return the scaled revenue per click, and the number that it was divided by."""
         revenue = numbers_of(source, block, self.revenue)
@@ -296,7 +298,7 @@ class Table:
         check_cells(source, block, self.revenue, at_most, rule)
         return np.minimum(1.0, per_click / max_revenue), max_revenue
 
-    def _link_names(self, source: SourceFile, block: Block) -> tuple[str, ...]:
+    def _link_names(self, source: SourceFile, block: FileBlock) -> tuple[str, ...]:
         assert self.link is not None
         names = block.rows[self.link].cast(pl.String)
         is_name = names.is_not_null() & names.is_first_distinct()

@@ -337,7 +337,7 @@ def _json(value: object) -> str:
     return _encode_json(value).decode()
 
 
-class Rows(Generic[Record]):
+class TableRows(Generic[Record]):
     """The rows of one record type: its fields in their order, an event's before its record's."""
 
     def __init__(self, record_type: type[Record], table: Table) -> None:
@@ -399,7 +399,7 @@ class _Page(msgspec.Struct, array_like=True, frozen=True):
     random_order: bool = False
 
 
-class _DecisionRows(Rows[DecisionRecord]):
+class _DecisionRows(TableRows[DecisionRecord]):
     """The fields of a page are one column; a last one has the format it is written in."""
 
     _N_BEFORE = DecisionRecord.__struct_fields__.index("floor")
@@ -437,13 +437,13 @@ class _DecisionRows(Rows[DecisionRecord]):
         super()._check_columns([*packed, "format"], columns)
 
 
-POOLS = Rows(PoolSettings, pools)
-LINKS = Rows(LinkRecord, links)
-KEYS = Rows(KeyRecord, keys)
-CHANGES = Rows(ChangeRecord, changes)
+POOLS = TableRows(PoolSettings, pools)
+LINKS = TableRows(LinkRecord, links)
+KEYS = TableRows(KeyRecord, keys)
+CHANGES = TableRows(ChangeRecord, changes)
 DECISIONS = _DecisionRows(DecisionRecord, decisions)
-CLICKS = Rows(StoredClick, clicks)
-CONVERSIONS = Rows(StoredConversion, conversions)
-ADJUSTMENTS = Rows(StoredAdjustment, adjustments)
-REFUSALS = Rows(Refusal, refusals)
-LEARNED = Rows(Learned, learned)
+CLICKS = TableRows(StoredClick, clicks)
+CONVERSIONS = TableRows(StoredConversion, conversions)
+ADJUSTMENTS = TableRows(StoredAdjustment, adjustments)
+REFUSALS = TableRows(Refusal, refusals)
+LEARNED = TableRows(Learned, learned)

@@ -338,6 +338,6 @@ def _first(item: tuple[tuple[Group, str], LinkCounters]) -> tuple[str, str]:
 
 
 def _event_rows(
-    mapping: schema.Rows[schema.Record], new: Iterable[tuple[schema.Record, bool]]
+    mapping: schema.TableRows[schema.Record], new: Iterable[tuple[schema.Record, bool]]
 ) -> list[schema.Row]:
     return [(*mapping.row(stored), waited) for stored, waited in new]
