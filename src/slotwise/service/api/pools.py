@@ -118,72 +118,65 @@ class PoolBody(Strict, frozen=True, kw_only=True):
     floors_by: FloorsBy = msgspec.field(default_factory=dict)
 
 
-class PoolPatch(Strict, frozen=True, kw_only=True):
-    """The fields of a pool to change; the others stay."""
-
-    slots: Slots | UnsetType = UNSET
-    max_revenue: MaxRevenue | UnsetType = UNSET
-    allowed_hosts: Hosts | UnsetType = UNSET
-    click_floor: ClickFloor | UnsetType = UNSET
-    click_window_s: ClickWindow | UnsetType = UNSET
-    revenue_window_s: RevenueWindow | UnsetType = UNSET
-    policy: PolicyBody | UnsetType = UNSET
-    holdout: Holdout | UnsetType = UNSET
-    explore: Explore | UnsetType = UNSET
-    fallback_order: Order | UnsetType = UNSET
-    pins: Pins | UnsetType = UNSET
-    features: Features | UnsetType = UNSET
-    slot_weights: SlotWeights | UnsetType = UNSET
-    floors_by: FloorsBy | UnsetType = UNSET
-
-
-class PoolAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool as stored."""
-
-    pool_id: str
-    slots: int
-    click_floor: float
-    max_revenue: MoneyBody
-    click_window_s: int
-    revenue_window_s: int
-    policy: PolicyBody
-    holdout: float
-    explore: float
-    fallback_order: tuple[str, ...]
-    pins: tuple[PinBody, ...]
-    allowed_hosts: tuple[str, ...]
-    features: Features
-    slot_weights: SlotWeights
-    floors_by: FloorsBy
-    archived: bool
-    n_links: int
-    created_at: Time
-    changed_at: Time
+PoolPatch = msgspec.defstruct(
+    "PoolPatch",
+    [(one.name, one.type | UnsetType, UNSET) for one in msgspec.structs.fields(PoolBody)],
+    bases=(Strict,),
+    namespace={"__doc__": "The fields of a pool to change; the others stay."},
+    frozen=True,
+    kw_only=True,
+)
+PoolAnswer = msgspec.defstruct(
+    "PoolAnswer",
+    [
+        ("pool_id", str),
+        *((one.name, one.type) for one in msgspec.structs.fields(PoolBody)),
+        *(("archived", bool), ("n_links", int), ("created_at", Time), ("changed_at", Time)),
+    ],
+    namespace={"__doc__": "A pool as stored."},
+    frozen=True,
+    kw_only=True,
+)
 
 
 class PoolList(msgspec.Struct, frozen=True):
     """Every pool, archived ones too."""
 
-    pools: list[PoolAnswer]
+    pools: list[PoolAnswer]  # type: ignore[valid-type]
+
+
+_SAME = tuple(
+    name
+    for name in PoolBody.__struct_fields__
+    if name in PoolSettings.__struct_fields__ and name not in ("policy", "pins", "slot_weights")
+)
+"""Fields that body and stored settings have in common."""
 
 
 def body_of(pool: PoolSettings) -> PoolBody:
     """Return the body that a pool would be put with."""
     return PoolBody(
-        slots=pool.slots,
+        **{name: getattr(pool, name) for name in _SAME},
         max_revenue=MoneyBody(amount_micros=pool.max_revenue_micros, currency=pool.currency),
-        allowed_hosts=pool.allowed_hosts,
-        click_floor=pool.click_floor,
-        click_window_s=pool.click_window_s,
-        revenue_window_s=pool.revenue_window_s,
         policy=PolicyBody(name=pool.policy, settings=pool.policy_settings),
-        holdout=pool.holdout,
-        explore=pool.explore,
-        fallback_order=pool.fallback_order,
         pins=tuple(PinBody(link_id=pin.link_id, position=pin.position) for pin in pool.pins),
-        features=pool.features,
         slot_weights="learn" if pool.learn_slot_weights else pool.slot_weights or None,
-        floors_by=pool.floors_by,
+    )
+
+
+def _settings_of(pool_id: str, body: PoolBody) -> PoolSettings:
+    """Return the settings to store for a body; the inverse of `body_of`."""
+    same = {name: getattr(body, name) for name in _SAME}
+    return PoolSettings(
+        pool_id=pool_id,
+        **same | {"features": _plain(body.features)},
+        max_revenue_micros=body.max_revenue.amount_micros,
+        currency=body.max_revenue.currency,
+        policy=body.policy.name,
+        policy_settings=body.policy.settings,
+        pins=tuple(Pin(link_id=pin.link_id, position=pin.position) for pin in body.pins),
+        slot_weights=body.slot_weights if isinstance(body.slot_weights, tuple) else (),
+        learn_slot_weights=body.slot_weights == "learn",
     )
 
 
@@ -196,14 +189,14 @@ _POINTERS = {
 """Where the fields of the stored settings stand in the body, where the names differ."""
 
 
-async def put_pool(context: ServiceContext, request: Request) -> PoolAnswer:
+async def put_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Create or replace a pool."""
     return await _store(context, request, request.body)
 
 
-async def patch_pool(context: ServiceContext, request: Request) -> PoolAnswer:
+async def patch_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Change some fields of a pool."""
-    patch: PoolPatch = request.body
+    patch = request.body
     present = body_of(context.service.pool(request.path_values["pool_id"]))
     changed = {
         name: getattr(patch, name) if getattr(patch, name) is not UNSET else getattr(present, name)
@@ -212,7 +205,7 @@ async def patch_pool(context: ServiceContext, request: Request) -> PoolAnswer:
     return await _store(context, request, PoolBody(**changed))
 
 
-async def get_pool(context: ServiceContext, request: Request) -> PoolAnswer:
+async def get_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Return a pool."""
     pool = context.service.pool(request.path_values["pool_id"])
     return await asyncio.to_thread(_answer, context, pool)
@@ -224,7 +217,7 @@ async def list_pools(context: ServiceContext, request: Request) -> PoolList:
     return PoolList(await asyncio.to_thread(lambda: [_answer(context, pool) for pool in pools]))
 
 
-async def archive_pool(context: ServiceContext, request: Request) -> PoolAnswer:
+async def archive_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Archive a pool."""
     archived = context.service.archive_pool(
         request.path_values["pool_id"], request.caller(), context.clock_us()
@@ -232,27 +225,9 @@ async def archive_pool(context: ServiceContext, request: Request) -> PoolAnswer:
     return await asyncio.to_thread(_answer, context, await asyncio.wrap_future(archived))
 
 
-async def _store(context: ServiceContext, request: Request, body: PoolBody) -> PoolAnswer:
+async def _store(context: ServiceContext, request: Request, body: PoolBody) -> msgspec.Struct:
     pool_id = request.path_values["pool_id"]
-    settings = PoolSettings(
-        pool_id=pool_id,
-        slots=body.slots,
-        click_floor=body.click_floor,
-        max_revenue_micros=body.max_revenue.amount_micros,
-        currency=body.max_revenue.currency,
-        click_window_s=body.click_window_s,
-        revenue_window_s=body.revenue_window_s,
-        policy=body.policy.name,
-        policy_settings=body.policy.settings,
-        holdout=body.holdout,
-        explore=body.explore,
-        fallback_order=body.fallback_order,
-        pins=tuple(Pin(link_id=pin.link_id, position=pin.position) for pin in body.pins),
-        allowed_hosts=body.allowed_hosts,
-        features=_plain(body.features),
-        slot_weights=body.slot_weights if isinstance(body.slot_weights, tuple) else (),
-        learn_slot_weights=body.slot_weights == "learn",
-    )
+    settings = _settings_of(pool_id, body)
 
     def check_and_store() -> Future[PoolSettings]:
         _check_links_stay_allowed(context, pool_id, body)
@@ -291,7 +266,7 @@ def _plain(features: Mapping[str, Any]) -> dict[str, Any]:
     return {name: kind if isinstance(kind, str) else list(kind) for name, kind in kinds}
 
 
-def _answer(context: ServiceContext, pool: PoolSettings) -> PoolAnswer:
+def _answer(context: ServiceContext, pool: PoolSettings) -> msgspec.Struct:
     body = body_of(pool)
     active = sum(not link.retired for link in context.service.links(pool.pool_id))
     return PoolAnswer(
