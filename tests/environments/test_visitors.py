@@ -15,7 +15,7 @@ from slotwise.environments import (
 from slotwise.environments.visitor_shops import logistic_of, segment_shop, segments_of
 from slotwise.errors import InvalidInput
 from slotwise.problem import Problem
-from slotwise.selection import solve
+from slotwise.selection import solve, solve_kinds
 from slotwise.simulation.optimum import find_optimum
 from slotwise.testing import EnvironmentContract
 
@@ -103,7 +103,8 @@ def test_regret_is_against_the_best_mix_that_knows_the_visitors() -> None:
     links = segments()
     best = find_optimum(links, Problem(3, 1, click_floor=0.22), 1)
     rates = links.visitor_rates(1).rates
-    knowing = solve(rates[:, 1], rates[:, 0], 1, 0.22, SHARES)
+    floors = [(np.ones(len(SHARES), bool), 0.22)]
+    knowing = solve_kinds(rates[:, 1], rates[:, 0], SHARES, [1.0], floors)
     blind = solve(links.rates(1)[1], links.rates(1)[0], 1, 0.22)
     assert best.value == pytest.approx(knowing.value)
     assert best.value_without_visitors == pytest.approx(blind.value)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.selection import Solution, solve
+from slotwise.selection import Solution, solve_kinds
 from tests.reference.kinds import best_for_kinds_by_highs, extremes, kinds_faults
 from tests.selection.instances import RATES, make_rates
 from tests.selection.states import HARD
@@ -25,7 +25,10 @@ class Program(NamedTuple):
     floor: float
 
     def solved(self) -> Solution:
-        return solve(self.value, self.clicks, self.n_slots, self.floor, self.shares)
+        floors = [(np.ones(len(self.shares), bool), self.floor)]
+        found = solve_kinds(self.value, self.clicks, self.shares, np.ones(self.n_slots), floors)
+        price, clicks = float(found.shadow_prices[0]), float(found.clicks[0])
+        return Solution(found.probabilities, price, found.status, found.value, clicks)
 
 
 def _nearly_tied(n_kinds: int, n_links: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -74,7 +77,7 @@ def check(answer: Solution, program: Program) -> None:
 
 @pytest.mark.parametrize("kind", HARD)
 def test_hard_programs(kind: str) -> None:
-    for seed in range(2_500):
+    for seed in range(300):
         program = hard_program(kind, np.random.default_rng([HARD.index(kind), seed]))
         check(program.solved(), program)
 
@@ -82,14 +85,17 @@ def test_hard_programs(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", HARD)
 def test_many_hard_programs(kind: str) -> None:
-    for seed in range(100_000):
+    for seed in range(5_000):
         program = hard_program(kind, np.random.default_rng([20 + HARD.index(kind), seed]))
         check(program.solved(), program)
 
 
 @pytest.mark.parametrize("kind", sorted({*HARD} - {"badly scaled"}))
-def test_the_proof_agrees_with_highs(kind: str) -> None:
-    """Badly scaled programs have rates below the 1e-7 by which HiGHS may miss a floor."""
+def test_the_proof_agrees_with_highs_without_pieces(kind: str) -> None:
+    """The program with a variable for each kind and link.
+
+    Badly scaled programs have rates below the 1e-7 by which HiGHS may miss a floor there.
+    """
     for seed in range(60):
         program = hard_program(kind, np.random.default_rng([10 + HARD.index(kind), seed]))
         best = program.solved()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,14 +10,22 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from slotwise.errors import InvalidInput
-from slotwise.selection import frontier, solve
-from tests.reference.kinds import best_for_kinds_by_highs, extremes
+from slotwise.errors import InvalidInput, MissingPackage
+from slotwise.selection import KindsSolution, frontier, solve, solve_kinds
+from tests.reference.kinds import best_for_kinds_by_highs, best_order_by_highs, extremes
 from tests.selection.instances import RATES, make_rates
 
 Floats = NDArray[np.float64]
 Program = tuple[Floats, Floats, Floats, int, float]
+Segment = tuple[NDArray[np.bool_], float]
 ACCURACY = 1e-9
+
+
+def solve_one_floor(program: Program) -> KindsSolution:
+    """Solve for slots that are alike and a floor for all visitors."""
+    value, clicks, shares, n_slots, floor = program
+    floors = [(np.ones(len(shares), bool), floor)]
+    return solve_kinds(value, clicks, shares, np.ones(n_slots), floors)
 
 
 @st.composite
@@ -46,28 +56,28 @@ def programs(draw: st.DrawFn) -> Program:
 @given(programs())
 def test_kinds_are_solved_as_by_highs_and_proven_by_their_price(program: Program) -> None:
     value, clicks, shares, n_slots, floor = program
-    best = solve(value, clicks, n_slots, floor, shares)
+    best = solve_one_floor(program)
     event(best.status)
     chances = best.probabilities
     assert chances.min() >= 0.0
     assert chances.max() <= 1.0
     np.testing.assert_allclose(chances.sum(axis=1), n_slots, atol=ACCURACY)
     assert best.value == pytest.approx(shares @ (chances * value).sum(axis=1), abs=ACCURACY)
-    assert best.clicks == pytest.approx(shares @ (chances * clicks).sum(axis=1), abs=ACCURACY)
+    brought, price = float(best.clicks[0]), float(best.shadow_prices[0])
+    assert brought == pytest.approx(shares @ (chances * clicks).sum(axis=1), abs=ACCURACY)
     free, most = extremes(value, clicks, shares, n_slots)
     if best.status == "infeasible":
         assert floor > most - ACCURACY
-        assert best.clicks == pytest.approx(most, abs=ACCURACY)
-        assert math.isinf(best.shadow_price)
+        assert brought == pytest.approx(most, abs=ACCURACY)
+        assert math.isinf(price)
         return
-    assert best.clicks >= floor - ACCURACY
+    assert brought >= floor - ACCURACY
     if best.status == "binding":
-        assert best.clicks == pytest.approx(floor, abs=ACCURACY)
+        assert brought == pytest.approx(floor, abs=ACCURACY)
     else:
-        assert best.shadow_price == 0.0
+        assert price == 0.0
         assert free >= floor - ACCURACY
     # no mix beats the best scores at any price, less what the floor is worth
-    price = best.shadow_price
     scores = np.sort(value + price * clicks, axis=1)[:, -n_slots:].sum(axis=1)
     assert best.value >= shares @ scores - price * floor - 1e-9 * n_slots * (1.0 + price)
     reference = best_for_kinds_by_highs(*program)
@@ -85,7 +95,8 @@ def test_at_most_two_entries_are_fractional_in_all() -> None:
         value, clicks = rng.random((2, n_kinds, n_links))
         shares = rng.dirichlet(np.full(n_kinds, 1.5))
         free, most = extremes(value, clicks, shares, 5)
-        best = solve(value, clicks, 5, free + rng.random() * (most - free), shares)
+        floor = free + rng.random() * (most - free)
+        best = solve_one_floor((value, clicks, shares, 5, floor))
         n_open = ((best.probabilities > 0.0) & (best.probabilities < 1.0)).sum()
         assert n_open <= 2
         n_binding += best.status == "binding"
@@ -97,10 +108,11 @@ def test_one_kind_is_the_program_without_kinds() -> None:
     for _ in range(50):
         value, clicks = rng.random((2, 30))
         floor = 6.0 * rng.random()
-        alone, one = solve(value, clicks, 6, floor), solve([value], [clicks], 6, floor, [1.0])
+        alone = solve(value, clicks, 6, floor)
+        one = solve_one_floor((value[None], clicks[None], np.ones(1), 6, floor))
         assert one.status == alone.status
         np.testing.assert_allclose(one.probabilities[0], alone.probabilities, atol=1e-9)
-        assert one.shadow_price == pytest.approx(alone.shadow_price)
+        assert one.shadow_prices[0] == pytest.approx(alone.shadow_price)
 
 
 @settings(max_examples=100)
@@ -114,9 +126,83 @@ def test_the_frontier_of_kinds_equals_solve(program: Program) -> None:
     assert np.all(np.diff(curve.shadow_prices) >= 0.0)
     for place in (0.1, 0.5, 0.9):
         floor = min(free + place * (most - free), curve.floors[-1])
-        best = solve(value, clicks, n_slots, floor, shares)
-        price = min(best.shadow_price, 1e6)
+        best = solve_one_floor((value, clicks, shares, n_slots, floor))
+        price = min(float(best.shadow_prices[0]), 1e6)
         assert curve.value_at(floor) == pytest.approx(best.value, abs=1e-8 * n_slots * (1 + price))
+
+
+def instance(seed: int) -> tuple[Floats, Floats, Floats, int, list[Segment]]:
+    """Return a program with a floor for all visitors and floors for one to three segments."""
+    rng = np.random.default_rng(seed)
+    n_kinds, n_links = int(rng.integers(2, 7)), int(rng.integers(3, 12))
+    n_slots = int(rng.integers(1, n_links))
+    clicks = rng.random((n_kinds, n_links))
+    value = rng.random((n_kinds, n_links)) * (1.0 - 0.7 * clicks)
+    if seed % 4 == 0:  # ties
+        clicks, value = clicks.round(1), value.round(1)
+    shares = rng.dirichlet(np.ones(n_kinds))
+    segments = []
+    for _ in range(int(rng.integers(1, 4))):
+        kinds = rng.random(n_kinds) < 0.5
+        kinds[rng.integers(n_kinds)] = True
+        segments.append((kinds, float(rng.uniform(0.2, 0.75) * n_slots)))
+    floor = float(rng.uniform(0.0, 0.7) * n_slots)
+    return value, clicks, shares, n_slots, [(np.ones(n_kinds, bool), floor), *segments]
+
+
+@pytest.mark.parametrize("are_alike", [True, False])
+def test_segments_and_slots_are_solved_as_by_highs(are_alike: bool) -> None:
+    statuses = set()
+    for seed in range(80):
+        value, clicks, shares, n_slots, floors = instance(seed)
+        weights = np.ones(n_slots) if are_alike else np.random.default_rng(seed).random(n_slots)
+        weights *= n_slots / weights.sum()
+        best = solve_kinds(value, clicks, shares, weights, floors)
+        statuses.add(best.status)
+        np.testing.assert_allclose(best.probabilities.sum(axis=1), n_slots, atol=ACCURACY)
+        assert best.probabilities.min() >= 0.0
+        assert best.probabilities.max() <= 1.0
+        is_kept = best.clicks >= [least - ACCURACY for _, least in floors]
+        assert np.array_equal(is_kept, np.isfinite(best.shadow_prices))
+        if are_alike:
+            of_kind = (best.probabilities * clicks).sum(axis=1)
+            for j, (kinds, _) in enumerate(floors):
+                brought = (shares * of_kind)[kinds].sum() / shares[kinds].sum()
+                assert best.clicks[j] == pytest.approx(brought)
+            mean = (shares[:, None] * best.probabilities * value).sum()
+            assert best.value == pytest.approx(mean)
+        expected = best_order_by_highs(value, clicks, shares, weights, floors)
+        if expected is None:
+            assert best.status == "infeasible"
+        else:
+            assert best.status != "infeasible"
+            assert best.value == pytest.approx(expected, abs=1e-8)
+    assert statuses == {"slack", "binding", "infeasible"}
+
+
+def test_a_segment_out_of_reach_gets_its_most_clicked_page_and_no_other_does() -> None:
+    value = np.array([[0.9, 0.1], [0.9, 0.1]])
+    clicks = np.array([[0.1, 0.5], [0.1, 0.5]])
+    floors = [(np.array([True, True]), 0.0), (np.array([True, False]), 0.9)]
+    best = solve_kinds(value, clicks, np.array([0.5, 0.5]), [1.0], floors)
+    assert best.status == "infeasible"
+    assert best.probabilities.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    assert best.shadow_prices.tolist() == [0.0, np.inf]
+
+
+def test_a_segment_without_page_views_is_refused() -> None:
+    rates, everybody = np.array([[0.5, 0.1]]), np.array([True])
+    floors = [(everybody, 0.0), (~everybody, 0.1)]
+    with pytest.raises(InvalidInput, match="`floors` must be of kinds that have page views"):
+        solve_kinds(rates, rates, np.ones(1), [1.0], floors)
+
+
+def test_without_scipy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    value, clicks = np.array([[0.9, 0.1]] * 2), np.array([[0.1, 0.5]] * 2)
+    with pytest.raises(MissingPackage, match="visitors that differ needs the package scipy"):
+        solve_one_floor((value, clicks, np.array([0.5, 0.5]), 1, 0.3))
+    assert solve_one_floor((value, clicks, np.array([0.5, 0.5]), 1, 0.1)).status == "slack"
 
 
 @pytest.mark.parametrize(
@@ -132,6 +218,8 @@ def test_the_frontier_of_kinds_equals_solve(program: Program) -> None:
         (([[0.1, 0.2]], [[0.1, 0.2]], 1, math.nan, [1.0]), "`floor` must be a finite number"),
     ],
 )
-def test_bad_input_is_named(arguments: tuple[object, ...], message: str) -> None:
+def test_bad_input_is_named(arguments: tuple[Any, ...], message: str) -> None:
+    value, clicks, n_slots, floor, shares = arguments
+    floors = [(np.ones(len(value), bool), floor)]
     with pytest.raises(InvalidInput, match=f"^{message}"):
-        solve(*arguments)  # type: ignore[arg-type]
+        solve_kinds(value, clicks, shares, np.ones(n_slots), floors)

@@ -15,7 +15,7 @@ from slotwise.errors import InvalidInput, MissingData
 from slotwise.evaluation.log_reader import Vocabulary
 from slotwise.features import NOT_KNOWN
 from slotwise.problem import is_finite_number
-from slotwise.selection import Solution, solve
+from slotwise.selection import Solution, solve, solve_kinds
 
 Floats = NDArray[np.float64]
 SLOT = "slot"
@@ -156,9 +156,16 @@ class BestMix(Candidate):
         clicks, revenue = known.rates
         views = known.views.sum(axis=1)
         shares = views / views.sum()
-        self.solution = solve(revenue, clicks, n_slots, self.click_floor, shares)
-        self._average = shares @ self.solution.probabilities
-        return self.solution.probabilities
+        if len(shares) == 1:
+            self.solution = solve(revenue[0], clicks[0], n_slots, self.click_floor)
+            self._average = self.solution.probabilities
+            return self._average[None]
+        floors = [(np.ones(len(shares), bool), self.click_floor)]
+        best = solve_kinds(revenue, clicks, shares, np.ones(n_slots), floors)
+        price, brought = float(best.shadow_prices[0]), float(best.clicks[0])
+        self.solution = Solution(best.probabilities, price, best.status, best.value, brought)
+        self._average = shares @ best.probabilities
+        return best.probabilities
 
     def extended(self, table: Floats, known: Known) -> Floats:
         """Show no new link yet, and a new segment the average page."""

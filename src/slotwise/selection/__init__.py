@@ -6,12 +6,13 @@ from slotwise.selection.mix import Mix, dense_probabilities, new_mix, set_probab
 from slotwise.selection.rounding import dependent_rounding, draw_page
 from slotwise.selection.several_floors import FloorsSolution, solve_floors
 from slotwise.selection.solve import FloorProgram, Solution, solve
-from slotwise.selection.solve_slots import solve_slots
+from slotwise.selection.solve_kinds import KindsSolution, solve_kinds
 
 __all__ = [
     "FloorProgram",
     "FloorsSolution",
     "Frontier",
+    "KindsSolution",
     "Mix",
     "Solution",
     "compiled",
@@ -23,5 +24,5 @@ __all__ = [
     "set_probabilities",
     "solve",
     "solve_floors",
-    "solve_slots",
+    "solve_kinds",
 ]

@@ -16,7 +16,6 @@ from slotwise.selection.mix import N_OPEN, N_SURE, Mix, dense_probabilities
 from slotwise.selection.page_search import SCRATCH_NUMBERS, SCRATCH_SIZES, Search
 from slotwise.selection.price_search import BINDING, INFEASIBLE, floor_slackness, search_price
 from slotwise.selection.share_slots import share_slots
-from slotwise.selection.solve_kinds import new_kinds, solve_kept_kinds
 from slotwise.selection.top_page import sampled_cut
 from slotwise.selection.vectors.score_passes import WORD
 from slotwise.selection.zones import PRICE, STATUS, Program
@@ -259,13 +258,7 @@ def _machine_code() -> Callable[..., tuple[float, int, float, float]]:
     return direct(solve_into, np.zeros(1), np.zeros(1), 1, 0.0, np.zeros(1))
 
 
-def solve(
-    value: ArrayLike,
-    clicks: ArrayLike,
-    n_slots: int,
-    floor: float,
-    shares: ArrayLike | None = None,
-) -> Solution:
+def solve(value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float) -> Solution:
     """Return the mix of links with the most value whose expected clicks keep the floor.
 
         maximise value . x  subject to  clicks . x >= floor,  sum of x = n_slots,  0 <= x <= 1
@@ -279,14 +272,7 @@ def solve(
     >>> solve([0.9, 0.5], [0.1, 0.2], n_slots=1, floor=0.7).status
     'infeasible'
 
-    Where visitors are of several kinds, `value` and `clicks` have a row for each kind and `shares`
-    says what part of the page views each kind has. The floor is kept on average over all page
-    views, at one price, with at most two fractional entries in all; `probabilities` has a row for
-    each kind.
-
-    >>> best = solve([[0.9, 0.1], [0.2, 0.3]], [[0.1, 0.5], [0.5, 0.1]], 1, 0.2, shares=[0.5, 0.5])
-    >>> best.probabilities.round(6).tolist(), round(best.shadow_price, 6)
-    ([[1.0, 0.0], [0.5, 0.5]], 0.25)
+    Where visitors are of several kinds or slots differ, `solve_kinds` finds the best mix.
     """
     is_ready_for_compiled_code = (
         type(value) is type(clicks) is np.ndarray
@@ -296,11 +282,8 @@ def solve(
         and 0 < n_slots <= len(value) == len(clicks)
         and isinstance(floor, float)
         and 0.0 <= floor < np.inf
-        and shares is None
     )
     if not is_ready_for_compiled_code:
-        if shares is not None or np.ndim(value) == 2:
-            return _solve_for_kinds(value, clicks, n_slots, floor, shares)
         value, clicks = _as_array("value", value), _as_array("clicks", clicks)
         check_page(value, clicks, n_slots)
         floor = check_floor(floor)
@@ -340,15 +323,6 @@ def check_kinds(
     if abs(weights.sum() - 1.0) > 1e-6:
         raise InvalidInput.of("shares", "numbers that sum to 1", float(weights.sum()))
     return rates[0], rates[1], weights / weights.sum()
-
-
-def _solve_for_kinds(
-    value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float, shares: ArrayLike | None
-) -> Solution:
-    rows, click_rows, weights = check_kinds(value, clicks, n_slots, shares)
-    kinds = new_kinds(rows, click_rows, weights)
-    found = solve_kept_kinds(kinds, n_slots, check_floor(floor))
-    return Solution(found[0], found[1], STATUSES[found[2]], found[3], found[4])
 
 
 @hot

@@ -1,224 +1,194 @@
-"""The floor program for visitors of several kinds: one floor for all, one price for all.
+"""The best mix where visitors, slots or floors differ, as one linear program for HiGHS.
 
-    maximise  sum_m share_m value_m . x_m
-    subject to  sum_m share_m clicks_m . x_m >= floor,  sum of x_m = n_slots,  0 <= x_m <= 1
+    maximise    sum_m share_m value_m . x_m
+    subject to  sum over a floor's kinds m of share_m clicks_m . x_m  >=  its floor * its share
 
-Given the price of the floor, the kinds have nothing to do with each other: each gets its best
-page at that price. So the dual still has one dimension. At a price the best pages of each kind
-bring a range of clicks, one number unless links tie at its boundary, and so do all kinds
-together; the range rises with the price. The search is that of `slotwise.selection.price_search`:
-it ends at a price whose range contains the floor. There every mix of best pages is optimal: kinds
-go from the fewest to the most clicks of their range, one by one, until the floor is kept, and only
-the kind at which that happens mixes pages. It has at most two fractional entries where no links
-tie exactly.
+x_m says how often each link is shown to visitors of kind m. All floors are on clicks, so the best
+pages of a kind lie on its frontier of value against clicks, a chain of pieces whose prices rise.
+The variables of the program are the clicks bought on each piece; what a kind buys in all is a mix
+of the two pages between which it ends. Where slots differ, pages have the links with the largest
+scores in the slots with the largest weights; nothing else changes.
+
+A floor that even the most clicked pages miss is out of reach: its kinds get those pages, and the
+others are solved under the floors that remain. This serves optima of experiments and mixes fitted
+to logs. `solve` is for one kind, needs no scipy and is far quicker.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
+from collections.abc import Sequence
+from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from slotwise.selection.compiled import compiled, int64
-from slotwise.selection.mix import N_OPEN, N_SURE, Mix, new_mix
-from slotwise.selection.page_search import SCRATCH_NUMBERS, SCRATCH_SIZES, Search, new_search
-from slotwise.selection.price_search import (
-    BINDING,
-    INFEASIBLE,
-    MAX_PRICE,
-    MAX_STEPS,
-    SLACK,
-    Line,
-    Price,
-    floor_slackness,
-    meeting_price,
-)
-from slotwise.selection.share_slots import share_slots
-from slotwise.selection.top_page import TIE, page_boundary, top_page
+from slotwise.errors import InvalidInput
+from slotwise.extras import naming_extra
+from slotwise.selection.solve import STATUSES, check_floor, check_kinds
+from slotwise.selection.top_page import TIE
 
 Floats = NDArray[np.float64]
+Floor = tuple[NDArray[np.bool_], float]
+"""The kinds of visitors that a floor counts, and the clicks a page view that it asks for."""
+
+TOLERANCE = 1e-10
+"""By how much HiGHS may miss a constraint or the optimum: the least that it accepts."""
+KEPT = 1e-11
+"""A floor that misses less than this part of its clicks is kept."""
 
 
-class Kinds(NamedTuple):
-    """The program, and what is kept of the last search for its pages.
+class KindsSolution(NamedTuple):
+    """The best mix of every kind; of each floor its price and the clicks of its page views.
 
-    `remembered` holds, for each kind, where its last page ended: the next search starts there.
-    `fewest` and `most` are the clicks of each kind's best pages. `last_price` is zero unless the
-    floor was binding.
+    `shadow_prices[j]` is the value of an average page view given up for one more click of an
+    average page view, at floor j; it is infinite where the floor is out of reach.
     """
 
-    value: Floats
+    probabilities: Floats
+    shadow_prices: Floats
+    status: str
+    value: float
     clicks: Floats
-    shares: Floats
-    search: Search
-    mix: Mix
-    remembered: Floats
-    fewest: Floats
-    most: Floats
-    last_price: Floats
 
 
-def new_kinds(value: Floats, clicks: Floats, shares: Floats) -> Kinds:
-    """Return a program that has never been solved; it keeps the arrays."""
-    n_kinds, n_links = value.shape
-    return Kinds(
-        value=value,
-        clicks=clicks,
-        shares=shares,
-        search=new_search(n_links),
-        mix=new_mix(n_links),
-        remembered=np.zeros((n_kinds, SCRATCH_SIZES + SCRATCH_NUMBERS)),
-        fewest=np.zeros(n_kinds),
-        most=np.zeros(n_kinds),
-        last_price=np.zeros(1),
+class _Corner(NamedTuple):
+    clicks: float
+    value: float
+    links: NDArray[np.int64]
+
+
+def solve_kinds(
+    value: ArrayLike,
+    clicks: ArrayLike,
+    shares: ArrayLike,
+    slot_weights: ArrayLike,
+    floors: Sequence[Floor],
+) -> KindsSolution:
+    """Return the best mix for visitors of several kinds, with a row of rates for each kind.
+
+    `shares` says what part of the page views each kind has, and `slot_weights` has a number for
+    each slot of the page, all 1 where slots are alike.
+
+    >>> everybody, second = np.array([True, True]), np.array([False, True])
+    >>> best = solve_kinds([[0.9, 0.1], [0.9, 0.1]], [[0.1, 0.5], [0.1, 0.5]], [0.8, 0.2],
+    ...                    slot_weights=[1.0], floors=[(everybody, 0.1), (second, 0.3)])
+    >>> best.probabilities.round(6).tolist(), best.shadow_prices.round(6).tolist()
+    ([[1.0, 0.0], [0.5, 0.5]], [0.0, 2.0])
+    """
+    weights = np.sort(np.asarray(slot_weights, np.float64))[::-1]
+    rows, click_rows, parts = check_kinds(value, clicks, len(weights), shares)
+    chains = [_corners(v, c, weights) for v, c in zip(rows, click_rows, strict=True)]
+    counted = np.array([np.where(kinds, parts, 0.0) for kinds, _ in floors])
+    share_of = counted.sum(axis=1)
+    if not share_of.all():
+        raise InvalidInput.of("floors", "of kinds that have page views", share_of.tolist())
+    least = share_of * [check_floor(floor) for _, floor in floors]
+    most = counted @ [pages[-1].clicks for pages in chains]
+    is_missed = most < least - KEPT * least
+    for pages, is_bound in zip(chains, (counted[is_missed] > 0.0).any(axis=0), strict=True):
+        if is_bound:
+            del pages[:-1]
+    wanted, prices = _clicks_to_buy(chains, counted, np.where(is_missed, 0.0, least), parts)
+    prices[is_missed] = np.inf
+    probabilities, brought = np.zeros(rows.shape), np.zeros((2, len(parts)))
+    for kind, pages in enumerate(chains):
+        few, many, part = _around(pages, wanted[kind])
+        probabilities[kind, few.links] = 1.0 - part
+        probabilities[kind, many.links] += part
+        probabilities[kind, np.intersect1d(few.links, many.links)] = 1.0
+        brought[0, kind] = (1.0 - part) * few.value + part * many.value
+        brought[1, kind] = (1.0 - part) * few.clicks + part * many.clicks
+    status = 2 if is_missed.any() else int((prices > 0.0).any())
+    return KindsSolution(
+        probabilities=probabilities,
+        shadow_prices=prices,
+        status=STATUSES[status],
+        value=float(parts @ brought[0]),
+        clicks=counted @ brought[1] / share_of,
     )
 
 
-@compiled
-def _top_page(
-    kinds: Kinds, kind: int, n_slots: int, value_weight: float, click_weight: float
-) -> tuple[float, float]:
-    """Put the best page of one kind into the shared search; return its value and clicks."""
-    search, remembered = kinds.search, kinds.remembered[kind]
-    for k in range(SCRATCH_SIZES):
-        search.sizes[k] = int(remembered[k])
-    for k in range(SCRATCH_NUMBERS):
-        search.numbers[k] = remembered[SCRATCH_SIZES + k]
-    value, clicks = kinds.value[kind], kinds.clicks[kind]
-    found = top_page(value, clicks, len(value), n_slots, value_weight, click_weight, search)
-    for k in range(SCRATCH_SIZES):
-        remembered[k] = search.sizes[k]
-    for k in range(SCRATCH_NUMBERS):
-        remembered[SCRATCH_SIZES + k] = search.numbers[k]
-    return found
+def _corners(value: Floats, clicks: Floats, weights: Floats) -> list[_Corner]:
+    """Return the pages at the corners of the frontier of one kind, fewest clicks first.
 
+    Two pages meet at a price; where the best page at that price is better than both, it lies
+    between them.
+    """
 
-@compiled
-def _pages_at(kinds: Kinds, n_slots: int, value_weight: float, click_weight: float) -> Line:
-    """Find the best pages of all kinds and the range of their clicks; return their average."""
-    average_value = average_clicks = 0.0
-    for kind in range(len(kinds.shares)):
-        value, clicks = _top_page(kinds, kind, n_slots, value_weight, click_weight)
-        average_value += kinds.shares[kind] * value
-        average_clicks += kinds.shares[kind] * clicks
-        edge = page_boundary(kinds.clicks[kind], n_slots, kinds.search)
-        kinds.fewest[kind] = edge.clicks_above + edge.fewest
-        kinds.most[kind] = edge.clicks_above + edge.most
-    return Line(click_weight, average_value, average_clicks)
+    def page(score: Floats, second: Floats) -> _Corner:
+        links = np.lexsort((-second, -score))[: len(weights)]
+        return _Corner(float(weights @ clicks[links]), float(weights @ value[links]), links)
 
-
-@compiled
-def _side(kinds: Kinds, floor: float) -> int:
-    """Return -1 where the best pages found have too few clicks, 1 where too many, else 0."""
-    fewest = most = 0.0
-    for kind in range(len(kinds.shares)):
-        fewest += kinds.shares[kind] * kinds.fewest[kind]
-        most += kinds.shares[kind] * kinds.most[kind]
-    if most < floor - floor_slackness(floor):
-        return -1
-    return 1 if fewest > floor + floor_slackness(floor) else 0
-
-
-@compiled
-def _near_last_price(kinds: Kinds, n_slots: int, floor: float) -> tuple[bool, Line, Line]:
-    """Look for the price around the last one; say whether it was found, and what was."""
-    few, many = Line(-1.0, 0.0, 0.0), Line(np.inf, 0.0, 0.0)
-    price = kinds.last_price[0]
-    step, longest = 1e-3 * price, 4.0 * price
-    while 0.0 < price <= longest and (few.price < 0.0 or many.price == np.inf):
-        pages = _pages_at(kinds, n_slots, 1.0, price)
-        side = _side(kinds, floor)
-        if side == 0:
-            # a price lost in the rounding of the scores proves nothing: that at 0 decides
-            is_found = price * pages.clicks > TIE * n_slots * pages.value
-            return is_found, pages if is_found else Line(-1.0, 0.0, 0.0), many
-        if side < 0:
-            few = pages
+    corners, ahead = [page(value, clicks)], [page(clicks, value)]
+    while ahead:
+        few, many = corners[-1], ahead[-1]
+        if many.clicks - few.clicks <= TIE * many.clicks:
+            ahead.pop()
+            continue
+        price = max(0.0, (few.value - many.value) / (many.clicks - few.clicks))
+        between = page(value + price * clicks, clicks)
+        gain = between.value - few.value + price * (between.clicks - few.clicks)
+        is_between = few.clicks < between.clicks < many.clicks
+        if is_between and gain > TIE * (few.value + price * few.clicks):
+            ahead.append(between)
         else:
-            many = pages
-        price += step if side < 0 else -step
-        step *= 6.0
-    return False, few, many
+            corners.append(ahead.pop())
+    return corners
 
 
-@compiled
-def _search_price(kinds: Kinds, n_slots: int, floor: float) -> tuple[int, float, float]:
-    """Return the status and the weights of value and clicks at which the floor is kept."""
-    is_found, few, many = _near_last_price(kinds, n_slots, floor)
-    if is_found:
-        return BINDING, 1.0, few.price
-    if few.price < 0.0:
-        few = _pages_at(kinds, n_slots, 1.0, 0.0)
-        if few.clicks >= floor - floor_slackness(floor):
-            return SLACK, 1.0, 0.0
-        if _side(kinds, floor) == 0:
-            return BINDING, 1.0, 0.0
-    if many.price == np.inf:
-        pages = _pages_at(kinds, n_slots, 0.0, 1.0)
-        if pages.clicks < floor - floor_slackness(floor):
-            return INFEASIBLE, 0.0, 1.0
-        many = Line(np.inf, pages.value, pages.clicks)
-    nudge = 4.0 * TIE
-    for _ in range(MAX_STEPS):
-        price = meeting_price(few, many, nudge)
-        if price >= MAX_PRICE or price == few.price or price == many.price:
-            break
-        pages = _pages_at(kinds, n_slots, 1.0, price)
-        side = _side(kinds, floor)
-        if side == 0:
-            return BINDING, 1.0, price
-        if side < 0:
-            few = pages
-        else:
-            many = pages
-        nudge *= 4.0
-    # no price between the two can be told apart: the larger one keeps the floor
-    if many.price < MAX_PRICE:
-        _pages_at(kinds, n_slots, 1.0, many.price)
-        return BINDING, 1.0, many.price
-    _pages_at(kinds, n_slots, 0.0, 1.0)
-    return BINDING, 0.0, 1.0
+def _around(pages: list[_Corner], wanted: float) -> tuple[_Corner, _Corner, float]:
+    """Return the corners around a number of clicks, and the part of the second in the mix."""
+    after = min(bisect(pages, wanted, key=attrgetter("clicks")), len(pages) - 1)
+    few, many = pages[max(after - 1, 0)], pages[after]
+    part = 1.0 if few is many else (wanted - few.clicks) / (many.clicks - few.clicks)
+    # A kind that ends at a corner does so up to rounding.
+    is_whole = abs(part - round(part)) < TIE
+    return few, many, float(min(round(part) if is_whole else part, 1.0))
 
 
-@compiled
-def _write_page(
-    kinds: Kinds, kind: int, n_slots: int, wanted: float, price: Price, probabilities: Floats
-) -> None:
-    """Write the page of one kind that brings the clicks `wanted`, or any best one if slack."""
-    _top_page(kinds, kind, n_slots, price.value_weight, price.click_weight)
-    search, mix = kinds.search, kinds.mix
-    mix.sizes[:] = 0
-    share_slots(kinds.clicks[kind], search.links, n_slots, wanted, price, search, mix)
-    for k in range(mix.sizes[N_SURE]):
-        probabilities[mix.sure[k]] = 1.0
-    for k in range(mix.sizes[N_OPEN]):
-        probabilities[mix.open[k]] = mix.probabilities[k]
+def _clicks_to_buy(
+    chains: list[list[_Corner]], counted: Floats, least: Floats, shares: Floats
+) -> tuple[Floats, Floats]:
+    """Return the clicks a page view of each kind in the best mix, and the prices of the floors."""
+    clicks = np.array([pages[0].clicks for pages in chains])
+    value = float(shares @ [pages[0].value for pages in chains])
+    prices, missing = np.zeros(len(least)), least - counted @ clicks
+    is_open = missing > KEPT * least
+    if not is_open.any():
+        return clicks, prices
+    with naming_extra("the best mix for visitors that differ"):
+        from scipy.optimize import linprog
 
-
-@compiled
-def solve_kept_kinds(
-    kinds: Kinds, n_slots: int, floor: float
-) -> tuple[Floats, float, int, float, float]:
-    """Return the best probabilities of every kind, their price, status, value and clicks."""
-    status, value_weight, click_weight = _search_price(kinds, n_slots, floor)
-    price = Price(int64(status), value_weight, click_weight, 0.0, 0.0)
-    kinds.last_price[0] = click_weight if status == BINDING and value_weight > 0.0 else 0.0
-    probabilities = np.zeros(kinds.value.shape)
-    missing = floor
-    for kind in range(len(kinds.shares)):
-        missing -= kinds.shares[kind] * kinds.fewest[kind]
-    average_value = average_clicks = 0.0
-    for kind in range(len(kinds.shares)):
-        share, wanted = kinds.shares[kind], kinds.fewest[kind]
-        more = share * (kinds.most[kind] - wanted)
-        if more > 0.0 and missing > 0.0:
-            wanted = kinds.most[kind] if more <= missing else wanted + missing / share
-            missing -= more
-        _write_page(kinds, kind, n_slots, wanted, price, probabilities[kind])
-        average_value += share * np.sum(probabilities[kind] * kinds.value[kind])
-        average_clicks += share * np.sum(probabilities[kind] * kinds.clicks[kind])
-    shadow_price = np.inf if status == INFEASIBLE else click_weight
-    if status == BINDING and value_weight == 0.0:
-        shadow_price = MAX_PRICE
-    return probabilities, shadow_price, status, average_value, average_clicks
+    pieces = [
+        (kind, many.clicks - few.clicks, few.value - many.value)
+        for kind, pages in enumerate(chains)
+        for few, many in pairwise(pages)
+        if shares[kind] > 0.0
+    ]
+    kind, length, cost = (np.array(column) for column in zip(*pieces, strict=True))
+    # The tolerances of HiGHS are absolute, and it drops coefficients below 1e-9: clicks are counted
+    # in parts of the largest floor's, each floor's own in parts of itself, and cost in parts of the
+    # value.
+    unit, value = float(missing.max()), value or 1.0
+    units, most = missing[is_open], shares[kind] * length / unit
+    rows = np.where(counted[is_open][:, kind] > 0.0, unit / units[:, None], 0.0)
+    found = linprog(
+        np.maximum(cost / length, 0.0) * (unit / value),
+        A_ub=-rows,
+        b_ub=-np.minimum(rows @ most, 1.0),
+        bounds=np.stack([np.zeros(len(kind)), most], axis=1),
+        method="highs-ds",
+        options={
+            "presolve": False,  # it compares every piece with every other one
+            "primal_feasibility_tolerance": TOLERANCE,
+            "dual_feasibility_tolerance": TOLERANCE,
+        },
+    )
+    if found.status != 0:
+        raise ArithmeticError(f"HiGHS found no best mix: {found.message}")
+    np.add.at(clicks, kind, found.x * unit / shares[kind])
+    prices[is_open] = np.maximum(-found.ineqlin.marginals, 0.0) * value / units
+    return clicks, prices

@@ -12,8 +12,7 @@ from slotwise.environments import Environment, VisitorRates
 from slotwise.errors import InvalidInput
 from slotwise.policies import FixedMix
 from slotwise.problem import Problem
-from slotwise.selection import solve, solve_floors, solve_slots
-from slotwise.selection.solve_segments import solve_segments
+from slotwise.selection import solve, solve_floors, solve_kinds
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +27,7 @@ class Optimum(NamedTuple):
     If visitors differ, `value` is that of the best mix that knows them, `value_without_visitors`
     that of the best mix for all, and `probabilities` are those of the latter. If slots differ, both
     put the best links into the best slots; `value_without_order` is `value` with links shuffled.
-    `value_prices` are those of the floors of feature values; those take slots to be alike.
+    `value_prices` are those of the floors of feature values, which `value` alone keeps.
     `by_place` has for each value of a feature what the best mix and the best mix for all bring to
     its visitors, a page view; it is empty where slots differ or segments have floors.
     """
@@ -91,33 +90,36 @@ def _where_pages_differ(
     shuffled: Optimum, environment: Environment, problem: Problem, n_rounds: int
 ) -> Optimum:
     """Return the best mix that knows visitors and slots, and what it brings without either."""
-    n_slots, floor = problem.n_slots, problem.click_floor
-    known = environment.visitor_rates(n_rounds)
-    value, clicks = known.rates[:, -1], known.rates[:, 0]
-    if problem.value_floors:
-        return _with_segment_floors(shuffled, known, problem)
-    best = solve(value, clicks, n_slots, floor, known.shares)
+    known, n_slots = environment.visitor_rates(n_rounds), problem.n_slots
+    floors = [(np.ones(len(known.shares), bool), problem.click_floor)]
+    for place, least in problem.value_floors:
+        floors.append(((known.places == place).any(axis=1), least))
+    rates = known.rates[:, -1], known.rates[:, 0], known.shares
+    best = solve_kinds(*rates, np.ones(n_slots), floors)
     blind, without_order = shuffled.value, None
     if environment.slot_weights:
         weights = np.array(environment.slot_weights)
         if len(weights) != n_slots:
             raise InvalidInput.of("n_slots", f"as many as `slot_weights` ({len(weights)})", n_slots)
         without_order = best.value
-        average = known.rates[:, [0, -1]].transpose(1, 2, 0) @ known.shares
-        blind = solve_slots(average[1:], average[:1], floor, weights, np.ones(1)).value
-        best = solve_slots(value, clicks, floor, weights, known.shares)
-    n_places = 0 if environment.slot_weights else sum(environment.feature_sizes)
+        average = np.tensordot(known.shares, known.rates, axes=1)
+        for_all = [(np.ones(1, bool), problem.click_floor)]
+        blind = solve_kinds(average[-1:], average[:1], np.ones(1), weights, for_all).value
+        best = solve_kinds(*rates, weights, floors)
+    has_slots_or_segments = environment.slot_weights or problem.value_floors
+    n_places = 0 if has_slots_or_segments else sum(environment.feature_sizes)
     return shuffled._replace(
         by_place=tuple(
             _to_visitors(known, place, best.probabilities, shuffled.probabilities)
             for place in range(n_places)
         ),
-        shadow_price=best.shadow_price,
+        shadow_price=float(best.shadow_prices[0]),
         status=best.status,
         value=best.value,
-        clicks=best.clicks,
+        clicks=float(best.clicks[0]),
         value_without_visitors=blind if environment.feature_sizes else None,
         value_without_order=without_order,
+        value_prices=tuple(best.shadow_prices[1:].tolist()),
     )
 
 
@@ -131,29 +133,6 @@ def _to_visitors(
     shares = shares / shares.sum()
     value = known.rates[:, -1]
     return float(shares @ (knowing * value).sum(axis=1)), float(shares @ (value @ for_all))
-
-
-def _with_segment_floors(shuffled: Optimum, known: VisitorRates, problem: Problem) -> Optimum:
-    """Return the best mix under a floor for all and floors for some visitors, slots alike."""
-    segments = [
-        ((known.places == place).any(axis=1), least) for place, least in problem.value_floors
-    ]
-    best = solve_segments(
-        known.rates[:, -1],
-        known.rates[:, 0],
-        problem.n_slots,
-        known.shares,
-        problem.click_floor,
-        segments,
-    )
-    return shuffled._replace(
-        shadow_price=float(best.shadow_prices[0]),
-        status=best.status,
-        value=best.value,
-        clicks=float(best.clicks[0]),
-        value_without_visitors=shuffled.value,
-        value_prices=tuple(best.shadow_prices[1:].tolist()),
-    )
 
 
 def _with_several_floors(rates: Floats, problem: Problem) -> Optimum:
