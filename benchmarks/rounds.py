@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from benchmarks.measuring import Row, at_least, at_most, cpu_seconds, note, wall_seconds
 from benchmarks.solving import binding_floor
+from slotwise.compile.decorators import hot
 from slotwise.environments import BernoulliLinks
 from slotwise.environments.datasets import Dataset, load_dataset
 from slotwise.policies import CUCB, ConUCB, Exp3M, LExp, PacedKL, Policy
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
 from slotwise.selection.confidence import paper_gamma, paper_upper
 from slotwise.simulation import Experiment, run_experiment
 from slotwise.simulation.engine import play_on, play_run

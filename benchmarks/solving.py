@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from benchmarks.measuring import Row, at_least, at_most, cpu_seconds, note
+from slotwise.compile.decorators import compiled, hot
 from slotwise.selection import FloorProgram, solve, solve_floors
-from slotwise.selection.compiled import compiled, hot
 from slotwise.selection.floor_program import new_program, set_clicks, set_value, solve_program
 from slotwise.selection.solve import solve_into
 from slotwise.selection.zones import Program

@@ -12,7 +12,7 @@ import pytest
 from nbclient import NotebookClient
 from PIL import Image
 
-from slotwise.compiling_notice import NOTICE
+from slotwise.compile.notice import NOTICE
 from tests.docs.pages import ROOT
 
 NOTEBOOK = ROOT / "docs" / "from-data-to-figure.ipynb"

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import hot
 from slotwise.errors import InvalidInput
 from slotwise.policies import Exp3M, LExp, Policy
 from slotwise.policies.exponential_weights import new_weights
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
-from slotwise.selection.compiled import hot
 from slotwise.selection.vectors.capped_sums import LANES, sum_below
 from tests.policies.playing import draw
 from tests.reference.policies import capped_probabilities

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from slotwise.compile.decorators import is_compiled
 from slotwise.policies import (
     CUCB,
     ConUCB,
@@ -23,7 +24,6 @@ from slotwise.policies import (
 from slotwise.policies.policy import NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import FloorProgram, Solution, dense_probabilities, solve
-from slotwise.selection.compiled import is_compiled
 from tests.policies.playing import Visitors, draw, learn_page
 from tests.selection.instances import RATES, make_rates
 

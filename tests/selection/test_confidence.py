@@ -21,7 +21,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from slotwise.selection.compiled import compiled
+from slotwise.compile.decorators import compiled
 from slotwise.selection.confidence import (
     cucb_bonus,
     kl_lower,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot
+from slotwise.compile.decorators import hot
 from slotwise.selection.vectors.marked_links import list_marked
 
 

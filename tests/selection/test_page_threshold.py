@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import hot
 from slotwise.selection import page_search
-from slotwise.selection.compiled import hot
 from slotwise.selection.page_search import find_threshold
 from slotwise.selection.vectors.score_passes import LANES, WORD, neighbours
 

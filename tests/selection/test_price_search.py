@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot
+from slotwise.compile.decorators import hot
 from slotwise.selection.page_search import Search, new_search
 from slotwise.selection.price_search import SLACK, Price, floor_slackness, search_price
 

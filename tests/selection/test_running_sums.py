@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot
+from slotwise.compile.decorators import hot
 from slotwise.selection.mix import SUMS_ROOM, new_places
 from slotwise.selection.vectors.running_sums import LANES, WINDOW, first_above, running_sums
 

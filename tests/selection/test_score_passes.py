@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from slotwise.selection.vectors.vector_code import Pass
 
-from slotwise.selection.compiled import hot
+from slotwise.compile.decorators import hot
 from slotwise.selection.vectors import score_passes
 from slotwise.selection.vectors.score_passes import (
     LANES,
@@ -22,7 +23,6 @@ from slotwise.selection.vectors.score_passes import (
     score_list,
     split_page,
 )
-from slotwise.selection.vectors.vector_code import Pass
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]

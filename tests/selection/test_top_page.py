@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot
+from slotwise.compile.decorators import hot
 from slotwise.selection.mix import N_OPEN, N_TIED, TIED_SLOTS, dense_probabilities, new_mix
 from slotwise.selection.page_search import (
     N_CANDIDATES,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from slotwise.selection.compiled import hot
+from slotwise.compile.decorators import hot
 from slotwise.selection.vectors.totals import total_of
 
 

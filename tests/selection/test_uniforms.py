@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot
+from slotwise.compile.decorators import hot
 from slotwise.selection.vectors import uniforms
 from slotwise.selection.vectors.uniforms import draw_levels, draw_uniforms
 
@@ -101,7 +101,7 @@ def test_a_state_kept_otherwise_is_left_to_numpy(monkeypatch: pytest.MonkeyPatch
 
 PROGRAM = """
 import numpy as np
-from slotwise.selection.compiled import hot
+from slotwise.compile.decorators import hot
 from slotwise.selection.vectors.uniforms import draw_levels
 
 @hot

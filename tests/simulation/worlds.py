@@ -8,9 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import hot
 from slotwise.environments import BernoulliLinks
 from slotwise.policies import POLICIES, FixedMix, Policy, make_policy
-from slotwise.selection.compiled import hot
 
 N_LINKS, N_SLOTS, FLOOR = 12, 3, 1.1
 CLICKS = np.linspace(0.1, 0.6, N_LINKS)

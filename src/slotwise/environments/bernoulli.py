@@ -8,10 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slotwise.compile.decorators import hot, inner
 from slotwise.environments.environment import Environment, Floats
 from slotwise.errors import InvalidInput
 from slotwise.problem import TWO_LEVELS
-from slotwise.selection.compiled import hot, inner
 from slotwise.selection.solve import check_rates
 from slotwise.selection.vectors.uniforms import draw_levels
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import hot
 from slotwise.errors import InvalidInput
-from slotwise.selection.compiled import hot
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import compiled
+from slotwise.compile.decorators import compiled
 from slotwise.selection.mean_interval import largest_total
 
 Floats = NDArray[np.float64]

@@ -26,10 +26,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import compiled
 from slotwise.evaluation.candidates import Candidate, Known
 from slotwise.evaluation.confidence_sequence import Bets, PageValues, add_pages, new_bets
 from slotwise.evaluation.log_reader import LogReader, Pages, Source
-from slotwise.selection.compiled import compiled
 
 # Not valid for a log whose policy learned while it logged, nor when a log is looked at again and
 # again; narrower than a confidence sequence for both reasons.

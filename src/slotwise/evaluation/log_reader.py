@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import compiled
 from slotwise.errors import InvalidInput, InvalidLog, MissingData, UnsupportedState
 from slotwise.page_log import (
     FORMAT_KEY,
@@ -23,7 +24,6 @@ from slotwise.page_log import (
     VISITOR_PREFIX,
 )
 from slotwise.problem import is_finite_number
-from slotwise.selection.compiled import compiled
 
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str] | BinaryIO]
 """A file, a folder with `*.parquet` files, or a list of files in the order of time."""

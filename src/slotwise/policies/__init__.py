@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
+from slotwise.compile.decorators import compiled
 from slotwise.errors import InvalidInput, UnknownName
 from slotwise.plugins import entry_point_names, find_outside
 from slotwise.policies.con_ucb import ConUCB
@@ -20,7 +21,6 @@ from slotwise.policies.policy import NO_SLOTS, NOBODY, Estimates, Feedback, Poli
 from slotwise.policies.queue_ts import QueueTS
 from slotwise.policies.sampling import average_probabilities
 from slotwise.policies.uniform_and_fixed import FixedMix, Uniform
-from slotwise.selection.compiled import compiled
 
 __all__ = [
     "CUCB",

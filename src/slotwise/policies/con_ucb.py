@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from slotwise.compile.decorators import hot, inner
 from slotwise.errors import InvalidInput
 from slotwise.policies.con_ucb_floors import ConUCBFloors
 from slotwise.policies.policy import (
@@ -24,7 +25,6 @@ from slotwise.policies.policy import (
     require_horizon,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inner
 from slotwise.selection.confidence import paper_upper
 from slotwise.selection.floor_program import (
     new_program,

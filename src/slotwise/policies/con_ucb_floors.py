@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from slotwise.compile.decorators import hot
 from slotwise.policies.policy import (
     CountingPolicy,
     Counts,
@@ -29,7 +30,6 @@ from slotwise.policies.policy import (
     require_horizon,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
 from slotwise.selection.confidence import paper_gamma, paper_lower, paper_upper
 from slotwise.selection.mix import Mix
 from slotwise.selection.several_floors import (

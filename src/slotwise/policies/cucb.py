@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from slotwise.compile.decorators import hot, inner
 from slotwise.policies.policy import (
     CountingPolicy,
     Counts,
@@ -21,7 +22,6 @@ from slotwise.policies.policy import (
     require_last_level_reward,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inner
 from slotwise.selection.confidence import cucb_bonus
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.page_search import Search, new_search

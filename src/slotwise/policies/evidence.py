@@ -18,9 +18,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from slotwise.compile.decorators import hot, inner
 from slotwise.policies.policy import Floats, Knowledge, Policy, State
 from slotwise.problem import Problem, whole_number
-from slotwise.selection.compiled import hot, inner
 from slotwise.selection.vectors.totals import total_of
 
 LOOKS_PER_MEMORY = 50

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from slotwise.compile.decorators import hot
 from slotwise.policies.exponential_weights import (
     Weights,
     WeightsPolicy,
@@ -24,7 +25,6 @@ from slotwise.policies.policy import (
     require_last_level_reward,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix
 
 

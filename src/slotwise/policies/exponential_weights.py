@@ -18,9 +18,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from slotwise.compile.decorators import hot, int64
 from slotwise.policies.policy import Feedback, Floats, Knowledge, Policy
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, int64
 from slotwise.selection.mix import N_OPEN, Mix, new_mix
 from slotwise.selection.vectors.capped_sums import LANES, sum_below
 

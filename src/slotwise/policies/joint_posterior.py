@@ -37,6 +37,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import inner, int64
 from slotwise.policies.evidence import Evidence
 from slotwise.policies.link_posterior import (
     SALES,
@@ -51,7 +52,6 @@ from slotwise.policies.link_posterior import (
 )
 from slotwise.policies.policy import Floats, Links
 from slotwise.problem import Problem
-from slotwise.selection.compiled import inner, int64
 from slotwise.selection.page_search import Search
 from slotwise.selection.top_page import top_page
 from slotwise.selection.vectors.marked_links import list_marked

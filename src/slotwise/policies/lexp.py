@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from slotwise.compile.decorators import hot
 from slotwise.errors import InvalidInput
 from slotwise.policies.exponential_weights import (
     Weights,
@@ -28,7 +29,6 @@ from slotwise.policies.policy import (
     require_no_rate_floors,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix
 
 

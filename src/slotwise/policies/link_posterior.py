@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import inner
 from slotwise.policies.evidence import Evidence
 from slotwise.policies.policy import Floats, Links, Visitor
 from slotwise.problem import Problem
-from slotwise.selection.compiled import inner
 
 
 class PosteriorLayout(NamedTuple):

@@ -26,10 +26,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import inner, int64
 from slotwise.policies.evidence import Evidence
 from slotwise.policies.policy import Floats, Links
 from slotwise.problem import Problem
-from slotwise.selection.compiled import inner, int64
 from slotwise.selection.confidence import kl_upper_of_many
 
 FIRST_PRIOR, FURTHER_PRIOR = 0.5, 0.25

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import hot, inner
 from slotwise.policies.evidence import (
     Evidence,
     EvidencePolicy,
@@ -67,7 +68,6 @@ from slotwise.policies.visitor_regression import (
     rescale,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inner
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.page_search import Search, new_search
 from slotwise.selection.share_slots import take_top_links

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from slotwise.compile.decorators import hot, inner, int64
 from slotwise.policies.evidence import Evidence, add_views, count_pages, new_evidence
 from slotwise.policies.moss_bounds import (
     CAP,
@@ -46,7 +47,6 @@ from slotwise.policies.tied_group import (
     new_tied_group,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inner, int64
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.page_search import N_CANDIDATES, Search, new_search
 from slotwise.selection.share_slots import share_top_page

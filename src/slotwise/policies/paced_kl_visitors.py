@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import hot
 from slotwise.policies.evidence import (
     Evidence,
     EvidencePolicy,
@@ -51,7 +52,6 @@ from slotwise.policies.visitor_effects import (
     visitors_like_those_seen,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.page_search import Search, new_search
 from slotwise.selection.share_slots import take_top_links

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import direct
 from slotwise.errors import InvalidInput
 from slotwise.policies.policy import NO_SLOTS, Estimates, Floats, Links, Policy
 from slotwise.problem import Problem, whole_number
-from slotwise.selection.compiled import direct
 from slotwise.selection.rounding import draw_page
 from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve

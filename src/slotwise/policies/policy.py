@@ -10,9 +10,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import hot, hot_loop
 from slotwise.errors import InvalidInput
 from slotwise.problem import Problem, whole_number
-from slotwise.selection.compiled import hot, hot_loop
 from slotwise.selection.mix import Mix
 
 Floats = NDArray[np.float64]
@@ -123,7 +123,7 @@ class Policy:
     (`slotwise.selection.page_order`). Policies without one show their links in random order.
 
     All are plain functions in the subset of Python that numba compiles, decorated with
-    `slotwise.selection.compiled`, and stand as class attributes. A function that cannot be
+    `slotwise.compile.decorators`, and stand as class attributes. A function that cannot be
     compiled works everywhere too, only slower.
 
     What a state knows, apart from how it is arranged for speed, is its `knowledge`: named

@@ -31,10 +31,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import hot
 from slotwise.policies.evidence import Evidence, weighted_counts
 from slotwise.policies.policy import Floats, Links
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
 
 CAP_SIGMAS = 1.7
 """How many standard deviations above the mean a cap lies, before allowing for skewness."""

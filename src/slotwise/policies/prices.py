@@ -29,10 +29,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from slotwise.compile.decorators import hot, inner
 from slotwise.policies.evidence import EvidencePolicy, WithMemory
 from slotwise.policies.policy import Feedback, Floats, Knowledge, Links, State, Visitor
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot, inner
 from slotwise.selection.page_search import Search
 from slotwise.selection.top_page import top_page
 from slotwise.selection.vectors.totals import total_of

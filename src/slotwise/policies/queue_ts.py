@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from slotwise.compile.decorators import hot
 from slotwise.policies.evidence import Evidence, check_memory, new_evidence
 from slotwise.policies.policy import Floats, Links, Visitor, check_horizon, check_prior
 from slotwise.policies.posterior import draw_reachable, rank_by_means
@@ -26,7 +27,6 @@ from slotwise.policies.sampling import (
     new_sampling,
 )
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.share_slots import share_top_page
 from slotwise.selection.top_page import top_page

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import compiled, hot
 from slotwise.policies import visitor_pages
 from slotwise.policies.joint_posterior import (
     JointPosterior,
@@ -40,7 +41,6 @@ from slotwise.policies.visitor_regression import (
     rate_for,
     refresh_level,
 )
-from slotwise.selection.compiled import compiled, hot
 from slotwise.selection.share_slots import take_top_links
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import hot
 from slotwise.policies.evidence import Evidence, add_views, count_rounds, is_time_to_look_again
 from slotwise.policies.policy import Floats, Links, Policy
 from slotwise.policies.posterior import (
@@ -25,7 +26,6 @@ from slotwise.policies.posterior import (
     trials_and_hits,
 )
 from slotwise.problem import Problem, whole_number
-from slotwise.selection.compiled import hot
 from slotwise.selection.mix import dense_probabilities
 from slotwise.selection.page_search import Search, new_search
 from slotwise.selection.top_page import top_page

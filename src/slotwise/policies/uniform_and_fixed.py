@@ -8,10 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from slotwise.compile.decorators import hot
 from slotwise.errors import InvalidInput
 from slotwise.policies.policy import CountingPolicy, Counts, Floats, Links, Visitor, new_counts
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
 from slotwise.selection.mix import INTEGRAL, N_TIED, TIED_SLOTS, Mix, new_mix, set_probabilities
 
 

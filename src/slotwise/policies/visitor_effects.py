@@ -29,11 +29,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import hot
 from slotwise.policies.evidence import Evidence
 from slotwise.policies.link_posterior import UNIT, note_sales, typical_sale
 from slotwise.policies.policy import Floats, Links, Visitor
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
 
 FIRST_VARIANCE = 0.3
 """Variance of effects before anything is known: about a factor of e^0.55 either way."""

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import compiled, hot
 from slotwise.policies.paced_kl_visitors import PacedKLVisitorsState, upper_bound
 from slotwise.policies.policy import Floats, Links, Visitor
 from slotwise.policies.prices import (
@@ -39,7 +40,6 @@ from slotwise.policies.visitor_effects import (
     unit_of,
     value_bonus,
 )
-from slotwise.selection.compiled import compiled, hot
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
 from slotwise.selection.page_search import Search, new_search
 from slotwise.selection.share_slots import take_top_links

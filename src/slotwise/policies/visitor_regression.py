@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import inner
 from slotwise.policies.joint_posterior import JointPosterior
 from slotwise.policies.link_posterior import (
     PosteriorLayout,
@@ -32,7 +33,6 @@ from slotwise.policies.link_posterior import (
 )
 from slotwise.policies.policy import Floats, Visitor
 from slotwise.problem import Problem
-from slotwise.selection.compiled import inner
 
 LINK_VARIANCE = 1.0
 """Variance of the logits of links around the pool: links several times better remain likely."""

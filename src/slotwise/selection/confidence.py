@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot, inner
+from slotwise.compile.decorators import hot, inner
 from slotwise.selection.vectors.totals import whole_vectors
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import hot
+from slotwise.compile.decorators import hot
 
 INTEGRAL = 1e-9
 """Probabilities this close to 0 or 1 are 0 or 1."""

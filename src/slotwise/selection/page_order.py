@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import hot
 from slotwise.problem import Problem
-from slotwise.selection.compiled import hot
 from slotwise.selection.vectors.uniforms import next_uniform
 
 Floats = NDArray[np.float64]

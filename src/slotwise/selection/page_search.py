@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import inner, int64
+from slotwise.compile.decorators import inner, int64
 from slotwise.selection.vectors.score_passes import LANES, WORD, aligned_zeros, neighbours
 
 N_CANDIDATES, N_CERTAIN, IS_WARM, LAST_WEIGHS_VALUE, N_LISTED, IS_LISTED = range(6)

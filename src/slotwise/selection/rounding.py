@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slotwise.compile.decorators import hot, inner, int64
 from slotwise.errors import InvalidInput
-from slotwise.selection.compiled import hot, inner, int64
 from slotwise.selection.mix import (
     INTEGRAL,
     N_OPEN,

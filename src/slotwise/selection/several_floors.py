@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slotwise.compile.decorators import hot
 from slotwise.errors import InvalidInput
-from slotwise.selection.compiled import hot
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix, dense_probabilities, new_mix
 from slotwise.selection.price_search import BINDING, INFEASIBLE, SLACK
 from slotwise.selection.simplex import (

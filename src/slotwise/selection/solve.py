@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slotwise.compile.decorators import compiled, direct, hot, inner
 from slotwise.errors import InvalidInput
-from slotwise.selection.compiled import compiled, direct, hot, inner
 from slotwise.selection.floor_program import change_links, new_program, solve_program
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix, dense_probabilities
 from slotwise.selection.page_search import SCRATCH_NUMBERS, SCRATCH_SIZES, Search

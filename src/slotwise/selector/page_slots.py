@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import direct
 from slotwise.errors import InvalidInput
 from slotwise.policies import NO_SLOTS
 from slotwise.problem import Problem
 from slotwise.rounds import Link
-from slotwise.selection.compiled import direct
 from slotwise.selection.page_order import (
     PageOrder,
     expose,

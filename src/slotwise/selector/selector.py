@@ -13,6 +13,7 @@ from typing import Any, Generic, Never
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import direct, direct_choice, direct_later
 from slotwise.errors import InvalidInput
 from slotwise.features import Features, Visitor
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
@@ -21,7 +22,6 @@ from slotwise.policies.policy import Counts, add_counts, moved_counts, new_count
 from slotwise.problem import Problem, whole_number
 from slotwise.rounds import AnyLink, Decision, Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
-from slotwise.selection.compiled import direct, direct_choice, direct_later
 from slotwise.selection.mix import explored
 from slotwise.selection.vectors.uniforms import bits_of
 from slotwise.selector.link_pool import (

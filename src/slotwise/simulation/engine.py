@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import is_compiled
+from slotwise.compile.loops import kept_loop
 from slotwise.environments import Environment
 from slotwise.policies import Policy, State
 from slotwise.policies.policy import policy_for
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
-from slotwise.selection.compiled import is_compiled
-from slotwise.selection.compiling.kept_loops import kept_loop
 from slotwise.selection.page_order import (
     PageOrder,
     expose,

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.cache import LENGTH, digest_sources
 from slotwise.environments import Environment
 from slotwise.errors import InvalidInput
 from slotwise.policies import Policy, policy_settings
 from slotwise.problem import Problem
-from slotwise.selection.compiling.source_digest import LENGTH, digest_sources
 from slotwise.simulation.optimum import Optimum, find_optimum
 from slotwise.version import __version__
 

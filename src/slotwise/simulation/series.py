@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import is_compiled
 from slotwise.environments import BernoulliLinks, Environment
 from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.policies import Policy
 from slotwise.problem import Problem, whole_number
 from slotwise.selection import draw_page
-from slotwise.selection.compiled import is_compiled
 from slotwise.simulation.cluster import connected
 from slotwise.simulation.engine import is_machine_code
 from slotwise.simulation.experiment import Experiment, label_policies

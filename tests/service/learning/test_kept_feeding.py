@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import slotwise
+from slotwise.compile.decorators import is_compiled
 from slotwise.policies import Uniform
-from slotwise.selection.compiled import is_compiled
 
 PROGRAM = """
 from slotwise.policies import policy_class

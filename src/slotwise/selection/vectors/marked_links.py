@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import inner, int64
-from slotwise.selection.vectors.vector_code import (
+from slotwise.compile.decorators import inner, int64
+from slotwise.compile.vector_code import (
     INT,
     Builder,
     Tally,

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import inner, int64
-from slotwise.selection.mix import INTEGRAL, SUMS_ROOM
-from slotwise.selection.vectors.vector_code import (
+from slotwise.compile.decorators import inner, int64
+from slotwise.compile.vector_code import (
     INT,
     Builder,
     Tally,
@@ -34,6 +33,7 @@ from slotwise.selection.vectors.vector_code import (
     types,
     vector_pass,
 )
+from slotwise.selection.mix import INTEGRAL, SUMS_ROOM
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.selection.vectors.vector_code import (
+from slotwise.compile.vector_code import (
     INT,
     Builder,
     Tally,

@@ -16,8 +16,8 @@ import numpy as np
 from numba.core import codegen
 from numpy.typing import NDArray
 
-from slotwise.selection.compiled import inner, is_compiled
-from slotwise.selection.vectors.vector_code import (
+from slotwise.compile.decorators import inner, is_compiled
+from slotwise.compile.vector_code import (
     DOUBLE,
     INT,
     Builder,

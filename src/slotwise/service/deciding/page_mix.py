@@ -11,9 +11,9 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from slotwise.compile.decorators import compiled
 from slotwise.features import MAX_LENGTH
 from slotwise.policies.visitor_pages import VisitorPages
-from slotwise.selection.compiled import compiled
 from slotwise.selection.mix import INTEGRAL, Mix, explored, new_places, new_sums
 from slotwise.selection.rounding import draw_page
 from slotwise.service.published_version import PagesForVisitors

@@ -11,14 +11,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile.cache import digest_sources
+from slotwise.compile.loops import kept_loop
 from slotwise.policies import Feedback, Policy
 from slotwise.policies.atomic_learning import may_raise
 from slotwise.policies.page_views import average_ahead, expect_views, rest_of_page
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.policies.sampling import average_probabilities
 from slotwise.problem import Problem
-from slotwise.selection.compiling.kept_loops import kept_loop
-from slotwise.selection.compiling.source_digest import digest_sources
 from slotwise.selector.known_counts import OWED
 from slotwise.service.counting.attribution import CLICKS, Level, View, attribute
 from slotwise.service.counting.rates import LinkCounts, LinkRates, count_known

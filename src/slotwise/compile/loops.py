@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from slotwise.selection.compiled import OwnTypesCache, hot_loop, is_compiled
+from slotwise.compile.decorators import OwnTypesCache, hot_loop, is_compiled
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 

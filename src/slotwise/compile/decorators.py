@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
-from slotwise.compiling_notice import watch_compiler
-from slotwise.selection.compiling.linked_code import EntryCompiler, LinkedCompiler
+from slotwise.compile.machine_code import EntryCompiler, LinkedCompiler
+from slotwise.compile.notice import watch_compiler
 
 int64: Any = np.int64
 """Makes a number of a literal, which numba takes for a type of its own: a function that is given a
@@ -124,7 +124,7 @@ def hot_loop(function: Function) -> Function:
     """Compile like `hot` a loop that is given functions to call.
 
     numba cannot keep its machine code on disk, since it is different for every set of functions;
-    see `slotwise.selection.compiling.kept_loops`.
+    see `slotwise.compile.loops`.
     """
     return _jit(function, _nrt=False)
 

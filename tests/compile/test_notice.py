@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from numba.core.caching import NullCache
 
-from slotwise import compiling_notice as compiling
-from slotwise.compiling_notice import NOTICE, CompilingNotice
+from slotwise.compile import notice as compiling
+from slotwise.compile.notice import NOTICE, CompilingNotice
 
 
 class Clock:
@@ -97,9 +97,9 @@ def test_a_loop_that_cannot_be_kept_is_not_announced(clock: Clock) -> None:
 def test_numba_tells_the_notice(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("""
-from slotwise import compiling_notice as compiling
+from slotwise.compile import notice as compiling
 compiling.MIN_SECONDS = 0.0
-from slotwise.selection.compiled import KIND
+from slotwise.compile.decorators import KIND
 def mine(x): return x + 1
 mine.__module__ = "slotwise.mine"
 mine = KIND(mine)

@@ -16,7 +16,7 @@ from numba.core import event
 from numba.core.caching import FunctionCache, NullCache
 
 import slotwise
-from slotwise.selection.compiled import direct, direct_choice, direct_later, hot, inner, is_compiled
+from slotwise.compile.decorators import direct, direct_choice, direct_later, hot, inner, is_compiled
 from slotwise.selection.mix import dense_probabilities, new_mix
 from slotwise.selection.page_search import new_search
 from slotwise.selection.share_slots import take_top_links

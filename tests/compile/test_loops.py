@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import slotwise
-from slotwise.selection.compiled import hot, is_compiled
-from slotwise.selection.compiling.kept_loops import kept_loop
+from slotwise.compile.decorators import hot, is_compiled
+from slotwise.compile.loops import kept_loop
 
 PROGRAM = """
 import sys
 from numba.core import event
-from slotwise.selection.compiled import hot
-from slotwise.selection.compiling.kept_loops import kept_loop
+from slotwise.compile.decorators import hot
+from slotwise.compile.loops import kept_loop
 
 class Listener(event.Listener):
     def on_start(self, happened):
