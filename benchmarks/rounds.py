@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks.measuring import Row, at_least, at_most, cpu_seconds, note, wall_seconds
 from benchmarks.solving import binding_floor
-from slotwise.compile.decorators import hot
+from slotwise.compile import compiled_first, hot
 from slotwise.environments import BernoulliLinks
 from slotwise.environments.datasets import Dataset, load_dataset
 from slotwise.policies import CUCB, ConUCB, Exp3M, LExp, PacedKL, Policy
@@ -36,6 +36,7 @@ TARGETS: tuple[tuple[str, Policy, float], ...] = (
 )
 
 
+@compiled_first
 @hot
 def play_bare_rounds(
     n_rounds: int,

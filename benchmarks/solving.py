@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from benchmarks.measuring import Row, at_least, at_most, cpu_seconds, note
-from slotwise.compile.decorators import compiled, hot
+from slotwise.compile import compiled, compiled_first, hot
 from slotwise.selection import FloorProgram, solve, solve_floors
 from slotwise.selection.floor_program import new_program, set_clicks, set_value, solve_program
 from slotwise.selection.solve import solve_into
@@ -45,6 +45,7 @@ def draw_instances(n_instances: int, n_links: int, n_slots: int) -> Instances:
     return Instances(value, clicks, np.array(floors))
 
 
+@compiled_first
 @compiled
 def solve_each(value: Floats, clicks: Floats, floors: Floats, n_slots: int) -> float:
     """Solve every instance afresh, inside compiled code."""
@@ -55,6 +56,7 @@ def solve_each(value: Floats, clicks: Floats, floors: Floats, n_slots: int) -> f
     return total
 
 
+@compiled_first
 @hot
 def solve_on(
     program: Program, links: NDArray[np.int64], value: Floats, clicks: Floats, page: Any
@@ -68,6 +70,7 @@ def solve_on(
         solve_program(program, n_slots, floor)
 
 
+@compiled_first
 @hot
 def stream(value: Floats, clicks: Floats, price: float) -> float:
     """Pass once over two arrays."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,12 +10,9 @@ from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Run without make, pytest would take compiled code of older sources: see scripts/numba-cache.
-# numba reads the variable when it is imported, so this comes first.
-if "NUMBA_CACHE_DIR" not in os.environ and "numba" not in sys.modules:
-    os.environ["NUMBA_CACHE_DIR"] = subprocess.run(
-        [ROOT / "scripts" / "numba-cache"], check=True, capture_output=True, text=True
-    ).stdout.strip()
+# Machine code is made before it is used, unless a test is about the switch; in our own folder.
+os.environ.setdefault("SLOTWISE_COMPILE", "first")
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "machine-code"))
 
 # Seeded by the test's own name, with no clock in it: a failure is a failure everywhere.
 settings.register_profile("slotwise", derandomize=True, deadline=None, database=None)

@@ -40,7 +40,7 @@ from slotwise.cli.progress import (
     progress_bar,
     say_what_is_kept,
 )
-from slotwise.compile.notice import announce_compiling
+from slotwise.compile import announce_compiling
 from slotwise.errors import SlotwiseError
 from slotwise.plugins import look_for_modules_in
 

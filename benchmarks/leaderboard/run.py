@@ -23,7 +23,7 @@ from slotwise.policies import (
     make_policy,
     setting_names,
 )
-from slotwise.policies.paced_bayes import PacedBayesLargePool
+from slotwise.policies.paced_bayes import PacedBayes
 from slotwise.policies.policy import policy_for
 from slotwise.problem import Problem
 from slotwise.simulation.cluster import connected
@@ -46,7 +46,7 @@ PRIORS = ("uniform", "fitted")
 
 
 @dataclass(frozen=True)
-class MostClicks(PacedBayesLargePool):
+class MostClicks(PacedBayes):
     """The default policy at a floor that no page can keep: it looks for clicks alone.
 
     A reference beside the policies. A floor that even this one misses cannot be learned in time.

@@ -11,10 +11,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from numba.core.caching import NullCache
 
-from slotwise.compile import notice as compiling
-from slotwise.compile.notice import NOTICE, CompilingNotice
+from slotwise.compile import machine_code as compiling
+from slotwise.compile.machine_code import NOTICE, CompilingNotice
 
 
 class Clock:
@@ -31,9 +30,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def compiling_of(module: str, cache: object = None) -> Any:
+def compiling_of(module: str) -> Any:
     function = SimpleNamespace(__module__=module)
-    return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function, _cache=cache)})
+    return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)})
 
 
 OURS = compiling_of("slotwise.policies.paced_kl")
@@ -79,38 +78,18 @@ def test_a_program_of_somebody_else_is_not_announced(clock: Clock) -> None:
     assert said.getvalue() == ""
 
 
-def test_a_loop_that_cannot_be_kept_is_not_announced(clock: Clock) -> None:
-    """It is compiled in every process, but from functions that are kept."""
-    said = io.StringIO()
-    notice = CompilingNotice(said)
-    loop = compiling_of("slotwise.simulation.engine", NullCache())
-    notice.on_start(loop)
-    compile_for(notice, clock, 1.0)
-    clock.now += 10.0
-    notice.on_end(loop)
-    assert said.getvalue() == ""
-    notice.on_start(loop)
-    compile_for(notice, clock, 1.1)
-    assert said.getvalue() == f"{NOTICE}\n"
-
-
 def test_numba_tells_the_notice(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("""
-from slotwise.compile import notice as compiling
+from slotwise.compile import compiled_first, hot
+from slotwise.compile import machine_code as compiling
 compiling.MIN_SECONDS = 0.0
-from slotwise.compile.decorators import KIND
 def mine(x): return x + 1
 mine.__module__ = "slotwise.mine"
-mine = KIND(mine)
-mine(1)
+compiled_first(hot(mine))(1)
 """)
     fresh = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    fresh.pop("NUMBA_CACHE_LOCATOR_CLASSES", None)
-    text = program.read_text()
-    for kind, said in (("hot", f"{NOTICE}\n"), ("hot_loop", "")):
-        program.write_text(text.replace("KIND", kind))
-        done = subprocess.run(
-            [sys.executable, str(program)], capture_output=True, text=True, check=True, env=fresh
-        )
-        assert (done.stderr, done.stdout) == (said, "")
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, check=True, env=fresh
+    )
+    assert (done.stderr, done.stdout) == (f"{NOTICE}\n", "")

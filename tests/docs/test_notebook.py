@@ -12,7 +12,7 @@ import pytest
 from nbclient import NotebookClient
 from PIL import Image
 
-from slotwise.compile.notice import NOTICE
+from slotwise.compile.machine_code import NOTICE
 from tests.docs.pages import ROOT
 
 NOTEBOOK = ROOT / "docs" / "from-data-to-figure.ipynb"

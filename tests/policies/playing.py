@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile import switching
 from slotwise.policies import Policy
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
@@ -43,14 +44,15 @@ class Visitors:
 def draw(state: Any, n_slots: int, rng: np.random.Generator) -> tuple[Links, Floats]:
     """Return a page drawn from the state's mix and the probability of each link on it."""
     shown, chances = np.zeros(n_slots, np.int64), np.zeros(n_slots)
-    draw_page(state.mix, rng, shown, chances)
+    switching(draw_page)(state.mix, rng, shown, chances)
     return shown, chances
 
 
 def learn_page(policy: Policy, state: Any, page: Page) -> None:
     once = np.ones(len(page.shown))
-    type(policy).learn(state, NOBODY, 0, page.shown, NO_SLOTS, page.chances, once, page.clicks)
-    type(policy).learn(state, NOBODY, 1, page.shown, NO_SLOTS, page.chances, once, page.revenue)
+    learn = switching(type(policy).learn)
+    learn(state, NOBODY, 0, page.shown, NO_SLOTS, page.chances, once, page.clicks)
+    learn(state, NOBODY, 1, page.shown, NO_SLOTS, page.chances, once, page.revenue)
 
 
 def play_both(
@@ -60,7 +62,7 @@ def play_both(
     rng = np.random.default_rng(17)
     state: Any = policy.start(problem)
     for _ in range(n_rounds):
-        type(policy).choose(state, NOBODY, rng)
+        switching(type(policy).choose)(state, NOBODY, rng)
         yield state, dense_probabilities(state.mix), twin.probabilities()
         page = visitors.answer(*draw(state, problem.n_slots, rng))
         learn_page(policy, state, page)

@@ -11,14 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import compiled_first, hot
+from slotwise.compile.decorators import LANES
 from slotwise.errors import InvalidInput
 from slotwise.policies import Exp3M, LExp, Policy
 from slotwise.policies.exponential_weights import new_weights
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
-from slotwise.selection.vectors.capped_sums import LANES, sum_below
+from slotwise.selection.vectors.capped_sums import sum_below
 from tests.policies.playing import draw
 from tests.reference.policies import capped_probabilities
 from tests.selection.chance import is_plausible
@@ -38,6 +39,7 @@ def mixed(policy: Policy, problem: Problem, weights: Floats) -> Floats:
     return dense_probabilities(state_with(policy, problem, weights).mix)
 
 
+@compiled_first
 @hot
 def compiled_sum_below(relative: Floats, n_blocks: int, cap: float) -> tuple[float, int]:
     return sum_below(relative, n_blocks, cap)

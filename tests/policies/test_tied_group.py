@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,15 @@ from slotwise.policies.joint_posterior import (
     score_jointly,
     score_link_jointly,
 )
-from slotwise.policies.paced_bayes import SAFE, PacedBayesLargePool
+from slotwise.policies.paced_bayes import SAFE
 from slotwise.policies.tied_group import LEAST_POOL
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
 from slotwise.selection.mix import N_TIED, dense_probabilities
-from slotwise.selection.top_page import SMALL_POOL
 
 LEVELS = ("click", "cart", "order", "revenue")
 
-POLICIES = [PacedKL(), PacedBayesLargePool()]
+POLICIES = [PacedKL(), PacedBayes()]
 
 
 def one_round(policy: Any, state: Any, rates: Any, rng: np.random.Generator, n_slots: int) -> None:
@@ -67,7 +65,7 @@ def test_most_pages_of_a_large_pool_are_found_without_scoring_all_links() -> Non
     problem = Problem(LEAST_POOL, 10, click_floor=3.0)
     rng = np.random.default_rng(8)
     rates = 0.4 * rng.random(problem.n_links), rng.random(problem.n_links)
-    policy: Any = PacedBayesLargePool()
+    policy: Any = PacedBayes()
     state = policy.start(problem)
     n_by_last_scores = 0
     for _ in range(400):
@@ -127,32 +125,6 @@ def test_links_with_other_feedback_leave_the_group(policy: Any) -> None:
     probabilities = dense_probabilities(state.mix)
     assert probabilities[links].tolist() == [0.0, 0.0, 0.0]
     assert np.delete(probabilities, links) == pytest.approx(10 / (problem.n_links - 3))
-
-
-@pytest.mark.parametrize("n_links", [300, SMALL_POOL + 400])
-def test_both_forms_choose_the_same_pages(n_links: int) -> None:
-    problem = Problem(n_links, 10, click_floor=1.5)
-    rates = 0.4 * np.random.default_rng(1).random((2, problem.n_links))
-    pages = []
-    for policy in (PacedBayes(), PacedBayesLargePool()):
-        rng, state = np.random.default_rng(7), policy.start(problem)
-        for _ in range(400):
-            type(policy).choose(state, NOBODY, rng)
-            one_round(policy, state, rates, rng, problem.n_slots)
-        pages.append((state.evidence.views.tolist(), state.score.tolist(), rng.random()))
-    assert pages[0] == pages[1]
-
-
-def test_the_form_follows_the_size_of_the_pool() -> None:
-    @dataclass(frozen=True)
-    class Mine(PacedBayes):
-        pass
-
-    asked = PacedBayes(exploration=0.7, patience=0.4)
-    small, large = Problem(SMALL_POOL, 10), Problem(SMALL_POOL + 1, 10)
-    assert asked.for_problem(small) is asked
-    assert asked.for_problem(large) == PacedBayesLargePool(exploration=0.7, patience=0.4)
-    assert type(Mine().for_problem(large)) is Mine
 
 
 def test_a_selector_goes_on_when_its_pool_becomes_large_and_small_again(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.compile.decorators import is_compiled
+from slotwise.compile import compiles, switching
 from slotwise.policies import (
     CUCB,
     ConUCB,
@@ -59,7 +59,7 @@ def play(policy: Policy, problem: Problem, n_rounds: int) -> dict[str, Any]:
     state: Any = policy.start(problem)
     pages = []
     for _ in range(n_rounds):
-        type(policy).choose(state, NOBODY, rng)
+        switching(type(policy).choose)(state, NOBODY, rng)
         page = visitors.answer(*draw(state, problem.n_slots, rng))
         pages.append(page.shown.tolist())
         learn_page(policy, state, page)
@@ -112,7 +112,7 @@ def transcript() -> dict[str, Any]:
         for name, policy in policies(problem).items()
     }
     return {
-        "compiled": is_compiled(ConUCB.choose),
+        "compiled": compiles(),
         "games": games,
         "capped mix": capped_mix(),
         "programs": programs(),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from slotwise.compile import switching
 from slotwise.environments import BernoulliLinks
 from slotwise.environments.datasets import load_dataset
 from slotwise.policies import Policy
@@ -35,7 +36,7 @@ def played_states(
     visitors, chance = np.random.default_rng(seed), np.random.default_rng(seed + 1)
     shown, probabilities = np.zeros(data.n_slots, np.int64), np.zeros(data.n_slots)
     outcomes, views = np.zeros((2, data.n_slots)), np.ones(data.n_slots)
-    choose, learn = type(policy).choose, type(policy).learn
+    choose, learn = switching(type(policy).choose), switching(type(policy).learn)
     for round_number in range(1, n_rounds + 1):
         choose(state, NOBODY, chance)
         program = state.program
@@ -52,8 +53,8 @@ def played_states(
                 float(mix @ program.clicks),
             ),
         )
-        draw_page(state.mix, chance, shown, probabilities)
-        links.serving(world, round_number, NOBODY, shown, visitors, outcomes)
+        switching(draw_page)(state.mix, chance, shown, probabilities)
+        switching(links.serving)(world, round_number, NOBODY, shown, visitors, outcomes)
         for level in range(2):
             learn(state, NOBODY, level, shown, NO_SLOTS, probabilities, views, outcomes[level])
 

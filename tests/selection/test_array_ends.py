@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from slotwise.compile import switching
 from slotwise.policies import NO_SLOTS, NOBODY, make_policy
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
@@ -57,12 +58,14 @@ def play(name: str, n_links: int, n_slots: int, at_end: bool) -> None:
     shown = at_a_border(np.zeros(n_slots, np.int64), at_end)
     drawn, views, outcomes = (at_a_border(np.ones(n_slots), at_end) for _ in range(3))
     for _ in range(N_ROUNDS):
-        type(policy).choose(state, NOBODY, rng)
-        draw_page(state.mix, rng, shown, drawn)
+        switching(type(policy).choose)(state, NOBODY, rng)
+        switching(draw_page)(state.mix, rng, shown, drawn)
         assert len(set(shown.tolist())) == n_slots
         for level in range(2):
             outcomes[:] = rng.random(n_slots) < 0.5
-            type(policy).learn(state, NOBODY, level, shown, NO_SLOTS, drawn, views, outcomes)
+            switching(type(policy).learn)(
+                state, NOBODY, level, shown, NO_SLOTS, drawn, views, outcomes
+            )
 
 
 def play_all(name: str) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import compiled_first, hot
 from slotwise.selection.page_search import FEW, Search, new_search, put_best_first
 
 
+@compiled_first
 @hot
 def put(search: Search, begin: int, end: int, n_wanted: int) -> None:
     put_best_first(search, begin, end, n_wanted)

@@ -21,7 +21,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from slotwise.compile.decorators import compiled
+from slotwise.compile import compiled, compiled_first
 from slotwise.selection.confidence import (
     cucb_bonus,
     kl_lower,
@@ -205,6 +205,7 @@ def test_kl_bounds_of_many_are_those_of_each() -> None:
         assert upper[:n_bounds].tolist() == one_by_one[:n_bounds]
 
 
+@compiled_first
 @compiled
 def many(
     totals: Floats, n_views: Floats, widths: Floats, n_bounds: int, upper: Floats, far: Floats

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import compiled_first, hot
 from slotwise.selection.vectors.marked_links import list_marked
 
 
+@compiled_first
 @hot
 def listing(marks: NDArray[np.bool_], listed: NDArray[np.int64]) -> int:
     """List in compiled code."""

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import compiled_first, hot
+from slotwise.compile.decorators import LANES, WORD
 from slotwise.selection import page_search
 from slotwise.selection.page_search import find_threshold
-from slotwise.selection.vectors.score_passes import LANES, WORD, neighbours
+from slotwise.selection.vectors.score_passes import neighbours
 
 Floats = NDArray[np.float64]
 N_LINKS = 150
@@ -51,6 +52,7 @@ def in_words(scores: Floats) -> Floats:
     return np.concatenate([scores, np.full(WORD, -np.inf)])
 
 
+@compiled_first
 @hot
 def threshold_from(scores: Floats, n_links: int, n_slots: int, expected: float, gap: float) -> Any:
     below, above, n_above = neighbours(scores, (n_links + LANES - 1) // LANES, expected)

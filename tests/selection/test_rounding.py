@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from slotwise.compile import compiled_first, switching
 from slotwise.errors import InvalidInput
 from slotwise.selection import (
     Mix,
@@ -23,7 +24,7 @@ from slotwise.selection import (
 )
 from slotwise.selection.mix import new_places, new_sums
 from slotwise.selection.rounding import round_entries
-from slotwise.selection.vectors.uniforms import bits_of
+from slotwise.selection.vectors.uniforms import chance_of
 from tests.reference.rounding import page_distribution, round_by_stretches, round_pair_by_pair
 from tests.selection.chance import is_plausible, is_plausibly_at_most
 
@@ -33,6 +34,7 @@ Links = NDArray[np.int64]
 N_DRAWS = 200_000
 
 
+@compiled_first
 @compiled
 def draw_masks(mix: Mix, rng: np.random.Generator, n_slots: int, n_draws: int) -> Links:
     """Return that many pages, each as a number whose bit i says that link i is shown."""
@@ -257,7 +259,7 @@ def test_a_drawn_page_has_its_parts_and_probabilities() -> None:
     shown, chances = np.zeros(7, np.int64), np.zeros(7)
     rng = np.random.default_rng(2)
     for _ in range(500):
-        draw_page(mix, rng, shown, chances)
+        switching(draw_page)(mix, rng, shown, chances)
         assert len(set(shown.tolist())) == 7
         assert {0, 7} <= set(shown.tolist())
         assert len({3, 9, 1} & set(shown.tolist())) == 2
@@ -280,7 +282,7 @@ def test_drawing_leaves_the_mix_as_before() -> None:
     before = [part.copy() for part in mix._replace(places=np.zeros(0, np.int64), sums=np.zeros(0))]
     rng = np.random.default_rng(4)
     for _ in range(50):
-        draw_page(mix, rng, np.zeros(7, np.int64), np.zeros(7))
+        switching(draw_page)(mix, rng, np.zeros(7, np.int64), np.zeros(7))
         after = mix._replace(places=np.zeros(0, np.int64), sums=np.zeros(0))
         for one, other in zip(before, after, strict=True):
             np.testing.assert_array_equal(one, other)
@@ -309,15 +311,15 @@ def test_bad_probabilities_are_named(probabilities: list[float], message: str) -
         dependent_rounding(probabilities, np.random.default_rng(1))
 
 
-def test_bits_of_a_generator_draw_its_pages() -> None:
+def test_chance_of_a_generator_draw_its_pages() -> None:
     for mix in (three_part_mix(), mix_of(np.array([0.5, 0.5, 1.0]))):
         rng, twin = np.random.default_rng(5), np.random.default_rng(5)
         n_slots = round(dense_probabilities(mix).sum())
         (page, other), (chances, others) = np.zeros((2, n_slots), np.int64), np.zeros((2, n_slots))
-        bits = bits_of(twin)
+        bits = chance_of(twin)
         for _ in range(50):
-            draw_page(mix, rng, page, chances)
-            draw_page(mix, bits, other, others)
+            switching(draw_page)(mix, rng, page, chances)
+            switching(draw_page)(mix, bits, other, others)
             assert (page.tolist(), chances.tolist()) == (other.tolist(), others.tolist())
         assert rng.random() == twin.random()
 
@@ -327,6 +329,6 @@ def test_a_sure_page_takes_nothing_from_chance() -> None:
     mix.sure[:3] = 4, 0, 5
     mix.sizes[:] = 3, 0, 0, 0
     page, chances = np.zeros(3, np.int64), np.zeros(3)
-    draw_page(mix, rng, page, chances)
+    switching(draw_page)(mix, rng, page, chances)
     assert (page.tolist(), chances.tolist()) == ([4, 0, 5], [1.0] * 3)
     assert rng.random() == np.random.default_rng(1).random()

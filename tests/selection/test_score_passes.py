@@ -9,12 +9,11 @@ import pytest
 from numpy.typing import NDArray
 from slotwise.selection.vectors.vector_code import Pass
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import compiled_first, hot
+from slotwise.compile.decorators import LANES, WORD
 from slotwise.selection.vectors import score_passes
 from slotwise.selection.vectors.score_passes import (
-    LANES,
     LINE,
-    WORD,
     aligned_zeros,
     list_at_least,
     neighbours,
@@ -28,11 +27,13 @@ Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 
 
+@compiled_first
 @hot
 def compiled_neighbours(scores: Floats, n_blocks: int, bound: float) -> tuple[float, float, int]:
     return neighbours(scores, n_blocks, bound)
 
 
+@compiled_first
 @hot
 def compiled_sums(
     scores: Floats, value: Floats, clicks: Floats, n_links: int, bound: float, last: float
@@ -40,11 +41,13 @@ def compiled_sums(
     return page_sums(scores, value, clicks, n_links, bound, last)
 
 
+@compiled_first
 @hot
 def compiled_scores(value: Floats, clicks: Floats, price: float, n: int, scores: Floats) -> None:
     score_list(value, clicks, 0.75, price, n, scores)
 
 
+@compiled_first
 @hot
 def compiled_score_all(
     value: Floats, clicks: Floats, n_links: int, bound: float, scores: Floats
@@ -52,6 +55,7 @@ def compiled_score_all(
     return score_all(value, clicks, n_links, 0.75, 0.3, bound, scores)
 
 
+@compiled_first
 @hot
 def compiled_split(
     scores: Floats, n_words: int, certain: float, least: float, places: Links, ties: Links
@@ -59,6 +63,7 @@ def compiled_split(
     return split_page(scores, n_words, certain, least, places, ties)
 
 
+@compiled_first
 @hot
 def compiled_list(
     value: Floats, clicks: Floats, n: int, cut: float, listed: Links, first: Floats, second: Floats

@@ -15,6 +15,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from slotwise.compile import switching
 from slotwise.errors import InvalidInput
 from slotwise.selection import FloorsSolution, dense_probabilities, solve, solve_floors
 from slotwise.selection.several_floors import STATUS, new_floors_program, solve_floors_program
@@ -192,7 +193,7 @@ def test_a_warm_program_answers_like_a_fresh_one(program: Program, seed: int) ->
     warm = new_floors_program(program.value, program.demands, program.floors)
     value, demands, floors = warm.simplex.value, warm.simplex.demands, warm.simplex.floors
     for _ in range(12):
-        solve_floors_program(warm, program.n_slots)
+        switching(solve_floors_program)(warm, program.n_slots)
         fresh = solve_floors(value, demands, program.n_slots, floors)
         chances = dense_probabilities(warm.mix)
         assert STATUSES[warm.sizes[STATUS]] == fresh.status

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import compiled_first, hot
 from slotwise.selection.mix import N_OPEN, N_TIED, TIED_SLOTS, dense_probabilities, new_mix
 from slotwise.selection.page_search import (
     N_CANDIDATES,
@@ -21,6 +21,7 @@ from slotwise.selection.top_page import TIE, top_page
 Floats = NDArray[np.float64]
 
 
+@compiled_first
 @hot
 def page_from(search: Search, value: Floats, clicks: Floats, n_slots: int, price: float) -> float:
     return top_page(value, clicks, len(value), n_slots, 1.0, price, search)[0]
@@ -60,6 +61,7 @@ def test_pages_are_those_of_sorting(n_links: int, n_levels: int) -> None:
             value[changed] = rng.integers(0, n_levels, 3) / n_levels
 
 
+@compiled_first
 @hot
 def take(value: Floats, n_slots: int, search: Search, mix: object) -> None:
     take_top_links(value, value, 0.0, n_slots, search, mix)  # type: ignore[arg-type]

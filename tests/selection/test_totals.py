@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import compiled_first, hot
 from slotwise.selection.vectors.totals import total_of
 
 
+@compiled_first
 @hot
 def total_from_python(numbers: np.ndarray) -> float:
     return total_of(numbers)

@@ -8,9 +8,8 @@ import pytest
 
 from slotwise import Selector
 from slotwise.errors import InvalidInput
-from slotwise.policies import POLICIES
-from slotwise.policies.paced_bayes import PacedBayesLargePool
-from slotwise.selection.top_page import SMALL_POOL
+from slotwise.policies import POLICIES, PacedBayes, Policy
+from slotwise.problem import Problem
 from slotwise.service.learning.publisher import compiled_name
 from slotwise.service.records import SECOND_US
 from slotwise.service.service import Service
@@ -18,6 +17,16 @@ from tests.service.conftest import OpenService
 from tests.service.rows import T0, link, pool
 from tests.service.test_visitors import LINKS, links_for, opened, visit
 from tests.service.visitor_policy import FAILING, VisitorPolicy
+
+MANY_LINKS = 20
+
+
+class FormForLargePools(PacedBayes):
+    """A form of a policy that has learned the same."""
+
+
+def form_for(policy: PacedBayes, problem: Problem) -> Policy:
+    return FormForLargePools() if problem.n_links > MANY_LINKS else policy
 
 
 @pytest.fixture
@@ -73,25 +82,28 @@ def test_rounds_at_which_a_policy_raises_are_learned_once(
     assert country["counts"] == {"DE": 12}
 
 
-def test_a_large_pool_plays_the_form_for_large_pools(open_service: OpenService) -> None:
+def test_a_large_pool_plays_the_form_for_large_pools(
+    open_service: OpenService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PacedBayes, "for_problem", form_for)
     service = open_service()
     default = pool(policy="paced-bayes", policy_settings={})
     service.put_pool(default, "test", T0).result()
-    many = [link(f"l{k}") for k in range(SMALL_POOL + 1)]
+    many = [link(f"l{k}") for k in range(MANY_LINKS + 1)]
     service.put_links("home", many[:-1], "test", T0).result()
-    assert not isinstance(run_of(service).policy, PacedBayesLargePool)
+    assert not isinstance(run_of(service).policy, FormForLargePools)
     service.decide("home", T0)
     service.learn(T0 + 10**12)
     rounds = run_of(service)._state.evidence.rounds.tolist()
     service.put_links("home", many[-1:], "test", T0 + 10**12).result()
-    assert isinstance(run_of(service).policy, PacedBayesLargePool)
+    assert isinstance(run_of(service).policy, FormForLargePools)
     assert run_of(service)._state.evidence.rounds.tolist() == rounds == [1.0, 1.0]
     held = service._publisher.runs["home"].pool
-    assert compiled_name(held) == "paced-bayes as PacedBayesLargePool"
+    assert compiled_name(held) == "paced-bayes as FormForLargePools"
     service.flush().result()
     service.close()
     again = open_service()
-    assert isinstance(run_of(again).policy, PacedBayesLargePool)
+    assert isinstance(run_of(again).policy, FormForLargePools)
     assert again.health().pools[0].failure == ""
 
 

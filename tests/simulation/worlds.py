@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot
 from slotwise.environments import BernoulliLinks
 from slotwise.policies import POLICIES, FixedMix, Policy, make_policy
 

@@ -54,7 +54,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return 0
     try:
         # Slow to import, and a command may be stopped meanwhile.
-        from slotwise.compile.notice import announce_compiling
+        from slotwise.compile import announce_compiling
         from slotwise.plugins import look_for_modules_in
 
         announce_compiling(False)  # commands show their own progress

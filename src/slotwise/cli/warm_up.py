@@ -11,14 +11,10 @@ import typer
 from slotwise.cli.progress import progress_bar
 from slotwise.errors import SlotwiseError
 from slotwise.policies import POLICIES, Policy, make_policy, policy_class, setting_names
-from slotwise.policies.tied_group import LEAST_POOL
-from slotwise.problem import Problem
 from slotwise.selection import draw_page
 from slotwise.selector import Selector
 
 LINKS, N_SLOTS = tuple("abcd"), 2
-MANY_LINKS = (*LINKS, *(str(number) for number in range(LEAST_POOL)))
-"""A pool for which a policy may have a form of its own."""
 
 FEATURES: dict[str, Any] = {"device": ("phone", "desktop"), "country": str, "new": bool}
 VARIANTS: tuple[dict[str, Any], ...] = (
@@ -44,9 +40,6 @@ def compile_policy(name: str) -> None:
             _play(made, {"device": "phone"} if "features" in variant else {})
         except SlotwiseError:
             continue
-    large = Problem(len(MANY_LINKS), N_SLOTS, click_floor=0.3)
-    if type(policy.for_problem(large)) is not type(policy):
-        _play(Selector(MANY_LINKS, N_SLOTS, policy=policy, click_floor=0.3, seed=1), {})
     _serve(name)
     _simulate(policy)
 

@@ -1,1 +1,50 @@
-"""How arithmetic becomes machine code: decorators, linking, and what is stored on disk."""
+"""How arithmetic becomes machine code; the only package that imports numba and llvmlite.
+
+Functions are declared with decorators (`decorators`) and stay plain Python. They are interpreted
+until machine code pays (`switch`). Then numba makes it (`machine_code`), with some interfaces that
+numba does not document (`internals`) and with passes in LLVM's vectors (`vector_code`), often in a
+process of its own (`__main__`). The code is stored on disk under a digest of its sources (`cache`).
+
+Importing this package does not import numba. Without numba, everything is interpreted. With a numba
+that lacks one of the undocumented interfaces, functions are compiled by plain `njit`.
+"""
+
+from slotwise.compile.decorators import (
+    can_be_compiled,
+    compiled,
+    hot,
+    inner,
+    int64,
+    is_dispatcher,
+    loop_maker,
+    vector_pass,
+)
+from slotwise.compile.switch import (
+    Code,
+    announce_compiling,
+    code_for,
+    compiled_first,
+    compiler_version,
+    compiles,
+    support_numba,
+    switching,
+)
+
+__all__ = [
+    "Code",
+    "announce_compiling",
+    "can_be_compiled",
+    "code_for",
+    "compiled",
+    "compiled_first",
+    "compiler_version",
+    "compiles",
+    "hot",
+    "inner",
+    "int64",
+    "is_dispatcher",
+    "loop_maker",
+    "support_numba",
+    "switching",
+    "vector_pass",
+]

@@ -1,14 +1,37 @@
-"""A digest of source files: equal for equal code, in whatever folder it lies."""
+"""Machine code on disk: where it is, and under which digest of the sources.
+
+A file has the machine code of one function for one set of argument types. Its name contains a
+digest of all sources that determine the function, so editing a function that it calls, in whatever
+file, makes it compile again. Files lie in `NUMBA_CACHE_DIR`, or else in the user's cache folder, in
+one folder for each state of slotwise's sources. Folders that nobody has used for weeks are removed.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib.metadata
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+import time
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-PACKAGE = Path(__file__).parents[2]
+PACKAGE = Path(__file__).parents[1]
 LENGTH = 16
+KEEP_DAYS = 30
+
+UPPER_LAYERS = frozenset(
+    {"cli", "client", "evaluation", "figures", "player", "selector", "service", "simulation"}
+    | {"testing"}
+)
+"""Parts of the package whose functions no compiled function of another part calls."""
 
 
 @cache
@@ -24,3 +47,147 @@ def digest_sources(parts: Iterable[str]) -> str:
             digest.update(file.relative_to(PACKAGE).as_posix().encode())
             digest.update(file.read_bytes())
     return digest.hexdigest()[:LENGTH]
+
+
+@cache
+def lower_layers_digest() -> str:
+    """Return a digest of the sources that compiled functions of several parts share."""
+    names = sorted(path.name for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py")
+    shared = [name for name in names if not name.startswith("_") and _is_lower(name)]
+    return digest_sources(tuple(shared))
+
+
+def _is_lower(name: str) -> bool:
+    return name.removesuffix(".py") not in UPPER_LAYERS
+
+
+def digest_of(function: Any) -> str | None:
+    """Return a digest of the sources that determine a function, apart from slotwise's lower layers.
+
+    Those are the files of its module and of all modules that can be reached from the globals of
+    that module, without installed packages other than its own. None if a source is not a file, as
+    in an interactive session.
+    """
+    digest = hashlib.sha256()
+    for file in sorted(_files_of(getattr(function, "py_func", function))):
+        try:
+            digest.update(Path(file).read_bytes())
+        except OSError:
+            return None
+    return digest.hexdigest()[:LENGTH]
+
+
+def _files_of(function: Any) -> set[str]:
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    parts = [function, *(getattr(cell, "py_func", cell) for cell in cells)]
+    waiting = [part.__module__ for part in parts if hasattr(part, "__module__")]
+    own = {name.partition(".")[0] for name in waiting}
+    seen: set[str] = set()
+    files: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or not isinstance(name, str):
+            continue
+        seen.add(name)
+        module = sys.modules.get(name)
+        top, _, rest = name.partition(".")
+        if module is None or not _determines(module, top in own):
+            continue
+        if top == "slotwise":
+            if not _is_lower(rest.partition(".")[0]):  # it calls its own file and lower layers
+                files.add(str(module.__file__))
+            continue
+        files.add(getattr(module, "__file__", None) or f"<{name}>")
+        waiting += [_module_name(value) for value in list(vars(module).values())]
+    return files
+
+
+def _module_name(value: Any) -> Any:
+    return value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
+
+
+def _determines(module: ModuleType, is_own: bool) -> bool:
+    """Return whether a module may change with the user's code."""
+    file = getattr(module, "__file__", None)
+    if is_own:
+        return True
+    return file is not None and not file.startswith(_installed())
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    """Return the folders of the standard library and of installed packages."""
+    paths = sysconfig.get_paths()
+    return tuple({paths[name] + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+@cache
+def cache_folder() -> Path | None:
+    """Return the folder for the machine code of these sources; None if none can be written to."""
+    stamp = "-".join(
+        [
+            lower_layers_digest(),
+            f"numba{importlib.metadata.version('numba')}",
+            f"py{sys.version_info.major}{sys.version_info.minor}",
+        ]
+    )
+    for base in _bases():
+        folder = base / stamp
+        try:
+            is_new = not folder.exists()
+            folder.mkdir(parents=True, exist_ok=True)
+            os.utime(folder)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            if is_new:
+                _remove_unused(base)
+            return folder
+    return None
+
+
+def _bases() -> list[Path]:
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    if named:
+        return [Path(named)]
+    of_user = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    bases = [Path(of_user) / "slotwise"] if of_user else []
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        bases.append(Path.home() / ".cache" / "slotwise")
+    return [*bases, PACKAGE / "__pycache__" / "machine-code"]
+
+
+def _remove_unused(base: Path) -> None:
+    oldest = time.time() - KEEP_DAYS * 24 * 3600
+    for folder in base.glob("*-numba*-py*"):
+        with contextlib.suppress(OSError):
+            if folder.stat().st_mtime < oldest:
+                shutil.rmtree(folder)
+
+
+def code_file(function: Any, kind: str, types: str) -> Path | None:
+    """Return the file for the machine code of a function for some types of arguments.
+
+    None where it cannot be stored, because the function may change unnoticed.
+    """
+    folder, digest = cache_folder(), digest_of(function)
+    if folder is None or digest is None:
+        return None
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    if not all(hasattr(cell, "__qualname__") for cell in cells):
+        return None  # a value that no source tells
+    names = [f"{part.__module__}.{part.__qualname__}" for part in (function, *cells)]
+    key = hashlib.sha256("\n".join([kind, digest, *names, types]).encode())
+    return folder / f"{function.__name__}-{key.hexdigest()[:32]}.code"
+
+
+def write_whole(file: Path, content: bytes) -> None:
+    """Write a file so that other processes see all of it or nothing."""
+    handle, name = tempfile.mkstemp(dir=file.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

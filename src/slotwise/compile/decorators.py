@@ -1,198 +1,193 @@
-"""The decorators that compile slotwise's arithmetic.
+"""Declare which functions can be compiled, and describe them and their arguments as text.
 
-Every decorated function is plain Python as well: with `NUMBA_DISABLE_JIT=1` the same text runs
-interpreted, which is how the tests compare the two.
+A decorator marks a plain Python function and returns it, so that interpreted code runs at full
+speed and nothing imports numba. `slotwise.compile.switch` decides when machine code is made, and
+`slotwise.compile.machine_code` makes it. Descriptions name the machine code on disk and tell the
+process that compiles what to compile.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dis
-import gc
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+import sys
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, NamedTuple, TypeVar
 
-import numba
 import numpy as np
-
-from slotwise.compile.machine_code import EntryCompiler, LinkedCompiler
-from slotwise.compile.notice import watch_compiler
-
-int64: Any = np.int64
-"""Makes a number of a literal, which numba takes for a type of its own: a function that is given a
-literal is compiled once more for it."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_FunctionCache: Any = numba.core.caching.FunctionCache
+int64: Any = np.int64
+"""Converts a literal to a plain number: numba compiles a function again for a literal argument."""
 
-watch_compiler()
-
-
-def _jit(function: Function, *, cache: bool = False, **options: Any) -> Function:
-    jit: Any = numba.njit
-    no_nan = {"nnan", "nsz"}  # nothing here is NaN; minima may then use vector instructions
-    options.setdefault("pipeline_class", EntryCompiler)
-    jitted: Function = jit(
-        nogil=True, error_model="numpy", fastmath=no_nan, no_cfunc_wrapper=True, **options
-    )(function)
-    if cache and is_compiled(jitted):
-        # numba's own cache would look for its folder once more, for each function at import
-        dispatcher: Any = jitted
-        own_cache: Any = OwnTypesCache
-        dispatcher._cache = own_cache(function)
-    return jitted
+LANES = 16
+"""Numbers in a block, which vector passes handle at once."""
+WORD = 64
+"""Numbers whose comparison fills a machine word; a whole number of blocks."""
 
 
-class OwnTypesCache(numba.core.caching.FunctionCache):
-    """Machine code on disk, of arguments whose types every process can import.
+class Options(NamedTuple):
+    """How a function is compiled."""
 
-    The index of the code names the types. One that comes from a user's own module cannot be read
-    by another program, which would fail on all machine code of the function.
-    """
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the code for these types, or None."""
-        try:
-            return _FunctionCache.load_overload(self, sig, target_context)
-        except (ImportError, AttributeError):  # an index of an earlier version
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the code, unless it is slotwise's for types of somebody else."""
-        is_of_user = not self._py_func.__module__.startswith("slotwise.")
-        if is_of_user or all(_is_own(one) for one in data.signature.args):
-            with contextlib.suppress(ImportError, AttributeError):
-                _FunctionCache.save_overload(self, sig, data)
+    counts_references: bool
+    """Whether references to arrays are counted. A function that creates arrays needs it."""
+    is_vector_pass: bool = False
+    """Whether `slotwise.compile.vector_code` has code for it, of the same name."""
 
 
-def _is_own(one: Any) -> bool:
-    """Say whether a type of the compiler is plain, or a tuple that slotwise defines."""
-    named = getattr(one, "instance_class", None)
-    if named is not None and not named.__module__.startswith("slotwise."):
-        return False
-    return all(_is_own(part) for part in getattr(one, "types", ()))
-
-
-class _WithoutEntry(numba.core.registry.CPUDispatcher):
-    """Machine code that only compiled code can enter; its own entry would crash Python."""
-
-    def __call__(self, *arguments: object) -> object:
-        """Run the function interpreted."""
-        return self.py_func(*arguments)
+MARK = "__slotwise_options__"
+MADE_BY = "__slotwise_made_by__"
 
 
 def compiled(function: Function) -> Function:
-    """Compile `function` on its first call and keep the machine code on disk.
+    """Declare that `function` can be compiled.
 
-    The GIL is released while it runs. Divisions follow numpy's rules, so they cost no check.
+    Machine code releases the GIL. Divisions follow numpy's rules, so they cost no check.
     """
-    return _jit(function, cache=True)
+    return _marked(function, Options(counts_references=True))
 
 
 def hot(function: Function) -> Function:
-    """Compile `function` like `compiled`, without counting references to its arrays.
+    """Declare a function like `compiled`, without counting references to its arrays.
 
-    For functions that run every round on states of many arrays: counting costs about 10 ns an
+    For functions that run every round on states of many arrays: counting costs about 10 ns per
     array and call, several times the arithmetic. Such a function must not create arrays.
     """
-    return _jit(function, cache=True, _nrt=False)
+    return _marked(function, Options(counts_references=False))
 
 
-def inner(function: Function) -> Function:
-    """Compile `function` like `hot`, only to be linked into compiled functions that call it.
+inner = hot
+"""Marks a `hot` function that only compiled functions call; a call from Python is interpreted."""
 
-    Most functions are called from compiled ones alone. Optimising each of them on its own, and
-    unpacking a state of dozens of arrays for a call from Python, takes longer than the rest of
-    the compilation. A call from Python runs the function interpreted: slowly, with the same
-    result.
+
+def vector_pass(function: Function) -> Function:
+    """Declare a function like `hot` whose machine code is written in LLVM's vectors.
+
+    The code is in `slotwise.compile.vector_code`, under the name of the function. It must compute
+    exactly what the Python code computes. Where numba lacks the interface for such code, the
+    Python code is compiled.
     """
-    linked = {"no_cpython_wrapper": True, "pipeline_class": LinkedCompiler}
-    jitted = _jit(function, cache=True, _nrt=False, **linked)
-    if is_compiled(jitted):
-        dispatcher: Any = jitted
-        dispatcher.__class__ = _WithoutEntry
-    return jitted
+    return _marked(function, Options(counts_references=False, is_vector_pass=True))
 
 
-def interpreted(function: Function) -> Function:
-    """Return the plain Python of `function`, for a rare call that is not worth compiling it for."""
-    return getattr(function, "py_func", function)
+def _marked(function: Function, options: Options) -> Function:
+    if not is_dispatcher(function):
+        setattr(function, MARK, options)
+    return function
 
 
-def hot_loop(function: Function) -> Function:
-    """Compile like `hot` a loop that is given functions to call.
+def loop_maker(make: Callable[..., Function]) -> Callable[..., Function]:
+    """Decorate a function that makes a loop of the functions it is given.
 
-    numba cannot keep its machine code on disk, since it is different for every set of functions;
-    see `slotwise.compile.loops`.
+    The loop is a `hot` function where all the functions can be compiled; otherwise it is plain
+    Python. The same functions give the same loop.
     """
-    return _jit(function, _nrt=False)
+
+    @cache
+    @wraps(make)
+    def loop_of(*functions: Any) -> Function:
+        loop = make(*functions)
+        if all(can_be_compiled(function) for function in functions):
+            hot(loop)
+            setattr(loop, MADE_BY, (loop_of, functions))
+        return loop
+
+    return loop_of
 
 
-def is_compiled(function: Callable[..., Any]) -> bool:
-    """Say whether `function` is machine code that a compiled loop can call."""
-    return isinstance(function, numba.core.registry.CPUDispatcher)
+def options_of(function: Any) -> Options | None:
+    """Return how a function is to be compiled; None for plain Python."""
+    return getattr(function, MARK, None)
 
 
-def direct(function: Function, *examples: object) -> Function:
-    """Return the machine code of `function` for arguments of the types of `examples`.
+def is_dispatcher(function: Any) -> bool:
+    """Return whether `function` was compiled by its author with numba."""
+    return hasattr(function, "py_func") and type(function).__module__.startswith("numba.")
 
-    Called from Python it skips working out those types, which for a random generator takes
-    longer than choosing a page. The caller promises arguments of exactly these types. A
-    function that is not compiled is returned as it is.
+
+def can_be_compiled(function: Any) -> bool:
+    """Return whether machine code of `function` can be made."""
+    return options_of(function) is not None or is_dispatcher(function)
+
+
+class Indescribable(Exception):
+    """A function or an argument that another process could not find or make."""
+
+
+def describe_function(function: Any) -> Any:
+    """Return a description from which `described_function` finds the function again."""
+    made_by = getattr(function, MADE_BY, None)
+    if made_by is None:
+        return _place_of(function)
+    make, functions = made_by
+    return [_place_of(make), *map(describe_function, functions)]
+
+
+def described_function(description: Any) -> Any:
+    """Import the module of a described function and return the function."""
+    if isinstance(description, str):
+        return _object_at(description)
+    make, *functions = description
+    return _object_at(make)(*map(described_function, functions))
+
+
+def describe(value: Any) -> Any:
+    """Return a description of the type of an argument, as the compiler tells types apart.
+
+    >>> describe((1.5, np.zeros((2, 3))))
+    ['tuple', '', [['scalar', '<f8'], ['array', '<f8', 2, 'C', True]]]
     """
-    if not is_compiled(function):
-        return function
-    dispatcher: Any = function
-    type_of: Any = numba.typeof
-    with _without_garbage_collection():
-        code: Function = dispatcher.compile(tuple(type_of(example) for example in examples))
-    return code
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        return ["array", value.dtype.str, value.ndim, layout, flags.writeable]
+    if isinstance(value, tuple):
+        kind = type(value)
+        return ["tuple", "" if kind is tuple else _place_of(kind), [describe(one) for one in value]]
+    if value is None or isinstance(value, np.random.Generator):
+        return ["none" if value is None else "generator"]
+    if isinstance(value, bool | int | float | np.generic):
+        return ["scalar", np.dtype(type(value)).str]
+    raise Indescribable(f"an argument of type {type(value).__name__}")
 
 
-@contextlib.contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Switch the garbage collector off: it takes 8 % of the time among the compiler's objects."""
-    was_enabled = gc.isenabled()
-    gc.disable()
+def described_value(description: Any) -> Any:
+    """Return a value of the described type."""
+    kind, *details = description
+    if kind == "array":
+        dtype, n_axes, layout, is_writeable = details
+        step = 2 if layout == "A" else 1
+        array = np.zeros((2 * step,) * n_axes, dtype, order="F" if layout == "F" else "C")
+        array = array[(slice(None, None, step),) * n_axes]
+        array.flags.writeable = is_writeable
+        return array
+    if kind == "tuple":
+        place, parts = details
+        values = tuple(described_value(part) for part in parts)
+        return _object_at(place)._make(values) if place else values
+    if kind == "scalar":
+        return np.dtype(details[0]).type(0)
+    return None if kind == "none" else np.random.default_rng(0)
+
+
+def _place_of(named: Any) -> str:
+    """Return where a function or class is found: its module and its name there."""
+    place = f"{named.__module__}:{named.__qualname__}"
+    if named.__module__ == "__main__" or "<" in place:
+        raise Indescribable(place)
     try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+        found = _object_at(place)
+    except (ImportError, AttributeError, KeyError) as error:
+        raise Indescribable(place) from error
+    if found is not named:
+        raise Indescribable(place)
+    return place
 
 
-def direct_choice(choose: Function, state: object, visitor: object, rng: object) -> Function:
-    """Return what `direct` returns for a function that is given a random generator last.
-
-    Where the function never looks at the generator, it is not unpacked, which takes longer than
-    choosing a page.
-    """
-    if not is_compiled(choose) or _uses_parameter(choose, 2):
-        return direct(choose, state, visitor, rng)
-    code = direct(choose, state, visitor, None)
-
-    def call(state: object, visitor: object, _: object) -> None:
-        code(state, visitor, None)
-
-    return call  # type: ignore[return-value]
-
-
-def _uses_parameter(function: Any, place: int) -> bool:
-    """Say whether the text of a compiled function names its parameter at `place`."""
-    code = function.py_func.__code__
-    name = code.co_varnames[place]
-    named = (instruction.argrepr.split(", ") for instruction in dis.get_instructions(code))
-    return any(name in names for names in named)
-
-
-def direct_later(function: Function, *examples: object) -> Function:
-    """Return what `direct` returns, compiled when it is called for the first time."""
-    code: list[Function] = []
-
-    def call(*arguments: object) -> object:
-        if not code:
-            code.append(direct(function, *examples))
-        return code[0](*arguments)
-
-    return call  # type: ignore[return-value]
+def _object_at(place: str) -> Any:
+    module, _, name = place.partition(":")
+    __import__(module)
+    found: Any = sys.modules[module]
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found

@@ -1,132 +1,167 @@
-"""Compile functions that only compiled functions call: linked into their callers, nowhere else.
+"""Make machine code of declared functions, with numba's documented interface.
 
-numba optimises every function together with all that it calls and makes machine code of the
-result, so a function below five others is optimised six times. A function of `LinkedCompiler` is
-translated once and kept as LLVM's intermediate code; it is optimised where it is linked in. That
-is nearly half of the time of a first page on a machine where nothing is compiled yet.
+numba asks `typeof` for every global that a compiled function names. `_type_of_function` answers
+for declared functions, which are plain Python, with a dispatcher that compiles them. So a declared
+function can be called by any compiled one, also by one that its author compiles with numba.
 
-A function that Python calls, or a loop that is given it, is compiled by `EntryCompiler`. What is
-linked into it is private to it, so LLVM may drop arguments that are not used: a state is dozens of
-arrays, and passing all of them on to each function takes longer than the function.
-
-On disk the intermediate code lies where numba keeps the code for linking, beside machine code
-that defines no function: numba reads it like any other.
+Importing this module imports numba. Only `slotwise.compile.switch` does so, when it needs code.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import os
+import sys
+import threading
+import time
+import types as python_types
+import warnings
+from functools import cache
+from typing import Any, TextIO
 
-from numba.core import codegen, compiler, compiler_machinery, typed_passes
+import numba
+from numba import types
+from numba.core import event
+from numba.extending import typeof_impl
 
-llvm: Any = codegen.ll  # type: ignore[attr-defined]
+from slotwise.compile.decorators import is_dispatcher, options_of
 
-UNUSED = frozenset(
-    {
-        "DumpParforDiagnostics",
-        "InlineClosureLikes",
-        "InlineInlinables",
-        "InlineOverloads",
-        "LiteralPropagationSubPipelinePass",
-        "LiteralUnroll",
-        "MakeFunctionToJitFunction",
-        "NopythonRewrites",
-        "RewriteDynamicRaises",
-        "WithLifting",
-    }
+try:
+    if os.environ.get("SLOTWISE_PLAIN_NJIT"):
+        raise ImportError("SLOTWISE_PLAIN_NJIT is set")
+    from slotwise.compile import internals
+except (ImportError, AttributeError) as _error:
+    warnings.warn(
+        f"slotwise does not know numba {numba.__version__} ({_error}): machine code is slower and "
+        "is made again by every process",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    internals = None  # type: ignore[assignment]
+
+MIN_SECONDS = 2.0
+"""Compiling that is over sooner is not announced."""
+
+NOTICE = (
+    "slotwise: compiling to machine code, which takes some seconds the first time on a machine; "
+    "`slotwise warm-up` does it ahead of time"
 )
-"""Steps for closures, comprehensions, `with` and array expressions, which take 4 % of the time of a
-first page. Linked functions have none of these: they allocate nothing."""
 
-ENVIRONMENT = "_ZN08NumbaEnv"
-"""How the names of variables begin that numba sets in the machine code of every function."""
+_making = threading.RLock()
 
 
-class _LinkedLibrary(codegen.JITCodeLibrary):
-    """The intermediate code of a function and of those that it calls."""
-
-    def _optimize_final_module(self) -> None:
-        """Leave the code as it is: the caller's is optimised."""
-
-    def _finalize_final_module(self) -> None:
-        """Keep the code for linking, and make machine code of no function."""
-        code: Any = self._final_module
-        for function in code.functions:
-            if not function.is_declaration and function.linkage == llvm.Linkage.external:
-                function.linkage = "linkonce_odr"  # each caller has its copy
-        self._shared_module = code
-        environments = [str(one) for one in code.global_variables if ENVIRONMENT in one.name]
-        generator: Any = self._codegen
-        empty = generator._create_empty_module(self.name)
-        self._final_module = llvm.parse_assembly("\n".join([str(empty), *environments]))
-        finalize: Any = super()._finalize_final_module
-        finalize()
+def _jit(function: Any, options: dict[str, Any]) -> Any:
+    jit: Any = numba.njit
+    no_nan = {"nnan", "nsz"}  # nothing here is NaN; minima may then use vector instructions
+    return jit(nogil=True, error_model="numpy", fastmath=no_nan, **options)(function)
 
 
-class _EntryLibrary(codegen.JITCodeLibrary):
-    """The machine code of a function that is called from outside; what it calls is private."""
-
-    def _optimize_final_module(self) -> None:
-        """Optimise, with leave to change how the functions linked in take their arguments."""
-        code: Any = self._final_module
-        for function in code.functions:
-            if not function.is_declaration and function.linkage == llvm.Linkage.linkonce_odr:
-                function.linkage = "internal"
-        optimize: Any = super()._optimize_final_module
-        optimize()
-
-
-_register: Any = compiler_machinery.register_pass
+@cache
+def _callee(function: Any) -> Any:
+    """Return what compiles a declared function for compiled functions that call it."""
+    if internals is None:
+        return _jit(function, {})
+    options = options_of(function)
+    assert options is not None
+    counting = {internals.COUNTS_REFERENCES: options.counts_references}
+    dispatcher = _jit(function, {**internals.CALLEE_OPTIONS, **counting})
+    dispatcher._cache = internals.DiskCache(function, "callee")
+    return dispatcher
 
 
-class _Lowering(typed_passes.NativeLowering):
-    """Translate a typed function into a library of the class `library`."""
-
-    _name: Any = "lowering"
-    library: ClassVar[Any]
-
-    def run_pass(self, state: Any) -> bool:
-        """Translate the function of `state`."""
-        if state.library is None:
-            state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
-            state.library.enable_object_caching()
-        translate: Any = super().run_pass
-        return bool(translate(state))
+@cache
+def _vector_type(function: Any) -> Any:
+    assert internals is not None
+    return internals.intrinsic_type(function)
 
 
-@_register(mutates_CFG=True, analysis_only=False)
-class _LinkedLowering(_Lowering):
-    _name = "linked_lowering"
-    library = _LinkedLibrary
+@typeof_impl.register(python_types.FunctionType)
+def _type_of_function(function: Any, _: Any) -> Any:
+    options = options_of(function)
+    if options is None:
+        return None
+    if options.is_vector_pass and internals is not None:
+        return _vector_type(function)
+    return types.Dispatcher(_callee(function))
 
 
-@_register(mutates_CFG=True, analysis_only=False)
-class _EntryLowering(_Lowering):
-    _name = "entry_lowering"
-    library = _EntryLibrary
+def entry(function: Any, examples: tuple[Any, ...], described: str, *, only_stored: bool) -> Any:
+    """Return the machine code of `function` for arguments of the types of `examples`.
+
+    The result is the code itself, which does not look at the types of its arguments, and the
+    dispatcher, which does. None if only code on disk is wanted and there is none.
+    """
+    type_of: Any = numba.typeof
+    arguments = tuple(type_of(example) for example in examples)
+    with _making:
+        if is_dispatcher(function):
+            return function.compile(arguments), function
+        if internals is None:
+            plain = None if only_stored else _plain_entry(function)
+            return plain if plain is None else (plain, plain)
+        options = options_of(function)
+        assert options is not None
+        counting = {internals.COUNTS_REFERENCES: options.counts_references}
+        dispatcher = _jit(function, {**internals.ENTRY_OPTIONS, **counting})
+        stored = internals.DiskCache(function, "entry", described, arguments)
+        dispatcher._cache = stored
+        if only_stored:
+            found = stored.load_overload(arguments, dispatcher.targetctx)
+            if found is None:
+                return None
+            insert: Any = dispatcher.targetctx.insert_user_function
+            insert(found.entry_point, found.fndesc, [found.library])
+            dispatcher.add_overload(found)
+            return found.entry_point, dispatcher
+        return dispatcher.compile(arguments), dispatcher
 
 
-class LinkedCompiler(compiler.CompilerBase):
-    """numba's compiler, with another lowering as its last step but one."""
+def _plain_entry(function: Any) -> Any:
+    """Return what calls plain compiled code, with whole generators instead of their addresses."""
+    dispatcher = _jit(function, {})
 
-    lowering: ClassVar[Any] = _LinkedLowering
-    left_out: ClassVar[frozenset[str]] = UNUSED
+    def call(*arguments: Any) -> Any:
+        return dispatcher(*(getattr(one, "generator", one) for one in arguments))
 
-    def define_pipelines(self) -> list[Any]:
-        """Return the steps of numba's own compiler, lowering exchanged, some of them left out."""
-        builder: Any = compiler.DefaultPassBuilder
-        new_manager: Any = compiler_machinery.PassManager
-        manager = new_manager("linked")
-        for step, description in builder.define_nopython_pipeline(self.state).passes:
-            if step.__name__ not in self.left_out:
-                is_lowering = step is typed_passes.NativeLowering
-                manager.add_pass(self.lowering if is_lowering else step, description)
-        manager.finalize()
-        return [manager]
+    return call
 
 
-class EntryCompiler(LinkedCompiler):
-    """The compiler of functions that Python, or a loop that is given them, calls."""
+class CompilingNotice(event.Listener):
+    """Measures how long functions of slotwise were compiled, and prints the notice once."""
 
-    lowering = _EntryLowering
-    left_out = frozenset()
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.is_wanted = True
+        self._stream = stream
+        self._depth, self._started, self._seconds = 0, 0.0, 0.0
+
+    def on_start(self, happened: Any) -> None:
+        """Note that a function is being compiled."""
+        if _counts(happened):
+            if self._depth == 0:
+                self._started = time.perf_counter()
+            self._depth += 1
+            self._say()
+
+    def on_end(self, happened: Any) -> None:
+        """Note that a function is compiled."""
+        if _counts(happened) and self._depth:
+            self._say()
+            self._depth -= 1
+            if self._depth == 0:
+                self._seconds += time.perf_counter() - self._started
+
+    def _say(self) -> None:
+        so_far = self._seconds + time.perf_counter() - self._started
+        if self.is_wanted and so_far > MIN_SECONDS:
+            self.is_wanted = False
+            print(NOTICE, file=self._stream or sys.stderr, flush=True)
+
+
+def _counts(happened: Any) -> bool:
+    """Return whether a function is slotwise's own."""
+    function = happened.data["dispatcher"].py_func
+    return str(getattr(function, "__module__", "")).startswith("slotwise.")
+
+
+NOTICES = CompilingNotice()
+_listen: Any = event.register
+_listen("numba:compile", NOTICES)

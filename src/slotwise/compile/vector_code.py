@@ -2,53 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
+import numpy as np
 from numba import core
+
+from slotwise.compile.decorators import LANES, WORD
 
 Builder = Any
 Codegen = Callable[[Any, Builder, Any, Any], Any]
-Twin = TypeVar("Twin", bound=Callable[..., Any])
 
 # what numba has no types for
 cgutils: Any = core.cgutils
 ir: Any = cgutils.ir
 types: Any = core.types
-_Intrinsic: Any = core.extending._Intrinsic
 
 DOUBLE, INT = ir.DoubleType(), ir.IntType(64)
-
-
-class Pass(_Intrinsic):  # type: ignore[misc]
-    """A pass that compiled code gets as vectors and Python as it is written."""
-
-    def __call__(self, *arguments: Any, **_: Any) -> Any:
-        """Run the pass as it is written."""
-        return self.__wrapped__(*arguments)
-
-
-def vector_pass(result: Any, codegen: Codegen) -> Callable[[Twin], Twin]:
-    """Return a decorator: in compiled code `codegen` writes the pass instead of the twin."""
-
-    def decorate(twin: Twin) -> Twin:
-        def typed(_: Any, *arguments: Any) -> Any:
-            wide = [types.float64 if isinstance(one, types.Float) else one for one in arguments]
-            whole = [types.int64 if isinstance(one, types.Integer) else one for one in wide]
-            return result(*whole), codegen
-
-        context = inspect.Parameter("typing_context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        parameters = [context, *inspect.signature(twin).parameters.values()]
-        typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        one: Any = Pass(twin.__name__, typed)
-        one._register()
-        one.__wrapped__ = twin
-        one.__doc__ = twin.__doc__
-        return one
-
-    return decorate
 
 
 def numbers_of(context: Any, builder: Builder, signature: Any, arguments: Any, place: int) -> Any:
@@ -176,21 +147,6 @@ class Tally:
         self._builder.store(number, self._place, align=self._align)
 
 
-class Lanes:
-    """The lanes of a vector in memory, to be changed one by one."""
-
-    def __init__(self, builder: Builder, vector: Any) -> None:
-        self._builder = builder
-        self._place = cgutils.alloca_once(builder, vector.type)
-        builder.store(vector, self._place)
-
-    def at(self, lane: Any, lanes: int) -> Any:
-        """Return some lanes from one on as a tally of a shorter vector."""
-        builder, part = self._builder, ir.VectorType(DOUBLE, lanes)
-        first = builder.gep(builder.bitcast(self._place, DOUBLE.as_pointer()), [lane])
-        return Tally.at(builder, builder.bitcast(first, part.as_pointer()))
-
-
 def constant(number: float, lanes: int) -> Any:
     """Return a vector with the same constant in all lanes."""
     return ir.Constant(ir.VectorType(DOUBLE, lanes), [number] * lanes)
@@ -243,3 +199,244 @@ def note_bits(
     count.set(builder.add(before, builder.sub(n_left, builder.ctpop(bits))))
     builder.cbranch(builder.icmp_unsigned("!=", bits, ir.Constant(INT, 0)), body, end)
     builder.position_at_end(end)
+
+
+def _score_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    value, clicks = (numbers_of(context, builder, signature, arguments, k) for k in (0, 1))
+    value_weight, click_weight, n_entries = arguments[2:5]
+    scores = numbers_of(context, builder, signature, arguments, 5)
+    whole, size = ir.Constant(INT, LANES - 1), ir.Constant(INT, LANES)
+    n_blocks = builder.sdiv(builder.add(n_entries, whole), size)
+    by_value, by_clicks = splat(builder, value_weight, LANES), splat(builder, click_weight, LANES)
+    with cgutils.for_range(builder, n_blocks) as loop:
+        at = builder.mul(loop.index, size)
+        own = builder.fmul(by_value, load(builder, value, at, LANES))
+        priced = builder.fmul(by_clicks, load(builder, clicks, at, LANES))
+        store(builder, scores, at, builder.fadd(own, priced))
+    store(builder, scores, n_entries, constant(-np.inf, WORD))
+    return context.get_dummy_value()
+
+
+class _Neighbours:
+    """The scores on both sides of a bound, and how many are above it, as a loop finds them."""
+
+    def __init__(self, builder: Builder, bound: Any) -> None:
+        self._builder, self._bounds = builder, splat(builder, bound, LANES)
+        self._below = Tally(builder, constant(-np.inf, LANES))
+        self._above = Tally(builder, constant(np.inf, LANES))
+        self._count = Tally(builder, ir.Constant(INT, 0))
+
+    def add(self, block: Any, n_known: Any) -> None:
+        """Take in a block of scores, of which the first `n_known` are counted already."""
+        builder, below, above = self._builder, self._below.get(), self._above.get()
+        is_above = builder.fcmp_ordered(">", block, self._bounds)
+        self._above.set(builder.select(is_above, smaller(builder)(above, block), above))
+        # a comparison of its own: the compiler makes no masked maximum of the first one's opposite
+        is_below = builder.fcmp_ordered("<=", block, self._bounds)
+        self._below.set(builder.select(is_below, larger(builder)(below, block), below))
+        bits = builder.zext(builder.bitcast(is_above, ir.IntType(LANES)), INT)
+        n_new = builder.ctpop(builder.lshr(bits, n_known))
+        self._count.set(builder.add(self._count.get(), n_new))
+
+    def all(self, context: Any, signature: Any) -> Any:
+        """Return the largest score at or below the bound, the least above it, and the count."""
+        builder = self._builder
+        below = reduce_lanes(builder, self._below.get(), larger(builder))
+        above = reduce_lanes(builder, self._above.get(), smaller(builder))
+        found = [below, above, self._count.get()]
+        return context.make_tuple(builder, signature.return_type, found)
+
+
+def _neighbours_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    scores = numbers_of(context, builder, signature, arguments, 0)
+    n_blocks, bound = arguments[1:]
+    found = _Neighbours(builder, bound)
+    with cgutils.for_range(builder, n_blocks) as loop:
+        at = builder.mul(loop.index, ir.Constant(INT, LANES))
+        found.add(load(builder, scores, at, LANES), ir.Constant(INT, 0))
+    return found.all(context, signature)
+
+
+def _score_all_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    value, clicks, scores = (
+        numbers_of(context, builder, signature, arguments, k) for k in (0, 1, 6)
+    )
+    n_entries, value_weight, click_weight, bound = arguments[2:6]
+    by_value, by_clicks = splat(builder, value_weight, LANES), splat(builder, click_weight, LANES)
+    found, size = _Neighbours(builder, bound), ir.Constant(INT, LANES)
+
+    def score(start: Any, n_known: Any) -> None:
+        own = builder.fmul(by_value, load(builder, value, start, LANES))
+        priced = builder.fmul(by_clicks, load(builder, clicks, start, LANES))
+        block = builder.fadd(own, priced)
+        store(builder, scores, start, block)
+        found.add(block, n_known)
+
+    store(builder, scores, n_entries, constant(-np.inf, WORD))
+    n_blocks = builder.sdiv(n_entries, size)
+    with cgutils.for_range(builder, n_blocks) as loop:
+        score(builder.mul(loop.index, size), ir.Constant(INT, 0))
+    # the last block overlaps the one before it instead of reaching beyond the arrays
+    start = builder.sub(n_entries, size)
+    score(start, builder.sub(builder.mul(n_blocks, size), start))
+    return found.all(context, signature)
+
+
+def _sums_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    scores, value, clicks = (
+        numbers_of(context, builder, signature, arguments, k) for k in range(3)
+    )
+    n_entries, bound, last = arguments[3:]
+    bounds, lasts = splat(builder, bound, LANES), splat(builder, last, LANES)
+    size, zero = ir.Constant(INT, LANES), constant(0.0, LANES)
+    count = Tally(builder, ir.Constant(INT, 0))
+    totals = [Tally(builder, zero) for _ in range(2)]
+    slope = Tally(builder, zero)
+    join = larger(builder)
+
+    def add(at: Any, is_there: Any = None) -> None:
+        """Add the links of a block; after the last whole one, those that are there."""
+        block = load(builder, scores, at, LANES)
+        is_in = builder.fcmp_ordered(">=", block, bounds)
+        if is_there is None:
+            numbers = [load(builder, array, at, LANES) for array in (value, clicks)]
+        else:
+            is_in = builder.and_(is_in, is_there)
+            numbers = [load_lanes(builder, array, at, is_there) for array in (value, clicks)]
+        count.set(builder.add(count.get(), count_of(builder, is_in)))
+        for tally, some in zip(totals, numbers, strict=True):
+            before = tally.get()
+            tally.set(builder.select(is_in, builder.fadd(before, some), before))
+        is_last = builder.fcmp_ordered("==", block, lasts)
+        steepest = slope.get()
+        slope.set(builder.select(is_last, join(steepest, numbers[1]), steepest))
+
+    n_blocks = builder.sdiv(n_entries, size)
+    with cgutils.for_range(builder, n_blocks) as loop:
+        add(builder.mul(loop.index, size))
+    n_done = builder.mul(n_blocks, size)
+    n_left = builder.sub(n_entries, n_done)
+    with builder.if_then(builder.icmp_unsigned("!=", n_left, ir.Constant(INT, 0))):
+        add(n_done, first_lanes(builder, n_left, LANES))
+    sums = [reduce_lanes(builder, tally.get(), builder.fadd) for tally in totals]
+    parts = [count.get(), *sums, reduce_lanes(builder, slope.get(), join)]
+    return context.make_tuple(builder, signature.return_type, parts)
+
+
+def _split_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    scores, places, ties = (
+        numbers_of(context, builder, signature, arguments, k) for k in (0, 4, 5)
+    )
+    n_words, certain, least = arguments[1:4]
+    certains, leasts = splat(builder, certain, WORD), splat(builder, least, WORD)
+    counts = [Tally(builder, ir.Constant(INT, 0)) for _ in range(2)]
+    with cgutils.for_range(builder, n_words) as loop:
+        start = builder.mul(loop.index, ir.Constant(INT, WORD))
+        block = load(builder, scores, start, WORD)
+        is_certain = builder.fcmp_ordered(">=", block, certains)
+        is_tied = builder.fcmp_ordered(">=", block, leasts)
+        above = builder.bitcast(is_certain, INT)
+        tied = builder.and_(builder.bitcast(is_tied, INT), builder.not_(above))
+
+        def note(bit: Any, place: Any, start: Any = start) -> None:
+            builder.store(builder.add(start, bit), builder.gep(places, [place]))
+
+        def note_tie(bit: Any, start: Any = start) -> None:
+            place = counts[1].get()
+            builder.store(builder.add(start, bit), builder.gep(ties, [place]))
+            counts[1].set(builder.add(place, ir.Constant(INT, 1)))
+
+        note_bits(builder, above, 8, counts[0], note)
+        for_each_bit(builder, tied, note_tie)
+    found = [count.get() for count in counts]
+    return context.make_tuple(builder, signature.return_type, found)
+
+
+def _list_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    value, clicks = (numbers_of(context, builder, signature, arguments, k) for k in (0, 1))
+    n_entries, value_weight, click_weight, cut = arguments[2:6]
+    listed, listed_value, listed_clicks = (
+        numbers_of(context, builder, signature, arguments, k) for k in (6, 7, 8)
+    )
+    by_value, by_clicks = splat(builder, value_weight, WORD), splat(builder, click_weight, WORD)
+    cuts, count = splat(builder, cut, WORD), Tally(builder, ir.Constant(INT, 0))
+    with words_of(builder, n_entries, WORD) as (start, done):
+        own = builder.fmul(by_value, load(builder, value, start, WORD))
+        priced = builder.fmul(by_clicks, load(builder, clicks, start, WORD))
+        mask = builder.fcmp_ordered(">=", builder.fadd(own, priced), cuts)
+        bits = builder.lshr(builder.bitcast(mask, INT), done)
+
+        def note(bit: Any, start: Any = start) -> None:
+            link, place = builder.add(start, bit), count.get()
+            builder.store(link, builder.gep(listed, [place]))
+            for source, target in ((value, listed_value), (clicks, listed_clicks)):
+                number = builder.load(builder.gep(source, [link]))
+                builder.store(number, builder.gep(target, [place]))
+            count.set(builder.add(place, ir.Constant(INT, 1)))
+
+        for_each_bit(builder, builder.shl(bits, done), note)
+    return count.get()
+
+
+def _marked_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    marks, listed = (numbers_of(context, builder, signature, arguments, k) for k in (0, 1))
+    marked = ir.VectorType(ir.IntType(8), WORD)
+    count = Tally(builder, ir.Constant(INT, 0))
+    with words_of(builder, arguments[2], WORD) as (start, done):
+        place = builder.bitcast(builder.gep(marks, [start]), marked.as_pointer())
+        read = builder.load(place, align=1)
+        is_marked = builder.icmp_unsigned("!=", read, ir.Constant(marked, None))
+        bits = builder.shl(builder.lshr(builder.bitcast(is_marked, INT), done), done)
+
+        def note(bit: Any, place: Any, start: Any = start) -> None:
+            builder.store(builder.add(start, bit), builder.gep(listed, [place]))
+
+        with builder.if_then(builder.icmp_unsigned("!=", bits, ir.Constant(INT, 0))):
+            note_bits(builder, bits, 4, count, note)
+    return count.get()
+
+
+def _below_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    numbers = numbers_of(context, builder, signature, arguments, 0)
+    n_blocks, cap = arguments[1:]
+    none, caps = constant(0.0, LANES), splat(builder, cap, LANES)
+    total, count = Tally(builder, none), Tally(builder, ir.Constant(INT, 0))
+    with cgutils.for_range(builder, n_blocks) as loop:
+        block = load(builder, numbers, builder.mul(loop.index, ir.Constant(INT, LANES)), LANES)
+        is_below = builder.fcmp_ordered("<", block, caps)
+        total.set(builder.fadd(total.get(), builder.select(is_below, block, none)))
+        count.set(builder.add(count.get(), count_of(builder, builder.not_(is_below))))
+    whole = reduce_lanes(builder, total.get(), builder.fadd)
+    return context.make_tuple(builder, signature.return_type, [whole, count.get()])
+
+
+def _uniform_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    kind = signature.args[0]
+    if isinstance(kind, types.BaseTuple):
+        state, address = cgutils.unpack_tuple(builder, arguments[0])
+    else:
+        whole = cgutils.create_struct_proxy(kind)(context, builder, arguments[0])
+        inside = context.data_model_manager[kind].get_member_fe_type("bit_generator")
+        bits = cgutils.create_struct_proxy(inside)(context, builder, whole.bit_generator)
+        state, address = bits.state, bits.fnptr_next_double
+    draw = ir.FunctionType(DOUBLE, [INT]).as_pointer()
+    return builder.call(builder.inttoptr(address, draw), [state])
+
+
+_NEIGHBOURS = types.Tuple((types.float64, types.float64, types.int64))
+
+CODE: dict[str, tuple[Any, Codegen]] = {
+    "score_list": (types.void, _score_code),
+    "neighbours": (_NEIGHBOURS, _neighbours_code),
+    "score_all": (_NEIGHBOURS, _score_all_code),
+    "page_sums": (
+        types.Tuple((types.int64, types.float64, types.float64, types.float64)),
+        _sums_code,
+    ),
+    "split_page": (types.UniTuple(types.int64, 2), _split_code),
+    "list_at_least": (types.int64, _list_code),
+    "list_words": (types.int64, _marked_code),
+    "sum_below": (types.Tuple((types.float64, types.int64)), _below_code),
+    "next_uniform": (types.float64, _uniform_code),
+}
+"""What each vector pass returns, and the function that writes its code."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotwise.compile.decorators import hot, inner
+from slotwise.compile import hot, inner
 from slotwise.environments.environment import Environment, Floats
 from slotwise.errors import InvalidInput
 from slotwise.problem import TWO_LEVELS

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot
 from slotwise.environments.bernoulli import BernoulliLinks
 from slotwise.environments.environment import Environment, Floats, VisitorRates
 from slotwise.environments.visitor_shops import (

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot
 from slotwise.environments.environment import Environment, Floats, VisitorRates
 from slotwise.errors import InvalidInput
 from slotwise.problem import check_slot_weights, is_finite_number

@@ -27,12 +27,13 @@ off-policy, time-varying values), Karampatziakis et al. 2021 (the complement).
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import compiled
+from slotwise.compile import compiled, compiled_first
 from slotwise.selection.mean_interval import largest_total
 
 Floats = NDArray[np.float64]
@@ -126,8 +127,8 @@ def _add(
         sums[COMPLEMENT] += complements[page]
         if (page + 1) % PAGES_A_LOGARITHM == 0 or page == len(plain) - 1:
             for k in range(n_bets):
-                evidence[LOWER, k] += np.log(low[k])
-                evidence[UPPER, k] += np.log(high[k])
+                evidence[LOWER, k] += math.log(low[k])
+                evidence[UPPER, k] += math.log(high[k])
                 low[k] = 1.0
                 high[k] = 1.0
 
@@ -138,7 +139,7 @@ def add_pages(bets: Bets, values: PageValues) -> None:
         np.where(column < MOST_VALUE, column, MOST_VALUE)
         for column in (values.plain, values.complements)
     )
-    _add(*values._replace(plain=plain, complements=complements), BETS, *bets)
+    compiled_first(_add)(*values._replace(plain=plain, complements=complements), BETS, *bets)
 
 
 def mean_value(bets: Bets) -> float:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import compiled
+from slotwise.compile import compiled, compiled_first
 from slotwise.evaluation.candidates import Candidate, Known
 from slotwise.evaluation.confidence_sequence import Bets, PageValues, add_pages, new_bets
 from slotwise.evaluation.log_reader import LogReader, Pages, Source
@@ -144,7 +144,7 @@ def page_sums(pages: Pages, sheet: Sheet, by_slot: bool, clip: float) -> PageSum
     else:
         rows_of_sheet = np.repeat(pages.segments, np.diff(pages.starts))
         logged = pages.probabilities
-    sums = _add_up(
+    sums = compiled_first(_add_up)(
         pages.starts,
         rows_of_sheet,
         pages.links,
@@ -250,7 +250,7 @@ class Tallies:
 
     def add(self, pages: Pages, by_slot: bool) -> None:
         """Count the links of some pages."""
-        _count(
+        compiled_first(_count)(
             pages.starts,
             pages.segments,
             pages.slots,

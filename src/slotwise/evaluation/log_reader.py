@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import compiled
+from slotwise.compile import compiled, compiled_first
 from slotwise.errors import InvalidInput, InvalidLog, MissingData, UnsupportedState
 from slotwise.page_log import (
     FORMAT_KEY,
@@ -221,7 +221,7 @@ class LogChecks:
 
     def check_pages(self, rows: dict[str, Any], starts: NDArray[np.int64]) -> None:
         """Refuse pages that show a link twice or contradict their own probabilities."""
-        page = first_repeated_link(starts, rows["link"])
+        page = compiled_first(first_repeated_link)(starts, rows["link"])
         if page >= 0:
             raise InvalidLog(f"{self._name}: a page must show each link once, got one link twice")
         least = np.minimum.reduceat(rows["probability"], starts[:-1])
@@ -322,7 +322,8 @@ def page_hashes(page_ids: Any) -> NDArray[np.uint64]:
     _, offsets, text = texts.buffers()
     places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     letters = np.zeros(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
-    return np.asarray(_fnv_1a(places, letters))
+    with np.errstate(over="ignore"):  # whole numbers wrap around
+        return np.asarray(compiled_first(_fnv_1a)(places, letters))
 
 
 class Vocabulary:

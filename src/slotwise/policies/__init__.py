@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from slotwise.compile.decorators import compiled
+from slotwise.compile import compiled
 from slotwise.errors import InvalidInput, UnknownName
 from slotwise.plugins import entry_point_names, find_outside
 from slotwise.policies.con_ucb import ConUCB

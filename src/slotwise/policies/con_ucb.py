@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.compile.decorators import hot, inner
+from slotwise.compile import hot, inner
 from slotwise.errors import InvalidInput
 from slotwise.policies.con_ucb_floors import ConUCBFloors
 from slotwise.policies.policy import (
@@ -187,6 +187,7 @@ class ConUCB(ConUCBFloors):
     deficit_feedback: bool = False
 
     choose: ClassVar[Any] = staticmethod(choose)
+    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
 

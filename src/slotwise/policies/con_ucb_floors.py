@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot
 from slotwise.policies.policy import (
     CountingPolicy,
     Counts,
@@ -139,6 +139,7 @@ class ConUCBFloors(CountingPolicy):
 
     name: ClassVar[str] = "con-ucb"
     choose: ClassVar[Any] = staticmethod(choose)
+    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.compile.decorators import hot, inner
+from slotwise.compile import hot, inner
 from slotwise.policies.policy import (
     CountingPolicy,
     Counts,
@@ -121,6 +121,7 @@ class CUCB(CountingPolicy):
 
     name: ClassVar[str] = "cucb"
     choose: ClassVar[Any] = staticmethod(choose)
+    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
     keeps_floor: ClassVar[bool] = False

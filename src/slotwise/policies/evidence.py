@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.compile.decorators import hot, inner
+from slotwise.compile import hot, inner, switching
 from slotwise.policies.policy import Floats, Knowledge, Policy, State
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.vectors.totals import total_of
@@ -149,7 +149,7 @@ class EvidencePolicy(Policy):
         self.restore_beyond_counts(state, knowledge)
         for level in range(problem.n_levels):
             is_time_to_look_again(evidence, level)
-        type(self).look_again(state)
+        switching(type(self).look_again)(state)
         return state
 
     def restore_beyond_counts(self, state: Any, knowledge: Mapping[str, Floats]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot
 from slotwise.policies.exponential_weights import (
     Weights,
     WeightsPolicy,
@@ -99,6 +99,7 @@ class Exp3M(WeightsPolicy):
 
     name: ClassVar[str] = "exp3-m"
     choose: ClassVar[Any] = staticmethod(choose)
+    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
     keeps_floor: ClassVar[bool] = False

@@ -13,16 +13,18 @@ probability exactly 1.0, which is how `learn` recognises them in the round itsel
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.compile.decorators import hot, int64
+from slotwise.compile import hot, int64, switching
+from slotwise.compile.decorators import LANES
 from slotwise.policies.policy import Feedback, Floats, Knowledge, Policy
 from slotwise.problem import Problem
 from slotwise.selection.mix import N_OPEN, Mix, new_mix
-from slotwise.selection.vectors.capped_sums import LANES, sum_below
+from slotwise.selection.vectors.capped_sums import sum_below
 
 LARGEST_LOG = 60.0
 """When a weight passes e to this power, all weights are taken relative to the largest."""
@@ -64,7 +66,7 @@ def _rebase(weights: Weights) -> None:
         base = max(base, weights.logs[link])
     weights.base[0] = base
     for link in range(len(weights.logs)):
-        weights.relative[link] = np.exp(max(weights.logs[link] - base, SMALLEST_LOG))
+        weights.relative[link] = math.exp(max(weights.logs[link] - base, SMALLEST_LOG))
 
 
 @hot
@@ -75,7 +77,7 @@ def raise_weight(weights: Weights, link: int, amount: float) -> None:
     if above > LARGEST_LOG:
         _rebase(weights)
     else:
-        weights.relative[link] = np.exp(max(above, SMALLEST_LOG))
+        weights.relative[link] = math.exp(max(above, SMALLEST_LOG))
 
 
 @hot
@@ -122,7 +124,7 @@ class WeightsPolicy(Policy):
         """Return a state with these log-weights."""
         state: Any = self.start(problem)
         state.weights.logs[:] = knowledge["log_weights"]
-        _rebase(state.weights)
+        switching(_rebase)(state.weights)
         return state
 
     def newcomer(self, knowledge: Knowledge) -> Knowledge:

@@ -37,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import inner, int64
+from slotwise.compile import inner, int64
 from slotwise.policies.evidence import Evidence
 from slotwise.policies.link_posterior import (
     SALES,
@@ -126,6 +126,15 @@ def new_joint_posterior(problem: Problem, exploration: float) -> JointPosterior:
 
 
 @inner
+def sum_in_order(numbers: Floats) -> float:
+    """Return the sum of numbers, added from the first to the last, as numpy would not do."""
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total
+
+
+@inner
 def note_outcomes(
     posterior: JointPosterior,
     evidence: Evidence,
@@ -138,7 +147,7 @@ def note_outcomes(
     for k in range(len(links)):
         posterior.is_stale[links[k]] = True
     if level == len(posterior.pool) - 1:
-        is_first = posterior.sales[SALES] == 0.0 and np.sum(evidence.sums[level]) == 0.0
+        is_first = posterior.sales[SALES] == 0.0 and sum_in_order(evidence.sums[level]) == 0.0
         note_sales(posterior.sales, is_first, views, outcomes)
 
 
@@ -176,7 +185,9 @@ def refit_level(posterior: JointPosterior, evidence: Evidence, level: int) -> bo
     posterior.is_stale[:] = True
     unit = 1.0
     if level == len(posterior.pool) - 1:
-        unit = posterior.sales[UNIT] = typical_sale(posterior.sales, np.sum(evidence.sums[level]))
+        unit = posterior.sales[UNIT] = typical_sale(
+            posterior.sales, sum_in_order(evidence.sums[level])
+        )
     total = PSEUDO_LINK
     weighted = PSEUDO_LINK * unit * 0.5 ** (level + 1.0)
     for link in range(len(posterior.width)):

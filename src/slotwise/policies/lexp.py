@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot
 from slotwise.errors import InvalidInput
 from slotwise.policies.exponential_weights import (
     Weights,
@@ -139,6 +139,7 @@ class LExp(WeightsPolicy):
 
     name: ClassVar[str] = "lexp"
     choose: ClassVar[Any] = staticmethod(choose)
+    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
     needs: ClassVar[Any] = Feedback.PAGES_IN_ORDER

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import inner
+from slotwise.compile import inner
 from slotwise.policies.evidence import Evidence
 from slotwise.policies.policy import Floats, Links, Visitor
 from slotwise.problem import Problem

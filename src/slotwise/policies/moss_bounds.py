@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import inner, int64
+from slotwise.compile import inner, int64
 from slotwise.policies.evidence import Evidence
 from slotwise.policies.policy import Floats, Links
 from slotwise.problem import Problem

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.compile.decorators import hot, inner, int64, interpreted
+from slotwise.compile import hot, inner, int64, switching
 from slotwise.policies.evidence import Evidence, add_views, count_rounds, new_evidence
 from slotwise.policies.joint_posterior import (
     JointPosterior,
@@ -159,9 +159,9 @@ def _expect_prices(state: PacedBayesState) -> None:
     note_worth(state.posterior, state.evidence, queues.worth, margin)
 
 
-@hot
-def choose(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -> None:
-    """Take the links with the largest bound on what showing them is worth."""
+@inner
+def _choose_of_few(state: PacedBayesState) -> None:
+    """Look at every link of a small pool."""
     posterior = state.posterior
     refresh_posteriors(posterior, state.evidence, True)
     score_jointly(posterior, state.queues.worth, state.score, state.scratch)
@@ -200,9 +200,9 @@ def _find_above_group(state: PacedBayesState, changed: Links) -> bool:
     return n_above < n_slots
 
 
-@hot
-def choose_beside_group(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -> None:
-    """Take the same links as `choose`, those that tie from the group kept since the last page.
+@inner
+def _choose_beside_group(state: PacedBayesState) -> None:
+    """Take the links that tie from the group of the last page; the same page as of few links.
 
     Scores of links in the group are set to `HIDDEN`: they are known without looking at them.
     """
@@ -224,6 +224,15 @@ def choose_beside_group(state: PacedBayesState, visitor: Visitor, rng: np.random
         keep_group(group, mix)
     for k in range(group.size[0]):
         score[mix.tied[k]] = HIDDEN
+
+
+@hot
+def choose(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -> None:
+    """Take the links with the largest bound on what showing them is worth."""
+    if len(state.score) <= SMALL_POOL:
+        _choose_of_few(state)
+    else:
+        _choose_beside_group(state)
 
 
 @hot
@@ -303,6 +312,7 @@ class PacedBayes(QueuePolicy):
 
     name: ClassVar[str] = "paced-bayes"
     choose: ClassVar[Any] = staticmethod(choose)
+    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
     look_again: ClassVar[Any] = staticmethod(look_again)
@@ -315,13 +325,12 @@ class PacedBayes(QueuePolicy):
         check_positive("patience", self.patience)
 
     def for_problem(self, problem: Problem) -> Policy:
-        """Return this policy, its form for large pools, or one for visitors with features.
+        """Return this policy, or one for visitors with features.
 
         Where features have many values, that is paced KL for visitors.
         """
         if not problem.feature_sizes:
-            is_large = type(self) is PacedBayes and problem.n_links > SMALL_POOL
-            return PacedBayesLargePool(self.exploration, self.patience) if is_large else self
+            return self
         return PacedBayesVisitors() if has_few_pairs(problem) else PacedKLVisitors()
 
     def for_knowledge(self, problem: Problem, knowledge: Mapping[str, Any]) -> Policy:
@@ -349,7 +358,7 @@ class PacedBayes(QueuePolicy):
             mix=new_mix(problem.n_links),
             group=new_tied_group(problem.n_links),
         )
-        interpreted(_price_levels)(state, NO_FLOOR)
+        _price_levels(state, NO_FLOOR)
         return state
 
     def knowledge(self, state: PacedBayesState) -> Knowledge:
@@ -383,16 +392,5 @@ class PacedBayes(QueuePolicy):
         """Return a state for a changed pool, at the prices that its floors have there."""
         moved: Any = super().move(state, problem, kept)
         moved.expected[:] = UNKNOWN
-        look_again(moved)
+        switching(look_again)(moved)
         return moved
-
-
-@dataclass(frozen=True)
-class PacedBayesLargePool(PacedBayes):
-    """Paced Bayes for many links; `PacedBayes.for_problem` returns it for large pools.
-
-    It chooses the same pages. A form of its own, so that the first page of a small pool does not
-    wait until the code for lists of links and for groups of ties is compiled.
-    """
-
-    choose: ClassVar[Any] = staticmethod(choose_beside_group)

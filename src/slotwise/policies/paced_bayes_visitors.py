@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot, inner
+from slotwise.compile import hot, inner, switching
 from slotwise.policies.evidence import (
     Evidence,
     EvidencePolicy,
@@ -213,6 +213,7 @@ class PacedBayesVisitors(QueuePolicy):
 
     name: ClassVar[str] = "paced-bayes"
     choose: ClassVar[Any] = staticmethod(choose)
+    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
     look_again: ClassVar[Any] = staticmethod(look_again)
@@ -248,7 +249,7 @@ class PacedBayesVisitors(QueuePolicy):
             search=new_search(problem.n_links),
             mix=new_mix(problem.n_links),
         )
-        look_again(state)
+        switching(look_again)(state)
         return state
 
     def visitors_seen(self, state: PacedBayesVisitorsState) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.compile.decorators import hot, inner, int64
+from slotwise.compile import hot, inner, int64
 from slotwise.policies.evidence import Evidence, add_views, count_pages, new_evidence
 from slotwise.policies.moss_bounds import (
     CAP,
@@ -186,6 +186,7 @@ class PacedKL(QueuePolicy):
 
     name: ClassVar[str] = "paced-kl"
     choose: ClassVar[Any] = staticmethod(choose)
+    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
     look_again: ClassVar[Any] = staticmethod(look_again)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot, switching
 from slotwise.policies.evidence import (
     Evidence,
     EvidencePolicy,
@@ -181,6 +181,7 @@ class PacedKLVisitors(QueuePolicy):
 
     name: ClassVar[str] = "paced-kl"
     choose: ClassVar[Any] = staticmethod(choose)
+    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
     look_again: ClassVar[Any] = staticmethod(look_again)
@@ -209,7 +210,7 @@ class PacedKLVisitors(QueuePolicy):
             search=new_search(problem.n_links),
             mix=new_mix(problem.n_links),
         )
-        look_again(state)
+        switching(look_again)(state)
         return state
 
     def visitors_seen(self, state: PacedKLVisitorsState) -> NDArray[np.int64]:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import direct
+from slotwise.compile import code_for, switching
 from slotwise.errors import InvalidInput
 from slotwise.policies.policy import NO_SLOTS, Estimates, Floats, Links, Policy
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.rounding import draw_page
 from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve
-from slotwise.selection.vectors.uniforms import bits_of
+from slotwise.selection.vectors.uniforms import chance_of
 
 KEPT_FLOOR = 1e-9
 """What is left of a floor that the pinned links keep: the policy still has a queue for it."""
@@ -117,6 +117,7 @@ def expect_views(
     """
     who = policy.visitors_seen(state) if visitors is None else visitors
     different, counts = np.unique(who, axis=0, return_counts=True)
+    learn = switching(type(policy).learn)
     for level in range(len(views)):
         links = np.flatnonzero(views[level] > 0.0)
         certain = np.ones(len(links))
@@ -124,9 +125,7 @@ def expect_views(
             if len(links):
                 n_views = views[level, links] * share
                 outcomes = n_views * rates[level, links]
-                type(policy).learn(
-                    state, visitor, level, links, NO_SLOTS, certain, n_views, outcomes
-                )
+                learn(state, visitor, level, links, NO_SLOTS, certain, n_views, outcomes)
 
 
 def average_ahead(
@@ -163,19 +162,20 @@ def average_ahead(
     who = np.ascontiguousarray(policy.visitors_seen(state) if visitors is None else visitors)
     page, probabilities = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
     one_view = np.ones(problem.n_slots)
-    choose = direct(type(policy).choose, ahead, who[0], rng)
-    bits = bits_of(rng)
-    draw = direct(draw_page, ahead.mix, bits, page, probabilities)
-    learn = direct(
+    chosen_by = policy.rng_of_choice(rng)
+    choose = code_for(type(policy).choose, ahead, who[0], chosen_by)
+    chance = chance_of(rng)
+    draw = code_for(draw_page, ahead.mix, chance, page, probabilities)
+    learn = code_for(
         type(policy).learn, ahead, who[0], 0, page, NO_SLOTS, probabilities, one_view, one_view
     )
     n_shown = np.zeros(problem.n_links)
     for k in range(n_rounds):
         visitor = who[k % len(who)]
-        choose(ahead, visitor, rng)
-        draw(ahead.mix, bits, page, probabilities)
+        choose.call(ahead, visitor, chosen_by)
+        draw.call(ahead.mix, chance, page, probabilities)
         n_shown[page] += 1.0
         for level in range(problem.n_levels):
             brought = rates[level, page]
-            learn(ahead, visitor, level, page, NO_SLOTS, probabilities, one_view, brought)
+            learn.call(ahead, visitor, level, page, NO_SLOTS, probabilities, one_view, brought)
     return n_shown / n_rounds

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot, hot_loop
+from slotwise.compile import hot, is_dispatcher, support_numba, switching
 from slotwise.errors import InvalidInput
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.mix import Mix
@@ -56,7 +56,7 @@ PARAMETERS = {
 """What `choose`, `learn` and `rank` of a policy are called with."""
 
 
-@hot_loop  # kept on disk it would name the module of a user's state, which others cannot import
+@hot
 def rank_alike(state: Any, links: Links, worth: Floats) -> None:
     """Take all links of the page to be worth the same: their order is random."""
     for k in range(len(links)):
@@ -123,7 +123,7 @@ class Policy:
     (`slotwise.selection.page_order`). Policies without one show their links in random order.
 
     All are plain functions in the subset of Python that numba compiles, decorated with
-    `slotwise.compile.decorators`, and stand as class attributes. A function that cannot be
+    `slotwise.policies.compiled`, and stand as class attributes. A function that cannot be
     compiled works everywhere too, only slower.
 
     What a state knows, apart from how it is arranged for speed, is its `knowledge`: named
@@ -169,12 +169,17 @@ class Policy:
     moves_each_round: ClassVar[bool] = False
     """Whether its pages are meant to follow each other, as with a queue that moves the price of
     clicks every round: then one page is no plan for many views, but `average_ahead` is."""
+    uses_rng: ClassVar[bool] = True
+    """Whether `choose` looks at its generator. Set it to False where it does not: `choose` then
+    gets None, because unpacking a generator takes longer than choosing a page."""
     samples: ClassVar[bool] = False
     """Whether `choose` samples from a posterior; its page is certain only given the sample."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Refuse methods with other parameters than the contract's."""
         super().__init_subclass__(**options)
+        if any(is_dispatcher(getattr(cls, name, None)) for name in PARAMETERS):
+            support_numba()
         for name, wanted in PARAMETERS.items():
             given = _parameters(cls.__dict__.get(name))
             if given is not None and len(given) != len(wanted):
@@ -182,6 +187,11 @@ class Policy:
                     f"`{name}` of {cls.__name__} must take ({', '.join(wanted)}), "
                     f"got ({', '.join(given)})"
                 )
+
+    @classmethod
+    def rng_of_choice(cls, rng: np.random.Generator) -> Any:
+        """Return what `choose` is given as its generator."""
+        return rng if cls.uses_rng else None
 
     def for_problem(self, problem: Problem) -> Policy:  # noqa: ARG002 - overridden by some
         """Return the policy to start on `problem`: this one, or its form for several floors."""
@@ -347,5 +357,5 @@ class CountingPolicy(Policy):
         for level in range(problem.n_levels):
             views = np.ascontiguousarray(knowledge["views"][level])
             sums = np.ascontiguousarray(knowledge["sums"][level])
-            type(self).learn(state, NOBODY, level, links, NO_SLOTS, certain, views, sums)
+            switching(type(self).learn)(state, NOBODY, level, links, NO_SLOTS, certain, views, sums)
         return state

@@ -31,10 +31,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot
 from slotwise.policies.evidence import Evidence, weighted_counts
 from slotwise.policies.policy import Floats, Links
 from slotwise.problem import Problem
+from slotwise.selection.confidence import log_gamma
 
 CAP_SIGMAS = 1.7
 """How many standard deviations above the mean a cap lies, before allowing for skewness."""
@@ -141,7 +142,7 @@ def set_posterior(posterior: Posterior, level: int, link: int, a: float, b: floa
     if fall <= 0.0:
         return
     log_density = (a - 1.0) * math.log(cap) + (b - 1.0) * math.log(1.0 - cap)
-    log_density += math.lgamma(n) - math.lgamma(a) - math.lgamma(b)
+    log_density += log_gamma(n) - log_gamma(a) - log_gamma(b)
     above = math.exp(log_density) / fall
     if above <= MOST_ABOVE:
         posterior.cap[level, link] = cap

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.compile.decorators import hot, inner
+from slotwise.compile import hot, inner
 from slotwise.policies.evidence import EvidencePolicy, WithMemory
 from slotwise.policies.policy import Feedback, Floats, Knowledge, Links, State, Visitor
 from slotwise.problem import Problem

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot
 from slotwise.policies.evidence import Evidence, check_memory, new_evidence
 from slotwise.policies.policy import Floats, Links, Visitor, check_horizon, check_prior
 from slotwise.policies.posterior import draw_reachable, rank_by_means

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import compiled, hot
+from slotwise.compile import compiled, hot, switching
 from slotwise.policies import visitor_pages
 from slotwise.policies.joint_posterior import (
     JointPosterior,
@@ -176,16 +176,16 @@ class RegressionPages(VisitorPages):
     def page(self, visitor: Visitor, links: Links, n_slots: int) -> tuple[Floats, float]:
         """Return the inclusion probabilities of some links for a visitor, and expected clicks."""
         prices = self._last_prices = self.prices_of(visitor)
-        expected = _choose_at(self.prospect, prices, visitor, links, n_slots, self.room)
+        expected = switching(_choose_at)(self.prospect, prices, visitor, links, n_slots, self.room)
         return self.room.probabilities[: len(links)].copy(), float(expected)
 
     def look_at(self, visitor: Visitor) -> None:
         """Write into `rate` what links bring a view of this visitor."""
-        _look_at(self.prospect, visitor)
+        switching(_look_at)(self.prospect, visitor)
 
     def play_ahead(self, *ahead: Any) -> None:
         """Let queues go on for some rounds; see `prices_ahead`."""
-        _play_ahead(self.prospect, *ahead)
+        switching(_play_ahead)(self.prospect, *ahead)
 
 
 def prices_ahead(
@@ -212,7 +212,7 @@ def pages_of(state: PacedBayesVisitorsState, open_views: Open, prices: Floats) -
         seen=regression.seen + seen,
         n_pages=state.evidence.rounds + open_views.links[0].sum() / state.queues.n_slots,
     )
-    _fill(regression, sight)
+    switching(_fill)(regression, sight)
     n_levels, n_links, _ = regression.tilt.shape
     room = posterior._replace(
         mean=np.zeros((n_levels, n_links)),

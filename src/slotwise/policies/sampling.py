@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot, switching
 from slotwise.policies.evidence import Evidence, add_views, count_rounds, is_time_to_look_again
 from slotwise.policies.policy import Floats, Links, Policy
 from slotwise.policies.posterior import (
@@ -157,8 +157,9 @@ def average_probabilities(
     who = policy.visitors_seen(state) if visitors is None else visitors
     different, counts = np.unique(who, axis=0, return_counts=True)
     total = np.zeros(len(state.mix.sure))
+    choose, chosen_by = switching(type(policy).choose), policy.rng_of_choice(rng)
     for visitor, share in zip(different, counts / len(who), strict=True):
         for _ in range(n_draws):
-            type(policy).choose(state, visitor, rng)
+            choose(state, visitor, chosen_by)
             total += share * dense_probabilities(state.mix)
     return (total / n_draws).clip(0.0, 1.0)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import inner, int64
+from slotwise.compile import inner, int64
 from slotwise.policies.policy import Floats, Links
 from slotwise.selection.mix import N_SURE, N_TIED, TIED_SLOTS, Mix
 from slotwise.selection.page_search import BLOCK, N_CANDIDATES, Search

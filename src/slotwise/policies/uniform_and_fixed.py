@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot
 from slotwise.errors import InvalidInput
 from slotwise.policies.policy import CountingPolicy, Counts, Floats, Links, Visitor, new_counts
 from slotwise.problem import Problem
@@ -55,6 +55,7 @@ class Uniform(CountingPolicy):
 
     name: ClassVar[str] = "uniform"
     choose: ClassVar[Any] = staticmethod(choose)
+    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     keeps_floor: ClassVar[bool] = False
 
@@ -83,6 +84,7 @@ class FixedMix(CountingPolicy):
 
     name: ClassVar[str] = "fixed-mix"
     choose: ClassVar[Any] = staticmethod(choose)
+    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     keeps_floor: ClassVar[bool] = False
 

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot
 from slotwise.policies.evidence import Evidence
 from slotwise.policies.link_posterior import UNIT, note_sales, typical_sale
 from slotwise.policies.policy import Floats, Links, Visitor
@@ -267,7 +267,8 @@ def _set_values(effects: VisitorEffects, level: int, link: int) -> None:
 @hot
 def _excess(seen: float, expected: float, variance: float) -> tuple[float, float]:
     """Return the parts of one effect in the fit of the variance, weighted by its precision."""
-    weight = 1.0 / (1.0 + expected * variance) ** 2
+    spread = 1.0 + expected * variance
+    weight = 1.0 / (spread * spread)
     miss = seen - expected
     return weight * (miss * miss - expected), weight * expected * expected
 

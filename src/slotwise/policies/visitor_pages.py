@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import compiled, hot
+from slotwise.compile import compiled, hot, switching
 from slotwise.policies.paced_kl_visitors import PacedKLVisitorsState, upper_bound
 from slotwise.policies.policy import Floats, Links, Visitor
 from slotwise.policies.prices import (
@@ -92,7 +92,7 @@ def _settle_segments(
         pages.look_at(members[-1] if len(members) else visitors[0])
         shown = open_views.values[0, place].astype(np.float64)
         views, clicks = np.array([shown.sum()]), np.array([shown @ pages.rate[0]])
-        queue_clicks(floors, np.array([place]), views, clicks)
+        switching(queue_clicks)(floors, np.array([place]), views, clicks)
 
 
 def prices_ahead(
@@ -115,7 +115,7 @@ def prices_ahead(
     if shown.any():
         rounds[0] += shown.sum() / queues.n_slots
         brought = np.array([shown @ click_rates])
-        _settle_open(queues, np.array([shown.sum()]), brought, rounds)
+        switching(_settle_open)(queues, np.array([shown.sum()]), brought, rounds)
         _settle_segments(floors, pages, visitors, open_views)
     n_rounds = max(n_rounds, N_PRICES) // N_PRICES * N_PRICES
     prices = np.zeros((n_rounds, 1 + len(floors.places)))
@@ -308,18 +308,18 @@ class VisitorPages:
     def page(self, visitor: Visitor, links: Links, n_slots: int) -> tuple[Floats, float]:
         """Return the inclusion probabilities of some links for a visitor, and expected clicks."""
         prices = self._last_prices = self.prices_of(visitor)
-        expected = _choose_at(
+        expected = switching(_choose_at)(
             self.effects, self.rewards, prices, visitor, links, n_slots, self.room
         )
         return self.room.probabilities[: len(links)].copy(), float(expected)
 
     def look_at(self, visitor: Visitor) -> None:
         """Write into `rate` the clicks that links bring a view of this visitor."""
-        score_level(self.effects, visitor, 0)
+        switching(score_level)(self.effects, visitor, 0)
 
     def play_ahead(self, *ahead: Any) -> None:
         """Let queues go on for some rounds; see `prices_ahead`."""
-        _play_ahead(self.effects, self.rewards, *ahead)
+        switching(_play_ahead)(self.effects, self.rewards, *ahead)
 
     def scores(self, links: Links) -> Floats:
         """Return what the links are worth to the visitor of the last page, at the mean price."""
@@ -350,7 +350,7 @@ def pages_of(state: PacedKLVisitorsState, open_views: Open, prices: Floats) -> V
         rate=np.zeros_like(effects.rate),
         bonus=np.zeros_like(effects.bonus),
     )
-    _freeze(state, open_views, frozen)
+    switching(_freeze)(state, open_views, frozen)
     places = state.segment_floors.places.tolist()
     rewards = state.queues.rewards.copy()
     rewards[-1] *= unit_of(effects, len(rewards) - 1)

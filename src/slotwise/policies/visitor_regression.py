@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import inner
+from slotwise.compile import inner
 from slotwise.policies.joint_posterior import JointPosterior
 from slotwise.policies.link_posterior import (
     PosteriorLayout,

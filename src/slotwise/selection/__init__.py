@@ -1,6 +1,6 @@
 """From estimates to links: confidence bounds, the floor program, its frontier, rounding."""
 
-from slotwise.compile.decorators import compiled
+from slotwise.compile import compiled
 from slotwise.selection.frontier import Frontier, frontier
 from slotwise.selection.mix import Mix, dense_probabilities, new_mix, set_probabilities
 from slotwise.selection.rounding import dependent_rounding, draw_page

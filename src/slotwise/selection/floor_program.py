@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot, inner
+from slotwise.compile import hot, inner
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, new_mix
 from slotwise.selection.page_search import new_search
 from slotwise.selection.price_search import (

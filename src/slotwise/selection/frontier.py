@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot
 from slotwise.selection.page_search import Search, new_search
 from slotwise.selection.solve import check_kinds, check_page, check_rates
 from slotwise.selection.top_page import TIE, top_page

@@ -11,15 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot
 
 INTEGRAL = 1e-9
 """Probabilities this close to 0 or 1 are 0 or 1."""
 
 N_SURE, N_OPEN, N_TIED, TIED_SLOTS = 0, 1, 2, 3
-
-SUMS_ROOM = 33
-"""How many sums there are besides one an open link; random numbers follow them."""
 
 
 class Mix(NamedTuple):
@@ -46,7 +43,7 @@ def new_places(n_links: int) -> NDArray[np.int64]:
 
 def new_sums(n_links: int) -> NDArray[np.float64]:
     """Return the scratch `sums` for so many open links, with room for two random numbers each."""
-    return np.zeros(n_links + SUMS_ROOM + 2 * n_links + 1)
+    return np.zeros(n_links + 1 + 2 * n_links + 1)
 
 
 def new_mix(n_links: int) -> Mix:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot
 from slotwise.problem import Problem
 from slotwise.selection.vectors.uniforms import next_uniform
 
@@ -141,7 +141,7 @@ def set_weights(order: PageOrder, total: float) -> None:
     spread = 0.0
     for slot in range(n_slots):
         weights[slot] = n_slots * (order.clicks[slot] + 1.0) / total
-        spread += (weights[slot] - 1.0) ** 2 / n_slots
+        spread += (weights[slot] - 1.0) * (weights[slot] - 1.0) / n_slots
     noise = (n_slots - 1.0) / total
     beyond = max(0.0, spread - noise)
     kept = beyond / (beyond + noise) if beyond > 0.0 else 0.0

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import inner, int64
-from slotwise.selection.vectors.score_passes import LANES, WORD, aligned_zeros, neighbours
+from slotwise.compile import inner, int64
+from slotwise.compile.decorators import LANES, WORD
+from slotwise.selection.vectors.score_passes import aligned_zeros, neighbours
 
 N_CANDIDATES, N_CERTAIN, IS_WARM, LAST_WEIGHS_VALUE, N_LISTED, IS_LISTED = range(6)
 LAST_PRICE, LAST_THRESHOLD, LAST_SLOPE, REACH, SURE_CLICKS, GAP, DRIFT = range(7)

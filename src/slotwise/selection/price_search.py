@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import inner, int64
+from slotwise.compile import inner, int64
 from slotwise.selection.page_search import Search
 from slotwise.selection.top_page import TIE, find_page, forget_list, lay_out_page, page_boundary
 

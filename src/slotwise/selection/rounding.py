@@ -14,21 +14,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotwise.compile.decorators import hot, inner, int64
+from slotwise.compile import hot, inner, int64, switching
 from slotwise.errors import InvalidInput
 from slotwise.selection.mix import (
     INTEGRAL,
     N_OPEN,
     N_SURE,
     N_TIED,
-    SUMS_ROOM,
     TIED_SLOTS,
     Mix,
     new_places,
     new_sums,
 )
-from slotwise.selection.vectors.running_sums import LANES, first_above, running_sums
-from slotwise.selection.vectors.uniforms import draw_uniforms, next_uniform
+from slotwise.selection.vectors.running_sums import running_sums
+from slotwise.selection.vectors.uniforms import next_uniform
 
 BELOW_ONE = 1.0 - 2.0**-52
 """A factor that makes every positive number smaller, by one or two units of its last bit."""
@@ -43,12 +42,9 @@ def _holder_of(
     It is the first one with which the mass exceeds a random share of the whole.
     """
     bound = min(base + share * (sums[end] - base), sums[end] * BELOW_ONE)
-    if end <= LANES:
-        found = start
-        while sums[found + 1] <= bound:
-            found += 1
-    else:
-        found = first_above(sums, start + 1, bound) - 1
+    found = start
+    while sums[found + 1] <= bound:
+        found += 1
     return held if bound < sums[start] else found
 
 
@@ -67,13 +63,9 @@ def round_entries(
     `sums` and `places` are scratch, as in a mix.
     """
     n_places = running_sums(entries, n_entries, len(shown), sums, places)
-    draws = sums[n_entries + SUMS_ROOM :]
-    n_draws = _n_draws(entries, n_entries, sums, places, n_places)
-    if n_draws > LANES:
-        draw_uniforms(rng, draws, n_draws)
-    else:
-        for k in range(n_draws):
-            draws[k] = next_uniform(rng)
+    draws = sums[n_entries + 1 :]
+    for k in range(_n_draws(entries, n_entries, sums, places, n_places)):
+        draws[k] = next_uniform(rng)
     held = int64(-1)
     start = int64(0)
     base = 0.0  # what the stretches before this one took of the sum
@@ -192,4 +184,5 @@ def dependent_rounding(probabilities: ArrayLike, rng: np.random.Generator) -> ND
         raise InvalidInput.of("probabilities", "a sum that is a whole number", total)
     n_links = len(entries)
     shown = np.empty(min(n_slots + 1, n_links), np.int64)
-    return shown[: _round_all(entries, rng, shown, new_sums(n_links), new_places(n_links))]
+    scratch = new_sums(n_links), new_places(n_links)
+    return shown[: switching(_round_all)(entries, rng, shown, *scratch)]

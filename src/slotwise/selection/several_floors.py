@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot, switching
 from slotwise.errors import InvalidInput
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix, dense_probabilities, new_mix
 from slotwise.selection.price_search import BINDING, INFEASIBLE, SLACK
@@ -418,7 +418,7 @@ def solve_floors(
     if n_slots < 1 or n_slots > len(value):
         raise InvalidInput.of("n_slots", f"from 1 to the number of links ({len(value)})", n_slots)
     program = new_floors_program(value, rows, numbers)
-    solve_floors_program(program, n_slots)
+    switching(solve_floors_program)(program, n_slots)
     probabilities = dense_probabilities(program.mix)
     return FloorsSolution(
         probabilities=probabilities,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import inner, int64
+from slotwise.compile import inner, int64
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix
 from slotwise.selection.page_search import N_CANDIDATES, N_CERTAIN, Search
 from slotwise.selection.price_search import BINDING, Price

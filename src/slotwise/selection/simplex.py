@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot
 
 FEASIBLE = 1e-11
 """How far a probability may lie outside [0, 1], or a floor be missed relative to its row."""

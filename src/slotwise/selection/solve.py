@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotwise.compile.decorators import compiled, direct, hot, inner
+from slotwise.compile import Code, code_for, compiled, hot, inner
+from slotwise.compile.decorators import WORD
 from slotwise.errors import InvalidInput
 from slotwise.selection.floor_program import change_links, new_program, solve_program
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix, dense_probabilities
@@ -17,7 +18,6 @@ from slotwise.selection.page_search import SCRATCH_NUMBERS, SCRATCH_SIZES, Searc
 from slotwise.selection.price_search import BINDING, INFEASIBLE, floor_slackness, search_price
 from slotwise.selection.share_slots import share_slots
 from slotwise.selection.top_page import sampled_cut
-from slotwise.selection.vectors.score_passes import WORD
 from slotwise.selection.zones import PRICE, STATUS, Program
 
 Answer = tuple[float, int, float, float]
@@ -209,15 +209,6 @@ class Solution(NamedTuple):
     clicks: float
 
 
-@hot
-def rates_are_valid(rates: NDArray[np.float64]) -> bool:
-    """Say whether all rates lie in [0, 1]."""
-    valid = True
-    for i in range(len(rates)):
-        valid &= (rates[i] >= 0.0) & (rates[i] <= 1.0)
-    return valid
-
-
 def _as_array(name: str, rates: ArrayLike) -> NDArray[np.float64]:
     try:
         array = np.ascontiguousarray(rates, dtype=np.float64)
@@ -231,8 +222,9 @@ def _as_array(name: str, rates: ArrayLike) -> NDArray[np.float64]:
 def check_rates(name: str, rates: ArrayLike) -> NDArray[np.float64]:
     """Return `rates` as a contiguous array after checking that all lie in [0, 1]."""
     array = _as_array(name, rates)
-    if not rates_are_valid(array):
-        worst = array[~((array >= 0) & (array <= 1))][0]
+    is_valid = (array >= 0) & (array <= 1)
+    if not is_valid.all():
+        worst = array[~is_valid][0]
         raise InvalidInput.of(name, "numbers in [0, 1]", float(worst))
     return array
 
@@ -253,9 +245,9 @@ def check_floor(floor: float) -> float:
 
 
 @cache
-def _machine_code() -> Callable[..., tuple[float, int, float, float]]:
+def _solving() -> Code:
     """Return `solve_into` for contiguous arrays, which need no look at their types."""
-    return direct(solve_into, np.zeros(1), np.zeros(1), 1, 0.0, np.zeros(1))
+    return code_for(solve_into, np.zeros(1), np.zeros(1), 1, 0.0, np.zeros(1))
 
 
 def solve(value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float) -> Solution:
@@ -288,7 +280,7 @@ def solve(value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float) -> So
         check_page(value, clicks, n_slots)
         floor = check_floor(floor)
     probabilities = np.zeros(len(value))  # type: ignore[arg-type]
-    price, status, page_value, page_clicks = _machine_code()(
+    price, status, page_value, page_clicks = _solving().call(
         value, clicks, n_slots, floor, probabilities
     )
     if status == INVALID_RATES:
@@ -362,8 +354,10 @@ class FloorProgram:
         self._n_slots = n_slots
         self._floor = check_floor(floor)
         self._program = new_program(value, clicks)
-        self._solve = direct(solve_kept_program, self._program, n_slots, self._floor)
-        self._change = direct(change_kept_links, self._program, np.zeros(1, np.int64), value, value)
+        self._solve = code_for(solve_kept_program, self._program, n_slots, self._floor)
+        self._change = code_for(
+            change_kept_links, self._program, np.zeros(1, np.int64), value, value
+        )
 
     def change(self, links: Sequence[int], value: ArrayLike, clicks: ArrayLike) -> None:
         """Set the value and clicks of `links`, given by their places in the arrays."""
@@ -377,12 +371,12 @@ class FloorProgram:
         for link in links:
             if not 0 <= link < n_links:
                 raise InvalidInput.of("links", f"places from 0 to {n_links - 1}", link)
-        self._change(self._program, np.array(links, np.int64), new_value, new_clicks)
+        self._change.call(self._program, np.array(links, np.int64), new_value, new_clicks)
 
     def solve(self) -> Solution:
         """Return the best mix for the links as they are now."""
         program = self._program
-        self._solve(program, self._n_slots, self._floor)
+        self._solve.call(program, self._n_slots, self._floor)
         probabilities = dense_probabilities(program.mix)
         status = int(program.sizes[STATUS])
         price = float("inf") if status == INFEASIBLE else float(program.numbers[PRICE])

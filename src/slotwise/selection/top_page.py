@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import inner, int64
+from slotwise.compile import inner, int64
+from slotwise.compile.decorators import LANES, WORD
 from slotwise.selection.page_search import (
     DRIFT,
     GAP,
@@ -39,8 +40,6 @@ from slotwise.selection.page_search import (
 from slotwise.selection.page_search import Search as Search  # policies use it, too
 from slotwise.selection.page_search import new_search as new_search
 from slotwise.selection.vectors.score_passes import (
-    LANES,
-    WORD,
     list_at_least,
     neighbours,
     page_sums,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import inner, int64
+from slotwise.compile import inner, int64
 from slotwise.selection.mix import Mix
 from slotwise.selection.page_search import BLOCK, Search
 

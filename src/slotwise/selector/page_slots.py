@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import direct
+from slotwise.compile import code_for
 from slotwise.errors import InvalidInput
 from slotwise.policies import NO_SLOTS
 from slotwise.problem import Problem
@@ -62,20 +62,20 @@ class PageSlots:
         self._slots = np.arange(problem.n_slots)
         self._one_view = np.ones(problem.n_slots)
 
-    def make_room(self, policy: type[Any], state: Any, bits: Any) -> None:
-        """Compile what every page uses, for the states of this policy."""
+    def make_room(self, policy: type[Any], state: Any, chance: Any) -> None:
+        """Set up the code that every page uses, for the states of this policy."""
         if self.are_alike:
             return
         links, order = self.order.held, self.order
-        self._rank = direct(policy.rank, state, links, order.worth)
-        self._order_page = direct(order_page, order, bits, links, order.worth)
+        self._rank = code_for(policy.rank, state, links, order.worth)
+        self._order_page = code_for(order_page, order, chance, links, order.worth)
 
-    def arrange(self, state: Any, bits: Any, shown: Links, probabilities: Floats) -> bool:
+    def arrange(self, state: Any, chance: Any, shown: Links, probabilities: Floats) -> bool:
         """Put a page that was just chosen into slot order; say whether the order is random."""
         if self.are_alike:
             return False
-        self._rank(state, shown, self.order.worth)
-        return bool(self._order_page(self.order, bits, shown, probabilities))
+        self._rank.call(state, shown, self.order.worth)
+        return bool(self._order_page.call(self.order, chance, shown, probabilities))
 
     def shown_in(self, slots: Sequence[int]) -> tuple[Links, Floats]:
         """Return the slots of links of one page and what a view there counts as."""

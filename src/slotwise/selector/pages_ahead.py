@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from slotwise.features import Visitor
 from slotwise.selection import dense_probabilities, dependent_rounding
 from slotwise.selection.mix import explored
-from slotwise.selection.vectors.uniforms import bits_of
+from slotwise.selection.vectors.uniforms import chance_of
 
 if TYPE_CHECKING:
     from slotwise.selector.selector import Selector
@@ -32,7 +32,7 @@ class PagesAhead:
         self._state = self._player.restore(
             selector._problem, self._player.knowledge(selector._state)
         )
-        self._rng, self._choose = selector._rng, selector._choose
+        self._rng, self._choose = selector._rng, selector._choose_for
         self._explore, self._slots = selector._explore, selector._slots
         self._nobody = selector._visits.encode(None)
 
@@ -43,14 +43,14 @@ class PagesAhead:
     def pages(self) -> Iterator[Links]:
         """Draw pages for visitors like those seen, each in the order of its slots."""
         rng = copy.deepcopy(self._rng)
-        bits = bits_of(rng)
+        chance = chance_of(rng)
         visitors = self._player.visitors_seen(self._state)
         if visitors.shape[1] < len(self._nobody):  # a policy that does not say whom it has seen
             visitors = self._nobody[None]
         for k in range(N_PAGES):
             probabilities = self._chosen(visitors[k % len(visitors)], rng)
             page = dependent_rounding(probabilities, rng)
-            self._slots.arrange(self._state, bits, page, probabilities[page])
+            self._slots.arrange(self._state, chance, page, probabilities[page])
             yield page
 
     def _chosen(self, visitor: Visitor, rng: np.random.Generator) -> Floats:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile import switching
 from slotwise.errors import InvalidInput
 from slotwise.policies.policy import Counts
 from slotwise.problem import Problem
@@ -56,8 +57,8 @@ def rate_of(total: float, n_views: float, scale: float = 1.0) -> Rate:
         return Rate(0.0, 0.0, scale)
     width = math.log(2 / 0.05)
     mean = min(1.0, total / n_views)
-    low = min(mean, kl_lower(total, n_views, width))
-    high = max(mean, kl_upper(total, n_views, width))
+    low = min(mean, switching(kl_lower)(float(total), float(n_views), width))
+    high = max(mean, switching(kl_upper)(float(total), float(n_views), width))
     return Rate(float(mean * scale), float(low * scale), float(high * scale))
 
 
@@ -258,9 +259,9 @@ def frozen(curve: Frontier) -> Frontier:
 def _rate(total: float, n_views: float, width: float, bound: str) -> float:
     mean = min(1.0, total / n_views) if n_views > 0 else 0.0
     if bound == "low":
-        return max(0.0, min(mean, anytime_lower(total, n_views, width)))
+        return max(0.0, min(mean, switching(anytime_lower)(total, n_views, width)))
     if bound == "high":
-        return min(1.0, max(mean, anytime_upper(total, n_views, width)))
+        return min(1.0, max(mean, switching(anytime_upper)(total, n_views, width)))
     return mean
 
 

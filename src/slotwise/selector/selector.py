@@ -13,7 +13,7 @@ from typing import Any, Generic, Never
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import direct, direct_choice, direct_later
+from slotwise.compile import code_for
 from slotwise.errors import InvalidInput
 from slotwise.features import Features, Visitor
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
@@ -23,7 +23,7 @@ from slotwise.problem import Problem, whole_number
 from slotwise.rounds import AnyLink, Decision, Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.mix import explored
-from slotwise.selection.vectors.uniforms import bits_of
+from slotwise.selection.vectors.uniforms import chance_of
 from slotwise.selector.link_pool import (
     Pool,
     by_level,
@@ -161,12 +161,12 @@ class Selector(Generic[AnyLink]):
         self._shown, self._drawn = page, drawn = np.zeros(n_slots, np.int64), np.zeros(n_slots)
         policy, state = type(self._player), self._state
         self._may_raise = may_raise(policy)
-        self._choose = direct_choice(policy.choose, state, NOBODY, self._rng)
-        self._bits = bits_of(self._rng)
-        self._draw = direct(draw_page, state.mix, self._bits, page, drawn)
-        self._teach = direct_later(policy.learn, state, NOBODY, 0, page, NO_SLOTS, *[drawn] * 3)
-        self._count = direct_later(add_counts, self._own_counts, 0, page, drawn, drawn)
-        self._slots.make_room(policy, state, self._bits)
+        self._choose = code_for(policy.choose, state, NOBODY, policy.rng_of_choice(self._rng))
+        self._chance = chance_of(self._rng)
+        self._draw = code_for(draw_page, state.mix, self._chance, page, drawn)
+        self._teach = code_for(policy.learn, state, NOBODY, 0, page, NO_SLOTS, *[drawn] * 3)
+        self._count = code_for(add_counts, self._own_counts, 0, page, drawn, drawn)
+        self._slots.make_room(policy, state, self._chance)
 
     def __repr__(self) -> str:
         """Return links, page, policy and how many pages were chosen."""
@@ -196,6 +196,10 @@ class Selector(Generic[AnyLink]):
 
     # Deciding
 
+    def _choose_for(self, state: Any, visitor: Visitor, rng: np.random.Generator) -> None:
+        """Let the policy write the probabilities of a page into the mix of a state."""
+        self._choose.call(state, visitor, self._player.rng_of_choice(rng))
+
     def select(
         self,
         exclude: Iterable[Link] = NO_LINKS,
@@ -217,13 +221,13 @@ class Selector(Generic[AnyLink]):
                     n_slots = self._problem.n_slots
                     asked = checked_restrictions(self._pool, n_slots, pinned, excluded)
                     return self._select_restricted(known, asked)
-            self._choose(self._state, known, self._rng)
+            self._choose_for(self._state, known, self._rng)
             if self._explore or self._journal is not None:
                 chosen = dense_probabilities(self._state.mix)
                 return self._draw_from(known, explored(chosen, self._explore))
             mix = self._state.mix
-            self._draw(mix, self._bits, self._shown, self._drawn)
-            is_random = self._slots.arrange(self._state, self._bits, self._shown, self._drawn)
+            self._draw.call(mix, self._chance, self._shown, self._drawn)
+            is_random = self._slots.arrange(self._state, self._chance, self._shown, self._drawn)
             shown = self._pool.links_at(self._shown.tolist())
             drawn = (tuple(self._drawn.tolist()), tuple(known.tolist()))
             page_id = self._pages.issue(shown, *drawn, is_random)
@@ -234,7 +238,7 @@ class Selector(Generic[AnyLink]):
         """Draw a page with these inclusion probabilities, one for each link of the pool."""
         places = dependent_rounding(probabilities, self._rng)
         of_places = probabilities[places]
-        is_random = self._slots.arrange(self._state, self._bits, places, of_places)
+        is_random = self._slots.arrange(self._state, self._chance, places, of_places)
         shown, drawn = self._pool.links_at(places.tolist()), tuple(of_places.tolist())
         page_id = self._pages.issue(shown, drawn, tuple(visitor.tolist()), is_random)
         page = Decision(page_id, shown, Probabilities.of_array(self._pool.links, probabilities))
@@ -246,10 +250,10 @@ class Selector(Generic[AnyLink]):
 
     def _select_restricted(self, visitor: Visitor, asked: Restrictions) -> Decision[Any]:
         def page_of(state: Any, _: Problem) -> NDArray[np.float64]:
-            self._choose(state, visitor, self._rng)
+            self._choose_for(state, visitor, self._rng)
             return dense_probabilities(state.mix)
 
-        self._choose(self._state, visitor, self._rng)
+        self._choose_for(self._state, visitor, self._rng)
         rates = self._counts.sums / np.maximum(self._counts.views, 1.0)
         decider = (self._player, self._state, self._problem)
         probabilities = restricted_probabilities(asked, *decider, rates, page_of)
@@ -342,9 +346,9 @@ class Selector(Generic[AnyLink]):
         views: NDArray[np.float64],
         outcomes: NDArray[np.float64],
     ) -> None:
-        self._teach(self._state, visitor, level, places, slots, probabilities, views, outcomes)
+        self._teach.call(self._state, visitor, level, places, slots, probabilities, views, outcomes)
         if self._counts is self._own_counts:
-            self._count(self._own_counts, level, places, views, outcomes)
+            self._count.call(self._own_counts, level, places, views, outcomes)
 
     def update_batch(
         self,

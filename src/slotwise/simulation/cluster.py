@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile import compiler_version
 from slotwise.environments import Environment
 from slotwise.errors import InvalidInput, SlotwiseError
 from slotwise.extras import missing_package
@@ -143,7 +143,7 @@ def versions() -> dict[str, str]:
     return {
         "slotwise": __version__,
         "slotwise's code": code_fingerprint(),
-        "numba": numba.__version__,
+        "numba": compiler_version(),
         "numpy": np.__version__,
         "Python": ".".join(platform.python_version_tuple()[:2]),
     }

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import is_compiled
-from slotwise.compile.loops import kept_loop
+from slotwise.compile import can_be_compiled, compiled_first, loop_maker
 from slotwise.environments import Environment
 from slotwise.policies import Policy, State
 from slotwise.policies.policy import policy_for
@@ -23,7 +22,6 @@ from slotwise.selection.page_order import (
     order_page,
 )
 from slotwise.selection.vectors.totals import total_of
-from slotwise.simulation.experiment import code_fingerprint
 
 Floats = NDArray[np.float64]
 
@@ -93,6 +91,7 @@ def _new_desk(problem: Problem, environment: Environment, checkpoints: NDArray[n
     )
 
 
+@loop_maker
 def _playing(
     choose: Callable[..., None],
     learn: Callable[..., None],
@@ -180,12 +179,9 @@ def _playing(
     return play
 
 
-_loop_of = kept_loop(_playing, code_fingerprint)
-
-
 def is_machine_code(policy: Policy, environment: Environment) -> bool:
     """Say whether the whole loop runs compiled for this policy and environment."""
-    return all(is_compiled(function) for function in _functions(policy, environment))
+    return all(can_be_compiled(function) for function in _functions(policy, environment))
 
 
 def _functions(policy: Policy, environment: Environment) -> tuple[Callable[..., None], ...]:
@@ -227,7 +223,7 @@ def play_on(
 ) -> Floats:
     """Play like `play_run`, but with a state that may know something already; it learns on."""
     desk = _new_desk(problem, environment, checkpoints)
-    play = _loop_of(*_functions(policy, environment))
+    play = compiled_first(_playing(*_functions(policy, environment)))
     play(
         state,
         environment.world(int(checkpoints[-1])),

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import is_compiled
+from slotwise.compile import compiles
 from slotwise.environments import BernoulliLinks, Environment
 from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.policies import Policy
 from slotwise.problem import Problem, whole_number
-from slotwise.selection import draw_page
 from slotwise.simulation.cluster import connected
 from slotwise.simulation.engine import is_machine_code
 from slotwise.simulation.experiment import Experiment, label_policies
@@ -154,7 +153,7 @@ def thread_count(n_threads: int | None, scheduler: object) -> int:
 
 def note_plain_python(experiment: Experiment) -> None:
     """Warn of policies and environments that run slowly."""
-    if not is_compiled(draw_page):
+    if not compiles():
         return  # the compiler is switched off on purpose
     for label, policy in experiment.policies.items():
         if not is_machine_code(policy, experiment.environment):

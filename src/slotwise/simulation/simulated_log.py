@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile import compiled_first
 from slotwise.environments import BernoulliLinks, Environment
 from slotwise.errors import InvalidInput
 from slotwise.page_log import LoggedPage, LogWriter
@@ -130,27 +131,30 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
     environment, problem = experiment.environment, experiment.problem
     visitors, chance = (run_generator(experiment.seed, run, s) for s in (VISITORS, CHANCE))
     state, world = policy.start(problem), environment.world(experiment.n_rounds)
-    choose, learn = type(policy).choose, type(policy).learn
+    choose, learn = compiled_first(type(policy).choose), compiled_first(type(policy).learn)
+    arrive, serve = compiled_first(environment.arriving), compiled_first(environment.serving)
+    rank, put_in_order = compiled_first(type(policy).rank), compiled_first(order_page)
+    draw, chosen_by = compiled_first(draw_page), policy.rng_of_choice(chance)
     slots, views = np.arange(problem.n_slots), np.ones(problem.n_slots)
     order, exposure = new_page_order(problem), np.ones(problem.n_slots)
     waiting: deque[SimulatedPage] = deque(maxlen=1 + max(environment.delays))
     for round_number in range(1, experiment.n_rounds + 1):
         visitor = np.zeros(len(environment.feature_sizes) + 1, np.int64)
-        environment.arriving(world, round_number, visitors, visitor)
-        choose(state, visitor[:-1], chance)
+        arrive(world, round_number, visitors, visitor)
+        choose(state, visitor[:-1], chosen_by)
         probabilities = explored(dense_probabilities(state.mix), explore)
         shown, drawn = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
         if explore:
             shown = np.asarray(dependent_rounding(probabilities, chance))
             drawn = probabilities[shown]
         else:
-            draw_page(state.mix, chance, shown, drawn)
+            draw(state.mix, chance, shown, drawn)
         is_random = False
         if problem.slot_weights:
-            type(policy).rank(state, shown, order.worth)
-            is_random = bool(order_page(order, chance, shown, drawn))
+            rank(state, shown, order.worth)
+            is_random = bool(put_in_order(order, chance, shown, drawn))
         outcomes = np.zeros((problem.n_levels, problem.n_slots))
-        environment.serving(world, round_number, visitor, shown, visitors, outcomes)
+        serve(world, round_number, visitor, shown, visitors, outcomes)
         page = SimulatedPage(visitor[:-1], shown, drawn, outcomes, is_random)
         waiting.append(page)
         yield page, float(probabilities.min())

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from slotwise.compile import switching
 from slotwise.environments import Environment
 
 Floats = NDArray[np.float64]
@@ -42,8 +43,8 @@ class EnvironmentContract:
         outcomes = np.full((n_rounds, len(environment.levels), len(shown)), np.nan)
         visitor = np.zeros(len(environment.feature_sizes) + 1, np.int64)
         for k in range(n_rounds):
-            environment.arriving(world, k + 1, rng, visitor)
-            environment.serving(world, k + 1, visitor, shown, rng, outcomes[k])
+            switching(environment.arriving)(world, k + 1, rng, visitor)
+            switching(environment.serving)(world, k + 1, visitor, shown, rng, outcomes[k])
         return outcomes
 
     def test_sizes_agree(self) -> None:
@@ -91,7 +92,7 @@ class EnvironmentContract:
         visitor = np.zeros(len(environment.feature_sizes) + 1, np.int64)
         seen = np.zeros(first[-1])
         for k in range(self.n_rounds):
-            environment.arriving(world, k + 1, rng, visitor)
+            switching(environment.arriving)(world, k + 1, rng, visitor)
             for feature, place in enumerate(visitor[:-1]):
                 assert first[feature] <= place < first[feature + 1]
                 seen[place] += 1
@@ -126,8 +127,10 @@ class EnvironmentContract:
         total = 0.0
         visitor = np.zeros(len(environment.feature_sizes) + 1, np.int64)
         for round_number in range(1, 401):
-            environment.arriving(world, round_number, rng, visitor)
-            environment.serving(world, round_number, visitor, np.array([link]), rng, outcomes)
+            switching(environment.arriving)(world, round_number, rng, visitor)
+            switching(environment.serving)(
+                world, round_number, visitor, np.array([link]), rng, outcomes
+            )
             total += outcomes[0, 0] / environment.views_per_round
         allowed = math.sqrt(math.log(2 / FALSE_ALARM) / 800)
         assert abs(total / 400 - environment.rates(400)[0, link]) <= allowed

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from slotwise.compile import switching
 from slotwise.policies import Feedback, Policy
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
@@ -89,7 +90,7 @@ class PolicyContract(VisitorLaws, SlotLaws):
 
     def choose(self, policy: Policy, state: Any, seed: int = 0) -> Floats:
         """Let the policy choose; return the probability of every link."""
-        type(policy).choose(state, NOBODY, np.random.default_rng(seed))
+        switching(type(policy).choose)(state, NOBODY, np.random.default_rng(seed))
         return dense_probabilities(state.mix)
 
     def mean_choice(self, policy: Policy, state: Any) -> Floats:
@@ -98,7 +99,7 @@ class PolicyContract(VisitorLaws, SlotLaws):
         rng = np.random.default_rng(5)
         total = np.zeros(len(dense_probabilities(state.mix)))
         for _ in range(n_choices):
-            type(policy).choose(state, NOBODY, rng)
+            switching(type(policy).choose)(state, NOBODY, rng)
             total += dense_probabilities(state.mix)
         return total / n_choices
 
@@ -118,15 +119,15 @@ class PolicyContract(VisitorLaws, SlotLaws):
             n_rounds = n_judged = 300
             links, many = np.arange(problem.n_links), np.full(problem.n_links, 1e9)
             for level, rates in enumerate(FLOOR_RATES):
-                type(policy).learn(
+                switching(type(policy).learn)(
                     state, NOBODY, level, links, NO_SLOTS, np.ones(len(links)), many, many * rates
                 )
         rng = np.random.default_rng(6)
         clicks = np.zeros(n_rounds)
         shown, probabilities = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
         for number in range(n_rounds):
-            type(policy).choose(state, NOBODY, rng)
-            draw_page(state.mix, rng, shown, probabilities)
+            switching(type(policy).choose)(state, NOBODY, rng)
+            switching(draw_page)(state.mix, rng, shown, probabilities)
             clicks[number] = FLOOR_RATES[0, shown].sum()
             page = SettledPage(shown.copy(), probabilities.copy(), FLOOR_RATES[:, shown])
             self.learn(policy, state, [page])
@@ -140,10 +141,10 @@ class PolicyContract(VisitorLaws, SlotLaws):
         rng = np.random.default_rng(seed)
         pages = []
         for _ in range(n_rounds):
-            type(policy).choose(state, NOBODY, rng)
+            switching(type(policy).choose)(state, NOBODY, rng)
             shown = np.zeros(problem.n_slots, np.int64)
             probabilities = np.zeros(problem.n_slots)
-            draw_page(state.mix, rng, shown, probabilities)
+            switching(draw_page)(state.mix, rng, shown, probabilities)
             pages.append(visitors.visit(shown, probabilities))
             self.learn(policy, state, pages[-1:])
         return pages
@@ -159,7 +160,7 @@ class PolicyContract(VisitorLaws, SlotLaws):
         for page in pages:
             for level in range(len(page.outcomes)) if levels is None else levels:
                 once = np.ones(len(page.shown))
-                type(policy).learn(
+                switching(type(policy).learn)(
                     state,
                     NOBODY,
                     level,
@@ -331,7 +332,7 @@ class PolicyContract(VisitorLaws, SlotLaws):
         links = np.flatnonzero(views)
         certain = np.ones(len(links))
         for level in range(problem.n_levels):
-            type(policy).learn(
+            switching(type(policy).learn)(
                 batched, NOBODY, level, links, NO_SLOTS, certain, views[links], sums[level, links]
             )
         ordered = policy.ordered_knowledge

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from slotwise.compile import switching
 from slotwise.policies import NOBODY, Policy
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
@@ -29,11 +30,11 @@ class SlotLaws:
         rng = np.random.default_rng(8)
         shown, probabilities = np.zeros(3, np.int64), np.zeros(3)
         for _ in range(60):
-            type(policy).choose(state, NOBODY, rng)
-            draw_page(state.mix, rng, shown, probabilities)
+            switching(type(policy).choose)(state, NOBODY, rng)
+            switching(draw_page)(state.mix, rng, shown, probabilities)
             outcomes = (rng.random(3) < 0.6).astype(np.float64)
             for level in range(PAGE.n_levels):
-                type(policy).learn(
+                switching(type(policy).learn)(
                     *(state, NOBODY, level, shown, np.arange(3)),
                     *(probabilities, EXPOSURE, outcomes * 0.5**level),
                 )
@@ -41,7 +42,7 @@ class SlotLaws:
 
     def test_outcomes_may_exceed_views(self) -> None:
         policy, state = self.play_with_slots()
-        type(policy).choose(state, NOBODY, np.random.default_rng(1))
+        switching(type(policy).choose)(state, NOBODY, np.random.default_rng(1))
         page = dense_probabilities(state.mix)
         assert np.isfinite(page).all()
         assert abs(page.sum() - PAGE.n_slots) < 1e-9
@@ -50,12 +51,12 @@ class SlotLaws:
 
     def test_ranking_links_is_repeatable_and_teaches_nothing(self) -> None:
         policy, state = self.play_with_slots()
-        type(policy).choose(state, NOBODY, np.random.default_rng(1))
+        switching(type(policy).choose)(state, NOBODY, np.random.default_rng(1))
         before = policy.knowledge(state)
         links = np.arange(PAGE.n_links)
         first, again = np.full(PAGE.n_links, np.nan), np.full(PAGE.n_links, np.nan)
-        type(policy).rank(state, links, first)
-        type(policy).rank(state, links[::-1].copy(), again)
+        switching(type(policy).rank)(state, links, first)
+        switching(type(policy).rank)(state, links[::-1].copy(), again)
         assert np.isfinite(first).all()
         assert np.array_equal(first, again[::-1])
         for name, array in policy.knowledge(state).items():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from slotwise.compile import switching
 from slotwise.policies import NO_SLOTS, Policy
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
@@ -37,11 +38,11 @@ class VisitorLaws:
         shown, probabilities, once = np.zeros(3, np.int64), np.zeros(3), np.ones(3)
         for k in range(n_rounds):
             visitor = EVERYBODY[k % len(EVERYBODY)]
-            type(policy).choose(state, visitor, rng)
-            draw_page(state.mix, rng, shown, probabilities)
+            switching(type(policy).choose)(state, visitor, rng)
+            switching(draw_page)(state.mix, rng, shown, probabilities)
             outcomes = (rng.random(3) < 0.1 + 0.1 * shown).astype(np.float64)
             for level in range(PAGE.n_levels):
-                type(policy).learn(
+                switching(type(policy).learn)(
                     state, visitor, level, shown, NO_SLOTS, probabilities, once, outcomes
                 )
                 outcomes = 0.5 * outcomes
@@ -50,7 +51,7 @@ class VisitorLaws:
         """Return the probabilities of every link for every visitor, a row for each."""
         pages = []
         for visitor in EVERYBODY:
-            type(policy).choose(state, visitor, np.random.default_rng(2))
+            switching(type(policy).choose)(state, visitor, np.random.default_rng(2))
             pages.append(dense_probabilities(state.mix))
         return np.array(pages)
 

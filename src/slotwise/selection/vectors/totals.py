@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import hot
+from slotwise.compile import hot
 
 VECTOR = 8
 """Numbers in the widest vectors that processors have."""

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from slotwise.compile.decorators import compiled
+from slotwise.compile import compiled, switching
 from slotwise.features import MAX_LENGTH
 from slotwise.policies.visitor_pages import VisitorPages
 from slotwise.selection.mix import INTEGRAL, Mix, explored, new_places, new_sums
@@ -111,7 +111,7 @@ class PageMix:
         if not self._ahead:
             self._count_rows()
             pages = np.zeros((self._n_ahead, len(self._drawn)), np.int64)
-            draw_pages(self._mix, rng, pages, self._drawn)
+            switching(draw_pages)(self._mix, rng, pages, self._drawn)
             self._ahead = self._arrange_pages(pages)
             self._n_ahead = min(2 * self._n_ahead, MAX_AHEAD)
         return self._ahead.pop()

@@ -11,8 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.cache import digest_sources
-from slotwise.compile.loops import kept_loop
+from slotwise.compile import loop_maker, switching
 from slotwise.policies import Feedback, Policy
 from slotwise.policies.atomic_learning import may_raise
 from slotwise.policies.page_views import average_ahead, expect_views, rest_of_page
@@ -37,9 +36,6 @@ MANY_LINKS, FEW_DRAWS = 1_000, 16
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
-
-LEARNING = ("problem.py", "selection", "policies")
-"""The parts of the package that can change what a policy learns."""
 
 
 def needs_only_counts(policy: Policy) -> bool:
@@ -95,6 +91,7 @@ def decode_state(stored: bytes) -> RunState | None:
     return state if state.format == STATE_FORMAT else None
 
 
+@loop_maker
 def _feeding(learn: Any) -> Any:
     """Return what lets a state learn many rounds, by the `learn` of its policy."""
 
@@ -129,9 +126,6 @@ def _feeding(learn: Any) -> Any:
             )
 
     return feed_rounds
-
-
-_feed_of = kept_loop(_feeding, lambda: digest_sources(LEARNING))
 
 
 class PolicyRun:
@@ -174,7 +168,7 @@ class PolicyRun:
             seen = np.flatnonzero(counts.views[level] > 0)
             views, sums = counts.views[level][seen], counts.sums[level][seen]
             certain = np.ones(len(seen))
-            learn = type(self.policy).learn
+            learn = switching(type(self.policy).learn)
             learn(self._state, visitor, level, seen, NO_SLOTS, certain, views, sums)
             if self.slots is not None:
                 self.slots.add(np.full(len(seen), level), seen, views, sums)
@@ -278,7 +272,7 @@ class PolicyRun:
             starts.append(len(links))
         if not levels:
             return
-        feed = _feed_of(type(self.policy).learn)
+        feed = switching(_feeding(type(self.policy).learn))
         places, brought = np.array(links, dtype=np.int64), np.array(outcomes)
         exposure = np.array(views) if self.slots is not None else np.ones(len(links))
         feed(

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from slotwise.compile import switching
 from slotwise.selection.confidence import kl_lower, kl_upper
 from slotwise.selection.frontier import frontier
 from slotwise.selection.mean_interval import mean_interval
@@ -242,8 +243,8 @@ def share_rate(total: int, n_views: int, scale: int) -> Rate:
     width = math.log(2.0 / FAILURE_PROBABILITY) + 0.5 * math.log(n_views)
     return Rate(
         mean=total / n_views,
-        low=scale * float(kl_lower(share, float(n_views), width)),
-        high=scale * float(kl_upper(share, float(n_views), width)),
+        low=scale * float(switching(kl_lower)(share, float(n_views), width)),
+        high=scale * float(switching(kl_upper)(share, float(n_views), width)),
     )
 
 

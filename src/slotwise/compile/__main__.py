@@ -1,0 +1,28 @@
+"""The process that compiles: `python -m slotwise.compile`, started by `slotwise.compile.switch`.
+
+It reads functions and descriptions of their arguments as JSON from its input, and leaves their
+machine code in the cache on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from slotwise.compile.decorators import described_function, described_value
+from slotwise.compile.switch import code_for
+
+NICENESS = 10
+
+
+def main() -> None:
+    """Compile what the input asks for."""
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
+    for function, described in json.load(sys.stdin):
+        code_for(described_function(function), *described_value(json.loads(described))).compile()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""What slotwise uses of numba beyond its documented interface.
+
+`slotwise.compile.machine_code` imports this module when something is compiled. If a release of
+numba lacks one of these interfaces, the import fails, and functions are compiled by plain `njit`:
+more slowly called, not stored on disk, with the same results.
+
+- `EntryCompiler`: what is linked into a function that Python calls is private to that function, so
+  LLVM may drop arguments that are not used. A state is dozens of arrays, and passing all of them on
+  to each function takes longer than the function.
+- `intrinsic_type`: code in LLVM's vectors instead of a compiled Python function.
+- `DiskCache`: machine code under the digest of all sources that determine it.
+- `OPTIONS`: options of `njit` that the documentation does not list.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import pickle
+from typing import Any, ClassVar
+
+from numba.core import codegen, compiler, compiler_machinery, extending, serialize, typed_passes
+from numba.core.cpu import CPUTargetOptions
+from numba.core.types import BaseTuple, Float, Integer, float64, int64
+from numba.core.types import Function as FunctionOfTemplate
+from numba.core.typing.templates import infer, make_intrinsic_template
+
+from slotwise.compile.cache import code_file, write_whole
+from slotwise.compile.vector_code import CODE
+
+ENVIRONMENT = "_ZN08NumbaEnv"
+"""How the names of variables begin that numba sets in the machine code of every function."""
+
+llvm: Any = codegen.ll  # type: ignore[attr-defined]
+_Rebuilt: Any = compiler.CompileResult._rebuild
+_Intrinsic: Any = extending._Intrinsic
+_register: Any = compiler_machinery.register_pass
+
+
+class _CalleeLibrary(codegen.JITCodeLibrary):
+    """The intermediate code of a function and of those that it calls."""
+
+    def _optimize_final_module(self) -> None:
+        """Leave the code as it is: it is optimised as a part of its caller."""
+
+    def _finalize_final_module(self) -> None:
+        """Store the code for linking, and make machine code of no function."""
+        code: Any = self._final_module
+        for function in code.functions:
+            if not function.is_declaration and function.linkage == llvm.Linkage.external:
+                function.linkage = "linkonce_odr"  # each caller has its copy
+        self._shared_module = code
+        variables = [str(one) for one in code.global_variables if ENVIRONMENT in one.name]
+        generator: Any = self._codegen
+        empty = generator._create_empty_module(self.name)
+        self._final_module = llvm.parse_assembly("\n".join([str(empty), *variables]))
+        finalize: Any = super()._finalize_final_module
+        finalize()
+
+
+class _EntryLibrary(codegen.JITCodeLibrary):
+    """The machine code of a function that is called from outside; what it calls is private."""
+
+    def _optimize_final_module(self) -> None:
+        """Optimise, with leave to change how the functions linked in take their arguments."""
+        code: Any = self._final_module
+        for function in code.functions:
+            if not function.is_declaration and function.linkage == llvm.Linkage.linkonce_odr:
+                function.linkage = "internal"
+        optimize: Any = super()._optimize_final_module
+        optimize()
+
+
+class _Lowering(typed_passes.NativeLowering):
+    """Translate a typed function into a library of the class `library`."""
+
+    _name: Any = "lowering"
+    library: ClassVar[Any]
+
+    def run_pass(self, state: Any) -> bool:
+        """Translate the function of `state`."""
+        if state.library is None:
+            state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
+            state.library.enable_object_caching()
+        translate: Any = super().run_pass
+        return bool(translate(state))
+
+
+@_register(mutates_CFG=True, analysis_only=False)
+class _CalleeLowering(_Lowering):
+    _name = "callee_lowering"
+    library = _CalleeLibrary
+
+
+@_register(mutates_CFG=True, analysis_only=False)
+class _EntryLowering(_Lowering):
+    _name = "entry_lowering"
+    library = _EntryLibrary
+
+
+class CalleeCompiler(compiler.CompilerBase):
+    """numba's compiler of functions that compiled functions call, with another lowering."""
+
+    lowering: ClassVar[Any] = _CalleeLowering
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the steps of numba's own compiler with the lowering exchanged."""
+        builder: Any = compiler.DefaultPassBuilder
+        new_manager: Any = compiler_machinery.PassManager
+        manager = new_manager("slotwise")
+        for step, description in builder.define_nopython_pipeline(self.state).passes:
+            is_lowering = step is typed_passes.NativeLowering
+            manager.add_pass(self.lowering if is_lowering else step, description)
+        manager.finalize()
+        return [manager]
+
+
+class EntryCompiler(CalleeCompiler):
+    """The compiler of functions that Python calls."""
+
+    lowering = _EntryLowering
+
+
+ENTRY_OPTIONS: dict[str, Any] = {"no_cfunc_wrapper": True, "pipeline_class": EntryCompiler}
+CALLEE_OPTIONS: dict[str, Any] = {
+    "no_cfunc_wrapper": True,
+    "no_cpython_wrapper": True,
+    "pipeline_class": CalleeCompiler,
+}
+COUNTS_REFERENCES = "_nrt"
+
+for _name in ("no_cfunc_wrapper", "no_cpython_wrapper", COUNTS_REFERENCES):
+    getattr(CPUTargetOptions, _name)  # an AttributeError where numba has no such option
+
+
+def intrinsic_type(twin: Any) -> Any:
+    """Return the type of a vector pass: calls of `twin` become the code of `vector_code`."""
+    result, write = CODE[twin.__name__]
+
+    def typed(_: Any, *arguments: Any) -> Any:
+        wide = [float64 if isinstance(one, Float) else one for one in arguments]
+        whole = [int64 if isinstance(one, Integer) else one for one in wide]
+        return result(*whole), write
+
+    context = inspect.Parameter("typing_context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [context, *inspect.signature(twin).parameters.values()]
+    typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    handle = _Intrinsic(twin.__name__, typed)
+    make_template: Any = make_intrinsic_template
+    template = make_template(handle, typed, twin.__name__, prefer_literal=False, kwargs={})
+    infer(template)  # type: ignore[no-untyped-call]
+    return FunctionOfTemplate(template)
+
+
+class DiskCache:
+    """The machine code of one function on disk, as numba's dispatchers look for it.
+
+    The file of an entry has the name of its described arguments, so that it can be found without
+    numba; `expected` are their types, and code for other types is not stored.
+    """
+
+    cache_path = None
+
+    def __init__(self, function: Any, kind: str, described: str = "", expected: Any = None) -> None:
+        self._function, self._kind = function, kind
+        self._described, self._expected = described, expected
+
+    def _file(self, signature: Any) -> Any:
+        arguments = tuple(getattr(signature, "args", signature))
+        if self._expected is None:
+            types = " ".join(map(_type_name, arguments))
+        elif arguments == self._expected:
+            types = self._described
+        else:
+            return None
+        return code_file(self._function, self._kind, types)
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Return the code for these types, or None."""
+        target.refresh()
+        file = self._file(signature)
+        if file is None or not file.exists():
+            return None
+        try:
+            processor, reduced = pickle.loads(file.read_bytes())
+            if processor == target.codegen().magic_tuple():
+                return _Rebuilt(target, *reduced)
+        except (OSError, EOFError, ImportError, AttributeError, pickle.UnpicklingError):
+            pass  # it is made again
+        return None
+
+    def save_overload(self, signature: Any, code: Any) -> None:
+        """Store the code, unless it depends on addresses of this process."""
+        file = self._file(signature)
+        if file is None or code.library.has_dynamic_globals or code.lifted:
+            return
+        dumps: Any = serialize.dumps
+        with contextlib.suppress(OSError, AttributeError, pickle.PicklingError):
+            write_whole(file, dumps((code.codegen.magic_tuple(), code._reduce())))
+
+    def enable(self) -> None:
+        """Do nothing: the cache is always used."""
+
+    disable = flush = enable
+
+
+def _type_name(one: Any) -> str:
+    """Return the name of a type, with the modules of its tuples."""
+    if not isinstance(one, BaseTuple):
+        return str(one)
+    kind = getattr(one, "instance_class", tuple)
+    parts: Any = one
+    return f"{kind.__module__}.{kind.__qualname__}({', '.join(map(_type_name, parts))})"

@@ -1,0 +1,316 @@
+"""Interpret first: run functions as Python until their machine code pays.
+
+A function whose machine code is on disk is loaded at its first call. Any other is interpreted. When
+a process has spent `BUDGET_S` seconds interpreting, another process compiles all functions that
+were used, at low priority, into the cache on disk; a thread waits for it, loads the code and
+switches over. The results are the same before and after. Where no process can be started, or where
+a function cannot be found by another process, that thread compiles in this process.
+
+Long runs, such as `simulate`, compile first (`compiled_first`). The environment variable
+SLOTWISE_COMPILE says "first" or "never" for everything; NUMBA_DISABLE_JIT=1 says "never", too.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from time import thread_time
+from typing import Any, TypeVar
+
+import numpy as np
+
+from slotwise.compile.cache import code_file
+from slotwise.compile.decorators import (
+    Indescribable,
+    can_be_compiled,
+    describe,
+    describe_function,
+    described_value,
+    is_dispatcher,
+)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+BUDGET_S = 2.0
+"""Processor time that is spent interpreting before functions are compiled."""
+
+IN_PLACE = (
+    "slotwise: compiling to machine code in this process ({reason}); "
+    "`slotwise warm-up` compiles ahead of time"
+)
+NO_COMPILER = (
+    "numba is not installed, so everything is interpreted: the same results, a hundred times slower"
+)
+
+_is_announced = True
+_lock = threading.RLock()
+
+
+def announce_compiling(wanted: bool) -> None:
+    """Switch messages about compiling on or off; commands that show their progress do that."""
+    global _is_announced
+    _is_announced = wanted
+    if "slotwise.compile.machine_code" in sys.modules:
+        _machine_code().NOTICES.is_wanted = wanted
+
+
+@cache
+def has_compiler() -> bool:
+    """Return whether numba is installed."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def compiler_version() -> str:
+    """Return the version of numba, or "none"."""
+    return importlib.metadata.version("numba") if has_compiler() else "none"
+
+
+def compiles() -> bool:
+    """Return whether functions may be compiled at all."""
+    is_off = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+    return not is_off and os.environ.get("SLOTWISE_COMPILE") != "never" and has_compiler()
+
+
+def _compiles_first() -> bool:
+    return os.environ.get("SLOTWISE_COMPILE") == "first"
+
+
+def _machine_code() -> Any:
+    """Import the compiler."""
+    is_new = "slotwise.compile.machine_code" not in sys.modules
+    from slotwise.compile import machine_code  # numba takes a third of a second to import
+
+    if is_new:
+        machine_code.NOTICES.is_wanted = _is_announced
+    return machine_code
+
+
+def support_numba() -> None:
+    """Let functions that their authors compile with numba call slotwise's functions.
+
+    numba calls this by its entry point `numba_extensions` before it compiles anything.
+    """
+    _machine_code()
+
+
+class Code:
+    """A function for arguments of certain types, interpreted or as machine code.
+
+    Call `code.call(...)`; the attribute changes when the code switches. The caller promises
+    arguments of exactly these types, because machine code does not look at them, except where
+    `is_checked`.
+    """
+
+    __slots__ = ("_examples", "_is_checked", "call", "described", "function")
+
+    def __init__(self, function: Any, examples: tuple[Any, ...], is_checked: bool) -> None:
+        self.function = function
+        self._is_checked = is_checked
+        self._examples = examples
+        self.described = ""
+        try:
+            self.described = json.dumps(describe(examples))
+            self._examples = ()  # they may be large
+        except Indescribable:
+            pass  # only this process can compile it
+        self.call: Callable[..., Any] = self._first_call
+
+    def _first_call(self, *arguments: Any) -> Any:
+        with _lock:
+            if self.call == self._first_call:
+                self._begin()
+        return self.call(*arguments)
+
+    def _begin(self) -> None:
+        """Load the machine code, or start to interpret."""
+        if not can_be_compiled(self.function) or not compiles():
+            self.interpret()
+        elif is_dispatcher(self.function) or _compiles_first():
+            self.compile()
+        elif not (self._is_stored() and self.load()):
+            self.call = self._measured
+
+    def _is_stored(self) -> bool:
+        file = code_file(self.function, "entry", self.described) if self.described else None
+        return file is not None and file.exists()
+
+    def request(self) -> Any:
+        """Return what another process needs to compile this; raises `Indescribable`."""
+        if not self.described or code_file(self.function, "entry", self.described) is None:
+            raise Indescribable(repr(self.function))
+        return [describe_function(self.function), self.described]
+
+    def interpret(self) -> None:
+        """Run the function as Python from now on."""
+        self.call = self._interpreted
+
+    def _interpreted(self, *arguments: Any) -> Any:
+        function = getattr(self.function, "py_func", self.function)
+        with np.errstate(all="ignore"):  # as in machine code, which divides by zero silently
+            return function(*arguments)
+
+    def _measured(self, *arguments: Any) -> Any:
+        started = thread_time()
+        try:
+            return self._interpreted(*arguments)
+        finally:
+            _METER.add(self, thread_time() - started)
+
+    def load(self) -> bool:
+        """Switch to the machine code on disk; return whether there is any."""
+        return self._switch(only_stored=True)
+
+    def compile(self) -> None:
+        """Make the machine code in this process and switch to it."""
+        self._switch(only_stored=False)
+
+    def _switch(self, *, only_stored: bool) -> bool:
+        described, examples = self.described, self._examples
+        if described:
+            examples = described_value(json.loads(described))
+        made = _machine_code().entry(self.function, examples, described, only_stored=only_stored)
+        if made is None:
+            return False
+        self.call = made[1] if self._is_checked else made[0]
+        return True
+
+
+class _Meter:
+    """Measures the time spent interpreting, and has functions compiled when that pays."""
+
+    def __init__(self) -> None:
+        self._spent = 0.0
+        self._used: dict[Code, None] = {}
+
+    def add(self, code: Code, seconds: float) -> None:
+        """Count a call; start to compile when the budget is spent."""
+        self._spent += seconds
+        self._used[code] = None
+        if self._spent > BUDGET_S:
+            with _lock:
+                used, self._used, self._spent = list(self._used), {}, 0.0
+            for one in used:
+                one.interpret()  # without measuring
+            if used:
+                thread = threading.Thread(
+                    target=compile_beside, args=(used,), name="slotwise-compiling", daemon=True
+                )
+                thread.start()
+
+
+_METER = _Meter()
+
+
+def compile_beside(codes: list[Code]) -> None:
+    """Have functions compiled by another process if possible, then switch to machine code."""
+    requests, here = [], []
+    for code in codes:
+        try:
+            requests.append(code.request())
+        except Indescribable:
+            here.append(code)
+    reason = "functions that other processes cannot import"
+    if requests and not _ask_process(requests):
+        here, reason = codes, "no other process could do it"
+    try:
+        for code in codes:
+            if code not in here and not code.load():
+                here.append(code)
+        if here and _is_announced:
+            print(IN_PLACE.format(reason=reason), file=sys.stderr, flush=True)
+        for code in here:
+            code.compile()
+    except Exception as error:  # the functions go on interpreted
+        warnings.warn(f"slotwise could not compile: {error}", RuntimeWarning, stacklevel=2)
+
+
+def _ask_process(requests: list[Any]) -> bool:
+    """Let another process compile; return whether it did."""
+    if not sys.executable:
+        return False
+    path = os.pathsep.join(folder or str(Path.cwd()) for folder in sys.path)
+    environment = {**os.environ, "PYTHONPATH": path, "SLOTWISE_COMPILE": "first"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "slotwise.compile"],
+            input=json.dumps(requests).encode(),
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+_codes: dict[tuple[Any, str, bool], Code] = {}
+
+
+def code_for(function: Any, *examples: Any, is_checked: bool = False) -> Code:
+    """Return the code of `function` for arguments of the types of `examples`.
+
+    The same function and types give the same code, so all selectors of a process share it.
+    """
+    code = Code(function, examples, is_checked)
+    if not code.described:
+        return code
+    with _lock:
+        return _codes.setdefault((function, code.described, is_checked), code)
+
+
+def _kind(argument: Any) -> Any:
+    if isinstance(argument, np.ndarray):
+        return argument.dtype, argument.ndim, argument.flags.c_contiguous
+    return type(argument)
+
+
+def switching(function: Function) -> Function:
+    """Return a function that Python calls and that switches to machine code when that pays."""
+    switched: Function = _calling(function, False)
+    return switched
+
+
+def compiled_first(function: Function) -> Function:
+    """Return a function like `switching`, for long runs: it is compiled before the first call."""
+    switched: Function = _calling(function, True)
+    return switched
+
+
+@cache
+def _calling(function: Any, is_compiled_first: bool) -> Any:
+    codes: dict[tuple[Any, ...], Code] = {}
+
+    def call(*arguments: Any) -> Any:
+        kinds = tuple(map(_kind, arguments))
+        code = codes.get(kinds)
+        if code is None:
+            code = codes[kinds] = code_for(function, *arguments, is_checked=True)
+            if is_compiled_first and can_be_compiled(function):
+                _compile_now(code)
+        return code.call(*arguments)
+
+    call.__wrapped__ = function  # type: ignore[attr-defined]
+    return call
+
+
+def _compile_now(code: Code) -> None:
+    if compiles():
+        with _lock:
+            code.compile()
+    elif not has_compiler():
+        _warn_of_no_compiler()
+
+
+@cache
+def _warn_of_no_compiler() -> None:
+    warnings.warn(NO_COMPILER, RuntimeWarning, stacklevel=4)

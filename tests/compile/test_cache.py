@@ -1,0 +1,141 @@
+"""Machine code on disk is used while its sources are the same, and never after an edit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import slotwise
+from slotwise.compile import cache
+from slotwise.compile.cache import _remove_unused, code_file, digest_of, write_whole
+from slotwise.selection.rounding import draw_page
+
+PACKAGE = Path(slotwise.__file__).parent
+
+HELPER = (
+    "from slotwise.compile import hot\n\n@hot\ndef helper(number):\n    return number + {added}\n"
+)
+POLICY = """
+from slotwise.compile import hot
+from of_user.helping import helper
+
+@hot
+def twice(number):
+    return 2 * helper(number)
+"""
+PROGRAM = """
+from slotwise.compile import code_for, switch
+from of_user.policy import twice
+code = code_for(twice, 1)
+is_stored = code._is_stored()
+code.compile()
+print(is_stored, code.call(1))
+"""
+
+
+def outcome(program: str, folder: Path, *path: Path) -> list[str]:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, path))
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
+    )
+    return done.stdout.split()
+
+
+def test_an_edited_helper_of_a_user_is_compiled_again(tmp_path: Path) -> None:
+    user = tmp_path / "of_user"
+    user.mkdir()
+    (user / "__init__.py").touch()
+    (user / "policy.py").write_text(POLICY)
+    (user / "helping.py").write_text(HELPER.format(added=1))
+    path = (PACKAGE.parent, tmp_path)
+    assert outcome(PROGRAM, tmp_path, *path) == ["False", "4"]
+    assert outcome(PROGRAM, tmp_path, *path) == ["True", "4"]
+    (user / "helping.py").write_text(HELPER.format(added=2))
+    assert outcome(PROGRAM, tmp_path, *path) == ["False", "6"]
+
+
+OWN = """
+from slotwise.compile import code_for
+from slotwise.policies.policy import add_counts
+from slotwise.selection.mix import INTEGRAL
+from slotwise.selection.page_order import share_in_random_order, new_page_order
+from slotwise.problem import Problem
+order = new_page_order(Problem(n_links=5, n_slots=2, slot_weights="learn"))
+order.clicks[:] = 1e12
+code = code_for(share_in_random_order, order)
+is_stored = code._is_stored()
+code.compile()
+print(is_stored, code.call(order))
+"""
+
+
+def test_an_edit_of_slotwise_is_compiled_again(tmp_path: Path) -> None:
+    copy = tmp_path / "slotwise"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    first = outcome(OWN, tmp_path, tmp_path)
+    assert first[0] == "False"
+    assert outcome(OWN, tmp_path, tmp_path) == ["True", first[1]]
+    source = copy / "selection" / "page_order.py"
+    text = source.read_text()
+    assert "LEAST_SHARE = " in text
+    lines = [
+        "LEAST_SHARE = 0.625" if x.startswith("LEAST_SHARE =") else x for x in text.split("\n")
+    ]
+    source.write_text("\n".join(lines))
+    assert outcome(OWN, tmp_path, tmp_path) == ["False", "0.625"]
+
+
+def test_a_function_without_a_source_is_not_stored() -> None:
+    names: dict[str, object] = {"__name__": "nowhere"}
+    exec("def nothing(): pass", names)
+    sys.modules["nowhere"] = type(sys)("nowhere")
+    try:
+        assert digest_of(names["nothing"]) is None
+        assert code_file(names["nothing"], "entry", "[]") is None
+    finally:
+        del sys.modules["nowhere"]
+
+
+def test_a_closure_over_a_number_is_not_stored() -> None:
+    amount = 3
+
+    def add(number: int) -> int:
+        return number + amount
+
+    assert code_file(add, "entry", "[]") is None
+    assert code_file(draw_page, "entry", "[]") is not None
+
+
+def test_folders_unused_for_weeks_are_removed(tmp_path: Path) -> None:
+    old, new, other = (tmp_path / name for name in ("a-numba1-py311", "b-numba1-py311", "other"))
+    for folder in (old, new, other):
+        folder.mkdir()
+    long_ago = time.time() - 40 * 24 * 3600
+    os.utime(old, (long_ago, long_ago))
+    os.utime(other, (long_ago, long_ago))
+    _remove_unused(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [new.name, other.name]
+
+
+def test_a_file_appears_whole(tmp_path: Path) -> None:
+    file = tmp_path / "some.code"
+    for content in (b"one", b"another"):
+        write_whole(file, content)
+        assert file.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_without_a_folder_nothing_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    occupied = tmp_path / "file"
+    occupied.touch()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(occupied))
+    assert cache.cache_folder.__wrapped__() is None

@@ -1,0 +1,215 @@
+"""Interpreted and compiled code do the same, and the switch happens when it pays."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import slotwise
+from slotwise import Selector
+from slotwise.compile import switch
+from slotwise.compile.decorators import can_be_compiled
+from slotwise.compile.switch import Code, code_for
+from slotwise.errors import SlotwiseError
+from slotwise.policies import POLICIES, make_policy
+from slotwise.selection.confidence import kl_upper
+
+SOURCES = str(Path(slotwise.__file__).parents[1])
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {"click_floor": 0.6},
+    "visitors": {"click_floor": 0.6, "features": {"device": ("phone", "desktop"), "new": bool}},
+    "slots": {"click_floor": 0.6, "slot_weights": "learn"},
+    "both": {"features": {"device": ("phone", "desktop")}, "slot_weights": (1.4, 1.0, 0.6)},
+}
+
+
+def played(name: str, options: dict[str, Any], n_pages: int = 60) -> list[Any]:
+    """Return the pages of a selector, with all probabilities, and its last report."""
+    settings = {"probabilities": [0.25] * 12} if name == "fixed-mix" else {}
+    selector = Selector(
+        range(12), 3, policy=make_policy(name, settings), horizon=500, seed=3, **options
+    )
+    chance = random.Random(7)
+    pages: list[Any] = []
+    for _ in range(n_pages):
+        visitor = {"device": chance.choice(["phone", "desktop"])} if "features" in options else None
+        page = selector.select(visitor=visitor)
+        clicked = [link for link in page.shown if chance.random() < 0.1 + 0.05 * link]
+        revenue = {link: round(chance.random(), 3) for link in clicked}
+        selector.update(page, clicks=clicked, revenue=revenue)
+        pages.append((page.shown, [page.probabilities[link] for link in range(12)]))
+    return [*pages, str(selector.report())]
+
+
+@pytest.fixture
+def fresh_codes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget which functions have switched."""
+    monkeypatch.setattr(switch, "_codes", {})
+    switch._calling.cache_clear()
+    yield
+    switch._calling.cache_clear()
+
+
+_made: dict[tuple[Any, str], Any] = {}
+
+
+def machine_code(code: Code) -> Any:
+    """Return the machine code of a function, made once for all examples."""
+    key = (code.function, code.described)
+    if key not in _made:
+        code.compile()
+        _made[key] = code.call
+    return _made[key]
+
+
+@pytest.mark.usefixtures("fresh_codes")
+@pytest.mark.skipif(not switch.compiles(), reason="nothing is compiled")
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_pages_are_the_same_whenever_functions_switch(
+    name: str, variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every call is interpreted or compiled at random, which covers every moment of a switch."""
+    monkeypatch.setattr(Code, "_begin", Code.interpret)
+    try:
+        expected = played(name, VARIANTS[variant])
+    except SlotwiseError:
+        pytest.skip("the policy refuses such a page")
+    for seed in range(3):
+        chance = random.Random(seed)
+
+        def begin(self: Code, chance: random.Random = chance) -> None:
+            if not can_be_compiled(self.function):
+                return self.interpret()
+            compiled, share = machine_code(self), chance.random()
+
+            def call(*arguments: Any) -> Any:
+                return (compiled if chance.random() < share else self.function)(*arguments)
+
+            self.call = call
+            return None
+
+        switch._codes.clear()
+        switch._calling.cache_clear()
+        monkeypatch.setattr(Code, "_begin", begin)
+        assert played(name, VARIANTS[variant]) == expected
+
+
+def run(program: str, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process of its own, with an empty cache in `folder`."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), **settings}
+    environment["PYTHONPATH"] = os.pathsep.join([SOURCES, str(folder)])
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+PAGES = """
+from slotwise import Selector
+selector = Selector(range(12), 3, click_floor=0.6, seed=1)
+for number in range(30):
+    page = selector.select()
+    selector.update(page, clicks=page.shown[:1], revenue={page.shown[0]: 0.5})
+print(page.shown, page.probabilities, selector.report().page)
+"""
+
+
+def test_the_import_and_first_pages_do_without_numba(tmp_path: Path) -> None:
+    program = f"import sys\n{PAGES}\nassert 'numba' not in sys.modules"
+    run(program, tmp_path, SLOTWISE_COMPILE="auto")
+
+
+def test_without_numba_everything_is_interpreted_with_one_warning(tmp_path: Path) -> None:
+    simulated = """
+import slotwise
+links = slotwise.BernoulliLinks([0.3, 0.2, 0.1], [0.1, 0.5, 0.9])
+for seed in (1, 2):
+    done = slotwise.simulate(links, [slotwise.CUCB()], n_slots=1, n_rounds=50, n_runs=2, seed=seed)
+print(done.final("cucb", "reward").tolist())
+"""
+    blocked = f"import sys\nsys.modules['numba'] = None\n{PAGES}\n{simulated}"
+    without = run(blocked, tmp_path, SLOTWISE_COMPILE="auto")
+    assert without.stderr.count("numba is not installed") == 1
+    assert without.stdout == run(f"{PAGES}\n{simulated}", tmp_path).stdout
+
+
+SWITCHING = """
+import sys, threading
+from slotwise.compile import switch
+if sys.argv[1:] == ["alone"]:
+    sys.executable = ""
+switch.BUDGET_S = 0.0
+from slotwise.compile import code_for
+from slotwise.selection.confidence import kl_upper
+code = code_for(kl_upper, 1.0, 9.0, 2.0)
+before = code.call(1.0, 9.0, 2.0)
+for thread in threading.enumerate():
+    if thread.name == "slotwise-compiling":
+        thread.join()
+assert code.call(1.0, 9.0, 2.0) == before
+print(type(code.call).__name__)
+"""
+
+
+def test_another_process_compiles_once_the_budget_is_spent(tmp_path: Path) -> None:
+    for loaded in (False, True):
+        done = run(SWITCHING, tmp_path, SLOTWISE_COMPILE="auto")
+        assert (done.stdout, done.stderr) == ("builtin_function_or_method\n", ""), loaded
+
+
+def test_where_no_process_can_be_started_this_one_compiles(tmp_path: Path) -> None:
+    alone = SWITCHING.replace('sys.argv[1:] == ["alone"]', "True")
+    done = run(alone, tmp_path, SLOTWISE_COMPILE="auto")
+    assert done.stdout == "builtin_function_or_method\n"
+    assert "compiling to machine code in this process" in done.stderr
+
+
+def test_unknown_numba_means_plain_njit_with_one_warning(tmp_path: Path) -> None:
+    plain = run(PAGES, tmp_path, SLOTWISE_COMPILE="first", SLOTWISE_PLAIN_NJIT="1")
+    assert plain.stderr.count("slotwise does not know numba") == 1
+    assert plain.stdout == run(PAGES, tmp_path, SLOTWISE_COMPILE="never").stdout
+
+
+OF_USER = """
+import numba, slotwise
+from slotwise import Selector
+from slotwise.policies import Uniform
+from slotwise.policies.uniform_and_fixed import choose, learn
+
+@numba.njit
+def own_choose(state, visitor, rng):
+    choose(state, visitor, rng)
+
+class Own(Uniform):
+    name = "own"
+    choose = staticmethod(own_choose)
+    uses_rng = True
+
+selector = Selector(range(5), 2, policy=Own(), seed=1)
+print(selector.select().shown, own_choose.signatures != [])
+"""
+
+
+def test_a_policy_that_its_author_compiles_calls_slotwises_functions(tmp_path: Path) -> None:
+    done = run(OF_USER, tmp_path, SLOTWISE_COMPILE="auto")
+    interpreted = OF_USER.replace("@numba.njit\n", "")
+    pages = run(interpreted.replace("own_choose.signatures != []", "True"), tmp_path).stdout
+    assert done.stdout == pages
+
+
+def test_the_same_types_share_their_code() -> None:
+    assert code_for(kl_upper, 1.0, 2.0, 3.0) is code_for(kl_upper, 4.0, 5.0, 6.0)
+    assert code_for(kl_upper, 1.0, 2.0, 3.0) is not code_for(kl_upper, 1, 2.0, 3.0)
