@@ -34,8 +34,11 @@ Floats = NDArray[np.float64]
 Floor = tuple[NDArray[np.bool_], float]
 """The kinds of visitors that a floor counts, and the clicks a page view that it asks for."""
 
-TOLERANCE = 1e-10
-"""By how much HiGHS may miss a constraint or the optimum: the least that it accepts."""
+EXACT = {
+    "primal_feasibility_tolerance": 1e-10,  # the least that HiGHS accepts
+    "dual_feasibility_tolerance": 1e-10,
+    "presolve": False,  # it compares every piece with every other one
+}
 KEPT = 1e-11
 """A floor that misses less than this part of its clicks is kept."""
 
@@ -91,8 +94,13 @@ def solve_kinds(
     for pages, is_bound in zip(chains, (counted[is_missed] > 0.0).any(axis=0), strict=True):
         if is_bound:
             del pages[:-1]
-    wanted, prices = _clicks_to_buy(chains, counted, np.where(is_missed, 0.0, least), parts)
-    prices[is_missed] = np.inf
+    wanted = np.array([pages[0].clicks for pages in chains])
+    missing = least - counted @ wanted
+    missing[is_missed | (missing <= KEPT * least)] = 0.0
+    prices = np.where(is_missed, np.inf, 0.0)
+    if missing.any():
+        bought, prices[missing > 0.0] = _buy_clicks(chains, parts, counted, missing)
+        wanted += bought
     probabilities, brought = np.zeros(rows.shape), np.zeros((2, len(parts)))
     for kind, pages in enumerate(chains):
         few, many, part = _around(pages, wanted[kind])
@@ -101,7 +109,7 @@ def solve_kinds(
         probabilities[kind, np.intersect1d(few.links, many.links)] = 1.0
         brought[0, kind] = (1.0 - part) * few.value + part * many.value
         brought[1, kind] = (1.0 - part) * few.clicks + part * many.clicks
-    status = 2 if is_missed.any() else int((prices > 0.0).any())
+    status = 2 if is_missed.any() else int(missing.any())
     return KindsSolution(
         probabilities=probabilities,
         shadow_prices=prices,
@@ -149,16 +157,13 @@ def _around(pages: list[_Corner], wanted: float) -> tuple[_Corner, _Corner, floa
     return few, many, float(min(round(part) if is_whole else part, 1.0))
 
 
-def _clicks_to_buy(
-    chains: list[list[_Corner]], counted: Floats, least: Floats, shares: Floats
+def _buy_clicks(
+    chains: list[list[_Corner]], shares: Floats, counted: Floats, missing: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the clicks a page view of each kind in the best mix, and the prices of the floors."""
-    clicks = np.array([pages[0].clicks for pages in chains])
-    value = float(shares @ [pages[0].value for pages in chains])
-    prices, missing = np.zeros(len(least)), least - counted @ clicks
-    is_open = missing > KEPT * least
-    if not is_open.any():
-        return clicks, prices
+    """Return the clicks that each kind's page view buys, and the prices of floors that miss some.
+
+    The pages at the start of each chain miss `missing` clicks of an average page view.
+    """
     with naming_extra("the best mix for visitors that differ"):
         from scipy.optimize import linprog
 
@@ -172,23 +177,20 @@ def _clicks_to_buy(
     # The tolerances of HiGHS are absolute, and it drops coefficients below 1e-9: clicks are counted
     # in parts of the largest floor's, each floor's own in parts of itself, and cost in parts of the
     # value.
-    unit, value = float(missing.max()), value or 1.0
-    units, most = missing[is_open], shares[kind] * length / unit
-    rows = np.where(counted[is_open][:, kind] > 0.0, unit / units[:, None], 0.0)
+    unit, units = float(missing.max()), missing[missing > 0.0]
+    value = float(shares @ [pages[0].value for pages in chains]) or 1.0
+    most = shares[kind] * length / unit
+    rows = np.where(counted[missing > 0.0][:, kind] > 0.0, unit / units[:, None], 0.0)
     found = linprog(
         np.maximum(cost / length, 0.0) * (unit / value),
         A_ub=-rows,
         b_ub=-np.minimum(rows @ most, 1.0),
         bounds=np.stack([np.zeros(len(kind)), most], axis=1),
         method="highs-ds",
-        options={
-            "presolve": False,  # it compares every piece with every other one
-            "primal_feasibility_tolerance": TOLERANCE,
-            "dual_feasibility_tolerance": TOLERANCE,
-        },
+        options=EXACT,
     )
     if found.status != 0:
         raise ArithmeticError(f"HiGHS found no best mix: {found.message}")
-    np.add.at(clicks, kind, found.x * unit / shares[kind])
-    prices[is_open] = np.maximum(-found.ineqlin.marginals, 0.0) * value / units
-    return clicks, prices
+    bought = np.zeros(len(chains))
+    np.add.at(bought, kind, found.x * unit / shares[kind])
+    return bought, np.maximum(-found.ineqlin.marginals, 0.0) * value / units
