@@ -9,9 +9,6 @@ STORE ?= sqlite
 BIN := .venv/bin
 INSTALLED := .venv/installed-by-make
 
-# numba does not notice changes in functions imported from other files: see scripts/numba-cache.
-export NUMBA_CACHE_DIR := $(shell scripts/numba-cache)
-
 .DEFAULT_GOAL := help
 .PHONY: help install test test-all check format bench bench-service crash-test fuzz paper picture docs lock clean
 

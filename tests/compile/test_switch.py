@@ -148,7 +148,7 @@ print(done.final("cucb", "reward").tolist())
 
 SWITCHING = """
 import sys, threading
-from slotwise.compile import switch
+from slotwise.compile import can_be_compiled, switch
 if sys.argv[1:] == ["alone"]:
     sys.executable = ""
 switch.BUDGET_S = 0.0

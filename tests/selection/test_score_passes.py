@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from slotwise.selection.vectors.vector_code import Pass
 
 from slotwise.compile import compiled_first, hot
-from slotwise.compile.decorators import LANES, WORD
+from slotwise.compile.decorators import LANES, WORD, options_of
 from slotwise.selection.vectors import score_passes
 from slotwise.selection.vectors.score_passes import (
     LINE,
@@ -154,8 +153,13 @@ def test_scores_that_are_counted_at_once(n_links: int) -> None:
         assert np.all(rooms[0][n_links:] == -np.inf)
 
 
+def _is_vector_pass(value: Any) -> bool:
+    options = options_of(value)
+    return options is not None and options.is_vector_pass
+
+
 def test_every_pass_is_compared() -> None:
-    passes = {name for name, value in vars(score_passes).items() if isinstance(value, Pass)}
+    passes = {name for name, value in vars(score_passes).items() if _is_vector_pass(value)}
     assert passes == {
         "list_at_least", "neighbours", "page_sums", "score_all", "score_list", "split_page",
     }  # fmt: skip

@@ -10,7 +10,6 @@ from slotwise import Selector
 from slotwise.errors import InvalidInput
 from slotwise.policies import POLICIES, PacedBayes, Policy
 from slotwise.problem import Problem
-from slotwise.service.learning.publisher import compiled_name
 from slotwise.service.records import SECOND_US
 from slotwise.service.service import Service
 from tests.service.conftest import OpenService
@@ -98,8 +97,6 @@ def test_a_large_pool_plays_the_form_for_large_pools(
     service.put_links("home", many[-1:], "test", T0 + 10**12).result()
     assert isinstance(run_of(service).policy, FormForLargePools)
     assert run_of(service)._state.evidence.rounds.tolist() == rounds == [1.0, 1.0]
-    held = service._publisher.runs["home"].pool
-    assert compiled_name(held) == "paced-bayes as FormForLargePools"
     service.flush().result()
     service.close()
     again = open_service()

@@ -12,7 +12,6 @@ import pytest
 
 from benchmarks.service.load import Load, Received, answer_in
 from benchmarks.service.open_loop import run_open_loop
-from slotwise.service.time_slice import DEFAULT_SLICE_NS, ask_for_slice
 from tests.loopback_server import LoopbackServer
 
 ANSWER_S = 0.005
@@ -38,7 +37,6 @@ def load() -> Iterator[Load]:
     good, bad = (f"GET /{name} HTTP/1.1\r\nHost: x\r\n\r\n" for name in ("good", "bad"))
     yield Load(address.host, address.port or 80, [good] * 79 + [bad], 60.0, once=True, rate=4_000)
     server.close()
-    ask_for_slice(DEFAULT_SLICE_NS)
 
 
 def test_a_request_that_finds_no_free_connection_counts_from_then(load: Load) -> None:

@@ -15,7 +15,7 @@ from slotwise.service.counting.attribution import Counters
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.learning.publisher import stand_in
 from slotwise.service.learning.visitor_run import VisitorRun
-from slotwise.service.published_version import POLICY_COMPILING
+from slotwise.service.published_version import LEARNING_FAILED
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
@@ -236,10 +236,10 @@ def test_a_word_without_a_place_left_is_learned_from_the_rows(service: Service) 
     assert page.segment["country"] == "DE"
 
 
-def test_visitors_of_a_segment_are_known_while_a_policy_is_compiled(service: Service) -> None:
+def test_visitors_of_a_segment_are_known_while_nothing_is_learned(service: Service) -> None:
     opened(service, {"country": {"DE": 0.5}})
     known = service._directory.all_pools()[0]
-    version = stand_in(known, Counters(), 1, T0, POLICY_COMPILING)
+    version = stand_in(known, Counters(), 1, T0, LEARNING_FAILED)
     guests = Snapshot(version).guests
     assert guests.know({"country": "DE"}).segment["country"] == "DE"
     assert guests.know({"country": "FR"}).segment["country"] == "(rare)"

@@ -21,16 +21,9 @@ from slotwise.selector.link_pool import checked_share
 from slotwise.service.access.keys import SCOPES, new_key
 from slotwise.service.api.bodies import to_time
 from slotwise.service.api.context import system_clock_us
-from slotwise.service.learning.publisher import COMPILING
 from slotwise.service.logs import start_logs
 from slotwise.service.refusals import StoreInUse
-from slotwise.service.server import (
-    ServerStart,
-    check_start,
-    end_beside_compiler,
-    open_service,
-    serve,
-)
+from slotwise.service.server import ServerStart, check_start, open_service, serve
 from slotwise.service.service import Service
 from slotwise.service.settings import Settings, load_settings, setting_notes
 from slotwise.service.storage import public_address
@@ -85,7 +78,6 @@ def serve_command(
         return
     start_logs(settings.log_level)
     serve(settings, announce)
-    end_beside_compiler(COMPILING)
 
 
 def gather_settings(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> Settings:
@@ -103,10 +95,6 @@ def announce(start: ServerStart) -> None:
     print(f"slotwise serves {public_address(start.settings.store)} at {start.url}", flush=True)
     if start.admin_key:
         print(first_steps(start.url, start.admin_key), flush=True)
-        if start.compiling:
-            names = ", ".join(start.compiling)
-            print(f"Compiling {names}: up to a minute, once on a machine. Until then pages come in")
-            print("the fallback order and say so; /readyz answers 503.", flush=True)
 
 
 def first_steps(url: str, admin_key: str) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from slotwise.cli.progress import progress_bar
+from slotwise.compile.cache import cache_folder
 from slotwise.errors import SlotwiseError
 from slotwise.policies import POLICIES, Policy, make_policy, policy_class, setting_names
-from slotwise.selection import draw_page
 from slotwise.selector import Selector
 
 LINKS, N_SLOTS = tuple("abcd"), 2
@@ -28,11 +28,12 @@ VARIANTS: tuple[dict[str, Any], ...] = (
 
 
 def compile_policy(name: str) -> None:
-    """Compile what selectors, the service and experiments call with this policy.
+    """Compile and store what selectors, the service and experiments call with this policy.
 
     A kind of selector that the policy refuses is left out, and so is the service or the engine
     where its packages are missing.
     """
+    os.environ["SLOTWISE_COMPILE"] = "first"
     policy = _small(name)
     for variant in VARIANTS:
         try:
@@ -93,17 +94,11 @@ def _simulate(policy: Policy) -> None:
         simulate(links, policies, N_SLOTS, 0.3, n_rounds=2, n_runs=1, slot_weights=weights)
 
 
-def compiled_folder() -> Path:
-    """Return the folder in which numba keeps the code of one of the functions."""
-    stats: Any = getattr(draw_page, "stats", None)
-    return Path(getattr(stats, "cache_path", "."))
-
-
 WARM_UP_HELP = """\
-Compile policies to machine code and keep it on disk, so that no first page waits for it.
+Compile policies to machine code and store it on disk, so that first pages are compiled.
 
 For images and continuous integration. Without names, every policy is compiled. The machine
-code is kept for this version of slotwise, of Python and of the processor; set NUMBA_CACHE_DIR to
+code is stored for this version of slotwise, of Python and of the processor; set NUMBA_CACHE_DIR to
 choose the folder, and NUMBA_CPU_NAME=generic where the code runs on other processors than this one.
 
 Examples:
@@ -132,4 +127,4 @@ def register_warm_up(app: typer.Typer) -> None:
                 tell(number / len(names), name)
                 compile_policy(name)
         seconds = time.perf_counter() - started
-        typer.echo(f"{len(names)} policies ready in {seconds:.0f} s; kept in {compiled_folder()}")
+        typer.echo(f"{len(names)} policies ready in {seconds:.0f} s; stored in {cache_folder()}")

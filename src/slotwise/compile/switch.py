@@ -12,6 +12,7 @@ SLOTWISE_COMPILE says "first" or "never" for everything; NUMBA_DISABLE_JIT=1 say
 
 from __future__ import annotations
 
+import atexit
 import importlib.metadata
 import importlib.util
 import json
@@ -222,15 +223,30 @@ def compile_beside(codes: list[Code]) -> None:
     if requests and not _ask_process(requests):
         here, reason = codes, "no other process could do it"
     try:
-        for code in codes:
-            if code not in here and not code.load():
-                here.append(code)
+        here += [code for code in codes if code not in here and not _unless_ending(code.load)]
         if here and _is_announced:
             print(IN_PLACE.format(reason=reason), file=sys.stderr, flush=True)
         for code in here:
-            code.compile()
+            _unless_ending(code.compile)
     except Exception as error:  # the functions go on interpreted
         warnings.warn(f"slotwise could not compile: {error}", RuntimeWarning, stacklevel=2)
+
+
+_working = threading.Lock()
+_is_ending = threading.Event()
+
+
+def _unless_ending(act: Callable[[], Any]) -> Any:
+    """Load or compile, unless the program ends: the end would take away what numba works on."""
+    with _working:
+        return True if _is_ending.is_set() else act()
+
+
+@atexit.register
+def _wait_for_compiler() -> None:
+    _is_ending.set()
+    with _working:
+        pass
 
 
 def _ask_process(requests: list[Any]) -> bool:

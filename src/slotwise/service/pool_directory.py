@@ -127,9 +127,7 @@ class PoolDirectory:
         """Create or replace a pool; a pool that was archived runs again.
 
         Checks every rule that needs no other part of HTTP (windows, floor, policy and its
-        settings, holdout) and raises `InvalidInput` at once. Times are set here. With a policy
-        that is not compiled yet the check may take seconds on a new machine, and unless the
-        option `compile_beside` is set the future waits for the rest of it.
+        settings, holdout) and raises `InvalidInput` at once. Times are set here.
         """
         with self._lock:
             known = self._pools.get(pool.pool_id)

@@ -21,7 +21,6 @@ Links = NDArray[np.int64]
 PUBLISHED_FORMAT = 3
 POLICY_FAILED = "policy-failed"
 LEARNING_FAILED = "learning-failed"
-POLICY_COMPILING = "policy-compiling"
 EMPTY_POOL = "empty-pool"
 
 

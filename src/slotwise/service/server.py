@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import logging
 import os
 import resource
 import signal
@@ -30,15 +29,11 @@ from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions, Settings, is_loopback
 from slotwise.service.storage import open_store, public_address
 from slotwise.service.storage.contract import Store
-from slotwise.service.time_slice import SHORT_SLICE_NS, ask_for_slice
 
 
-def open_service(
-    settings: Settings, compile_beside: bool = False, write_beside: bool = False
-) -> Service:
+def open_service(settings: Settings, write_beside: bool = False) -> Service:
     """Open the store and the service over it; threads are not started yet."""
     options = ServiceOptions(
-        compile_beside=compile_beside,
         fold_every_s=settings.fold_every_s,
         retention_days=settings.retention_days,
         max_links=settings.max_pool_links,
@@ -171,19 +166,6 @@ class StopSignals:
             os._exit(1)
 
 
-def end_beside_compiler(thread_name: str) -> None:
-    """End the process at once, as a success, if the thread of this name still compiles.
-
-    For the very end, when everything is stored and closed. The compiler cannot be interrupted,
-    and the interpreter's own end takes away what it is working on, which aborts the process.
-    """
-    if any(thread.name == thread_name for thread in threading.enumerate()):
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
-
-
 _SWITCH_INTERVAL_S = 0.0005
 """How long the writing thread may hold the interpreter while a request waits for it."""
 _CLOSE_WITHIN_S = 0.9
@@ -204,8 +186,6 @@ class ServerStart:
         self.settings = settings
         self.admin_key = admin_key
         """The admin key made at the very first start, None at any other."""
-        self.compiling: tuple[str, ...] = ()
-        """Policies that are compiled before the service is ready."""
 
 
 def tune_interpreter() -> None:
@@ -275,10 +255,9 @@ class _Run:
         settings: Settings,
         operations: Iterable[Operation] = (),
         clock_us: Callable[[], int] | None = None,
-        compile_beside: bool = False,
         write_beside: bool = False,
     ) -> None:
-        self.service = open_service(settings, compile_beside, write_beside)
+        self.service = open_service(settings, write_beside)
         try:
             signer, admin_key = make_first_keys(self.service, settings)
             self._socket = _bind(settings)
@@ -335,28 +314,21 @@ class _Run:
             "stop.lost", waiting_writes=health.n_waiting, decisions=health.n_lost_decisions
         )
 
-    async def _say_when_ready(self) -> None:
-        if self.start.compiling:
-            self.context.log.info("policies.compiling", policies=", ".join(self.start.compiling))
-        for compiled in self.service.first_compiled:
-            await asyncio.wrap_future(compiled)
+    def _say_ready(self, announce: Callable[[ServerStart], None]) -> None:
+        announce(self.start)
         self.context.log.info("ready")
 
     async def main(self, announce: Callable[[ServerStart], None]) -> None:
         """Serve until stopped, then commit and close."""
-        ask_for_slice(SHORT_SLICE_NS)
         self.service.start(self.context.clock_us)
         if self.context.settings.alert_url:
             self._alerts.start()
         gc.collect()
         gc.freeze()
-        self.start.compiling = self.service.compiling
-        self.server.announce = lambda: announce(self.start)
-        said_ready = asyncio.create_task(self._say_when_ready())
+        self.server.announce = lambda: self._say_ready(announce)
         try:
             await self.server.serve([self._socket])
         finally:
-            said_ready.cancel()
             self._alerts.stop()
             self.context.refusals.log()
             with contextlib.suppress(TimeoutError, StoreUnavailable):
@@ -396,7 +368,7 @@ def serve(settings: Settings, announce: Callable[[ServerStart], None]) -> None:
         await run.main(announce)
 
     with signals:
-        runs.append(_Run(settings, compile_beside=True, write_beside=True))
+        runs.append(_Run(settings, write_beside=True))
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(main(runs[0]))
 
@@ -405,8 +377,7 @@ class BackgroundServer:
     """A server in a thread of this process, for the demo and for tests.
 
     Use it as a context: it listens inside and everything is committed after. `operations` are
-    served beside the service's own. A call that puts a pool waits until the pool's policy is
-    compiled, unless that is to be done beside, as `serve` does; so are commits to a file.
+    served beside the service's own. Commits to a file can be made beside, as `serve` does.
     """
 
     def __init__(
@@ -414,10 +385,9 @@ class BackgroundServer:
         settings: Settings,
         operations: Iterable[Operation] = (),
         clock_us: Callable[[], int] | None = None,
-        compile_beside: bool = False,
         write_beside: bool = False,
     ) -> None:
-        self._run = _Run(settings, operations, clock_us, compile_beside, write_beside)
+        self._run = _Run(settings, operations, clock_us, write_beside)
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name="slotwise-server", daemon=True)

@@ -24,34 +24,19 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.policies import default_policy
 from slotwise.service.clock import SteadyClock
 from slotwise.service.deciding.decider import Decider
 from slotwise.service.ended_sessions import SignedOut
 from slotwise.service.learning.learner import Learner
 from slotwise.service.learning.publisher import Publisher
-from slotwise.service.pool import Pool
 from slotwise.service.pool_directory import Notes, PoolDirectory
-from slotwise.service.records import Event, Outcome, PoolSettings
+from slotwise.service.records import Event, Outcome
 from slotwise.service.replica import Replica
 from slotwise.service.reporting.report_records import Health, PoolHealth, SegmentFloorStatus
 from slotwise.service.reporting.reporter import Reporter
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.contract import RecordEvent, Store
 from slotwise.service.storage.group_commit import GroupCommitter, then
-from slotwise.service.warm_up import warm_up
-
-_DEFAULT = PoolSettings(
-    pool_id="default",
-    slots=1,
-    click_floor=0.0,
-    currency="EUR",
-    max_revenue_micros=1,
-    click_window_s=1,
-    revenue_window_s=1,
-    policy=default_policy().name,
-)
-"""A pool that names no policy, to compile the one it gets."""
 
 
 class Service:
@@ -72,7 +57,7 @@ class Service:
         self._closed = False
         rng = np.random.default_rng(np.random.SeedSequence(options.seed, spawn_key=(0,)))
         self._decider = decider = Decider(store, committer, rng)
-        self._publisher = publisher = Publisher(store, committer, decider, warm_up, options)
+        self._publisher = publisher = Publisher(store, committer, decider, options)
         self._learner = learner = Learner(store, committer, publisher, options)
         self._directory = directory = PoolDirectory(store, committer, options, publisher.change)
         self.signed_out = SignedOut(store, committer)
@@ -108,8 +93,6 @@ class Service:
 
     def start(self, clock_us: Callable[[], int] | None = None) -> None:
         """Start the thread that learns every `fold_every_s` by a clock, the system's by default."""
-        if self._options.compile_beside:
-            self._publisher.compile_policies(Pool.of(_DEFAULT))
         if self._replica is not None:
             self._replica.start()
         self._learner.start(clock_us or self.clock())
@@ -158,16 +141,6 @@ class Service:
         outcomes: Any = self._committer.submit(operations)
         return outcomes  # type: ignore[no-any-return]
 
-    @property
-    def compiling(self) -> tuple[str, ...]:
-        """The policies that are being compiled. Quick."""
-        return self._publisher.compiling
-
-    @property
-    def first_compiled(self) -> Sequence[Future[None]]:
-        """What must be done before the service is ready. Quick."""
-        return self._publisher.first_compiled
-
     def refuse_if_stuck(self, now_s: float) -> None:
         """Refuse what waits for a store that does not answer; `now_s` is monotonic. Quick."""
         self._committer.refuse_if_stuck(now_s)
@@ -197,7 +170,7 @@ class Service:
         ]
         return Health(
             is_learner=learner.is_learning,
-            ready=not self._closed and all(done.done() for done in self.first_compiled),
+            ready=not self._closed,
             store_available=self._committer.available,
             n_waiting=self._committer.n_waiting,
             n_lost_decisions=self._committer.n_lost_decisions,

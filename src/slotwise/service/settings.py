@@ -27,7 +27,7 @@ from slotwise.service.limits import (
 from slotwise.service.logs import LogLevel
 
 ENVIRONMENT_PREFIX = "SLOTWISE_"
-NO_SETTINGS = ("SLOTWISE_CONFIG", "SLOTWISE_KEY")
+NO_SETTINGS = ("SLOTWISE_COMPILE", "SLOTWISE_CONFIG", "SLOTWISE_KEY", "SLOTWISE_PLAIN_NJIT")
 """Variables with that prefix of which commands take an option: --config, and --key of `import`."""
 
 Count = Annotated[int, Meta(ge=1)]
@@ -288,5 +288,3 @@ class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Fixes every page; for tests."""
     commit_by_hand: bool = False
     """Commit only when `commit_waiting` is called; for tests."""
-    compile_beside: bool = False
-    """Answer with the fallback order while a policy is compiled, instead of waiting for it."""

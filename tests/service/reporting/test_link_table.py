@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from slotwise.service.deciding.snapshot import AVERAGED_US, KEPT_US, Snapshot, VersionAverages
 from slotwise.service.pool import Pool
-from slotwise.service.published_version import POLICY_COMPILING, Published, Version
+from slotwise.service.published_version import LEARNING_FAILED, Published, Version
 from slotwise.service.records import SECOND_US, FloorReport, LinkRecord, Pin, PoolSettings
 from slotwise.service.reporting.link_table import LinkTable, LinkTableQuery, Role
 from slotwise.service.reporting.pool_report import explain_links
@@ -152,8 +152,8 @@ def test_other_settings_and_a_clock_that_runs_back_are_no_trouble() -> None:
     assert averages.kept.shadow_price is None
 
 
-def test_what_a_pool_shows_while_its_policy_is_compiled_is_forgotten() -> None:
-    averages = VersionAverages(version(0, (0.0, 0.0, 0.0), None, fallback=POLICY_COMPILING))
+def test_what_a_pool_shows_while_it_cannot_learn_is_forgotten() -> None:
+    averages = VersionAverages(version(0, (0.0, 0.0, 0.0), None, fallback=LEARNING_FAILED))
     first = version(SECOND_US, (1.0, 0.0, 0.0))
     averages.add(first)
     role, why = table(averages, first)["rich"]

@@ -38,10 +38,6 @@ async def readyz(context: ServiceContext, request: Request) -> Ready:
     health = context.service.health()
     if context.stopping:
         raise refuse("stopping", "send traffic elsewhere", retry_after_s=1)
-    if not health.ready:
-        names = ", ".join(context.service.compiling)
-        detail = f"{names}: compiled once on a machine; until then pages have the fallback order"
-        raise refuse("compiling", detail, retry_after_s=1)
     return Ready(health.ready, health.store_available, health.is_learning)
 
 
@@ -82,7 +78,7 @@ OPERATIONS = (
         handler=readyz,
         scope=None,
         answer=Ready,
-        problems=("stopping", "compiling"),
+        problems=("stopping",),
         answer_example={"ready": True, "store_available": True, "learning": True},
     ),
     Operation(

@@ -28,12 +28,7 @@ from slotwise.service.deciding.page_mix import (
 )
 from slotwise.service.deciding.page_request import NO_WISH, Wish
 from slotwise.service.pool import has_slot_weights, page_order_of
-from slotwise.service.published_version import (
-    EMPTY_POOL,
-    POLICY_COMPILING,
-    POLICY_FAILED,
-    Version,
-)
+from slotwise.service.published_version import EMPTY_POOL, POLICY_FAILED, Version
 from slotwise.service.records import SECOND_US, FloorReport, PoolSettings, ShownLink
 
 MAX_KEPT = 20_000
@@ -275,8 +270,7 @@ class Snapshot:
 
     def _uniform_page(self, wish: Wish) -> PageMix:
         rest, n_slots = self._rest(wish)
-        # Drawing is compiled code too, so a stand-in leaves the holdout out.
-        if not rest or self.published.fallback == POLICY_COMPILING:
+        if not rest:
             return self._solve(wish)
         probabilities = uniform_probabilities(len(rest), n_slots)
         places = np.array([self._places[link_id] for link_id in rest])
@@ -301,7 +295,7 @@ class Snapshot:
         """
         propensities = probabilities if of_policy is None else of_policy
         holdout = self._pool.holdout
-        if holdout and len(rest) and self.published.fallback != POLICY_COMPILING:
+        if holdout and len(rest):
             random_page = uniform_probabilities(len(rest), round(float(probabilities.sum())))
             propensities = (1.0 - holdout) * propensities + holdout * random_page
         pinned = dict(wish.pinned)

@@ -47,7 +47,6 @@ PROBLEMS: dict[str, ProblemType] = {
     "rate-limited": ProblemType(429, "Too many calls"),
     "internal": ProblemType(500, "The service failed"),
     "store-away": ProblemType(503, "The store does not answer"),
-    "compiling": ProblemType(503, "Policies are being compiled"),
     "too-many-connections": ProblemType(503, "There are too many connections"),
     "stopping": ProblemType(503, "The service is stopping"),
 }

@@ -41,14 +41,12 @@ MAX_FED_ROUNDS = 20_000
 """Rounds fed to a policy before the next version: a long replay publishes as it goes."""
 
 
-def fold_pool(
-    store: Store, committer: GroupCommitter, run: PoolRun, progress: Progress, *, feeds: bool
-) -> int:
+def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: Progress) -> int:
     """Fold everything of a pool that closed by `progress.closed_until_us`.
 
-    Returns how many rounds were folded. If `feeds`, a policy that was fed everything before them
-    is fed them as well; otherwise `feed_missing` does so later. A fold that a reset of statistics
-    overtook is refused by the store and left for the next time.
+    Returns how many rounds were folded. A policy that was fed everything before them is fed them as
+    well. A fold that a reset of statistics overtook is refused by the store and left for the next
+    time.
     """
     pool_id = run.pool_id
     folded = {level: progress.folded.get((pool_id, level), FOLD_START) for level in LEVELS}
@@ -75,8 +73,8 @@ def fold_pool(
         for fold in folds:
             if fold.level == CLICKS:
                 run.count_delivered(_views(by_level[CLICKS]), fold.increment)
-        if feeds:  # last: a policy may raise, and is fed again later
-            run.feed(batch, after=latest_round(folded))
+        # last: a policy may raise, and is fed again later
+        run.feed(batch, after=latest_round(folded))
         folded |= {fold.level: fold.until for fold in folds}
         n_folded += len(batch)
     return n_folded
@@ -280,16 +278,13 @@ class Learner:
         self.clock_jump_us = clock.jump_us
 
     def _learn_pool(self, run: PoolRun, progress: Progress, now_us: int) -> None:
-        is_compiling = self._publisher.is_compiling(run)
-        if not run.knows_open_views and not is_compiling:
+        if not run.knows_open_views:
             self._publisher.drop_shown(run)  # what was shown is stored already
             with self._store.reading() as reader:
                 run.recall_open_views(reader, progress.closed_until_us)
-        n_folded = fold_pool(self._store, self._committer, run, progress, feeds=not is_compiling)
+        n_folded = fold_pool(self._store, self._committer, run, progress)
         if n_folded:
             self._publisher.read_counters(run)
-        if is_compiling:
-            return  # to call the policy now would stop the learning of every pool
         n_fed = feed_missing(self._store, run, progress.closed_until_us)
         if n_folded or n_fed or run.is_stale:
             self._publisher.publish(run, now_us)

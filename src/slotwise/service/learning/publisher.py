@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Lock, Thread
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -32,11 +31,10 @@ from slotwise.service.learning.pool_run import (
     pool_counts,
 )
 from slotwise.service.learning.visitor_run import ForVisitors, OfSegment
-from slotwise.service.pool import Pool, policy_of
+from slotwise.service.pool import Pool
 from slotwise.service.published_version import (
     EMPTY_POOL,
     LEARNING_FAILED,
-    POLICY_COMPILING,
     POLICY_FAILED,
     Published,
     SegmentFloor,
@@ -140,10 +138,7 @@ def _segment_floor(one: OfSegment, draft: Draft) -> SegmentFloor:
 
 
 def stand_in(pool: Pool, counters: Counters, version: int, now_us: int, reason: str) -> Version:
-    """Return the fallback order as a version that is never stored.
-
-    It calls no compiled code, so it never waits for the compiler.
-    """
+    """Return the fallback order as a version that is never stored."""
     if not pool.active:
         return _empty(pool, version, now_us)
     rates = estimate_rates(pool_counts(pool, counters))
@@ -215,85 +210,6 @@ def _words_with_floors(pool: PoolSettings) -> dict[str, tuple[str, ...]]:
     return code.words
 
 
-# Compiling takes seconds on a new machine and is kept on disk afterwards; loading what was kept
-# takes a fraction of a second. No page view waits for either.
-
-
-WarmUp = Callable[[Pool], None]
-"""Calls everything that a pool's policy and pages compile."""
-
-
-COMPILING = "slotwise-compiling"
-"""The name of the thread that compiles."""
-
-
-def compiled_name(pool: Pool) -> str:
-    """Return the name of what a pool's policy compiles: for many links, say, it is other code."""
-    name = pool.settings.policy
-    try:
-        asked, form = type(policy_of(pool.settings)), type(pool.policy())
-    except Exception:  # one that is not installed any more: its version says so
-        return name
-    return name if form is asked else f"{name} as {form.__name__}"
-
-
-class PolicyCompiler:
-    """Compiles policies one after the other in its own thread, each once per process.
-
-    `compiled` is called in that thread with the name of each policy that is ready.
-    """
-
-    def __init__(self, warm_up: WarmUp, compiled: Callable[[str], None]) -> None:
-        self._warm_up = warm_up
-        self._compiled = compiled
-        self._lock = Lock()
-        self._asked: dict[str, Future[None]] = {}
-        self._ready: set[str] = set()
-        self._queue: deque[Pool] = deque()
-        self._thread: Thread | None = None
-
-    @property
-    def waiting(self) -> tuple[str, ...]:
-        """The policies that are queued or being compiled."""
-        with self._lock:
-            return tuple(name for name, done in self._asked.items() if not done.done())
-
-    def is_ready(self, policy: str) -> bool:
-        """Say whether a policy is compiled."""
-        return policy in self._ready
-
-    def compile(self, pool: Pool) -> Future[None]:
-        """Compile the policy of a pool, unless it is compiled or queued already."""
-        with self._lock:
-            name = compiled_name(pool)
-            done = self._asked.get(name)
-            if done is None:
-                done = self._asked[name] = Future()
-                done.set_running_or_notify_cancel()  # callers wait for it and cannot cancel it
-                self._queue.append(pool)
-                if self._thread is None:
-                    # No pool of threads: those would be waited for when the process ends.
-                    self._thread = Thread(target=self._run, name=COMPILING, daemon=True)
-                    self._thread.start()
-            return done
-
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                if not self._queue:
-                    self._thread = None
-                    return
-                pool = self._queue.popleft()
-            try:
-                self._warm_up(pool)
-            except Exception:  # the pool is served all the same, or its version says what fails
-                _log.exception("compiling policy %s failed", pool.settings.policy)
-            name = compiled_name(pool)
-            self._ready.add(name)
-            self._compiled(name)
-            self._asked[name].set_result(None)
-
-
 _log = logging.getLogger(__name__)
 
 MAX_FAILURE_CHARS = 300
@@ -321,7 +237,6 @@ class Publisher:
         store: Store,
         committer: GroupCommitter,
         decider: VersionUser,
-        warm_up: WarmUp,
         options: ServiceOptions,
     ) -> None:
         self._store = store
@@ -335,10 +250,7 @@ class Publisher:
         """Guards which run a pool has, and the pool of a run."""
         self._publisher = ThreadPoolExecutor(1, thread_name_prefix="slotwise-publishing")
         self._waiting: dict[str, Future[None]] = {}
-        self._compiler = PolicyCompiler(warm_up, self._publish_compiled)
         self._sharing = store.sharing
-        self.first_compiled: Sequence[Future[None]] = ()
-        """What must be done before the service is ready."""
         self.closed_until_us = 0
         """Windows are closed up to this time."""
 
@@ -379,11 +291,9 @@ class Publisher:
     def change(self, pool: Pool, now_us: int, were_reset: bool = False) -> Future[None]:
         """Take over a new or changed pool; done when its pages are drawn from a new version.
 
-        `were_reset` says that statistics of its links were reset. With a policy that is not
-        compiled yet the version is a stand-in, or the future waits for the compiler.
+        `were_reset` says that statistics of its links were reset.
         """
         pool_id = pool.settings.pool_id
-        self._compiler.compile(pool)
         with self.changing:
             run = self.runs.get(pool_id)
             if run is None:
@@ -396,31 +306,12 @@ class Publisher:
                 self._waiting[pool_id] = waiting
             return waiting
 
-    def compile_policies(self, default: Pool) -> None:
-        """Compile a default policy and those of all pools, beside everything else. Quick."""
-        running = [run.pool for run in self.runs.values()]
-        policies = {compiled_name(pool): pool for pool in running if not pool.settings.archived}
-        policies.setdefault(compiled_name(default), default)
-        self.first_compiled = [self._compiler.compile(pool) for pool in policies.values()]
-
-    @property
-    def compiling(self) -> tuple[str, ...]:
-        """The policies that are being compiled. Quick."""
-        return self._compiler.waiting
-
-    def is_compiling(self, run: PoolRun) -> bool:
-        """Say whether the pool shows its fallback order until its policy is compiled. Quick."""
-        beside = self._options.compile_beside
-        return beside and not self._compiler.is_ready(compiled_name(run.pool))
-
     def read_counters(self, run: PoolRun) -> None:
         """Read the counters of a pool again."""
         with self._store.reading() as reader, run.lock:
             run.counters = reader.counters(run.pool_id)
 
     def _publish_change(self, pool_id: str, now_us: int) -> None:
-        if not self._options.compile_beside:
-            self._compiler.compile(self.runs[pool_id].pool).result()
         with self.changing:
             self._waiting.pop(pool_id, None)
             run = self.runs[pool_id]  # by now perhaps one that was loaded from the store
@@ -430,26 +321,13 @@ class Publisher:
                 self.read_counters(run)
             self.install(run, now_us)
 
-    def _publish_compiled(self, policy: str) -> None:
-        """Let the pools of a policy that is compiled now draw from it."""
-        if self._options.compile_beside:
-            for run in list(self.runs.values()):
-                if compiled_name(run.pool) == policy:
-                    now_us = max(self.closed_until_us, run.pool.settings.changed_us)
-                    with self.guarding(run, now_us):
-                        self.install(run, now_us)
-
     def install(self, run: PoolRun, now_us: int) -> None:
-        """Install the version of a pool as it stands: the last one, a new one or a stand-in."""
-        if self.is_compiling(run):
-            pool, version = run.pool, run.version
-            self._decider.install(stand_in(pool, run.counters, version, now_us, POLICY_COMPILING))
+        """Install the version of a pool as it stands: the last one or a new one."""
+        last = None if run.is_stale else run.last_version()
+        if last is not None:
+            self._decider.install(last)
         else:
-            last = None if run.is_stale else run.last_version()
-            if last is not None:
-                self._decider.install(last)
-            else:
-                self.publish(run, now_us)
+            self.publish(run, now_us)
 
     def publish(self, run: PoolRun, now_us: int) -> None:
         """Make the next version beside the decisions, switch to it and store it."""

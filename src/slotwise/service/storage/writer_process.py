@@ -42,7 +42,6 @@ from slotwise.service.storage.sqlite import (
     migrate,
     sqlite_errors,
 )
-from slotwise.service.time_slice import DEFAULT_SLICE_NS, ask_for_slice
 
 _LOWER_PRIORITY = 5
 """Requests that wait for the processor come before commits."""
@@ -198,7 +197,6 @@ class _Writer:
 def _come_after_requests() -> None:
     """Never interrupt a process that runs, and be interrupted by one that wakes."""
     os.nice(_LOWER_PRIORITY)
-    ask_for_slice(DEFAULT_SLICE_NS)  # a thread with a short one may have started this process
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
