@@ -55,6 +55,7 @@ MAX_BODY_BYTES = 1_048_576
 MAX_DEPTH = 16
 MAX_HEAD_BYTES = 65_536
 MAX_HEADERS = 100
+MAX_PIPELINED = 8
 MAX_TOKEN_CHARS = 512
 MAX_SEALED_CHARS = 56_000
 """A sealed page: 100 links whose ids have 64 characters and a visitor with 16 features whose values
@@ -92,6 +93,7 @@ LIMITS: dict[str, int] = {
     "nesting of JSON (setting `max_depth`)": MAX_DEPTH,
     "bytes of a request before its body": MAX_HEAD_BYTES,
     "headers of a request": MAX_HEADERS,
+    "unanswered requests of a connection, beyond which it is not read": MAX_PIPELINED,
 }
 """What the manual lists: each limit that a caller can meet, with its number."""
 

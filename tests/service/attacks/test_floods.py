@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from slotwise.service.http.protocol import HttpProtocol
+from slotwise.service.limits import MAX_PIPELINED
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
-from tests.service.conftest import http, problem_of
+from tests.service.attacks.conftest import Line
+from tests.service.conftest import http, problem_of, until
 
 N_GARBAGE = 600
+N_PIPELINED = 400
 
 
 def test_garbage_tokens_do_not_stop_genuine_clicks(server: BackgroundServer) -> None:
@@ -143,3 +149,33 @@ def test_a_sale_above_max_revenue_counts_as_max_revenue(server: BackgroundServer
         report = admin.get(f"/v1/decisions/{page['decision_id']}").json()
         assert report["revenue_micros"] == {link_id: 50_000_000}
         assert server.context.metrics.n_clipped_sales == before + 1
+
+
+def test_few_requests_of_a_connection_are_in_flight(
+    server: BackgroundServer, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answers are not read until the server stops sending; then every request has one."""
+    most = 0
+    parse = HttpProtocol.on_message_complete
+
+    def count(connection: HttpProtocol) -> None:
+        nonlocal most
+        parse(connection)
+        most = max(most, len(connection.pipeline))
+
+    monkeypatch.setattr(HttpProtocol, "on_message_complete", count)
+    connections = cast(set[HttpProtocol], server._run.server.server_state.connections)
+    earlier = set(connections)
+    one = line()
+    request = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n"
+    sender = threading.Thread(target=one.sendall, args=(request * N_PIPELINED,))
+    sender.start()
+    until(lambda: any(new.flow.write_paused for new in connections - earlier))
+    n_answers = 0
+    received = b""
+    while n_answers < N_PIPELINED:
+        received = received[-14:] + one.recv(1 << 20)
+        n_answers += received.count(b"HTTP/1.1 200 OK")
+    sender.join()
+    assert n_answers == N_PIPELINED
+    assert most <= MAX_PIPELINED + 32

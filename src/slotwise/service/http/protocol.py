@@ -10,12 +10,17 @@ from typing import Any, ClassVar
 
 import httptools
 import msgspec
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from slotwise.service.http.problems import PROBLEMS, RequestProblem
-from slotwise.service.limits import MAX_HEAD_BYTES, MAX_HEADERS
+from slotwise.service.limits import MAX_HEAD_BYTES, MAX_HEADERS, MAX_PIPELINED
 
 _SEND_AT_BYTES = 65_536
+_PIECE_BYTES = 256
+_MAX_LINES = 64
+"""The parser cannot be paused. A request has at least two lines, so data with more lines than this
+may hold many requests and is passed to the parser in pieces of `_PIECE_BYTES`."""
 _NEVER = float("inf")
 
 
@@ -56,7 +61,8 @@ class GatheredWrites(asyncio.Transport):
         parts = self._parts
         if parts:
             self._parts, self._n_bytes = [], 0
-            self._below.write(parts[0] if len(parts) == 1 else b"".join(parts))
+            if not self.is_closing():  # the other end may have gone since the write
+                self._below.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def close(self) -> None:
         """Send what is kept, then close."""
@@ -79,6 +85,17 @@ class GatheredWrites(asyncio.Transport):
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """Let another protocol read the connection."""
         self._below.set_protocol(protocol)
+
+
+class GatedReading(FlowControl):
+    """Flow control that does not read from the socket while received bytes are not parsed yet."""
+
+    is_gated = False
+
+    def resume_reading(self) -> None:
+        """Read again, unless the gate is closed."""
+        if not self.is_gated:
+            super().resume_reading()
 
 
 @dataclass(frozen=True)
@@ -113,19 +130,57 @@ class HttpProtocol(HttpToolsProtocol):
     _due_s = _NEVER
     _readable_until_s = _NEVER
     _problem = "invalid-http"
+    _unparsed = b""
+    """Received behind as many requests as a connection may have in flight."""
+    flow: GatedReading
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, with gathered writes, unless there are too many connections."""
         super().connection_made(GatheredWrites(transport, self.loop))
+        self.flow = GatedReading(self.transport)
         self._due_s = self.loop.time() + self.limits.head_within_s
         if len(self.connections) > self.limits.max_connections:
             self._refuse("too-many-connections", "close connections that are not used")
 
     def data_received(self, data: bytes) -> None:
         """Parse what was received; refuse what is not HTTP or has too long a head."""
-        if self.transport.is_closing():
+        if self._unparsed:  # read before reading was paused
+            self._unparsed += data
             return
         self._unset_keepalive_if_required()
+        if len(data) <= _PIECE_BYTES and len(self.pipeline) < MAX_PIPELINED:
+            self._parse(data)
+        else:
+            self._parse_in_pieces(data)
+
+    def _parse_in_pieces(self, data: bytes) -> None:
+        """Parse as much as the limit of requests in flight allows; keep the rest for later."""
+        at = 0
+        step = _PIECE_BYTES if data.count(b"\n") > _MAX_LINES else len(data)
+        while at < len(data) and len(self.pipeline) < MAX_PIPELINED:
+            if not self._parse(data[at : at + step]):
+                self._unparsed = b""
+                return
+            at += step
+        self._unparsed = data[at:]
+        self.flow.is_gated = bool(self._unparsed)
+        if self._unparsed:
+            self._due_s = _NEVER  # nobody but the server delays this request
+            self.flow.pause_reading()
+
+    def on_response_complete(self) -> None:
+        """Start the next request, and parse what had to wait for the end of this one."""
+        super().on_response_complete()
+        if self._unparsed and len(self.pipeline) < MAX_PIPELINED:
+            self._unset_keepalive_if_required()
+            self._parse_in_pieces(self._unparsed)
+            if not self._unparsed:
+                self.flow.resume_reading()
+
+    def _parse(self, data: bytes) -> bool:
+        """Parse bytes; return False if the connection was refused or is closing."""
+        if self.transport.is_closing():
+            return False
         was_in_body = self._is_in_body
         self._n_unread += len(data)
         try:
@@ -137,15 +192,17 @@ class HttpProtocol(HttpToolsProtocol):
                 self._refuse("invalid-http", "the request cannot be parsed")
             else:
                 self._refuse_head()
-            return
+            return False
         if not self._is_reading:
-            return
+            return True
         if self._n_unread > MAX_HEAD_BYTES:
             self._refuse_head()
-        elif self._due_s == _NEVER or self._is_in_body != was_in_body:
+            return False
+        if self._due_s == _NEVER or self._is_in_body != was_in_body:
             limits = self.limits
             within_s = limits.body_within_s if self._is_in_body else limits.head_within_s
             self._due_s = self.loop.time() + within_s
+        return True
 
     def on_message_begin(self) -> None:
         """Begin a request."""
