@@ -78,6 +78,22 @@ def test_endless_trailers_are_refused(server: BackgroundServer, line: Line) -> N
     assert n_refused(server, "head-too-large") == before + 1
 
 
+@pytest.mark.parametrize("trailer", ["authorization: Bearer {}", "cookie: {}", "x-request-id: t"])
+def test_trailers_are_no_headers(server: BackgroundServer, line: Line, trailer: str) -> None:
+    """Both requests come in one piece, so that trailers are parsed before the first is handled."""
+    one = line()
+    one.sendall(
+        b"GET /v1/pools HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n"
+        + trailer.format(server.admin_key).encode()
+        + b"\r\n\r\nGET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    )
+    first, _, second = all_received(one).partition(b"HTTP/1.1 200")
+    assert first.startswith(b"HTTP/1.1 401")
+    assert b"missing-key" in first
+    assert b"x-request-id: t\r\n" not in first
+    assert second
+
+
 @pytest.mark.parametrize(
     "sent",
     [

@@ -210,7 +210,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_reading = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take one header, or one trailer after a body in chunks."""
+        """Take one header; drop a trailer, which must not count as a header of the request."""
+        if self._is_in_body:
+            return
         if len(self.headers) >= MAX_HEADERS:
             self._problem = "head-too-large"
             raise ValueError
