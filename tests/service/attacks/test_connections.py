@@ -151,6 +151,20 @@ def test_idle_connections_stay_open_between_requests(line: Line) -> None:
     assert one.recv(65536).startswith(b"HTTP/1.1 200")
 
 
+def test_a_client_that_closes_its_half_gets_all_its_answers(line: Line) -> None:
+    one = line()
+    one.sendall((HEAD + b"\r\n") * 3)
+    one.shutdown(socket.SHUT_WR)
+    assert all_received(one).count(b"HTTP/1.1 200") == 3
+
+
+@pytest.mark.parametrize("name", [b"host", b"Authorization", b"Origin"])
+def test_a_header_that_names_one_thing_is_given_once(line: Line, name: bytes) -> None:
+    one = line()
+    one.sendall(HEAD + name + b": a\r\n" + name + b": b\r\nconnection: close\r\n\r\n")
+    assert problem_in(all_received(one))["type"] == "invalid-http"
+
+
 def test_a_crowd_is_refused_and_leaves_room_when_it_goes(
     server: BackgroundServer, line: Line
 ) -> None:

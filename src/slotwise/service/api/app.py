@@ -95,6 +95,7 @@ ALL_OPERATIONS: tuple[Operation, ...] = (
 _encode = msgspec.json.Encoder().encode
 _JSON = re.compile(rb"\s*application/(?:[\w.-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
 _REQUEST_ID = re.compile(rb"(?!sw_)[A-Za-z0-9._:-]{1,64}")
+_SINGLE_HEADERS = (b"host", b"authorization", b"content-length", b"content-type", b"origin")
 _ANSWERS = (Answer, StreamAnswer)
 
 
@@ -146,6 +147,8 @@ class App:
         operation: Operation | None = None
         problem: RequestProblem | None = None
         try:
+            if len(headers) < len(scope["headers"]):
+                _check_repeated(scope["headers"])
             operation, request.path_values = self._router.find(request.method, scope["path"])
             await self._check(operation, request, scope, receive)
             made = await operation.handler(context, request)
@@ -297,6 +300,14 @@ class App:
         if status >= 400:
             return {}
         return {name: value for name, value in request.path_values.items() if name != "token"}
+
+
+def _check_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Refuse headers that a proxy may have read differently, because they are given twice."""
+    names = [name for name, _ in headers]
+    for name in _SINGLE_HEADERS:
+        if names.count(name) > 1:
+            raise RequestProblem("invalid-http", f"`{name.decode()}` must be given once")
 
 
 def _as_problem(error: Exception) -> RequestProblem:

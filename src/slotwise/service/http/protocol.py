@@ -241,6 +241,13 @@ class HttpProtocol(HttpToolsProtocol):
         self._due_s = _NEVER
         super().on_message_complete()
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answer what was sent completely to a client that sends no more, then close."""
+        if self._is_reading or self.cycle is None or self.cycle.response_complete:
+            return False
+        self.cycle.keep_alive = False
+        return True
+
     def pause_writing(self) -> None:
         """Note since when the other end does not read its answer."""
         self._readable_until_s = self.loop.time() + self.limits.read_within_s
