@@ -52,6 +52,8 @@ MAX_PLAN_CASES = 1_000
 
 MAX_BATCH_ITEMS = 1_000
 MAX_BODY_BYTES = 1_048_576
+MAX_PAGE_BODY_BYTES = 16_384
+MAX_SIGN_IN_BODY_BYTES = 1_024
 MAX_DEPTH = 16
 MAX_HEAD_BYTES = 65_536
 MAX_HEADERS = 100
@@ -90,6 +92,8 @@ LIMITS: dict[str, int] = {
     "simulated cases of a plan": MAX_PLAN_CASES,
     "items of a batch (setting `max_batch`)": MAX_BATCH_ITEMS,
     "bytes of a body (setting `max_body_bytes`)": MAX_BODY_BYTES,
+    "bytes of a body when a browser asks for a page": MAX_PAGE_BODY_BYTES,
+    "bytes of a body when somebody signs in": MAX_SIGN_IN_BODY_BYTES,
     "nesting of JSON (setting `max_depth`)": MAX_DEPTH,
     "bytes of a request before its body": MAX_HEAD_BYTES,
     "headers of a request": MAX_HEADERS,

@@ -13,6 +13,7 @@ import pytest
 from slotwise.service.limits import MAX_HEAD_BYTES, MAX_HEADERS
 from slotwise.service.server import BackgroundServer
 from tests.service.attacks.conftest import Line, all_received
+from tests.service.conftest import http
 
 LIMITS = {"head_within_s": 0.5, "body_within_s": 0.5, "read_within_s": 0.5}
 HEAD = b"GET /healthz HTTP/1.1\r\nhost: x\r\n"
@@ -163,6 +164,34 @@ def test_a_header_that_names_one_thing_is_given_once(line: Line, name: bytes) ->
     one = line()
     one.sendall(HEAD + name + b": a\r\n" + name + b": b\r\nconnection: close\r\n\r\n")
     assert problem_in(all_received(one))["type"] == "invalid-http"
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "refusal"),
+    [
+        ("/dashboard/session", {"origin": "https://other.example"}, "other-origin"),
+        ("/dashboard/session", {"content-length": "1025"}, "body-too-large"),
+        ("/v1/pools/home/page", {"origin": "https://other.example"}, "wrong-host"),
+        ("/v1/pools/home/page", {"content-length": "16385"}, "body-too-large"),
+    ],
+)
+def test_a_request_is_refused_by_its_head_before_its_body_is_sent(
+    server: BackgroundServer, line: Line, path: str, headers: dict[str, str], refusal: str
+) -> None:
+    with http(server.url, server.admin_key) as admin:
+        made = admin.post("/v1/keys", json={"scopes": ["page"], "pool_id": "home"}).json()
+    common = {
+        "host": "x",
+        "connection": "close",
+        "content-type": "application/json",
+        "content-length": "1000",
+        "authorization": f"Bearer {made['key']}",
+        "origin": "https://shop.example" if path.endswith("page") else "http://x",
+    }
+    head = "".join(f"{name}: {value}\r\n" for name, value in (common | headers).items())
+    one = line()
+    one.sendall(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode())
+    assert problem_in(all_received(one))["type"] == refusal
 
 
 def test_a_crowd_is_refused_and_leaves_room_when_it_goes(

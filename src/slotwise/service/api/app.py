@@ -192,6 +192,8 @@ class App:
             context.spend(operation.meter, request)
         if operation.query is not None:
             request.query = read_query(operation.query, scope["query_string"])
+        if operation.before_body is not None:
+            operation.before_body(context, request)
         if operation.body is not None and (
             has_body(request.headers) or not operation.body_optional
         ):
@@ -227,7 +229,10 @@ class App:
         self, operation: Operation, headers: Mapping[bytes, bytes], receive: Receive
     ) -> Any:
         settings = self._context.settings
-        body = await read_body(headers, receive, settings.max_body_bytes)
+        max_bytes = settings.max_body_bytes
+        if operation.max_body_bytes is not None:
+            max_bytes = min(max_bytes, operation.max_body_bytes)
+        body = await read_body(headers, receive, max_bytes)
         if not body and operation.body_optional:
             return None
         content_type = headers.get(b"content-type", b"")

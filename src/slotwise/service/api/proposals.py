@@ -20,8 +20,13 @@ from slotwise.service.http.addresses import why_no_click
 from slotwise.service.http.exchange import Answer, StreamAnswer, answer_asset, load_asset
 from slotwise.service.http.problems import RequestProblem, broken_rule, refuse
 from slotwise.service.http.routing import Headers
-from slotwise.service.limits import MAX_PLAN_CASES, MAX_PLAN_VIEWS, MAX_POOL_LINKS
-from slotwise.service.records import DAY_US, DecisionRecord, KeyRecord
+from slotwise.service.limits import (
+    MAX_PAGE_BODY_BYTES,
+    MAX_PLAN_CASES,
+    MAX_PLAN_VIEWS,
+    MAX_POOL_LINKS,
+)
+from slotwise.service.records import DAY_US, DecisionRecord
 from slotwise.service.refusals import Conflict, UnknownPool
 from slotwise.service.reporting.pool_report import PeriodComparison
 from slotwise.service.reporting.reporter import PoolRow
@@ -88,8 +93,6 @@ async def allow_page(context: ServiceContext, request: Request) -> Answer:
 
 async def propose_page(context: ServiceContext, request: Request) -> Answer:
     """Choose a page from memory; nothing is stored until it was seen."""
-    assert request.key is not None
-    _check_page_key(context, request, request.key)
     pool_id, service = request.path_values["pool_id"], context.service
     slots, visitor = request.query.slots, _visitor(context, request)
     asked = (pool_id, context.clock_us(), slots, visitor)
@@ -101,7 +104,7 @@ async def propose_page(context: ServiceContext, request: Request) -> Answer:
     except InvalidInput as error:
         context.outcomes.pages.note("refused-visitor", pool_id, str(error))
         raise broken_rule(str(error), f"/{error.argument}") from None
-    proposed = replace(proposed, key_id=request.key.key_id)
+    proposed = replace(proposed, key_id=request.caller())
     token = context.signer.seal(msgspec.msgpack.encode(proposed))
     view_url = msgspec.json.encode(f"{context.public_base}/v/{token}")
     page = context.page_writer.write(proposed)
@@ -123,8 +126,10 @@ def _visitor(context: ServiceContext, request: Request) -> Mapping[str, Any]:
     return {**body.visitor, "device": device}
 
 
-def _check_page_key(context: ServiceContext, request: Request, key: KeyRecord) -> None:
+def _check_page_key(context: ServiceContext, request: Request) -> None:
     """Hold a key that everybody can read to its pool, the pool's hosts and its own rate."""
+    key = request.key
+    assert key is not None
     if not key.pool_id:
         context.spend("decide", request)
         return
@@ -196,8 +201,10 @@ OPERATIONS = (
         scope="page",
         meter=None,
         query=PageQuery,
+        before_body=_check_page_key,
         body=PageBody,
         body_optional=True,
+        max_body_bytes=MAX_PAGE_BODY_BYTES,
         example={"visitor": {"returning": True}, "hints": {"device": "phone"}},
         answer=PageAnswer,
         problems=("unknown-pool", "wrong-host"),

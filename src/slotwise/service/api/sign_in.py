@@ -22,7 +22,7 @@ from slotwise.service.api.context import (
 )
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import FieldError, RequestProblem
-from slotwise.service.limits import MAX_LABEL_CHARS
+from slotwise.service.limits import MAX_LABEL_CHARS, MAX_SIGN_IN_BODY_BYTES
 
 
 class SignInBody(Strict, frozen=True, kw_only=True):
@@ -51,7 +51,6 @@ async def show_session(context: ServiceContext, request: Request) -> SessionAnsw
 
 async def sign_in(context: ServiceContext, request: Request) -> Answer:
     """Start a session for a key that may read."""
-    check_origin(request)
     body: SignInBody = request.body
     key = find_key(body.key.strip(), context.service.key)
     if key is None:
@@ -134,7 +133,9 @@ OPERATIONS = (
         summary="Sign in to the dashboard with a key; the answer sets a cookie",
         handler=sign_in,
         scope=None,
+        before_body=lambda _context, request: check_origin(request),
         body=SignInBody,
+        max_body_bytes=MAX_SIGN_IN_BODY_BYTES,
         answer=SessionAnswer,
         problems=("unknown-key", "wrong-scope", "other-origin"),
         example={"key": "sw_ak_…"},

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import msgspec
+import numpy as np
 
 from slotwise.errors import InvalidInput
 from slotwise.service.http.exchange import Answer, Key, Request, StreamAnswer
@@ -52,8 +52,12 @@ class Operation(Generic[Context, Key]):
     """Whether a person at this machine may call it without a key."""
     meter: str | None = "calls"
     """The rate limit that counts its calls; None: the handler does it itself."""
+    before_body: Callable[[Context, Request[Key]], None] | None = None
+    """Refuses a request by its head, before its body is read."""
     body: Any = None
     body_optional: bool = False
+    max_body_bytes: int | None = None
+    """None: the limit of the settings."""
     query: type[msgspec.Struct] | None = None
     path_choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The allowed values of names in the path; any other value is answered with 404."""
@@ -128,9 +132,10 @@ class Router:
         return operation, dict(zip(names, values, strict=True))
 
 
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
-_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _MAX_CALLERS = 10_000
+_NOT_STRUCTURAL = bytes(byte for byte in range(256) if byte not in b'[]{}"')
+_STEPS = bytes.maketrans(b'[{]}"', b"\x01\x01\xff\xff\x00")
+_QUOTES = bytes.maketrans(b'[{]}"', b"\x00\x00\x00\x00\x01")
 
 
 def check_depth(body: bytes, max_depth: int) -> None:
@@ -140,12 +145,14 @@ def check_depth(body: bytes, max_depth: int) -> None:
     """
     if body.count(b"[") + body.count(b"{") <= max_depth:
         return
-    depth = 0
-    for byte in _STRINGS.sub(b"", body).translate(None, _NOT_BRACKETS):
-        depth += 1 if byte in b"[{" else -1
-        if depth > max_depth:
-            detail = f"`body` must be nested at most {max_depth} deep; flatten it"
-            raise RequestProblem("too-deep", detail)
+    unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    structure = unescaped.translate(None, _NOT_STRUCTURAL)
+    n_quotes = np.cumsum(np.frombuffer(structure.translate(_QUOTES), np.uint8), dtype=np.uint8)
+    steps = np.frombuffer(structure.translate(_STEPS), np.int8)
+    depths = np.cumsum(np.where(n_quotes & 1, np.int8(0), steps), dtype=np.int32)
+    if depths.max() > max_depth:
+        detail = f"`body` must be nested at most {max_depth} deep; flatten it"
+        raise RequestProblem("too-deep", detail)
 
 
 class RateLimit:
