@@ -43,6 +43,9 @@ class Tables:
         self.links: dict[str, dict[str, LinkRecord]] = defaultdict(dict)
         self.keys: dict[str, KeyRecord] = {}
         self.changes: list[ChangeRecord] = []
+        self.ended_sessions: dict[int, tuple[str, int]] = {}
+        """Id and latest end by place."""
+        self.n_ended = 0
         self.decisions: dict[str, DecisionRecord] = {}
         self.stored: list[str] = []
         """The ids of the decisions in the order they were stored."""
@@ -143,6 +146,11 @@ class MemoryReader:
         """Return the place of the newest change, and the subjects of those after a place."""
         changes = self._tables.changes
         return len(changes), [change.subject for change in changes[after:]]
+
+    def ended_sessions(self, after: int) -> tuple[int, list[tuple[str, int]]]:
+        """Return the place of the newest, and id and latest end of those stored after a place."""
+        ended = self._tables.ended_sessions
+        return self._tables.n_ended, [one for place, one in ended.items() if place > after]
 
     def decision(self, decision_id: str) -> DecisionRecord | None:
         """Return a decision by its id."""

@@ -17,6 +17,7 @@ from slotwise.service.storage.contract import (
     AppendDecision,
     ApplyFold,
     CloseWindows,
+    EndSession,
     ForgetViews,
     Operation,
     PurgeViews,
@@ -96,6 +97,11 @@ class _Batch:
                 tables.changes.append(change)
             case SaveChange(change=change):
                 tables.changes.append(change)
+            case EndSession(session_id=session_id, ends_us=ends_us, now_us=now_us):
+                left = tables.ended_sessions.items()
+                tables.ended_sessions = {at: one for at, one in left if one[1] > now_us}
+                tables.n_ended += 1
+                tables.ended_sessions[tables.n_ended] = (session_id, ends_us)
             case ApplyFold():
                 answer = self._apply_fold(operation)
             case ForgetViews():

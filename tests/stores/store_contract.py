@@ -29,6 +29,7 @@ from slotwise.service.storage.contract import (
     AppendDecision,
     ApplyFold,
     CloseWindows,
+    EndSession,
     FoldPosition,
     Learned,
     Operation,
@@ -100,6 +101,17 @@ class StoreContract(StoreUpkeep):
         note = change_row("home", action="pool.note")
         store.commit([SaveChange(change=note)])
         assert reads(store).changes("home", 1) == [note]
+
+    def test_ended_sessions_are_kept_until_they_would_have_ended(self, store: Store) -> None:
+        """Each is stored once; reading goes on after a place."""
+        first = EndSession(session_id="s1", ends_us=START_US + 10, now_us=START_US)
+        store.commit([first, replace(first, session_id="s2", ends_us=START_US + 20)])
+        place, found = reads(store).ended_sessions(0)
+        assert found == [("s1", START_US + 10), ("s2", START_US + 20)]
+        third = EndSession(session_id="s3", ends_us=START_US + 30, now_us=START_US + 10)
+        store.commit([third])
+        assert reads(store).ended_sessions(place)[1] == [("s3", START_US + 30)]
+        assert [one for one, _ in reads(store).ended_sessions(0)[1]] == ["s2", "s3"]
 
     def test_a_commit_is_all_or_nothing(self, store: Store) -> None:
         broken: Any = object()

@@ -67,15 +67,12 @@ class PoolDirectory:
         self.keys_changed: Callable[[], None] = lambda: None
         """Called after another process changed a key."""
 
-    def refresh(self) -> bool:
-        """Take over what other processes on the same store have changed. Reading.
-
-        Returns whether anything was changed, by this process or by another.
-        """
+    def refresh(self) -> None:
+        """Take over what other processes on the same store have changed. Reading."""
         with self._store.reading() as reader:
             last_change, subjects = reader.changed_since(self._last_change)
             if not subjects:
-                return False
+                return
             named = {subject.partition("/")[0] for subject in subjects}
             found = [
                 Pool.of(with_known_policy(pool), reader.links(pool.pool_id))
@@ -94,7 +91,6 @@ class PoolDirectory:
             have_changed, self._keys = keys != self._keys, keys
         if have_changed:
             self.keys_changed()
-        return True
 
     def _take_changed(self, found: Pool) -> None:
         pool_id = found.settings.pool_id

@@ -51,8 +51,8 @@ class Replica:
 
     def catch_up(self) -> None:
         """Take over everything that others have committed. Reading."""
-        if self._directory.refresh():
-            self._signed_out.read()
+        self._directory.refresh()
+        self._signed_out.read()
         self._learner.follow()
 
     def _run(self) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from slotwise.service.access.keys import SessionSigner, click_secrets
+from slotwise.service.access.keys import Session, SessionSigner, click_secrets
 from slotwise.service.limits import MAX_SESSION_S, SESSION_S
-from slotwise.service.records import Scope
+from slotwise.service.records import SECOND_US, Scope
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
-from tests.service.conftest import POOL, Clock, http, problem_of
+from tests.service import rows
+from tests.service.conftest import POOL, Clock, OpenService, http, problem_of
 
 ADDRESS = "/dashboard/session"
 OWN_PAGE = {"sec-fetch-site": "same-origin"}
@@ -159,6 +160,26 @@ def test_signing_out_ends_the_session_for_good(
         assert problem_of(thief.get("/v1/pools"))["type"] == "missing-key"
         assert problem_of(thief.put(ADDRESS))["type"] == "missing-key"
     assert browser.delete(ADDRESS).status_code == 200  # again, without a session
+
+
+def test_a_session_stays_ended_however_many_end_after_it(open_service: OpenService) -> None:
+    """Also after a restart; those that would have ended by now are dropped."""
+    first = Session("k", "0" * 32, rows.T0, rows.T0 + SECOND_US)
+    others = [first._replace(session_id=f"{number:032x}") for number in range(1, 11_000)]
+    service = open_service(commit_every_ms=1.0)
+    waiting = [service.signed_out.end(one, rows.T0) for one in (first, *others)]
+    for ended in waiting:
+        ended.result()
+    service.close()
+    service = open_service()
+    assert service.signed_out.has(first)
+    later_us = rows.T0 + SECOND_US
+    last = first._replace(session_id="f" * 32, ends_us=later_us + SECOND_US)
+    service.signed_out.end(last, later_us).result()
+    service.close()
+    service = open_service()
+    assert service.signed_out.has(last)
+    assert not service.signed_out.has(first)
 
 
 def test_a_revoked_key_ends_its_sessions(browser: httpx.Client, admin: httpx.Client) -> None:

@@ -11,11 +11,13 @@ import pytest
 
 from slotwise.cli.main import main
 from slotwise.errors import UnsupportedState
+from slotwise.service.limits import LONGEST_SESSION_S
 from slotwise.service.published_version import Published
 from slotwise.service.records import SECOND_US, ClickEvent
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.maintenance import move_store
+from slotwise.service.storage.migrations import NEW_TABLES
 from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.schema import PAGE_FORMAT, SCHEMA_VERSION
 from slotwise.service.storage.sqlite import SqliteStore
@@ -86,6 +88,17 @@ def test_a_service_goes_on_with_it(old: Path) -> None:
     store.close()
 
 
+def test_a_session_that_was_ended_stays_ended(tmp_path: Path) -> None:
+    path = Path(shutil.copy(GOLDEN[0], tmp_path / "store.db"))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        ended = "(7, 'k', 'session.end', 'signed out', '', '{\"session_id\": \"s1\"}')"
+        columns = "changed_us, changed_by, action, subject, before, after"
+        connection.execute(f"INSERT INTO changes ({columns}) VALUES {ended}")
+    store = SqliteStore(path)
+    assert reads(store).ended_sessions(0)[1] == [("s1", 7 + LONGEST_SESSION_S * SECOND_US)]
+    store.close()
+
+
 def test_a_row_of_a_later_format_is_refused_in_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,6 +162,8 @@ def test_a_store_in_postgresql_is_taken_over_as_well(
         change = f"UPDATE learned SET published = {stored} WHERE pool_id = '{pool_id}'"
         postgresql.execute(name, change)
     postgresql.execute(name, "UPDATE decisions SET format = 2 WHERE page LIKE '%,{},{},false]'")
+    for table in NEW_TABLES:
+        postgresql.execute(name, f"DROP TABLE {table}")
     postgresql.execute(name, "UPDATE alembic_version SET version_num = 'v0010'")
     store = PostgresqlStore(address)
     report = verify(store)

@@ -78,7 +78,10 @@ async def sign_out(context: ServiceContext, request: Request) -> Answer:
     check_origin(request)
     session = read_session(context, request)
     if session is not None:
-        ended = context.service.signed_out.end(session, context.clock_us())
+        now_us = context.clock_us()
+        # Another tab may have renewed the session up to now.
+        latest = context.session_signer.renewed(session, now_us)
+        ended = context.service.signed_out.end(latest, now_us)
         await asyncio.wrap_future(ended)
     gone = msgspec.json.encode(_describe(context, request, None))
     return Answer(gone, headers=(removal_header(context),))

@@ -104,9 +104,18 @@ class SaveKey(_Operation, frozen=True, kw_only=True):
 
 
 class SaveChange(_Operation, frozen=True, kw_only=True):
-    """Add to the list of changes what is stored nowhere else: a note, the end of a session."""
+    """Add to the list of changes what is stored nowhere else: a note."""
 
     change: ChangeRecord
+
+
+class EndSession(_Operation, frozen=True, kw_only=True):
+    """Store that a session was signed out of, and drop those that have ended anyway."""
+
+    session_id: str
+    ends_us: int
+    """When the session would have ended at the latest."""
+    now_us: int
 
 
 class AppendDecision(_Operation, frozen=True, gc=False):
@@ -182,6 +191,7 @@ Operation = (
     | SaveLinks
     | SaveKey
     | SaveChange
+    | EndSession
     | AppendDecision
     | RecordEvent
     | CloseWindows
@@ -245,6 +255,10 @@ class StoreReader(Protocol):
 
     def changed_since(self, after: int) -> tuple[int, list[str]]:
         """Return the place of the newest change, and the subjects of those after a place."""
+        ...
+
+    def ended_sessions(self, after: int) -> tuple[int, list[tuple[str, int]]]:
+        """Return the place of the newest, and id and latest end of those stored after a place."""
         ...
 
     def decision(self, decision_id: str) -> DecisionRecord | None:

@@ -35,6 +35,7 @@ from slotwise.service.storage.contract import (
     AppendDecision,
     ApplyFold,
     CloseWindows,
+    EndSession,
     ForgetViews,
     Learned,
     Operation,
@@ -321,9 +322,18 @@ def try_session_lock_sql(lock: int) -> str:
 CHANNEL = "slotwise"
 """Notifications that a pool, a key or a version has changed."""
 
-_ALONE = (SavePool, SaveLinks, SaveKey, SaveChange, CloseWindows, ForgetViews, PurgeViews)
+_ALONE = (
+    SavePool,
+    SaveLinks,
+    SaveKey,
+    SaveChange,
+    EndSession,
+    CloseWindows,
+    ForgetViews,
+    PurgeViews,
+)
 _LEARNING = (CloseWindows, ApplyFold, PurgeViews, SaveLearned)
-_TOLD = (SavePool, SaveLinks, SaveKey, SaveChange, ForgetViews, SaveLearned)
+_TOLD = (SavePool, SaveLinks, SaveKey, SaveChange, EndSession, ForgetViews, SaveLearned)
 _KEYS = {
     table.name: [
         place for place, name in enumerate(schema.row_columns(table)) if table.c[name].primary_key

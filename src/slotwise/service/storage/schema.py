@@ -46,7 +46,7 @@ from slotwise.service.records import (
 )
 from slotwise.service.storage.contract import Learned, Refusal
 
-SCHEMA_VERSION = "v0011"
+SCHEMA_VERSION = "v0012"
 """The migration that this code needs: the newest one in `slotwise.service.storage.migrations`."""
 OLDEST_SCHEMA = "v0011"
 """The oldest code that may use this schema, by the migration it knows.
@@ -131,6 +131,16 @@ changes = Table(
     Column("before", Text, nullable=False),
     Column("after", Text, nullable=False),
     Index("ix_changes_subject", "subject", "seq"),
+)
+
+ended_sessions = Table(
+    "ended_sessions",
+    metadata,
+    Column("seq", SequenceNumber, primary_key=True),
+    Column("session_id", Id, nullable=False),
+    Column("ends_us", BigInteger, nullable=False),
+    Index("ix_ended_sessions_id", "session_id", unique=True),
+    Index("ix_ended_sessions_ends", "ends_us"),
 )
 
 decisions = Table(

@@ -32,6 +32,7 @@ from slotwise.service.storage.contract import (
     AppendDecision,
     ApplyFold,
     CloseWindows,
+    EndSession,
     ForgetViews,
     Learned,
     Operation,
@@ -145,6 +146,9 @@ class SqlBatch:
                 self._session.insert(schema.changes, [schema.CHANGES.row(change)])
             case SaveChange(change=change):
                 self._session.insert(schema.changes, [schema.CHANGES.row(change)])
+            case EndSession(session_id=session_id, ends_us=ends_us, now_us=now_us):
+                self._session.execute(self._session.statements.purge_sessions, now_us=now_us)
+                self._session.insert(schema.ended_sessions, [(session_id, ends_us)])
             case ApplyFold():
                 return self._apply_fold(operation)
             case ForgetViews():

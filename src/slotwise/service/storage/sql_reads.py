@@ -299,6 +299,11 @@ class SqlReader:
         found = self._fetch(self._statements.changed_since, after=after)
         return (found[-1][0] if found else after), [subject for _, subject in found]
 
+    def ended_sessions(self, after: int) -> tuple[int, list[tuple[str, int]]]:
+        """Return the place of the newest, and id and latest end of those stored after a place."""
+        found = self._fetch(self._statements.ended_sessions, after=after)
+        return (found[-1][0] if found else after), [(one, ends_us) for _, one, ends_us in found]
+
     def decision(self, decision_id: str) -> DecisionRecord | None:
         """Return a decision by its id."""
         return self.decisions([decision_id]).get(decision_id)

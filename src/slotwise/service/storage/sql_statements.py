@@ -239,6 +239,12 @@ class Statements:
         self.changes_below = self._first_rows(newest.where(below))
         later = select(changes.c.seq, changes.c.subject).order_by(changes.c.seq)
         self.changed_since = self._sql(later.where(changes.c.seq > bindparam("after")))
+        ended = schema.ended_sessions.c
+        self.ended_sessions = self._sql(
+            select(ended.seq, ended.session_id, ended.ends_us)
+            .where(ended.seq > bindparam("after"))
+            .order_by(ended.seq)
+        )
 
     def _read_learned(self) -> None:
         learned, decisions = schema.learned, schema.decisions
@@ -348,6 +354,7 @@ class Statements:
                 decisions.c.learned,
             )
         )
+        self.purge_sessions = self._sql(text("DELETE FROM ended_sessions WHERE ends_us <= :now_us"))
         self.forget_state = self._sql(
             text("UPDATE learned SET state = :nothing WHERE pool_id = :pool_id")
         )

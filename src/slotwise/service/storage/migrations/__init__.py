@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FIRST_RELEASE = "v0011"
 LAST_BEFORE_RELEASE = "v0010"
+NEW_TABLES = {"ended_sessions"}
+"""Tables that were added after the first release."""
 
 
 def present_version(connection: Connection) -> str | None:
@@ -98,6 +100,8 @@ def _take_over(connection: Connection) -> None:
         run(update, {"changed": changed, "pool_id": pool_id})
     found = inspect(connection)
     for table in metadata.sorted_tables:
+        if table.name in NEW_TABLES:
+            continue
         has = found.get_columns(table.name) if found.has_table(table.name) else []
         is_earlier = is_earlier or {one["name"] for one in has} != {*table.columns.keys()}
     if is_earlier:
