@@ -4,7 +4,8 @@
     python -m tests.service.crash_harness --cycles 1000 --store postgresql
 
 Each cycle starts `slotwise serve`, sends decisions and feedback from several threads, and
-kills the server in the middle of it. After the next start everything acknowledged is sent
+kills the server in the middle of it, or lets it die exactly before, between or after a fold and
+its version (`tests.service.forked_server`). After the next start everything acknowledged is sent
 again and must be answered `duplicate`, decisions must show each acknowledged event once, and
 in the end `slotwise verify` must find every counter equal to the raw rows. On PostgreSQL two
 replicas run, and one of them, the one that learns or the database is killed
@@ -124,6 +125,12 @@ class ServerLog:
 class Server:
     """`slotwise serve` as a process of its own."""
 
+    has_fault = False
+
+    def wait_for_end(self) -> None:
+        """Wait until the process has ended by itself."""
+        self.process.wait()
+
     def __init__(self, store: Path | str, *flags: str) -> None:
         command = [sys.executable, "-m", "slotwise.cli.main", *serve_arguments(store, flags)]
         pipe = subprocess.PIPE
@@ -167,11 +174,14 @@ class Server:
         return code
 
 
-def start(number: int, store: Path | str) -> Server:
-    """Start the server after cycle `number`."""
-    from tests.service.forked_server import ForkedServer
+def start(number: int, store: Path | str, armed: Path | None = None) -> Server:
+    """Start the server after cycle `number`; two in three die of a fault once `armed` is there."""
+    from tests.service.forked_server import FAULTS, ForkedServer
 
-    return Server(store) if number % WHOLE_STARTS == 0 else ForkedServer(store)
+    if number % WHOLE_STARTS == 0:
+        return Server(store)
+    fault = None if armed is None or number % 3 == 0 else (FAULTS[number % len(FAULTS)], armed)
+    return ForkedServer(store, fault=fault)
 
 
 def client_of(url: str, key: str) -> httpx.Client:
@@ -274,7 +284,8 @@ def run(
         client.put("/v1/pools/home", json=POOL).raise_for_status()
         links = [{"link_id": f"l{n}", "url": f"https://shop.example/{n}"} for n in range(5)]
         client.post("/v1/pools/home/links:batch", json={"links": links}).raise_for_status()
-    n_acknowledged = n_unanswered = 0
+    n_acknowledged = n_unanswered = n_faults = 0
+    armed = folder / "armed"
     for cycle in range(cycles):
         acknowledged = Acknowledged()
         senders = [
@@ -287,13 +298,19 @@ def run(
             sender.start()
         wanted = rng.randrange(20, 400)
         acknowledged.wait_for(wanted)
-        server.kill()
+        if server.has_fault:
+            armed.touch()
+            server.wait_for_end()
+            armed.unlink()
+            n_faults += 1
+        else:
+            server.kill()
         for sender in senders:
             sender.join()
         assert len(acknowledged.events) >= wanted, "the server stopped by itself"
         n_acknowledged += len(acknowledged.events)
         n_unanswered += acknowledged.n_unanswered
-        server = start(cycle, store)
+        server = start(cycle, store, armed)
         check(server.url, key, acknowledged)
         tell((cycle + 1) / cycles)
     assert server.stop() == 0
@@ -304,6 +321,7 @@ def run(
         "cycles": cycles,
         "acknowledged": n_acknowledged,
         "cut_off": n_unanswered,
+        "died_of_faults": n_faults,
         "lost": 0,
         "counted_twice": 0,
     }

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pkgutil
 import signal
 import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from tests.service.crash_harness import Server, ServerLog, serve_arguments
 
@@ -20,9 +22,37 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.service.loaded_service"])
 
 
-def _run(arguments: list[str], stdout: Connection, stderr: Connection) -> None:
+Fault = tuple[str, Path]
+"""A function and the file that must be there for the server to die when it calls it."""
+FAULTS = (
+    "slotwise.service.learning.learner.count_settled",
+    "slotwise.service.learning.publisher.Publisher.read_counters",
+    "slotwise.service.learning.publisher.Publisher.publish",
+    "slotwise.service.learning.pool_run.PoolRun.take",
+    "slotwise.service.deciding.decider.Decider.install",
+)
+"""Functions before which a server can die: around a fold, its version and its installation."""
+
+
+def _die_before(function: str, armed: Path) -> None:
+    """Kill this process when it calls a function of the package while a file is there."""
+    place, _, name = function.rpartition(".")
+    owner = pkgutil.resolve_name(place)
+    called = getattr(owner, name)
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        if armed.exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+        return called(*arguments, **named)
+
+    setattr(owner, name, call)
+
+
+def _run(arguments: list[str], fault: Fault | None, stdout: Connection, stderr: Connection) -> None:
     from slotwise.cli.main import main
 
+    if fault is not None:
+        _die_before(*fault)
     os.dup2(stdout.fileno(), sys.stdout.fileno())
     os.dup2(stderr.fileno(), sys.stderr.fileno())
     sys.exit(main(arguments))
@@ -31,16 +61,22 @@ def _run(arguments: list[str], stdout: Connection, stderr: Connection) -> None:
 class ForkedServer(Server):
     """A server that is forked; used like one that was started as a command."""
 
-    def __init__(self, store: Path | str, *flags: str) -> None:
+    def __init__(self, store: Path | str, *flags: str, fault: Fault | None = None) -> None:
         read, written = zip(*(_FORKS.Pipe(duplex=False) for _ in range(2)), strict=True)
-        arguments = (serve_arguments(store, flags), *written)
+        arguments = (serve_arguments(store, flags), fault, *written)
         self._forked = _FORKS.Process(target=_run, args=arguments)
         self._forked.start()
         self._lines, log = (os.fdopen(os.dup(end.fileno())) for end in read)
         for end in (*read, *written):
             end.close()
         self.log = ServerLog(log)
+        self.has_fault = fault is not None
         self._find_url()
+
+    def wait_for_end(self) -> None:
+        """Wait until the process has died of its fault."""
+        self._forked.join()
+        self._lines.close()
 
     def _end(self, by: signal.Signals) -> int:
         assert self._forked.pid is not None

@@ -24,6 +24,7 @@ from tests.stores.store_rows import reads
 def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
     result = crash_harness.run(cycles=3, folder=tmp_path, seed=1)
     assert result["acknowledged"] >= 60
+    assert result["died_of_faults"] == 1
 
 
 @pytest.mark.slow

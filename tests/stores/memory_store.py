@@ -9,7 +9,7 @@ from threading import RLock
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
-from slotwise.service.counting.attribution import Counters, StoredAdjustment, View
+from slotwise.service.counting.attribution import CLICKS, Counters, StoredAdjustment, View
 from slotwise.service.counting.counters import add_counters, count_purged, subtract_counters
 from slotwise.service.records import LinkRecord
 from slotwise.service.storage.contract import (
@@ -160,6 +160,10 @@ class _Batch:
         if (position, tables.n_resets) != (operation.after, operation.n_resets):
             return False
         counters = tables.counters.get(operation.pool_id, Counters())
+        if operation.level == CLICKS:
+            for kept in (counters, tables.purged.get(operation.pool_id, Counters())):
+                for floor in kept.delivered.keys() - operation.increment.delivered.keys():
+                    del kept.delivered[floor]
         tables.counters[operation.pool_id] = add_counters(counters, operation.increment)
         tables.folded[key] = operation.until
         return True
@@ -183,7 +187,8 @@ class _Batch:
     def _purge(self, operation: PurgeViews) -> int:
         tables, pool_id = self._tables, operation.pool_id
         views = self._reader.purgeable_views(pool_id, operation.before_us, operation.limit)
-        share = count_purged(views, self._reader.reset_times(pool_id))
+        floors = self._reader.counters(pool_id).delivered
+        share = count_purged(views, self._reader.reset_times(pool_id), floors)
         tables.purged[pool_id] = add_counters(tables.purged.get(pool_id, Counters()), share)
         for view in views:
             self._drop(view)

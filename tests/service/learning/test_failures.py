@@ -8,13 +8,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
 from slotwise.policies import POLICIES
+from slotwise.service.access.keys import new_key
 from slotwise.service.clock import MAX_STEP_US, SteadyClock
 from slotwise.service.learning import learner
 from slotwise.service.learning.pool_run import settled_rounds
 from slotwise.service.observability import ServiceMetrics
+from slotwise.service.records import ClickEvent
 from slotwise.service.reporting.pool_report import describe_trouble
 from slotwise.service.service import Service
 from tests.service.conftest import OpenService
@@ -157,3 +160,47 @@ def test_a_store_with_times_in_the_future_raises_an_alarm(service: Service) -> N
     assert service.health().store_ahead_us == FAR - T0 - 1
     assert not service.health().is_learning
     assert "in the future" in describe_trouble(service.health(), "home")
+
+
+def delivered(service: Service) -> tuple[int, int]:
+    """Return the page views and clicks under the floor, as the published version has them."""
+    pages = dict(service._decider.published())["home"].delivered
+    return pages.click_views, pages.clicks
+
+
+def test_a_learner_that_dies_before_it_publishes_loses_no_delivered_click(
+    open_service: OpenService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forgetting, purging and another floor are verified with the rest when the test ends."""
+    service = open_service()
+    put(service, "home")
+    thief = new_key(["decide"], label="thief", now_us=T0).record
+    service.put_key(thief, "test", T0).result()
+
+    def show_and_learn(day: int, key_id: str = "") -> tuple[int, int]:
+        for second in range(20):
+            at_us = seconds(86_400 * day + second)
+            page = service.decide("home", at_us, key_id=key_id)
+            click = ClickEvent(decision_id=page.decision_id, link_id=page.shown[0].link_id)
+            service.submit_events([click], at_us + 1).result()
+        service.learn(seconds(86_400 * (day + 2)))
+        return delivered(service)
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(service._publisher, "publish", die)
+    with pytest.raises(KeyboardInterrupt):
+        show_and_learn(0)
+    service.close()
+    service = open_service(retention_days=20)
+    assert show_and_learn(10) == (40, 40)
+    assert show_and_learn(20, thief.key_id) == (60, 60)
+    service.forget_views(thief.key_id, T0, "test", seconds(23 * 86_400)).result()
+    assert show_and_learn(30) == (60, 60)
+    with service._store.reading() as reader:
+        assert len(reader.views_after("home", 0, None, 0, 100).views) < 80
+    service.put_pool(
+        replace(service.pool("home"), click_floor=0.2), "test", seconds(60 * 86_400)
+    ).result()
+    assert show_and_learn(70) == (20, 20)

@@ -101,6 +101,11 @@ class PageCounters(msgspec.Struct, frozen=True):
     """Sum over pages of the squared revenue in 1/10,000 of the page's `max_revenue_micros`."""
 
 
+FloorKey = tuple[str, str, float, int, int]
+"""A click floor: feature and value of its visitors, empty for all, the floor, the slots, and since
+when it holds."""
+
+
 class Counters(msgspec.Struct, frozen=True, kw_only=True):
     """Every counter of a pool, or an increment to them."""
 
@@ -108,6 +113,8 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     pages: dict[Group, PageCounters] = msgspec.field(default_factory=dict)
     visitors: dict[tuple[Group, str, str], PageCounters] = msgspec.field(default_factory=dict)
     """Pages of visitors by group, feature and value, as the segment of the decision has them."""
+    delivered: dict[FloorKey, PageCounters] = msgspec.field(default_factory=dict)
+    """Clicks of pages by the floor they were shown under, the holdout's left out."""
 
 
 ACCEPTED = Outcome(outcome="accepted")

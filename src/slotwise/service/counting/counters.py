@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from slotwise.service.counting.attribution import (
     CLICKS,
     LEVELS,
     Counters,
+    FloorKey,
     Group,
     Level,
     LinkCounters,
@@ -34,9 +37,12 @@ def group_of(view: View) -> Group:
 
 
 def count_settled(
-    views: Iterable[View], level: Level, counted_from_us: Mapping[str, int]
+    views: Sequence[View],
+    level: Level,
+    counted_from_us: Mapping[str, int],
+    floors: Iterable[FloorKey] = (),
 ) -> Counters:
-    """Sum up views that are settled at this level.
+    """Sum up views that are settled at this level; their clicks also for each of `floors`.
 
     `counted_from_us` has, for links whose statistics were reset, the time before which views
     no longer count. Pages are not reset.
@@ -69,9 +75,30 @@ def count_settled(
         for group, all_shown in shown.items()
         for link_id, n_shown in Counter(all_shown).items()
     }
-    return Counters(
+    counters = Counters(
         links=links, pages=_page_sums(pages, level), visitors=_page_sums(visitors, level)
     )
+    if level == CLICKS and floors:
+        return replace(counters, delivered=_delivered(views, floors, counters))
+    return counters
+
+
+def _delivered(
+    views: Sequence[View], floors: Iterable[FloorKey], counted: Counters
+) -> dict[FloorKey, PageCounters]:
+    """Return the clicks under each floor; `counted` are those of all `views`."""
+    delivered, counted_since = {}, {}
+    for key in floors:
+        feature, value, *_, since_us = key
+        if since_us not in counted_since:
+            shown = [view for view in views if view.decision.issued_us >= since_us]
+            is_all = len(shown) == len(views)
+            counted_since[since_us] = counted if is_all else count_settled(shown, CLICKS, {})
+        since = counted_since[since_us]
+        of_all = since.pages.get("policy", PageCounters())
+        of_segment = since.visitors.get(("policy", feature, value), PageCounters())
+        delivered[key] = of_segment if feature else of_all
+    return delivered
 
 
 def count_late(views: Iterable[View], counted_from_us: Mapping[str, int]) -> Counters:
@@ -95,12 +122,14 @@ def count_late(views: Iterable[View], counted_from_us: Mapping[str, int]) -> Cou
     return Counters(links=links)
 
 
-def count_purged(views: Sequence[View], counted_from_us: Mapping[str, int]) -> Counters:
+def count_purged(
+    views: Sequence[View], counted_from_us: Mapping[str, int], floors: Iterable[FloorKey]
+) -> Counters:
     """Sum up all that views which are folded at every level have added to the counters."""
     counters = count_late(views, counted_from_us)
     learned = [view for view in views if view.decision.learned]
     for level in LEVELS:
-        counters = add_counters(counters, count_settled(learned, level, counted_from_us))
+        counters = add_counters(counters, count_settled(learned, level, counted_from_us, floors))
     return counters
 
 
@@ -159,12 +188,14 @@ def _combine(first: Counters, second: Counters, sign: int) -> Counters:
     links = dict(first.links)
     for key, increment in second.links.items():
         links[key] = _sum_links(links.get(key, LinkCounters()), increment, sign)
-    pages, visitors = dict(first.pages), dict(first.visitors)
+    pages, visitors, delivered = dict(first.pages), dict(first.visitors), dict(first.delivered)
     for group, page in second.pages.items():
         _add_page(pages, group, page, sign)
     for value, page in second.visitors.items():
         _add_page(visitors, value, page, sign)
-    return Counters(links=links, pages=pages, visitors=visitors)
+    for floor, page in second.delivered.items():
+        _add_page(delivered, floor, page, sign)
+    return Counters(links=links, pages=pages, visitors=visitors, delivered=delivered)
 
 
 def _add_page(pages: dict[Key, PageCounters], key: Key, page: PageCounters, sign: int = 1) -> None:

@@ -9,8 +9,15 @@ from itertools import islice
 from threading import Event, RLock, Thread
 
 from slotwise.service.clock import SteadyClock
-from slotwise.service.counting.attribution import CLICKS, LEVELS, Level, View
-from slotwise.service.counting.counters import count_settled
+from slotwise.service.counting.attribution import (
+    CLICKS,
+    LEVELS,
+    Counters,
+    FloorKey,
+    Level,
+    View,
+)
+from slotwise.service.counting.counters import add_counters, count_settled
 from slotwise.service.learning.pool_run import (
     PoolRun,
     Round,
@@ -33,6 +40,7 @@ from slotwise.service.storage.contract import (
 )
 from slotwise.service.storage.group_commit import GroupCommitter
 from slotwise.service.storage.maintenance import purge
+from slotwise.service.storage.verify import fold_position
 
 FOLD_SIZE = 1_000
 """Rounds of one fold: bounds how long the writing thread is busy with it, and how long requests
@@ -50,6 +58,7 @@ def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: P
     """
     pool_id = run.pool_id
     folded = {level: progress.folded.get((pool_id, level), FOLD_START) for level in LEVELS}
+    floors, uncounted = run.floors()
     rounds = settled_rounds(store, pool_id, folded, progress.closed_until_us)
     n_folded = 0
     while batch := list(islice(rounds, FOLD_SIZE)):
@@ -57,6 +66,10 @@ def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: P
             # Read after `n_resets` was: at worst newer than it, and then the fold is refused.
             reset_times = reader.reset_times(pool_id)
         by_level = _by_level(batch)
+        if uncounted and CLICKS in by_level:
+            before = _count_delivered(store, pool_id, uncounted, folded[CLICKS])
+        else:
+            before = Counters()
         folds = [
             ApplyFold(
                 pool_id=pool_id,
@@ -64,7 +77,10 @@ def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: P
                 after=folded[level],
                 until=_until(of_level),
                 n_resets=progress.n_resets,
-                increment=count_settled(_views(of_level), level, reset_times),
+                increment=add_counters(
+                    count_settled(_views(of_level), level, reset_times, floors),
+                    before if level == CLICKS else Counters(),
+                ),
             )
             for level, of_level in by_level.items()
         ]
@@ -72,12 +88,36 @@ def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: P
             break
         for fold in folds:
             if fold.level == CLICKS:
-                run.count_delivered(_views(by_level[CLICKS]), fold.increment)
+                run.take_delivered(fold.increment)
+                uncounted = []
         # last: a policy may raise, and is fed again later
         run.feed(batch, after=latest_round(folded))
         folded |= {fold.level: fold.until for fold in folds}
         n_folded += len(batch)
     return n_folded
+
+
+def _count_delivered(
+    store: Store, pool_id: str, floors: Sequence[FloorKey], until: FoldPosition
+) -> Counters:
+    """Count from the rows what was delivered under floors that the store has no counters of.
+
+    These are floors that were just set, and all floors of a store of an earlier release.
+    """
+    since_us = min(since_us for *_, since_us in floors)
+    counted, last = Counters(), 0
+    while True:
+        with store.reading() as reader:
+            batch = reader.views_after(pool_id, since_us, None, last, FOLD_SIZE)
+        if not batch.views:
+            return Counters(delivered=counted.delivered)
+        last = batch.last
+        settled = [
+            view
+            for view in batch.views
+            if view.decision.learned and fold_position(view, CLICKS) <= until
+        ]
+        counted = add_counters(counted, count_settled(settled, CLICKS, {}, floors))
 
 
 def feed_missing(store: Store, run: PoolRun, until_us: int) -> int:

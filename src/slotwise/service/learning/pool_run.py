@@ -21,11 +21,12 @@ from slotwise.service.counting.attribution import (
     CLICKS,
     LEVELS,
     Counters,
+    FloorKey,
     Level,
     PageCounters,
     View,
 )
-from slotwise.service.counting.counters import add_counters, count_settled
+from slotwise.service.counting.counters import add_counters
 from slotwise.service.counting.rates import (
     LinkCounts,
     LinkRates,
@@ -377,57 +378,56 @@ NOTHING_DELIVERED = Delivered()
 class DeliveredPages:
     """What was delivered under the floor for all and under each floor of a segment."""
 
-    def __init__(self, pool: PoolSettings) -> None:
-        self._floors = _floors(pool)
-        self._delivered = dict.fromkeys(self._floors, NOTHING_DELIVERED)
-
-    @classmethod
-    def stored(cls, published: Published, pool: PoolSettings) -> DeliveredPages:
-        """Return what the last version of a pool knew."""
-        found = cls(pool)
-        found._floors = {ALL_VISITORS: (published.floor.clicks, pool.slots)}
-        found._delivered = {
-            ALL_VISITORS: Delivered(published.delivered, published.delivered_since_us)
+    def __init__(self, pool: PoolSettings, stored: Mapping[FloorKey, PageCounters]) -> None:
+        self._floors: dict[Segment, FloorKey] = {
+            segment: (*segment, *floor, 0) for segment, floor in _floors(pool).items()
         }
-        for one in published.segment_floors:
-            segment = (one.feature, one.value)
-            found._floors[segment] = (one.floor.clicks, pool.slots)
-            found._delivered[segment] = Delivered(one.delivered, one.since_us)
-        return found
+        self._floors |= {key[:2]: key for key in stored}
+        self._stored = dict(stored)
+        self._published: dict[FloorKey, PageCounters] = {}
+        """As the last version has it, for floors that nothing is stored of."""
+
+    def take_published(self, published: Published, pool: PoolSettings) -> None:
+        """Use what the last version knew of floors that the store has no counters of."""
+        all_visitors = (*ALL_VISITORS, published.floor.clicks, published.delivered_since_us)
+        known = [(*all_visitors, published.delivered)]
+        known += [
+            (one.feature, one.value, one.floor.clicks, one.since_us, one.delivered)
+            for one in published.segment_floors
+        ]
+        counted = {(feature, value) for feature, value, *_ in self._stored}
+        for feature, value, clicks, since_us, pages in known:
+            if (feature, value) not in counted:
+                key = (feature, value, clicks, pool.slots, since_us)
+                self._floors[feature, value] = key
+                self._published[key] = pages
+
+    def floors(self, pool: PoolSettings) -> tuple[list[FloorKey], list[FloorKey]]:
+        """Return the floors of a pool, and those of them that nothing is stored of."""
+        self.under(pool)
+        floors = list(self._floors.values())
+        return floors, [key for key in floors if key not in self._stored]
 
     def under(self, pool: PoolSettings) -> Mapping[Segment, Delivered]:
         """Return what was delivered under the floors of a pool; another floor starts over."""
-        floors = _floors(pool)
-        if floors != self._floors:
-            anew = Delivered(since_us=pool.changed_us)
-            self._delivered = {
-                segment: self._delivered[segment] if self._floors.get(segment) == floor else anew
-                for segment, floor in floors.items()
-            }
-            self._floors = floors
-        return self._delivered
+        self._floors = {
+            segment: known
+            if (known := self._floors.get(segment)) and known[2:4] == floor
+            else (*segment, *floor, pool.changed_us)
+            for segment, floor in _floors(pool).items()
+        }
+        known_pages = self._published | self._stored
+        return {
+            segment: Delivered(known_pages.get(key, PageCounters()), key[-1])
+            for segment, key in self._floors.items()
+        }
 
-    def count(self, views: Sequence[View], counted: Counters, pool: PoolSettings) -> None:
-        """Count the clicks of settled pages; `counted` are the clicks of all `views`."""
-        counted_since: dict[int, Counters] = {}
-        delivered = {}
-        for segment, (pages, since_us) in self.under(pool).items():
-            if since_us not in counted_since:
-                shown = [view for view in views if view.decision.issued_us >= since_us]
-                counted_since[since_us] = (
-                    counted if len(shown) == len(views) else count_settled(shown, CLICKS, {})
-                )
-            since = counted_since[since_us]
-            came = (
-                since.pages.get("policy")
-                if segment == ALL_VISITORS
-                else since.visitors.get(("policy", *segment))
-            )
-            if came is not None:
-                both = (Counters(pages={"policy": one}) for one in (pages, came))
-                pages = add_counters(*both).pages["policy"]
-            delivered[segment] = Delivered(pages, since_us)
-        self._delivered = delivered
+    def add(self, increment: Counters) -> None:
+        """Add what was committed; other floors are dropped, as the store does."""
+        stored = Counters(
+            delivered={key: self._stored.get(key, PageCounters()) for key in increment.delivered}
+        )
+        self._stored = add_counters(stored, increment).delivered
 
 
 def _floors(pool: PoolSettings) -> dict[Segment, tuple[float, int]]:
@@ -497,7 +497,7 @@ class PoolRun:
         self._open_views = OpenViews()
         self.knows_open_views = True
         """False after a start, until `recall_open_views` has read them."""
-        self._delivered = DeliveredPages(pool.settings)
+        self._delivered = DeliveredPages(pool.settings, {})
 
     @classmethod
     def load(cls, reader: StoreReader, pool: Pool, seed: np.random.SeedSequence) -> PoolRun:
@@ -505,6 +505,7 @@ class PoolRun:
         run = cls(pool, seed)
         run.knows_open_views = False
         run.counters = reader.counters(run.pool_id)
+        run._delivered = DeliveredPages(pool.settings, run.counters.delivered)
         learned = reader.learned(run.pool_id)
         if learned is not None:
             run.version, run._stored_state = learned.version, learned.state
@@ -515,7 +516,7 @@ class PoolRun:
                     "the version of pool %s cannot be read; it is made anew", run.pool_id
                 )
                 return run
-            run._delivered = DeliveredPages.stored(published, pool.settings)
+            run._delivered.take_published(published, pool.settings)
             made_for = (published.link_ids, published.pool_changed_us)
             if made_for == (pool.active, pool.settings.changed_us):
                 run.published = Version(pool, published, None)
@@ -546,13 +547,15 @@ class PoolRun:
             self.fed_to = rounds[-1].position
             return True
 
-    def count_delivered(self, views: Sequence[View], counted: Counters) -> None:
-        """Count the clicks of settled pages that were shown under the present floors.
-
-        `counted` are the clicks of all `views`.
-        """
+    def floors(self) -> tuple[list[FloorKey], list[FloorKey]]:
+        """Return the present floors, and those of them that nothing is stored of."""
         with self.lock:
-            self._delivered.count(views, counted, self.pool.settings)
+            return self._delivered.floors(self.pool.settings)
+
+    def take_delivered(self, increment: Counters) -> None:
+        """Take over what a fold of clicks has stored."""
+        with self.lock:
+            self._delivered.add(increment)
 
     def recall_open_views(self, reader: StoreReader, closed_until_us: int) -> None:
         """Count the views that are open, by what the store has of them."""

@@ -143,6 +143,8 @@ class CloseWindows(_Operation, frozen=True, kw_only=True):
 class ApplyFold(_Operation, frozen=True, kw_only=True):
     """Add counted views to the counters and move the level's position, or do neither.
 
+    A fold of clicks names every floor of the pool; what was delivered under others is dropped.
+
     Answers False, and changes nothing, when the position is not at `after` any more or
     statistics were reset since `n_resets` was read.
     """

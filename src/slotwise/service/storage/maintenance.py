@@ -376,6 +376,8 @@ _TIMES = {
     "fold_positions": ("closes_us",),
     "store_clock": ("closed_until_us", "latest_us"),
     "links": ("counted_from_us",),
+    "floor_counters": ("since_us",),
+    "purged_floor_counters": ("since_us",),
 }
 """Every time that views are counted by; 0 stands for none."""
 

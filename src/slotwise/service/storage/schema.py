@@ -282,12 +282,28 @@ def _visitor_counters(name: str) -> Table:
     )
 
 
+def _floor_counters(name: str) -> Table:
+    return Table(
+        name,
+        metadata,
+        Column("pool_id", Id, primary_key=True),
+        Column("feature", Id, primary_key=True),
+        Column("value", Text, primary_key=True),
+        Column("click_floor", Float, primary_key=True),
+        Column("slots", Integer, primary_key=True),
+        Column("since_us", BigInteger, primary_key=True),
+        *(Column(sums, BigInteger, nullable=False) for sums in _PAGE_SUMS),
+    )
+
+
 link_counters = _link_counters("link_counters")
 page_counters = _page_counters("page_counters")
 purged_link_counters = _link_counters("purged_link_counters")
 purged_page_counters = _page_counters("purged_page_counters")
 visitor_counters = _visitor_counters("visitor_counters")
 purged_visitor_counters = _visitor_counters("purged_visitor_counters")
+floor_counters = _floor_counters("floor_counters")
+purged_floor_counters = _floor_counters("purged_floor_counters")
 
 fold_positions = Table(
     "fold_positions",

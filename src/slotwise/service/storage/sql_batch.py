@@ -11,6 +11,7 @@ from sqlalchemy import Table
 
 from slotwise.errors import InvalidInput
 from slotwise.service.counting.attribution import (
+    CLICKS,
     LEVELS,
     Counters,
     Group,
@@ -66,6 +67,7 @@ def views_to_forget(reader: StoreReader, operation: ForgetViews) -> Iterator[For
     folded = reader.progress().folded
     for pool_id in [pool.pool_id for pool in reader.pools()]:
         reset_times = reader.reset_times(pool_id)
+        floors = reader.counters(pool_id).delivered.keys()
         decision_ids: list[str] = []
         counted, last = Counters(), 0
         while True:
@@ -82,7 +84,7 @@ def views_to_forget(reader: StoreReader, operation: ForgetViews) -> Iterator[For
             for level in LEVELS:
                 until = folded.get((pool_id, level), FOLD_START)
                 settled = [view for view in found if fold_position(view, level) <= until]
-                counted = add_counters(counted, count_settled(settled, level, reset_times))
+                counted = add_counters(counted, count_settled(settled, level, reset_times, floors))
         if decision_ids:
             yield Forgotten(pool_id, decision_ids, counted)
 
@@ -222,33 +224,31 @@ class SqlBatch:
         while some := list(islice(rest, ROWS_AT_ONCE)):
             self._session.insert(table, some)
 
-    def add_counters(
-        self,
-        pool_id: str,
-        increment: Counters,
-        link_counters: Table = schema.link_counters,
-        page_counters: Table = schema.page_counters,
-        visitor_counters: Table = schema.visitor_counters,
-    ) -> None:
-        """Add to the counters of a pool."""
+    def add_counters(self, pool_id: str, increment: Counters, prefix: str = "") -> None:
+        """Add to the counters of a pool; the prefix of their tables may be `purged_`."""
+        tables = schema.metadata.tables
         # Sorted: transactions that lock the same rows must do so in the same order.
         self._session.add(
-            link_counters,
+            tables[f"{prefix}link_counters"],
             [
                 (pool_id, link_id, group, *_sums(counters))
                 for (group, link_id), counters in sorted(increment.links.items(), key=_first)
             ],
         )
         self._session.add(
-            page_counters,
+            tables[f"{prefix}page_counters"],
             [(pool_id, group, *_sums(page)) for group, page in sorted(increment.pages.items())],
         )
         self._session.add(
-            visitor_counters,
+            tables[f"{prefix}visitor_counters"],
             [
                 (pool_id, feature, value, group, *_sums(page))
                 for (group, feature, value), page in sorted(increment.visitors.items())
             ],
+        )
+        self._session.add(
+            tables[f"{prefix}floor_counters"],
+            [(pool_id, *key, *_sums(page)) for key, page in sorted(increment.delivered.items())],
         )
 
     def _save_learned(self, learned: Learned) -> None:
@@ -282,6 +282,13 @@ class SqlBatch:
     def _apply_fold(self, operation: ApplyFold) -> bool:
         if not self._move_position(operation):
             return False
+        if operation.level == CLICKS:
+            stored = self._reader.counters(operation.pool_id).delivered
+            for key in stored.keys() - operation.increment.delivered.keys():
+                names = ("feature", "value", "click_floor", "slots", "since_us")
+                named = dict(zip(names, key, strict=True))
+                for statement in self._session.statements.drop_floor:
+                    self._session.execute(statement, pool_id=operation.pool_id, **named)
         self.add_counters(operation.pool_id, operation.increment)
         return True
 
@@ -314,14 +321,9 @@ class SqlBatch:
         self._write_new_rows()
         pool_id, before_us, limit = operation.pool_id, operation.before_us, operation.limit
         views = self._reader.purgeable_views(pool_id, before_us, limit)
-        share = count_purged(views, self._reader.reset_times(pool_id))
-        self.add_counters(
-            pool_id,
-            share,
-            schema.purged_link_counters,
-            schema.purged_page_counters,
-            schema.purged_visitor_counters,
-        )
+        floors = self._reader.counters(pool_id).delivered.keys()
+        share = count_purged(views, self._reader.reset_times(pool_id), floors)
+        self.add_counters(pool_id, share, "purged_")
         ids = self._session.listed([view.decision.decision_id for view in views])
         for statement in self._session.statements.purge:
             self._session.execute(statement, ids=ids)

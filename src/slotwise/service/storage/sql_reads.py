@@ -269,6 +269,10 @@ class SqlReader:
                 (group, feature, value): PageCounters(*sums)
                 for _, feature, value, group, *sums in stored("visitor")
             },
+            delivered={
+                (feature, value, floor, slots, since_us): PageCounters(*sums)
+                for _, feature, value, floor, slots, since_us, *sums in stored("floor")
+            },
         )
 
     def purgeable_views(self, pool_id: str, before_us: int, limit: int) -> list[View]:

@@ -142,6 +142,8 @@ COUNTER_TABLES = (
     schema.purged_page_counters,
     schema.visitor_counters,
     schema.purged_visitor_counters,
+    schema.floor_counters,
+    schema.purged_floor_counters,
 )
 
 _LATE_DECISION_IDS = """
@@ -344,6 +346,16 @@ class Statements:
         self.reset_counters = [
             self._sql(text(f"DELETE FROM {name} WHERE pool_id = :pool_id AND link_id = :link_id"))
             for name in ("link_counters", "purged_link_counters")
+        ]
+        self.drop_floor = [
+            self._sql(
+                text(
+                    f"DELETE FROM {name} WHERE pool_id = :pool_id AND feature = :feature AND "
+                    "value = :value AND click_floor = :click_floor AND slots = :slots AND "
+                    "since_us = :since_us"
+                )
+            )
+            for name in ("floor_counters", "purged_floor_counters")
         ]
         self.forget_views = self._sql(
             update(decisions)

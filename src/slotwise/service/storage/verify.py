@@ -141,7 +141,9 @@ def _recount(reading: Reading, moment: _Moment) -> tuple[Counters, int]:
         for level in LEVELS:
             folded_to = moment.progress.folded.get((moment.pool_id, level), FOLD_START)
             settled = _folded(batch.views, level, folded_to)
-            counters = add_counters(counters, count_settled(settled, level, moment.reset_times))
+            floors = moment.stored.delivered
+            counted = count_settled(settled, level, moment.reset_times, floors)
+            counters = add_counters(counters, counted)
 
 
 def _folded(views: Sequence[View], level: Level, until: FoldPosition) -> Sequence[View]:
@@ -207,3 +209,9 @@ def _pages(
         group, feature, value = key
         first = stored.visitors.get(key, nothing)
         yield group, f"{feature}={value}", first, recomputed.visitors.get(key, nothing)
+    for floor in sorted(stored.delivered.keys() | recomputed.delivered.keys()):
+        feature, value, clicks, *_ = floor
+        first = stored.delivered.get(floor, nothing)
+        place = f"{feature}={value} " if feature else ""
+        recounted = recomputed.delivered.get(floor, nothing)
+        yield "policy", f"{place}under the floor {clicks:g}", first, recounted

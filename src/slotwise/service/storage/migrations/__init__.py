@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FIRST_RELEASE = "v0011"
 LAST_BEFORE_RELEASE = "v0010"
-NEW_TABLES = {"ended_sessions"}
+NEW_TABLES = {"ended_sessions", "floor_counters", "purged_floor_counters"}
 """Tables that were added after the first release."""
 
 
