@@ -41,7 +41,7 @@ MACHINE_FOLDERS = ("home", "root", "tmp", "work", "Users", "mnt", "private", "op
 MACHINE_PATH = re.compile(r"(?<![\w.~$}:/-])/(?:" + "|".join(MACHINE_FOLDERS) + r")/\w")
 
 # The part of the package that a program embeds: numpy and numba, nothing else.
-CORE = ("errors", "problem", "rounds", "version", "selection", "policies", "selector")
+CORE = ("errors", "problem", "rounds", "version", "selection", "policies", "player", "selector")
 CORE_PACKAGES = {"numba", "numpy", "slotwise"}
 
 

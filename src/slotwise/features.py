@@ -292,6 +292,15 @@ class Features:
     def __len__(self) -> int:
         return len(self.features)
 
+    @property
+    def words(self) -> dict[str, tuple[str, ...]]:
+        """The frequent words of each open list."""
+        return {
+            feature.name: tuple(feature.frequent.words)
+            for feature in self.features
+            if isinstance(feature, OpenWords)
+        }
+
     def encode(self, visitor: Mapping[str, Any] | None = None) -> Visitor:
         """Return the place of each feature's value; a value of an open list is counted once.
 

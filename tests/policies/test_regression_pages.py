@@ -9,7 +9,6 @@ import pytest
 
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors
 from slotwise.policies.regression_pages import (
-    learning_only,
     pages_of,
     prices_ahead,
     views_of_value,
@@ -62,7 +61,7 @@ def test_a_page_is_the_average_over_the_prices_among_the_links_asked_for() -> No
 
 def test_a_state_that_only_learns_learns_the_same() -> None:
     policy = PacedBayesVisitors()
-    lean = played(300, state=learning_only(policy.start(PROBLEM)))
+    lean = played(300, state=policy.learning_only(policy.start(PROBLEM)))
     full = played(300)
     assert lean.sight.odds.size == 0
     for name, array in policy.knowledge(full).items():

@@ -9,7 +9,7 @@ import pytest
 
 from slotwise.policies import NO_SLOTS
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
-from slotwise.policies.visitor_pages import Open, learning_only, pages_of, prices_ahead
+from slotwise.policies.visitor_pages import Open, pages_of, prices_ahead
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 from tests.reference.visitor_effects import rate, upper_bounds
@@ -92,7 +92,7 @@ def test_at_the_policys_own_price_it_is_the_policys_own_page() -> None:
 
 
 def test_a_state_that_only_learns_learns_the_same() -> None:
-    lean = played(300, learning_only(PacedKLVisitors().start(PROBLEM)))
+    lean = played(300, PacedKLVisitors().learning_only(PacedKLVisitors().start(PROBLEM)))
     assert lean.effects.value_bonus.size == 0
     policy, full = PacedKLVisitors(), played(300)
     for name, array in policy.knowledge(full).items():

@@ -52,8 +52,7 @@ def play(selector: Selector, n_pages: int, seed: int = 0) -> list[tuple[Any, ...
 
 def knowledge(selector: Selector) -> dict[str, Any]:
     """Return what the policy has learned, as plain lists."""
-    known = selector._player.knowledge(selector._state)
-    return {name: array.tolist() for name, array in known.items()}
+    return {name: array.tolist() for name, array in selector.knowledge().arrays.items()}
 
 
 def everything(selector: Selector) -> dict[str, Any]:
@@ -64,7 +63,7 @@ def everything(selector: Selector) -> dict[str, Any]:
         "problem": selector.problem,
         "knowledge": knowledge(selector),
         "report": selector.report(),
-        "own counts": [array.tolist() for array in selector._own_counts],
+        "counts": [array.tolist() for array in selector.knowledge().counts],
         "rng": selector._rng.bit_generator.state,
         "open pages": [dataclasses.astuple(page) for page in pages],
         "issued": (pages.n_issued, pages.n_forgotten, pages.issued),

@@ -20,7 +20,7 @@ FOLLOWING = [name for name in POLICIES if name != "fixed-mix"]
 def known_of(selector: Selector, link: Link) -> dict[str, Any]:
     """Return what the policy knows of one link."""
     place = selector.links.index(link)
-    known = selector.policy.knowledge(selector._state)
+    known = selector.knowledge().arrays
     return {name: known[name][..., place].tolist() for name in selector.policy.per_link}
 
 

@@ -65,7 +65,7 @@ def test_the_queue_of_a_segment_is_the_twins() -> None:
             german.learn(len(clicked))
         if is_new:
             new.learn(len(clicked))
-    known = chooser._player.knowledge(chooser._state)
+    known = chooser.knowledge().arrays
     np.testing.assert_allclose(known["segment_queue"], [german.Q, new.Q], rtol=1e-9)
     np.testing.assert_allclose(known["segment_owed"], [german.owed, new.owed], rtol=1e-9)
     assert known["segment_rounds"].tolist() == [german.t, new.t]
@@ -77,7 +77,7 @@ def test_floors_of_segments_are_saved(tmp_path: Path) -> None:
     chooser.save(tmp_path / "selector")
     loaded = slotwise.Selector.load(tmp_path / "selector")
     assert loaded.problem == chooser.problem
-    known = [one._player.knowledge(one._state) for one in (chooser, loaded)]
+    known = [one.knowledge().arrays for one in (chooser, loaded)]
     for name in OF_SEGMENTS:
         assert known[0][name].tolist() == known[1][name].tolist()
     for _ in range(20):
@@ -89,19 +89,19 @@ def test_counts_of_the_past_owe_segments_nothing() -> None:
     chooser = selector({"country": {"DE": 0.4}})
     counts = [KnownCounts(LINKS[0], {"country": "DE"}, 1_000, 20, 5.0)]
     start_from_counts(chooser, counts)
-    known = chooser._player.knowledge(chooser._state)
+    known = chooser.knowledge().arrays
     assert known["segment_queue"].tolist() == known["segment_owed"].tolist() == [0.0]
 
 
 def test_a_segment_that_still_has_a_floor_keeps_its_queue() -> None:
     chooser = selector({"country": {"DE": 0.55, "AT": 0.3}})
     play(chooser, 200)
-    before = chooser._player.knowledge(chooser._state)
+    before = chooser.knowledge().arrays
     (german, _), (austrian, _) = chooser.problem.value_floors
     floors = ((german + 9, 0.2), (austrian, 0.4))
     problem = dataclasses.replace(chooser.problem, value_floors=floors)
-    moved = chooser._player.move(chooser._state, problem, np.arange(len(LINKS)))
-    after = chooser._player.knowledge(moved)
+    player = chooser._player
+    after = player.move(problem, player.pool).knowledge().arrays
     for name in OF_SEGMENTS:
         assert after[name].tolist() == [0.0, before[name][1]]
     assert after["queue"].tolist() == before["queue"].tolist()

@@ -73,8 +73,8 @@ def test_visitors_and_slots() -> None:
     assert selector.links == ("spring-sale", "new-in", "gift-cards", "blog")
     assert selector.policy == PacedBayes()
     assert selector.problem.value_floors == ((1, 0.3),)
-    assert selector._slots.order.clicks.tolist() == [11, 10]
-    assert selector._visits.counts[0, 0, :5].tolist() == [0, 30, 30, 0, 60]
+    assert selector.knowledge().slot_clicks.tolist() == [11, 10]
+    assert selector.knowledge().visits[0, 0, :5].tolist() == [0, 30, 30, 0, 60]
     known = knowledge(selector)
     assert known["sums"][0] == [17, 1, 6, 5]
     assert known["rounds"] == [60, 60]

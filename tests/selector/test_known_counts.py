@@ -61,7 +61,7 @@ def test_segments_teach_what_differs(table: Path) -> None:
     )
     assert main(["import", "clicks.csv", "--slots", "1", "--floor", "0.4"]) == 0
     selector = Selector.load("clicks.sel")
-    assert [feature.name for feature in selector._visits.features.features] == ["device"]
+    assert [feature.name for feature in selector._player.features.features] == ["device"]
     assert [row.views for row in selector.report().links] == [10_000, 10_000]
 
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from slotwise.player.pages import Probabilities
 from slotwise.policies import POLICIES
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, new_mix
-from slotwise.selector.probabilities import Probabilities
 from tests.selector.selectors import new_selector, play
 
 LINKS = ("a", "b", "c", "d", "e", "f", "g")

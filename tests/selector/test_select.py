@@ -148,7 +148,7 @@ class RestrictedCase(NamedTuple):
 def restricted_case(seed: int) -> RestrictedCase:
     rng = np.random.default_rng(1000 + seed)
     selector = informed_selector(seed, 12, 4, floor=float(rng.uniform(1.0, 3.0)))
-    estimates = selector.policy.estimates(selector._state)
+    estimates = selector.policy.estimates(selector._player.state)
     assert estimates is not None
     chosen = rng.permutation(12).tolist()
     return RestrictedCase(selector, estimates, chosen[: seed % 4], chosen[4 : 4 + seed % 5])

@@ -150,7 +150,7 @@ def test_a_saved_selector_goes_on_page_for_page(
 def test_a_file_with_impossible_slots_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "selector"
     chooser = selector("learn")
-    chooser._slots.order.clicks[0] = np.nan
+    chooser._player.slots.order.clicks[0] = np.nan
     chooser.save(path)
     with pytest.raises(UnsupportedState, match="slot_clicks must be counts"):
         slotwise.Selector.load(path)
@@ -161,7 +161,9 @@ def test_retired_links_keep_their_slots() -> None:
     page = chooser.select()
     chooser.retire([page.shown[0]])
     chooser.update(page, clicks=[page.shown[1]], revenue={})
-    counted = [chooser._own_counts.views[0, chooser.links.index(link)] for link in page.shown[1:]]
+    counted = [
+        chooser.knowledge().counts.views[0, chooser.links.index(link)] for link in page.shown[1:]
+    ]
     assert counted == pytest.approx([4 / 6] * 3)
 
 

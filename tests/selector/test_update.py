@@ -15,8 +15,7 @@ from slotwise.policies import POLICIES
 from slotwise.policies.policy import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
 from slotwise.selection.mix import N_SURE, Mix, new_mix
-from slotwise.selector import LinkReport, RevenueClipped
-from slotwise.selector.known_counts import KnownCounts, start_from_counts
+from slotwise.selector import KnownCounts, LinkReport, RevenueClipped, start_from_counts
 from slotwise.selector.report import Money
 from tests.selector.selectors import COUNTING, LINKS, everything, knowledge, new_selector, play
 
@@ -352,7 +351,8 @@ def test_a_mapping_is_no_collection_of_clicks(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize("earned", [{}, {"a": 2.0}, {"a": 9.0, "b": 3.0, "c": 80.0}])
 def test_money_of_a_page_is_scaled_like_that_of_a_batch(earned: dict[Any, float]) -> None:
     of_page, of_batch = Money(7.0), Money(7.0)
-    scaled = of_page.scaled_page(earned, {"a", "b", "c"})
+    scaled = of_page.scaled_page(earned)
+    of_page.count_clipped(earned, {"a", "b", "c"})
     amounts = np.array(list(earned.values()))
     assert list(scaled.values()) == of_batch.scaled(amounts, np.ones(len(earned))).tolist()
     assert vars(of_page) == vars(of_batch)
@@ -360,7 +360,9 @@ def test_money_of_a_page_is_scaled_like_that_of_a_batch(earned: dict[Any, float]
 
 def test_clipped_money_of_a_retired_link_is_not_counted() -> None:
     money = Money(7.0)
-    assert money.scaled_page({"gone": 80.0, "a": 7.0}, {"a"}) == {"gone": 1.0, "a": 1.0}
+    earned: dict[Any, float] = {"gone": 80.0, "a": 7.0}
+    assert money.scaled_page(earned) == {"gone": 1.0, "a": 1.0}
+    money.count_clipped(earned, {"a"})
     money.warn()
     assert money.n_clipped == 0
 
@@ -374,8 +376,8 @@ def test_own_counts_are_those_of_the_feedback() -> None:
         selector.update(page, clicks=page.shown[:1], revenue={page.shown[0]: 0.3})
         views[:, places] += 1.0
         sums[:, places[0]] += 1.0, 0.3
-    assert selector._own_counts.views.tolist() == views.tolist()
-    assert selector._own_counts.sums.tolist() == sums.tolist()
+    assert selector.knowledge().counts.views.tolist() == views.tolist()
+    assert selector.knowledge().counts.sums.tolist() == sums.tolist()
 
 
 class CountingState(NamedTuple):

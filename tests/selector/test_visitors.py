@@ -162,13 +162,13 @@ def test_a_file_with_values_that_no_feature_has_is_refused(tmp_path: Path) -> No
 def test_links_come_and_go_while_visitors_stay_known() -> None:
     selector = taught()
     before = {row.value: row.page_views for row in selector.report().for_whom}
-    of_phones = selector._state.regression.tilt[:, :, 2]
+    of_phones = selector._player.state.regression.tilt[:, :, 2]
     selector.retire(["b"])
     selector.add_links(["g"])
     assert {row.value: row.page_views for row in selector.report().for_whom} == before
     known = dict(zip(LINKS, of_phones.T.tolist(), strict=True))
     moved = dict(
-        zip(selector.links, selector._state.regression.tilt[:, :, 2].T.tolist(), strict=True)
+        zip(selector.links, selector._player.state.regression.tilt[:, :, 2].T.tolist(), strict=True)
     )
     assert moved == {**{link: known[link] for link in "acdef"}, "g": [0.0, 0.0]}
     assert selector.problem.feature_sizes == (3, 32, 3, 5)
@@ -189,14 +189,14 @@ def test_a_selector_saved_with_the_other_form_goes_on_with_it(
     with monkeypatch.context() as before:
         before.setattr(paced_bayes, "has_few_pairs", lambda _: False)
         saved = taught(500)
-    assert isinstance(saved._player, PacedKLVisitors)
+    assert isinstance(saved.knowledge().form, PacedKLVisitors)
     saved.save(tmp_path / "shop.slotwise")
     loaded = Selector.load(tmp_path / "shop.slotwise")
-    assert isinstance(loaded._player, PacedKLVisitors)
+    assert isinstance(loaded.knowledge().form, PacedKLVisitors)
     for selector in (saved, loaded):
         selector.add_links(["g"])
-        assert isinstance(selector._player, PacedKLVisitors)
+        assert isinstance(selector.knowledge().form, PacedKLVisitors)
     visitors = [{"device": device} for device in ("phone", "desktop") for _ in range(10)]
     pages = [[one.select(visitor=said).shown for said in visitors] for one in (saved, loaded)]
     assert pages[0] == pages[1]
-    assert isinstance(taught(5)._player, PacedBayesVisitors)
+    assert isinstance(taught(5).knowledge().form, PacedBayesVisitors)

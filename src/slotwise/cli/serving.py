@@ -17,7 +17,7 @@ from rich.table import Table
 
 from slotwise.errors import InvalidConfig, InvalidInput
 from slotwise.selector import KnownCounts, Selector, read_known_counts, start_from_counts
-from slotwise.selector.link_pool import checked_share
+from slotwise.selector.arguments import checked_share
 from slotwise.service.access.keys import SCOPES, new_key
 from slotwise.service.api.bodies import to_time
 from slotwise.service.api.context import system_clock_us

@@ -252,6 +252,11 @@ class PacedBayesVisitors(QueuePolicy):
         switching(look_again)(state)
         return state
 
+    def learning_only(self, state: PacedBayesVisitorsState) -> PacedBayesVisitorsState:
+        """Return the state without what pages are made of: it can learn, but not choose."""
+        none = np.zeros((0, 0, 0), np.float32)
+        return state._replace(sight=state.sight._replace(odds=none, doubt=none))
+
     def visitors_seen(self, state: PacedBayesVisitorsState) -> NDArray[np.int64]:
         """Return visitors with the values that were seen, in the shares in which they were."""
         regression = state.regression

@@ -213,6 +213,11 @@ class PacedKLVisitors(QueuePolicy):
         switching(look_again)(state)
         return state
 
+    def learning_only(self, state: PacedKLVisitorsState) -> PacedKLVisitorsState:
+        """Return the state without room for exploration bonuses: it can learn, but not choose."""
+        none = np.zeros((0, 0, 0), np.float32)
+        return state._replace(effects=state.effects._replace(value_bonus=none))
+
     def visitors_seen(self, state: PacedKLVisitorsState) -> NDArray[np.int64]:
         """Return visitors with the values that were seen, in the shares in which they were."""
         return visitors_like_those_seen(state.effects.seen[0], state.effects.feature_of, N_VISITORS)

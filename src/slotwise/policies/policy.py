@@ -228,6 +228,10 @@ class Policy:
             knowledge[name] = moved
         return self.restore(problem, knowledge)
 
+    def learning_only(self, state: Any) -> Any:
+        """Return the state without what only `choose` needs, where that takes much memory."""
+        return state
+
     def visitors_seen(self, state: Any) -> NDArray[np.int64]:  # noqa: ARG002 - overridden by some
         """Return visitors like those the state has seen, a row each.
 

@@ -58,12 +58,6 @@ class Prospect(NamedTuple):
     n_slots: int
 
 
-def learning_only(state: PacedBayesVisitorsState) -> PacedBayesVisitorsState:
-    """Return the state without what pages are made of: it can learn, but not choose."""
-    none = np.zeros((0, 0, 0), np.float32)
-    return state._replace(sight=state.sight._replace(odds=none, doubt=none))
-
-
 def views_of_value(state: PacedBayesVisitorsState, place: int) -> Floats:
     """Return how often each link was shown to visitors with one value of a feature."""
     views: Floats = state.regression.value_views[place]

@@ -129,7 +129,6 @@ MAX_KEPT_PRICES = 256
 
 _NOTHING = np.zeros((0, 0))
 _NO_VALUES = np.zeros((0, 0, 0))
-_NO_BONUSES = np.zeros((0, 0, 0), np.float32)
 
 
 class Room(NamedTuple):
@@ -140,11 +139,6 @@ class Room(NamedTuple):
     probabilities: Floats
     search: Search
     mix: Mix
-
-
-def learning_only(state: PacedKLVisitorsState) -> PacedKLVisitorsState:
-    """Return the state without room for exploration bonuses: it can learn, but not choose."""
-    return state._replace(effects=state.effects._replace(value_bonus=_NO_BONUSES))
 
 
 def views_of_value(state: PacedKLVisitorsState, place: int) -> Floats:

@@ -1,6 +1,6 @@
 """Selector, the object a program embeds, and what it reports."""
 
-from slotwise.selector.known_counts import KnownCounts, read_known_counts, start_from_counts
+from slotwise.player.known_counts import KnownCounts, read_known_counts
 from slotwise.selector.report import (
     DeliveredReport,
     FloorReport,
@@ -13,7 +13,7 @@ from slotwise.selector.report import (
     RevenueClipped,
     VisitorReport,
 )
-from slotwise.selector.selector import Selector
+from slotwise.selector.selector import Selector, start_from_counts
 
 __all__ = [
     "DeliveredReport",

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidFeedback, UnknownDecision
+from slotwise.player.link_pool import listed_links
+from slotwise.player.pages import DrawnPage
 from slotwise.problem import is_finite_number
 from slotwise.rounds import Decision, Link
-from slotwise.selector.link_pool import listed_links
 
 CLICKS_AND_REVENUE = ("clicks", "revenue")
 """What the levels are called in feedback where a selector names no levels of its own."""
@@ -165,20 +166,14 @@ class OpenPages:
         """The numbers issued under each token, the present one last."""
         return {**self.earlier, self.token: range(self._first, self.n_issued + 1)}
 
-    def issue(
-        self,
-        shown: tuple[Link, ...],
-        probabilities: tuple[float, ...],
-        visitor: tuple[int, ...] = (),
-        is_in_random_order: bool = False,
-    ) -> str:
+    def issue(self, page: DrawnPage, visitor: tuple[int, ...] = ()) -> str:
         """Open a page and return its id; beyond `max_pages` the oldest is forgotten."""
         self.n_issued += 1
         if len(self._pages) >= self.max_pages:
             del self._pages[next(iter(self._pages))]
             self.n_forgotten += 1
-        page = (self.n_issued, shown, probabilities, self.level_names)
-        self._pages[self.n_issued] = OpenPage(*page, (), visitor, is_in_random_order)
+        opened = (self.n_issued, page.shown, page.drawn_with, self.level_names)
+        self._pages[self.n_issued] = OpenPage(*opened, (), visitor, page.is_in_random_order)
         return f"{self.token}-{self.n_issued}"
 
     def put(self, page: OpenPage) -> None:

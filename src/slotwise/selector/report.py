@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.compile import switching
 from slotwise.errors import InvalidInput
+from slotwise.features import Visitor
+from slotwise.player.player import OUTCOMES, PAGES, Player
+from slotwise.player.slots import SlotReport, slot_columns, slot_lines
 from slotwise.policies.policy import Counts
 from slotwise.problem import Problem
 from slotwise.rounds import Link
@@ -27,11 +29,7 @@ from slotwise.selection.floor_status import (
 from slotwise.selection.mean_interval import mean_interval
 from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve
-from slotwise.selector.link_pool import checked_money
-from slotwise.selector.page_slots import SlotReport, slot_columns, slot_lines
-
-if TYPE_CHECKING:
-    pass
+from slotwise.selector.arguments import checked_money
 
 
 @dataclass(frozen=True)
@@ -164,17 +162,19 @@ class Money:
             scaled[over] = most[over]
         return scaled
 
-    def scaled_page(self, earned: Mapping[Link, float], pool: Container[Link]) -> dict[Link, float]:
-        """Return what the links of one page earned in units of `max_revenue`, clipped at 1.
+    def scaled_page(self, earned: Mapping[Link, float]) -> dict[Link, float]:
+        """Return what the links of one page earned in units of `max_revenue`, clipped at 1."""
+        most = self.max_revenue
+        if earned and max(earned.values()) / most > 1.0:
+            return {link: min(amount / most, 1.0) for link, amount in earned.items()}
+        return {link: amount / most for link, amount in earned.items()}
 
-        What is clipped is counted for the links of the pool.
-        """
+    def count_clipped(self, earned: Mapping[Link, float], pool: Container[Link]) -> None:
+        """Count what `scaled_page` clipped, of the links of the pool."""
         most = self.max_revenue
         if earned and max(earned.values()) / most > 1.0:
             over = [earned[link] for link in earned if earned[link] / most > 1.0 and link in pool]
             self._count_clipped(over)
-            return {link: min(amount / most, 1.0) for link, amount in earned.items()}
-        return {link: amount / most for link, amount in earned.items()}
 
     def _count_clipped(self, amounts: list[float]) -> None:
         if amounts and not self.n_clipped:
@@ -194,6 +194,9 @@ class Money:
 
 
 LEVEL = 0.95
+
+N_TOP_LINKS = 3
+"""Links that a report names for each value of a feature."""
 
 
 @dataclass(frozen=True)
@@ -281,6 +284,36 @@ class VisitorReport:
     revenue: Rate
     top_links: tuple[Link, ...]
     click_floor: float | None = None
+
+
+def visitor_reports(
+    player: Player, max_revenue: float, page_for: Callable[[Visitor], Floats]
+) -> tuple[VisitorReport, ...]:
+    """Return a row for every value seen; `page_for` gives the probabilities for a visitor."""
+    rows = []
+    problem, features, visits = player.problem, player.features, player.visits
+    n_slots, floors = problem.n_slots, dict(problem.value_floors)
+    names = [feature.name for feature in features.features]
+    for place in np.flatnonzero(visits[0, PAGES] > 0.0).tolist():
+        name, label = features.label(place)
+        visitor = features.encode()
+        visitor[names.index(name)] = place
+        likeliest = np.argsort(-page_for(visitor), kind="stable")[: min(N_TOP_LINKS, n_slots)]
+        n_pages, clicks = visits[0, PAGES, place], visits[0, OUTCOMES, place]
+        n_settled, revenue = visits[-1, PAGES, place], visits[-1, OUTCOMES, place]
+        rows.append(
+            VisitorReport(
+                feature=name,
+                value=label,
+                page_views=round(n_pages),
+                # a page brings up to n_slots clicks: the interval is for the mean of a slot
+                clicks=rate_of(clicks / n_slots, n_pages, n_slots),
+                revenue=rate_of(revenue / n_slots, n_settled, n_slots * max_revenue),
+                top_links=tuple(player.pool.links[k] for k in likeliest.tolist()),
+                click_floor=floors.get(place),
+            )
+        )
+    return tuple(rows)
 
 
 def visitor_columns(rows: Sequence[VisitorReport]) -> dict[str, list[object]]:

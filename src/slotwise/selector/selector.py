@@ -6,26 +6,22 @@ import copy
 import dataclasses
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Never
 
 import numpy as np
-from numpy.typing import NDArray
 
-from slotwise.compile import code_for
 from slotwise.errors import InvalidInput
-from slotwise.features import Features, Visitor
-from slotwise.policies import NO_SLOTS, NOBODY, Policy
-from slotwise.policies.atomic_learning import copied_state, may_raise
-from slotwise.policies.policy import Counts, add_counts, moved_counts, new_counts, policy_for
+from slotwise.features import NOT_KNOWN, Features
+from slotwise.player.known_counts import KnownCounts
+from slotwise.player.link_pool import LinkPool
+from slotwise.player.pages import PageFeedback
+from slotwise.player.player import LinkTotals, Player, PlayerKnowledge
+from slotwise.policies import NOBODY, Policy
 from slotwise.problem import Problem, whole_number
 from slotwise.rounds import AnyLink, Decision, Link
-from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
-from slotwise.selection.mix import explored
-from slotwise.selection.vectors.uniforms import chance_of
-from slotwise.selector.link_pool import (
-    Pool,
+from slotwise.selector.arguments import (
     by_level,
     checked_floors_by,
     checked_levels,
@@ -33,11 +29,8 @@ from slotwise.selector.link_pool import (
     checked_share,
     refuse_unknown,
 )
-from slotwise.selector.open_pages import CLICKS_AND_REVENUE, Batch, OpenPage, OpenPages, read_batch
+from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages, read_batch
 from slotwise.selector.page_journal import PageJournal
-from slotwise.selector.page_slots import PageSlots
-from slotwise.selector.pages_ahead import PagesAhead
-from slotwise.selector.probabilities import Probabilities
 from slotwise.selector.report import (
     Delivered,
     Money,
@@ -46,14 +39,12 @@ from slotwise.selector.report import (
     link_reports,
     page_report,
     price_of_floor,
-)
-from slotwise.selector.restrictions import (
-    Restrictions,
-    checked_restrictions,
-    restricted_probabilities,
+    visitor_reports,
 )
 from slotwise.selector.selector_file import load_selector, save_selector
-from slotwise.selector.visits import Visits
+
+N_PAGES_AHEAD = 64
+"""Pages that a report draws to see which link stands where."""
 
 NO_LINKS: tuple[Link, ...] = ()
 
@@ -123,10 +114,10 @@ class Selector(Generic[AnyLink]):
         self._explore = checked_share("explore", explore)
         if seed is not None:
             seed = whole_number("seed", seed, at_least=0)
-        self._pool = Pool(links)
+        pool = LinkPool(links)
         declared = Features({} if features is None else features)
-        self._problem = Problem(
-            len(self._pool),
+        problem = Problem(
+            len(pool),
             n_slots,
             click_floor,
             levels=checked_levels(levels),
@@ -138,67 +129,44 @@ class Selector(Generic[AnyLink]):
             slot_weights=slot_weights,  # type: ignore[arg-type]
             value_floors=checked_floors_by(floors_by, declared, n_slots),
         )
-        self._slots = PageSlots(self._problem)
-        self._visits = Visits(declared, self._problem.n_levels)
-        self._levels = None if levels is None else self._problem.levels
+        self._player = Player.start(problem, asked, pool.links, features=declared)
+        self._levels = None if levels is None else problem.levels
         self._level_names = self._levels or CLICKS_AND_REVENUE
-        self._policy = asked
-        self._player = policy_for(asked, self._problem)
-        self._state: Any = self._player.start(self._problem)
         self._rng = np.random.default_rng(seed)
         self._delivered = Delivered()
         self._n_pool_changes = 0
         self._journal: PageJournal | None = None
         self._pages = OpenPages(max_pages, level_names=self._level_names)
         self._retired: dict[Link, None] = {}
-        self._own_counts = new_counts(self._problem)
         self._lock = threading.RLock()
-        self._make_room()
-
-    def _make_room(self) -> None:
-        """Set up what every page view uses again."""
-        n_slots = self._problem.n_slots
-        self._shown, self._drawn = page, drawn = np.zeros(n_slots, np.int64), np.zeros(n_slots)
-        policy, state = type(self._player), self._state
-        self._may_raise = may_raise(policy)
-        self._choose = code_for(policy.choose, state, NOBODY, policy.rng_of_choice(self._rng))
-        self._chance = chance_of(self._rng)
-        self._draw = code_for(draw_page, state.mix, self._chance, page, drawn)
-        self._teach = code_for(policy.learn, state, NOBODY, 0, page, NO_SLOTS, *[drawn] * 3)
-        self._count = code_for(add_counts, self._own_counts, 0, page, drawn, drawn)
-        self._slots.make_room(policy, state, self._chance)
 
     def __repr__(self) -> str:
         """Return links, page, policy and how many pages were chosen."""
-        asked = repr(self._problem).removeprefix("Problem(").removesuffix(")")
+        asked = repr(self.problem).removeprefix("Problem(").removesuffix(")")
         pages = f"{self._pages.n_issued} pages, {len(self._pages)} open"
-        return f"<Selector {asked}, policy={self._policy.name!r}: {pages}>"
+        return f"<Selector {asked}, policy={self.policy.name!r}: {pages}>"
 
     @property
     def links(self) -> tuple[AnyLink, ...]:
         """The links that can be shown now."""
-        return self._pool.links  # type: ignore[return-value]
+        return self._player.pool.links  # type: ignore[return-value]
 
     @property
     def problem(self) -> Problem:
         """The problem as it stands now: links, slots, floor."""
-        return self._problem
+        return self._player.problem
 
     @property
     def policy(self) -> Policy:
         """The policy that decides."""
-        return self._policy
+        return self._player.policy
 
-    @property
-    def _counts(self) -> Counts:
-        """The counts of the policy, or the selector's own where the policy keeps none."""
-        return getattr(self._state, "counts", self._own_counts)
+    def knowledge(self) -> PlayerKnowledge:
+        """Return copies of what the policy knows: its arrays, counts, slots and words."""
+        with self._lock:
+            return self._player.knowledge()
 
     # Deciding
-
-    def _choose_for(self, state: Any, visitor: Visitor, rng: np.random.Generator) -> None:
-        """Let the policy write the probabilities of a page into the mix of a state."""
-        self._choose.call(state, visitor, self._player.rng_of_choice(rng))
 
     def select(
         self,
@@ -213,51 +181,24 @@ class Selector(Generic[AnyLink]):
         page, so the floor is still kept where it can be.
         """
         with self._lock:
-            known = self._visits.encode(visitor)
+            player, rng, journal = self._player, self._rng, self._journal
+            known = player.encode(visitor)
+            asked = None
             if pin is not NO_LINKS or exclude is not NO_LINKS:
-                pinned = self._pool.places("pin", pin)
-                excluded = self._pool.places("exclude", exclude)
-                if len(pinned) or len(excluded):
-                    n_slots = self._problem.n_slots
-                    asked = checked_restrictions(self._pool, n_slots, pinned, excluded)
-                    return self._select_restricted(known, asked)
-            self._choose_for(self._state, known, self._rng)
-            if self._explore or self._journal is not None:
-                chosen = dense_probabilities(self._state.mix)
-                return self._draw_from(known, explored(chosen, self._explore))
-            mix = self._state.mix
-            self._draw.call(mix, self._chance, self._shown, self._drawn)
-            is_random = self._slots.arrange(self._state, self._chance, self._shown, self._drawn)
-            shown = self._pool.links_at(self._shown.tolist())
-            drawn = (tuple(self._drawn.tolist()), tuple(known.tolist()))
-            page_id = self._pages.issue(shown, *drawn, is_random)
-            probabilities = Probabilities.of_mix(self._pool.links, mix)
-            return Decision(page_id, shown, probabilities)  # type: ignore[arg-type]
-
-    def _draw_from(self, visitor: Visitor, probabilities: NDArray[np.float64]) -> Decision[Any]:
-        """Draw a page with these inclusion probabilities, one for each link of the pool."""
-        places = dependent_rounding(probabilities, self._rng)
-        of_places = probabilities[places]
-        is_random = self._slots.arrange(self._state, self._chance, places, of_places)
-        shown, drawn = self._pool.links_at(places.tolist()), tuple(of_places.tolist())
-        page_id = self._pages.issue(shown, drawn, tuple(visitor.tolist()), is_random)
-        page = Decision(page_id, shown, Probabilities.of_array(self._pool.links, probabilities))
-        if self._journal is not None:
-            least, issued = float(probabilities.min()), self._pages.n_issued
-            known = (self._visits.logged(visitor), is_random)
-            self._journal.issued(issued, page, drawn, least, self._n_pool_changes, *known)
-        return page
-
-    def _select_restricted(self, visitor: Visitor, asked: Restrictions) -> Decision[Any]:
-        def page_of(state: Any, _: Problem) -> NDArray[np.float64]:
-            self._choose_for(state, visitor, self._rng)
-            return dense_probabilities(state.mix)
-
-        self._choose_for(self._state, visitor, self._rng)
-        rates = self._counts.sums / np.maximum(self._counts.views, 1.0)
-        decider = (self._player, self._state, self._problem)
-        probabilities = restricted_probabilities(asked, *decider, rates, page_of)
-        return self._draw_from(visitor, explored(probabilities, self._explore, asked.is_free))
+                asked = player.constraints(pin, exclude)
+            is_logged = journal is not None
+            player.choose(known, rng, asked, explore=self._explore, all_links=is_logged)
+            page = player.draw(rng)
+            page_id = self._pages.issue(page, tuple(known.tolist()))
+            decision = Decision(page_id, page.shown, page.probabilities)
+            if journal is not None:
+                labels = player.features.describe(known).items()
+                of_visitor = {name: None if one == NOT_KNOWN else one for name, one in labels}
+                least, issued = float(player.chosen_probabilities().min()), self._pages.n_issued
+                drawn, is_random = page.drawn_with, page.is_in_random_order
+                chosen = (decision, drawn, least, self._n_pool_changes, of_visitor, is_random)
+                journal.issued(issued, *chosen)
+            return decision  # type: ignore[return-value]
 
     # Learning
 
@@ -291,64 +232,28 @@ class Selector(Generic[AnyLink]):
                 self._take_in(found, found.ended())
 
     def _take_in(self, before: OpenPage, page: OpenPage) -> None:
-        if page is not before:
-            self._all_or_nothing(self._learn_page, before, page)
-            self._pages.put(page)
-            if self._journal is not None and page.is_settled:
-                self._journal.settled(page)
-            self._money.warn()
-
-    def _all_or_nothing(self, learn: Callable[..., None], *feedback: Any) -> None:
-        """Call a function that learns; if the policy raises, everything is as before."""
-        if not self._may_raise:
-            return learn(*feedback)
-        parts = (self._state, self._own_counts, self._slots.order, self._visits.counts)
-        before = copied_state(parts)
-        told = copy.copy(self._money), copy.deepcopy(self._delivered)
-        try:
-            learn(*feedback)
-        except BaseException:
-            self._state, self._own_counts, self._slots.order, self._visits.counts = before
-            self._money, self._delivered = told
-            raise
-
-    def _learn_page(self, before: OpenPage, page: OpenPage) -> None:
-        """Learn what was not known of a page before."""
-        kept, shown, places, probabilities = self._pool.known(page.shown, page.probabilities)
-        slots, views = self._slots.shown_in(kept)
+        if page is before:
+            return
+        money, last = self._money, len(page.outcomes) - 1
+        news = [
+            (level, money.scaled_page(outcome) if level == last else outcome, is_first)
+            for level, outcome, is_first in page.news_since(before)
+        ]
         visitor = np.array(page.visitor, np.int64) if page.visitor else NOBODY
-        n_levels = len(page.outcomes)
-        for level, outcome, is_first in page.news_since(before):
-            if level == 0 and page.is_in_random_order:
-                self._slots.note([outcome.get(link, 0.0) for link in page.shown])
-            if level == n_levels - 1:
-                outcome = self._money.scaled_page(outcome, self._pool)
+        slots, is_random = range(len(page.shown)), page.is_in_random_order
+        view = PageFeedback(visitor, page.shown, slots, page.probabilities, is_random, news)
+        self._player.learn(view)  # all of it or, if the policy raises, nothing
+        for level, outcome, is_first in news:
             total = sum(outcome.values())
             known = 0 if is_first else len(before.outcomes[level] or ())
             squares = total * (total + 2.0 * known)
-            self._delivered.note(level, n_levels, is_first, total, squares)
-            if not kept:
-                continue
-            brought = np.zeros(len(kept))
-            if outcome:
-                brought[:] = [outcome.get(link, 0.0) for link in shown]
-            counted = views if is_first else np.zeros(len(kept))
-            self._learn(visitor, level, places, slots, probabilities, counted, brought)
-            self._visits.note(visitor, level, brought, is_first)
-
-    def _learn(
-        self,
-        visitor: Visitor,
-        level: int,
-        places: NDArray[np.int64],
-        slots: NDArray[np.int64],
-        probabilities: NDArray[np.float64],
-        views: NDArray[np.float64],
-        outcomes: NDArray[np.float64],
-    ) -> None:
-        self._teach.call(self._state, visitor, level, places, slots, probabilities, views, outcomes)
-        if self._counts is self._own_counts:
-            self._count.call(self._own_counts, level, places, views, outcomes)
+            self._delivered.note(level, last + 1, is_first, total, squares)
+            if level == last:
+                money.count_clipped(page.outcomes[last] or {}, self._player.pool)
+        self._pages.put(page)
+        if self._journal is not None and page.is_settled:
+            self._journal.settled(page)
+        money.warn()
 
     def update_batch(
         self,
@@ -368,40 +273,38 @@ class Selector(Generic[AnyLink]):
         """
         given = by_level(self._level_names, clicks, revenue, levels)
         with self._lock:
-            is_told_apart = self._player.uses_visitors and self._problem.feature_sizes
-            if is_told_apart or not self._player.needs.takes_counts:
+            player = self._player
+            if player.uses_visitors or not player.form.needs.takes_counts:
                 advice = "give it every page with `update`"
                 rule = "a policy that learns from counts"
-                raise InvalidInput.of("policy", rule, self._policy.name, advice)
-            self._slots.refuse_counts()
+                raise InvalidInput.of("policy", rule, self.policy.name, advice)
+            player.slots.refuse_counts()
             batch = read_batch(views, given, self._level_names)
             kept = [k for k, link in enumerate(batch.links) if link not in self._retired]
-            places = self._pool.places("views", [batch.links[k] for k in kept])
-            self._all_or_nothing(self._learn_batch, batch, kept, places)
+            places = player.pool.places("views", [batch.links[k] for k in kept])
+            n_views, last = batch.views[kept], len(batch.outcomes) - 1
+            money, totals = copy.copy(self._money), []
+            for level, outcomes in enumerate(batch.outcomes):
+                if outcomes is not None:
+                    brought = outcomes[kept]
+                    if level == last:
+                        brought = money.scaled(brought, batch.most_before(level)[kept])
+                    totals.append(LinkTotals(NOBODY, level, places, n_views, brought))
+            player.learn_counts(totals)
+            self._money = money
+            n_slots, n_pages = self.problem.n_slots, float(n_views.sum()) / self.problem.n_slots
+            for one in totals:
+                total = float(one.outcomes.sum())
+                most = n_slots * total  # as if all clicks came on a few full pages
+                self._delivered.note(one.level, last + 1, n_pages, total, most)
             self._money.warn()
-
-    def _learn_batch(self, batch: Batch, kept: list[int], places: NDArray[np.int64]) -> None:
-        """Learn the counts of the links that are still in the pool."""
-        certain, n_views = np.ones(len(places)), batch.views[kept]
-        last = len(batch.outcomes) - 1
-        for level, totals in enumerate(batch.outcomes):
-            if totals is None:
-                continue
-            brought = totals[kept]
-            if level == last:
-                brought = self._money.scaled(brought, batch.most_before(level)[kept])
-            n_pages = float(n_views.sum()) / self._problem.n_slots
-            total = float(brought.sum())
-            most = self._problem.n_slots * total  # as if all clicks came on a few full pages
-            self._delivered.note(level, last + 1, n_pages, total, most)
-            self._learn(NOBODY, level, places, NO_SLOTS, certain, n_views, brought)
 
     # Changing the pool
 
     def add_links(self, links: Iterable[Link]) -> None:
         """Let more links be shown; what is known of the others stays."""
         with self._lock:
-            self._move_to(self._pool.with_links(links))
+            self._move_to(self._player.pool.with_links(links))
             self._n_pool_changes += 1
             for link in self.links:
                 self._retired.pop(link, None)
@@ -413,9 +316,10 @@ class Selector(Generic[AnyLink]):
         """
         with self._lock:
             before = self.links
-            self._move_to(self._pool.without_links(links, self._problem.n_slots))
+            pool = self._player.pool.without_links(links, self.problem.n_slots)
+            self._move_to(pool)
             self._n_pool_changes += 1
-            self._retired.update(dict.fromkeys(link for link in before if link not in self._pool))
+            self._retired.update(dict.fromkeys(link for link in before if link not in pool))
 
     def set_floor(self, click_floor: float | None = None, **floors: float) -> None:
         """Ask for another click floor, or for other floors by level, from the next page on.
@@ -423,24 +327,17 @@ class Selector(Generic[AnyLink]):
         What is known stays; a queue keeps what is owed under the floor before.
         """
         with self._lock:
-            asked = dict(self._problem.floors) | floors
+            clicks = self.problem.levels[0]
+            asked = dict(self.problem.floors) | floors
             if click_floor is not None:
-                asked[self._problem.levels[0]] = click_floor
-            first = asked.pop(self._problem.levels[0])
-            self._move_to(self._pool, click_floor=first, floors=asked)
+                asked[clicks] = click_floor
+            first = asked.pop(clicks)
+            self._move_to(self._player.pool, click_floor=first, floors=asked)
             self._delivered.start_again()
 
-    def _move_to(self, pool: Pool, **changes: Any) -> None:
-        problem = dataclasses.replace(self._problem, n_links=len(pool), **changes)
-        kept = pool.places_in(self._pool)
-        policy_for(self._policy, problem)  # refuses floors that it cannot keep
-        player = self._policy.for_knowledge(problem, self._player.knowledge(self._state))
-        state = player.move(self._state, problem, kept)
-        self._pool, self._problem, self._state = pool, problem, state
-        self._own_counts = moved_counts(self._own_counts, problem, kept)
-        if type(player) is not type(self._player):
-            self._player = player
-            self._make_room()
+    def _move_to(self, pool: LinkPool, **changes: Any) -> None:
+        problem = dataclasses.replace(self.problem, n_links=len(pool), **changes)
+        self._player = self._player.move(problem, pool)
 
     # Telling
 
@@ -450,21 +347,28 @@ class Selector(Generic[AnyLink]):
         Looking changes nothing: the next pages are the same with and without a report.
         """
         with self._lock:
-            ahead = PagesAhead(self)
-            probabilities = ahead.probabilities(self._visits.encode(None))
-            money, problem = self._money.max_revenue, self._problem
-            page = page_report(self._counts, probabilities, problem, money)
+            player, problem, money = self._player, self.problem, self._money.max_revenue
+            ahead, counts = player.copy(), player.counts
+
+            def page_for(visitor: Any) -> Any:
+                rng = copy.deepcopy(self._rng)
+                ahead.choose(visitor, rng, explore=self._explore, all_links=True)
+                return ahead.chosen_probabilities()
+
+            probabilities = page_for(player.features.encode())
+            values = visitor_reports(player, money, page_for)
+            pages = ahead.pages_ahead(copy.deepcopy(self._rng), N_PAGES_AHEAD, self._explore)
             return Report(
-                policy=self._policy.name,
-                links=link_reports(self.links, self._counts, probabilities, problem, money),
-                page=page,
-                delivered=self._delivered.report(problem, money, self._counts),
+                policy=self.policy.name,
+                links=link_reports(self.links, counts, probabilities, problem, money),
+                page=page_report(counts, probabilities, problem, money),
+                delivered=self._delivered.report(problem, money, counts),
                 n_pages=self._pages.n_issued,
                 n_open_pages=len(self._pages),
                 n_forgotten_pages=self._pages.n_forgotten,
                 n_clipped=self._money.n_clipped,
-                for_whom=self._visits.report(problem, money, self.links, ahead.probabilities),
-                slots=self._slots.report(self.links, ahead.pages()),
+                for_whom=values,
+                slots=player.slots.report(self.links, pages),
             )
 
     def frontier(self) -> PriceOfFloor:
@@ -473,7 +377,7 @@ class Selector(Generic[AnyLink]):
         What the floor costs, and what another one would: in money a page view.
         """
         with self._lock:
-            return price_of_floor(self._counts, self._problem, self._money.max_revenue)
+            return price_of_floor(self._player.counts, self.problem, self._money.max_revenue)
 
     # Logging
 
@@ -490,11 +394,11 @@ class Selector(Generic[AnyLink]):
             self.close_log()
             self._journal = PageJournal(
                 path,
-                self._policy.name,
+                self.policy.name,
                 self._money.max_revenue,
                 waiting,
-                slots_differ=not self._slots.are_alike,
-                features=[feature.name for feature in self._visits.features.features],
+                slots_differ=not self._player.slots.are_alike,
+                features=[feature.name for feature in self._player.features.features],
                 levels=self._level_names[1:-1],
             )
 
@@ -520,11 +424,43 @@ class Selector(Generic[AnyLink]):
         loading will, so this selector and the loaded one choose the same from here on.
         """
         with self._lock:
-            knowledge = self._player.knowledge(self._state)
-            save_selector(self, Path(path), knowledge)
-            self._state = self._player.restore(self._problem, knowledge)
+            save_selector(self, Path(path))
+            self._player.rearrange()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Selector[Any]:
         """Return the selector that `save` wrote."""
         return load_selector(cls, Path(path))
+
+
+def start_from_counts(
+    selector: Selector, counts: Sequence[KnownCounts], discount: float = 1.0
+) -> None:
+    """Let a selector know counts of the past, each worth `discount` of a page view of its own.
+
+    Rates are learned from them. They owe the floor nothing and are not counted as delivered: the
+    promise begins with the first page that the selector chooses.
+    """
+    share = checked_share("discount", discount)
+    with selector._lock:
+        player, problem = selector._player, selector.problem
+        if problem.n_levels != 2:
+            raise InvalidInput.of("levels", "clicks and revenue for counts", problem.levels)
+        if not player.takes_counts:
+            raise InvalidInput.of("policy", "a policy that learns from counts", player.policy.name)
+        for one in counts:  # all are checked before any is learned
+            read_batch(
+                {one.link: one.views},
+                {0: {one.link: one.clicks}, 1: {one.link: one.revenue}},
+                CLICKS_AND_REVENUE,
+            )
+            player.pool.places("links", [one.link])
+            player.encode(one.visitor)
+        totals = []
+        for one in counts:
+            places, visitor = player.pool.places("links", [one.link]), player.encode(one.visitor)
+            money = min(one.revenue / selector._money.max_revenue, one.clicks)
+            for level, total in enumerate((one.clicks, money)):
+                views, brought = np.array([share * one.views]), np.array([share * total])
+                totals.append(LinkTotals(visitor, level, places, views, brought))
+        player.import_counts(totals)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.features import Features, declarations
 from slotwise.policies import make_policy, policy_reference, policy_settings
-from slotwise.policies.policy import Counts, Knowledge, new_counts
 from slotwise.problem import whole_number
 from slotwise.rounds import Link
 from slotwise.selector.open_pages import OpenPage, OpenPages
@@ -110,13 +109,6 @@ def read_file(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 WHOLE = {"page_number", "page_length", "page_shown", "page_in_random_order", "page_visitor"}
 """Arrays of whole numbers."""
-
-COUNTED = {
-    *("views", "sums", "settled", "rounds", "clock", "sales", "segment_rounds"),
-    *("value_sums", "value_exposure", "link_exposure", "common_sums", "common_expected"),
-    *("seen", "seen_at", "tau", "pool"),
-}
-"""What policies know by counting, and what they fit to it: never below 0."""
 
 
 def _pages_to_arrays(pages: OpenPages, places: dict[Link, int]) -> dict[str, NDArray[Any]]:
@@ -215,9 +207,9 @@ def _visitors_from_file(arrays: dict[str, NDArray[Any]], features: Features) -> 
     return visitors
 
 
-def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
-    """Write `selector`, whose policy knows `knowledge`, to `path`."""
-    policy, problem, pages = selector._policy, selector._problem, selector._pages
+def save_selector(selector: Selector, path: Path) -> None:
+    """Write `selector` to `path`."""
+    policy, problem, pages = selector.policy, selector.problem, selector._pages
     places = {link: place for place, link in enumerate(selector.links)}
     page_arrays = _pages_to_arrays(pages, places)
     header = {
@@ -234,7 +226,7 @@ def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
         "max_revenue": selector._money.max_revenue,
         "explore": selector._explore,
         "n_clipped": selector._money.n_clipped,
-        "features": selector._visits.features.plain(),
+        "features": selector._player.features.plain(),
         "slot_weights": problem.slot_weights,
         "value_floors": problem.value_floors,
         "policy": {"name": policy_reference(policy), "settings": policy_settings(policy)},
@@ -247,13 +239,9 @@ def save_selector(selector: Selector, path: Path, knowledge: Knowledge) -> None:
         "rng": selector._rng.bit_generator.state,
     }
     arrays: dict[str, NDArray[Any]] = {
-        "views": selector._own_counts.views,
-        "sums": selector._own_counts.sums,
-        "visits": selector._visits.counts,
+        **selector._player.save(),
         "delivered": selector._delivered.totals,
-        "slot_clicks": selector._slots.order.clicks,
         **page_arrays,
-        **{f"knows_{name}": array for name, array in knowledge.items()},
     }
     write_file(path, header, arrays)
 
@@ -293,41 +281,10 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
         selector._retired = {link_from_json(link): None for link in header["retired"]}
         names = selector._level_names
         selector._pages = _pages_from_file(header["pages"], arrays, links, names, features)
-        selector._own_counts = Counts(arrays["views"].copy("C"), arrays["sums"].copy("C"))
-        selector._visits.restore(features, arrays["visits"])
-        selector._delivered.restore(arrays["delivered"], selector._problem.n_slots)
-        selector._slots.restore(arrays["slot_clicks"])
-        selector._state = _state_from_file(selector, arrays)
+        selector._delivered.restore(arrays["delivered"], selector.problem.n_slots)
+        selector._player.features = features
+        selector._player.load(arrays)
         selector._rng.bit_generator.state = header["rng"]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise UnsupportedState(f"{path} cannot be restored: {error}") from error
     return selector
-
-
-def _state_from_file(selector: Selector, arrays: dict[str, NDArray[Any]]) -> Any:
-    """Return the state that the file knows, after checking that its arrays fit the policy.
-
-    Compiled code does not check bounds, so an array of another shape must not reach it.
-    """
-    problem = selector._problem
-    knowledge = {
-        name.removeprefix("knows_"): array
-        for name, array in arrays.items()
-        if name.startswith("knows_")
-    }
-    policy = selector._policy.for_knowledge(problem, knowledge)
-    if type(policy) is not type(selector._player):  # another form of the same policy
-        selector._player, selector._state = policy, policy.start(problem)
-        selector._make_room()
-    fresh = new_counts(problem)
-    pairs = [("views", arrays["views"], fresh.views), ("sums", arrays["sums"], fresh.sums)]
-    for name, expected in policy.knowledge(selector._state).items():
-        pairs.append((f"knows_{name}", knowledge[name], expected))
-    for name, array, expected in pairs:
-        if array.shape != expected.shape or array.dtype != expected.dtype:
-            raise ValueError(f"array {name} is {array.shape}, not {expected.shape}")
-        if not np.isfinite(array).all():
-            raise ValueError(f"array {name} must be of finite numbers")
-        if name.removeprefix("knows_") in COUNTED and (array < 0).any():
-            raise ValueError(f"array {name} must be at least 0")
-    return policy.restore(problem, knowledge)

@@ -12,10 +12,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput, SlotwiseError, UnknownName
+from slotwise.player.known_counts import parse_known_counts
+from slotwise.player.slots import PageSlots
 from slotwise.policies import Policy, default_policy, make_policy, policy_class
 from slotwise.problem import LEARN, Problem, asked_slot_weights
-from slotwise.selection.page_order import PageOrder, learn_slot_weights, new_page_order
-from slotwise.selector.known_counts import parse_known_counts
 from slotwise.service.limits import (
     ID_RULE,
     MAX_ALL_VALUES,
@@ -129,13 +129,10 @@ def has_slot_weights(pool: PoolSettings) -> bool:
     return bool(asked_slot_weights(asked, pool.slots))
 
 
-def page_order_of(pool: PoolSettings, clicks: Sequence[float] = ()) -> PageOrder:
-    """Return the order of a pool's pages that has seen these clicks on pages in random order."""
+def slots_of_pool(pool: PoolSettings, clicks: Sequence[float] = ()) -> PageSlots:
+    """Return the slots of a pool's pages after these clicks on pages in random order."""
     asked = LEARN if pool.learn_slot_weights else pool.slot_weights
-    order = new_page_order(Problem(n_links=pool.slots, n_slots=pool.slots, slot_weights=asked))
-    if clicks and len(clicks) == len(order.clicks):
-        learn_slot_weights(order, np.array(clicks, np.float64))
-    return order
+    return PageSlots(Problem(n_links=pool.slots, n_slots=pool.slots, slot_weights=asked), clicks)
 
 
 def pool_problem(pool: PoolSettings, n_links: int, code: VisitorCode | None) -> Problem | None:

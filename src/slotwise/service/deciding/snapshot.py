@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.player.slots import SlotPositions
 from slotwise.policies import Estimates
 from slotwise.policies.page_views import solve_rest
 from slotwise.selection.mix import explored
-from slotwise.selection.page_order import share_in_random_order
 from slotwise.service.counting.rates import floor_report
 from slotwise.service.deciding.page_mix import (
     Guests,
@@ -27,7 +27,7 @@ from slotwise.service.deciding.page_mix import (
     uniform_probabilities,
 )
 from slotwise.service.deciding.page_request import NO_WISH, Wish
-from slotwise.service.pool import has_slot_weights, page_order_of
+from slotwise.service.pool import has_slot_weights, slots_of_pool
 from slotwise.service.published_version import EMPTY_POOL, POLICY_FAILED, Version
 from slotwise.service.records import SECOND_US, FloorReport, PoolSettings, ShownLink
 
@@ -45,9 +45,7 @@ class SlotOrder:
     """Puts pages into the order of a version's slot weights; one thread at a time."""
 
     def __init__(self, pool: PoolSettings, clicks: Sequence[float]) -> None:
-        order = page_order_of(pool, clicks)
-        self._ranks = {slot + 1: rank for rank, slot in enumerate(order.best_first.tolist())}
-        self._share = float(share_in_random_order(order))
+        self._positions = SlotPositions(slots_of_pool(pool, clicks))
         self._kept: dict[tuple[int, int], tuple[ShownLink, ShownLink]] = {}
 
     def arrange(
@@ -64,13 +62,8 @@ class SlotOrder:
         """
         fixed = set(pinned)
         free = [link for link in shown if link.position not in fixed]
-        positions = [link.position for link in free]
-        is_random = at_random or (self._share > 0.0 and rng.random() < self._share)
-        if is_random:
-            positions = [positions[k] for k in rng.permutation(len(positions)).tolist()]
-        else:
-            # Slots beyond those that weights are known of come last.
-            positions.sort(key=lambda position: self._ranks.get(position, position))
+        asked = [link.position for link in free]
+        positions, is_random = self._positions.assign(asked, rng, at_random=at_random)
         page = list(shown)
         for link, position in zip(free, positions, strict=True):
             page[position - 1] = self._at(link, position)

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.compile import loop_maker, switching
+from slotwise.player.player import OWED, may_raise
 from slotwise.policies import Feedback, Policy
-from slotwise.policies.atomic_learning import may_raise
 from slotwise.policies.page_views import average_ahead, expect_views, rest_of_page
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.policies.sampling import average_probabilities
 from slotwise.problem import Problem
-from slotwise.selector.known_counts import OWED
 from slotwise.service.counting.attribution import CLICKS, Level, View, attribute
 from slotwise.service.counting.rates import LinkCounts, LinkRates, count_known
 from slotwise.service.learning.slots_seen import SlotsSeen

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from slotwise.selection.page_order import PageOrder, learn_slot_weights
 from slotwise.service.counting.attribution import CLICKS, LEVELS, Level, View
 from slotwise.service.counting.rates import LinkCounts
-from slotwise.service.pool import has_slot_weights, page_order_of
+from slotwise.service.pool import has_slot_weights, slots_of_pool
 from slotwise.service.records import PoolSettings
 
 Floats = NDArray[np.float64]
@@ -31,7 +31,7 @@ class SlotsSeen:
         """Return what was seen of a pool's slots; None where they are alike."""
         if not has_slot_weights(pool):
             return None
-        order = page_order_of(pool, clicks)
+        order = slots_of_pool(pool, clicks).order
         shape = (2, len(LEVELS), n_links)
         seen = np.frombuffer(exposure).reshape(shape).copy() if exposure else np.zeros(shape)
         return cls(order, LinkCounts(*seen))

@@ -115,7 +115,7 @@ class VisitorRun(PolicyRun):
         return regression_pages if isinstance(self.policy, PacedBayesVisitors) else visitor_pages
 
     def _held(self, state: Any) -> Any:
-        return self._making.learning_only(state)
+        return self.policy.learning_only(state)
 
     def moved(
         self,

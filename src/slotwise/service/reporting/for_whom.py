@@ -10,10 +10,9 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from slotwise.selector.page_slots import slot_reports
 from slotwise.service.counting.attribution import Counters, PageCounters
 from slotwise.service.deciding.snapshot import Snapshot
-from slotwise.service.pool import has_slot_weights, page_order_of
+from slotwise.service.pool import has_slot_weights, slots_of_pool
 from slotwise.service.records import PoolSettings
 from slotwise.service.reporting.pool_report import report_group, report_segment_floors
 from slotwise.service.reporting.report_records import Explanation, Rate, SegmentFloorReport
@@ -173,7 +172,6 @@ def _top_links(snapshot: Snapshot, probabilities: Floats) -> tuple[LinkForValue,
 def _slots(pool: PoolSettings, snapshot: Snapshot) -> tuple[SlotWeight, ...]:
     if not has_slot_weights(pool):
         return ()
-    order = page_order_of(pool, snapshot.published.slot_clicks)
     pages = snapshot.sample_pages(N_PAGES) if snapshot.slots is not None else []
     stand = Counter((shown.position, shown.link_id) for page in pages for shown in page)
     mostly: dict[int, LinkForValue] = {}
@@ -190,5 +188,5 @@ def _slots(pool: PoolSettings, snapshot: Snapshot) -> tuple[SlotWeight, ...]:
             clicks=row.clicks,
             mostly=mostly.get(row.slot),
         )
-        for row in slot_reports(order)
+        for row in slots_of_pool(pool, snapshot.published.slot_clicks).rows()
     )

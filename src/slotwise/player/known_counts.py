@@ -1,4 +1,7 @@
-"""What a team knows already, as the start of a selector: discounted counts of each link."""
+"""What a team knows already: a table of counts of each link, read and checked.
+
+`Player.import_counts` learns them; Selector and service read tables with `parse_known_counts`.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,12 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from slotwise.errors import InvalidInput, MissingData
-from slotwise.selector.link_pool import checked_share
-from slotwise.selector.open_pages import read_batch
-
-if TYPE_CHECKING:
-    from slotwise.selector.selector import Selector
-
 
 DELIMITERS = ",;\t"
 COUNTS = ("views", "clicks", "revenue")
-OWED = ("queue", "owed", "deficit", "segment_queue", "segment_owed")
-"""What a policy owes the floor; pages of the past, shown by somebody else, owe nothing."""
 
 
 class KnownCounts(NamedTuple):
@@ -110,46 +103,3 @@ def _amount(where: str, cell: str) -> float:
     if not math.isfinite(amount):
         raise InvalidInput(f"{where}: {InvalidInput.of('revenue', 'a number of at least 0', cell)}")
     return amount
-
-
-def start_from_counts(
-    selector: Selector, counts: Sequence[KnownCounts], discount: float = 1.0
-) -> None:
-    """Let a selector know counts of the past, each worth `discount` of a page view of its own.
-
-    Rates are learned from them. They owe the floor nothing and are not counted as delivered: the
-    promise begins with the first page that the selector chooses.
-    """
-    share = checked_share("discount", discount)
-    with selector._lock:
-        pool, problem, player = selector._pool, selector._problem, selector._player
-        if problem.n_levels != 2:
-            raise InvalidInput.of("levels", "clicks and revenue for counts", problem.levels)
-        before = player.knowledge(selector._state)
-        if "views" not in before:  # it weighs every page by its probabilities
-            rule = "a policy that learns from counts"
-            raise InvalidInput.of("policy", rule, selector._policy.name)
-        for one in counts:  # all are checked before any is learned
-            read_batch({one.link: one.views}, _levels(one), ("clicks", "revenue"))
-            pool.places("links", [one.link])
-            selector._visits.encode(one.visitor)
-        selector._all_or_nothing(_learn_counts, selector, counts, share)
-        after = player.knowledge(selector._state)
-        owed = {name: before[name] for name in OWED if name in before}
-        selector._state = player.restore(problem, {**after, **owed})
-
-
-def _learn_counts(selector: Selector, counts: Sequence[KnownCounts], share: float) -> None:
-    """Learn each of the counts at its share."""
-    for one in counts:
-        places, certain = selector._pool.places("links", [one.link]), np.ones(1)
-        visitor, views = selector._visits.encode(one.visitor), np.array([share * one.views])
-        slots, _ = selector._slots.shown_in([0])
-        money = min(one.revenue / selector._money.max_revenue, one.clicks)
-        for level, total in enumerate((one.clicks, money)):
-            brought = np.array([share * total])
-            selector._learn(visitor, level, places, slots, certain, views, brought)
-
-
-def _levels(one: KnownCounts) -> dict[int, dict[str, float]]:
-    return {0: {one.link: one.clicks}, 1: {one.link: one.revenue}}

@@ -1,4 +1,4 @@
-"""The pool: link ids outside, dense places inside."""
+"""The arguments of a Selector that need more than one check."""
 
 from __future__ import annotations
 
@@ -7,106 +7,10 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from slotwise.errors import InvalidFeedback, InvalidInput
 from slotwise.features import Features
 from slotwise.policies import Policy, default_policy, make_policy
 from slotwise.problem import TWO_LEVELS, check_floor, is_finite_number, whole_number
-from slotwise.rounds import Link
-
-
-def listed_links(name: str, links: Iterable[Link]) -> list[Link]:
-    """Return the links of a collection; `name` is the argument at fault if it is none.
-
-    A lone string is refused: it is one link, and its letters are not meant.
-    """
-    if isinstance(links, str | bytes):
-        raise InvalidInput.of(name, "a collection of links", links, f"write [{links!r}]")
-    try:
-        listed = list(links)
-        for link in listed:
-            hash(link)
-    except TypeError as error:
-        raise InvalidInput.of(name, "a collection of hashable links", links) from error
-    return listed
-
-
-class Pool:
-    """An ordered set of links, each with a place from 0 on; never changed, only replaced.
-
-    >>> pool = Pool(["a", "b"]).with_links(["c"]).without_links(["a"])
-    >>> pool.links, pool.places("pin", ["c"]).tolist()
-    (('b', 'c'), [1])
-    """
-
-    def __init__(self, links: Iterable[Link]) -> None:
-        self.links = tuple(listed_links("links", links))
-        self._place = {link: place for place, link in enumerate(self.links)}
-        if len(self._place) < len(self.links):
-            places = enumerate(self.links)
-            repeated = next(link for place, link in places if self._place[link] != place)
-            raise InvalidInput.of("links", "different from each other", repeated)
-        if not self.links:
-            raise InvalidInput.of("links", "at least one link", [])
-
-    def __len__(self) -> int:
-        return len(self.links)
-
-    def __contains__(self, link: object) -> bool:
-        return link in self._place
-
-    def links_at(self, places: Sequence[int]) -> tuple[Link, ...]:
-        """Return the links at these places."""
-        links = self.links
-        return tuple([links[place] for place in places])
-
-    def places(self, name: str, links: Iterable[Link]) -> NDArray[np.int64]:
-        """Return the places of different links of the pool; `name` is the argument at fault."""
-        found: list[int] = []
-        for link in listed_links(name, links):
-            if link not in self._place:
-                hint = "what is known of a visitor is given as visitor={...}"
-                advice = hint if isinstance(links, Mapping) else ""
-                raise InvalidInput.of(name, "links of the pool", link, advice)
-            found.append(self._place[link])
-        if len(set(found)) < len(found):
-            repeated = next(place for i, place in enumerate(found) if place in found[:i])
-            raise InvalidInput.of(name, "different from each other", self.links[repeated])
-        return np.array(found, dtype=np.int64)
-
-    def known(
-        self, links: tuple[Link, ...], probabilities: tuple[float, ...]
-    ) -> tuple[Sequence[int], Sequence[Link], NDArray[np.int64], NDArray[np.float64]]:
-        """Return slots, ids, places and probabilities of the links that are still in the pool."""
-        places = [self._place.get(link, -1) for link in links]
-        if -1 not in places:
-            return range(len(links)), links, np.array(places, np.int64), np.array(probabilities)
-        kept = [slot for slot, place in enumerate(places) if place >= 0]
-        still = np.array([places[slot] for slot in kept], np.int64)
-        return kept, [links[slot] for slot in kept], still, np.array(probabilities)[kept]
-
-    def places_in(self, other: Pool) -> NDArray[np.int64]:
-        """Return for each link its place in another pool, or -1."""
-        return np.array([other._place.get(link, -1) for link in self.links], dtype=np.int64)
-
-    def with_links(self, links: Iterable[Link]) -> Pool:
-        """Return the pool with more links at its end."""
-        joining = listed_links("links", links)
-        for link in joining:
-            if link in self._place:
-                raise InvalidInput.of("links", "new to the pool", link)
-        return Pool((*self.links, *joining))
-
-    def without_links(self, links: Iterable[Link], n_needed: int = 1) -> Pool:
-        """Return the pool less these links; at least `n_needed` must stay."""
-        leaving = set(self.places("links", links).tolist())
-        if len(self) - len(leaving) < n_needed:
-            rule = f"few enough to leave {n_needed} of {len(self)} for the page"
-            raise InvalidInput.of("links", rule, len(leaving))
-        return Pool(link for place, link in enumerate(self.links) if place not in leaving)
-
 
 NOT_LEVELS = ("self", "page", "views", "click_floor")
 """Arguments of `update`, `update_batch` and `set_floor`, so no level can have their names."""

@@ -1,15 +1,78 @@
-"""The inclusion probabilities of a page, kept as few small arrays until they are read."""
+"""A page of a player: what may be on it, how likely each link is, and what came of it.
+
+Used by the player, the Selector and the service. Knows places and numbers, no policy.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.errors import InvalidInput
+from slotwise.features import Visitor
+from slotwise.player.link_pool import LinkPool
 from slotwise.rounds import Link
 from slotwise.selection.mix import Mix
+
+Floats = NDArray[np.float64]
+Links = NDArray[np.int64]
+
+
+class Constraints(NamedTuple):
+    """What a caller asks of one page: pinned places, and the places that the policy may use."""
+
+    pinned: Links
+    is_free: NDArray[np.bool_]
+    n_left: int
+    """Slots that the pinned links leave."""
+
+    @classmethod
+    def of(cls, pool: LinkPool, n_slots: int, pinned: Links, excluded: Links) -> Constraints:
+        """Return the constraints, or raise what is wrong with them."""
+        if len(pinned) > n_slots:
+            raise InvalidInput.of("pin", f"at most {n_slots} links, one a slot", len(pinned))
+        both = np.intersect1d(pinned, excluded)
+        if len(both):
+            raise InvalidInput.of("pin", "links that are not excluded", pool.links[both[0]])
+        if len(pool) - len(excluded) < n_slots:
+            rule = f"few enough links to leave {n_slots} for the page"
+            raise InvalidInput.of("exclude", rule, len(excluded))
+        is_free = np.ones(len(pool), bool)
+        is_free[pinned] = False
+        is_free[excluded] = False
+        return cls(pinned, is_free, n_slots - len(pinned))
+
+
+class PageFeedback(NamedTuple):
+    """A page view with feedback to learn.
+
+    `news` has a row for each level that something is known of: the level, what links brought
+    there (links without an entry brought nothing) and 1 if the view was not counted at that
+    level before, otherwise 0. The last level is in [0, 1].
+    """
+
+    visitor: Visitor | Sequence[int]
+    shown: Sequence[Link]
+    slots: Sequence[int]
+    """The slot of each link shown, from 0 on."""
+    probabilities: Sequence[float]
+    is_in_random_order: bool
+    news: Sequence[tuple[int, Mapping[Link, float], int]]
+
+
+class DrawnPage(NamedTuple):
+    """A page that was drawn, in the order of its slots."""
+
+    shown: tuple[Link, ...]
+    drawn_with: tuple[float, ...]
+    """The inclusion probability of each link shown."""
+    probabilities: Probabilities
+    is_in_random_order: bool
+
 
 MAX_SHOWN = 20
 """Links that the repr shows before it says how many more there are."""

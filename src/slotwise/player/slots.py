@@ -1,4 +1,8 @@
-"""The slots of a selector's pages: their order, what was learned of them, and how it is told."""
+"""The slots of a player's pages: their order, what was learned of them, and how it is told.
+
+Used by the player, by the service where it decides, and by the reports of both. The random
+process of an order is in `slotwise.selection.page_order`.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,19 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile import code_for
 from slotwise.errors import InvalidInput
 from slotwise.policies import NO_SLOTS
 from slotwise.problem import Problem
 from slotwise.rounds import Link
 from slotwise.selection.page_order import (
-    PageOrder,
     expose,
     learn_slot_weights,
     new_page_order,
-    order_page,
+    share_in_random_order,
 )
 
 Floats = NDArray[np.float64]
@@ -54,28 +55,14 @@ class SlotReport:
 
 
 class PageSlots:
-    """The order of pages; nothing happens here where all slots are alike."""
+    """The order of a problem's pages; nothing happens here where all slots are alike."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, clicks: Sequence[float] = ()) -> None:
         self.order = new_page_order(problem)
         self.are_alike = not problem.slot_weights
-        self._slots = np.arange(problem.n_slots)
         self._one_view = np.ones(problem.n_slots)
-
-    def make_room(self, policy: type[Any], state: Any, chance: Any) -> None:
-        """Set up the code that every page uses, for the states of this policy."""
-        if self.are_alike:
-            return
-        links, order = self.order.held, self.order
-        self._rank = code_for(policy.rank, state, links, order.worth)
-        self._order_page = code_for(order_page, order, chance, links, order.worth)
-
-    def arrange(self, state: Any, chance: Any, shown: Links, probabilities: Floats) -> bool:
-        """Put a page that was just chosen into slot order; say whether the order is random."""
-        if self.are_alike:
-            return False
-        self._rank.call(state, shown, self.order.worth)
-        return bool(self._order_page.call(self.order, chance, shown, probabilities))
+        if len(clicks) and len(clicks) == len(self.order.clicks):
+            learn_slot_weights(self.order, np.array(clicks, np.float64))
 
     def shown_in(self, slots: Sequence[int]) -> tuple[Links, Floats]:
         """Return the slots of links of one page and what a view there counts as."""
@@ -86,6 +73,11 @@ class PageSlots:
         expose(self.order, places, self._one_view[: len(slots)], exposure)
         return places, exposure
 
+    def exposure(self, slots: Sequence[int]) -> list[float]:
+        """Return what a view in each slot counts as; beyond the last slot, as there."""
+        weights = self.order.weights
+        return [float(weights[min(slot, len(weights) - 1)]) for slot in slots]
+
     def refuse_counts(self) -> None:
         """Refuse feedback as counts where slots differ: counts do not say where links stood."""
         if not self.are_alike:
@@ -93,7 +85,7 @@ class PageSlots:
             weights = self.order.weights.tolist()
             raise InvalidInput.of("slot_weights", rule, weights, "give every page with `update`")
 
-    def note(self, clicked: Sequence[float]) -> None:
+    def learn(self, clicked: Sequence[float]) -> None:
         """Learn from the clicks of a page in random order, one number a slot."""
         if len(clicked) == len(self.order.clicks):
             learn_slot_weights(self.order, np.array(clicked, np.float64))
@@ -107,7 +99,7 @@ class PageSlots:
 
     def report(self, links: Sequence[Link], pages: Iterable[Links]) -> tuple[SlotReport, ...]:
         """Return a row for every slot; none where slots are alike. `pages` are in slot order."""
-        rows = slot_reports(self.order)
+        rows = self.rows()
         if not rows:
             return ()
         drawn = np.array(list(pages))
@@ -117,20 +109,41 @@ class PageSlots:
             told.append(replace(row, link=links[place], share=n_pages / len(drawn)))
         return tuple(told)
 
+    def rows(self) -> tuple[SlotReport, ...]:
+        """Return the weight of every slot; none where slots are alike."""
+        order = self.order
+        n_slots = len(order.weights)
+        total = float(order.clicks.sum()) + n_slots
+        rows = []
+        pairs = zip(order.weights.tolist(), order.clicks.tolist(), strict=True)
+        for place, (weight, clicks) in enumerate(pairs):
+            error = 0.0
+            if order.is_learned:
+                error = SIGMAS * math.sqrt(weight * (n_slots - weight) / total)
+            low, high = max(0.0, weight - error), weight + error
+            rows.append(SlotReport(place + 1, weight, low, high, round(clicks)))
+        return tuple(rows)
 
-def slot_reports(order: PageOrder) -> tuple[SlotReport, ...]:
-    """Return a row for every slot of an order; none where slots are alike."""
-    n_slots = len(order.weights)
-    total = float(order.clicks.sum()) + n_slots
-    rows = []
-    pairs = zip(order.weights.tolist(), order.clicks.tolist(), strict=True)
-    for place, (weight, clicks) in enumerate(pairs):
-        error = 0.0
-        if order.is_learned:
-            error = SIGMAS * math.sqrt(weight * (n_slots - weight) / total)
-        low, high = max(0.0, weight - error), weight + error
-        rows.append(SlotReport(place + 1, weight, low, high, round(clicks)))
-    return tuple(rows)
+
+class SlotPositions:
+    """Assigns positions to links that come best first, without a policy's `rank`.
+
+    The service decides from versions, which have no state to rank links by.
+    """
+
+    def __init__(self, slots: PageSlots) -> None:
+        best_first = slots.order.best_first.tolist()
+        self._ranks = {slot + 1: rank for rank, slot in enumerate(best_first)}
+        self._share = float(share_in_random_order(slots.order))
+
+    def assign(
+        self, positions: list[int], rng: np.random.Generator, *, at_random: bool
+    ) -> tuple[list[int], bool]:
+        """Return the positions, 1 is the first, in the order of links, and if it is random."""
+        if at_random or (self._share > 0.0 and rng.random() < self._share):
+            return [positions[k] for k in rng.permutation(len(positions)).tolist()], True
+        # Slots beyond those that weights are known of come last.
+        return sorted(positions, key=lambda position: self._ranks.get(position, position)), False
 
 
 def slot_columns(rows: Sequence[SlotReport]) -> dict[str, list[object]]:

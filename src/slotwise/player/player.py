@@ -1,0 +1,597 @@
+"""Player: a policy with what it has learned, on named links, for visitors and slots that differ.
+
+The Selector, the service and the tests of policies play through it. It owns which form of a
+policy plays, its state, the encoding of visitors, the order of slots, pins and exclusions, and
+imported counts. Random generators are arguments. Not safe for threads.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.compile import code_for, loop_maker, switching
+from slotwise.errors import InvalidInput
+from slotwise.features import Features, Visitor
+from slotwise.player.link_pool import LinkPool
+from slotwise.player.pages import Constraints, DrawnPage, PageFeedback, Probabilities
+from slotwise.player.slots import PageSlots
+from slotwise.policies import NO_SLOTS, NOBODY, Policy
+from slotwise.policies.page_views import rest_of_page
+from slotwise.policies.policy import (
+    Counts,
+    Knowledge,
+    add_counts,
+    moved_counts,
+    new_counts,
+    policy_for,
+)
+from slotwise.problem import Problem
+from slotwise.rounds import Link
+from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
+from slotwise.selection.mix import explored
+from slotwise.selection.page_order import order_page
+from slotwise.selection.vectors.uniforms import chance_of
+
+Floats = NDArray[np.float64]
+Links = NDArray[np.int64]
+
+OWED = ("queue", "owed", "deficit", "segment_queue", "segment_owed")
+"""What a policy owes the floor. Imported pages were shown by somebody else and owe nothing."""
+
+COUNTED = {
+    *("views", "sums", "settled", "rounds", "clock", "sales", "segment_rounds"),
+    *("value_sums", "value_exposure", "link_exposure", "common_sums", "common_expected"),
+    *("seen", "seen_at", "tau", "pool"),
+}
+"""What policies know by counting, and what they fit to it: never below 0."""
+
+KNOWS = "knows_"
+"""The names of saved arrays that are the policy's begin with this."""
+
+PAGES, OUTCOMES = range(2)
+
+
+class LinkTotals(NamedTuple):
+    """Feedback as counts: the settled views of links at one level and what they brought."""
+
+    visitor: Visitor
+    level: int
+    places: Links
+    views: Floats
+    outcomes: Floats
+
+
+class PlayerKnowledge(NamedTuple):
+    """Copies of what a player knows."""
+
+    form: Policy
+    """The form of the policy that plays."""
+    arrays: Knowledge
+    """What the policy has learned, by name."""
+    counts: Counts
+    """Settled views and sums of outcomes, by level and link."""
+    slot_clicks: Floats
+    """Clicks by slot on pages in random order; empty where slots are alike."""
+    slot_weights: Floats
+    visits: Floats
+    """Settled pages and their outcomes, by level and value of a feature."""
+    words: Mapping[str, Sequence[str]]
+    """The frequent words of each feature that is an open list."""
+
+
+@loop_maker
+def learning_many(learn: Any) -> Any:
+    """Return what lets a state learn many views, by the `learn` of its policy."""
+
+    def learn_views(
+        state: Any,
+        visitors: Links,
+        levels: Links,
+        starts: Links,
+        links: Links,
+        slots: Links,
+        probabilities: Floats,
+        views: Floats,
+        outcomes: Floats,
+    ) -> None:
+        """Let a state learn one view after the other; view k has the links from `starts[k]` on.
+
+        `visitors` has a row for each view; `slots` are empty where slots are alike.
+
+        Called from Python view by view, unpacking the state would take longer than learning.
+        """
+        for k in range(len(levels)):
+            first, last = starts[k], starts[k + 1]
+            learn(
+                state,
+                visitors[k],
+                levels[k],
+                links[first:last],
+                slots[first:last],
+                probabilities[first:last],
+                views[first:last],
+                outcomes[first:last],
+            )
+
+    return learn_views
+
+
+class _EntryPoints:
+    """The code that a player calls from Python for every page, for the states of one form.
+
+    The only place that obtains them.
+    """
+
+    def __init__(self, form: Policy, state: Any, slots: PageSlots, counts: Counts) -> None:
+        kind, rng, order = type(form), np.random.default_rng(0), slots.order
+        chance, page, numbers = chance_of(rng), order.held, order.held_probabilities
+        self.choose = code_for(kind.choose, state, NOBODY, form.rng_of_choice(rng))
+        self.draw = code_for(draw_page, state.mix, chance, page, numbers)
+        self.learn = code_for(kind.learn, state, NOBODY, 0, page, NO_SLOTS, *[numbers] * 3)
+        self.count = code_for(add_counts, counts, 0, page, numbers, numbers)
+        if not slots.are_alike:
+            self.rank = code_for(kind.rank, state, page, order.worth)
+            self.order = code_for(order_page, order, chance, page, order.worth)
+
+
+class Player:
+    """A policy, the problem it solves and what it knows of its links.
+
+    `policy` is the one asked for, `form` the one that plays: for several floors, for visitors or
+    for large pools. `choose` and `draw` make a page; `learn` takes in a settled page, `learn_many`
+    many views in one compiled call. If learning raises, nothing was learned.
+
+    >>> from slotwise.policies import CUCB
+    >>> player = Player.start(Problem(3, 2), CUCB(), ["sale", "new", "blog"])
+    >>> rng = np.random.default_rng(7)
+    >>> player.choose(NOBODY, rng)
+    >>> page = player.draw(rng)
+    >>> clicked = {page.shown[0]: 1.0}
+    >>> news = [(0, clicked, 1), (1, {}, 1)]
+    >>> player.learn(PageFeedback(NOBODY, page.shown, range(2), page.drawn_with, False, news))
+    >>> float(player.counts.views[0].sum())
+    2.0
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        form: Policy,
+        problem: Problem,
+        pool: LinkPool,
+        state: Any,
+        *,
+        features: Features,
+        slots: PageSlots,
+        chooses: bool = True,
+    ) -> None:
+        self.policy, self.form, self.problem, self.pool = policy, form, problem, pool
+        self.features, self.slots = features, slots
+        self.visits = np.zeros((problem.n_levels, 2, sum(features.sizes)))
+        """Settled pages and outcomes, by level and value of a feature."""
+        self._chooses, self._may_raise = chooses, may_raise(type(form))
+        self._own_counts = new_counts(problem)
+        self._entries: _EntryPoints | None = None
+        self._rng: np.random.Generator | None = None
+        self._chance: Any = None
+        self._chosen: Floats | None = None
+        self._shown, self._drawn = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
+        self.state = state
+
+    @property
+    def state(self) -> Any:
+        """The state of the policy."""
+        return self._state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._state = state if self._chooses else self.form.learning_only(state)
+
+    @classmethod
+    def start(
+        cls,
+        problem: Problem,
+        policy: Policy,
+        links: Iterable[Link],
+        *,
+        features: Features | None = None,
+        slots: PageSlots | None = None,
+        chooses: bool = True,
+    ) -> Player:
+        """Return a player that has seen nothing.
+
+        `slots` are those of the problem, unless its page may be shorter than the slots that are
+        learned of. A player that never `chooses` needs less memory.
+        """
+        form = policy_for(policy, problem)
+        return cls(
+            policy,
+            form,
+            problem,
+            LinkPool(links),
+            form.start(problem),
+            features=Features({}) if features is None else features,
+            slots=PageSlots(problem) if slots is None else slots,
+            chooses=chooses,
+        )
+
+    @property
+    def counts(self) -> Counts:
+        """The counts of the policy, or the player's own where the policy keeps none."""
+        return getattr(self._state, "counts", self._own_counts)
+
+    @property
+    def uses_visitors(self) -> bool:
+        """Whether pages depend on what is known of the visitor."""
+        return self.form.uses_visitors and bool(self.features.features)
+
+    @property
+    def takes_counts(self) -> bool:
+        """Whether the policy learns from totals per link, without the pages they came from."""
+        return "views" in self.form.knowledge(self._state)
+
+    # Deciding
+
+    def encode(self, visitor: Mapping[str, Any] | None) -> Visitor:
+        """Return what is known of a visitor as places of feature values."""
+        if visitor is None and not self.features.features:
+            return NOBODY
+        return self.features.encode(visitor)
+
+    def constraints(self, pin: Iterable[Link], exclude: Iterable[Link]) -> Constraints | None:
+        """Return what a caller asks of a page; None where that is nothing."""
+        pinned, excluded = self.pool.places("pin", pin), self.pool.places("exclude", exclude)
+        if not (len(pinned) or len(excluded)):
+            return None
+        return Constraints.of(self.pool, self.problem.n_slots, pinned, excluded)
+
+    def choose(
+        self,
+        visitor: Visitor,
+        rng: np.random.Generator,
+        constraints: Constraints | None = None,
+        *,
+        explore: float = 0.0,
+        all_links: bool = False,
+    ) -> None:
+        """Let the policy choose the probabilities of the next page, which `draw` draws from.
+
+        `explore` is the share of the page that random links get. `all_links` writes out the
+        probability of every link, as a log needs it.
+        """
+        entries = self._entries or self._obtain_entries()
+        entries.choose.call(self._state, visitor, self.form.rng_of_choice(rng))
+        if constraints is not None:
+            probabilities = self._rest_filled(constraints, visitor, rng)
+            self._chosen = explored(probabilities, explore, constraints.is_free)
+        elif explore or all_links:
+            self._chosen = explored(dense_probabilities(self._state.mix), explore)
+        else:
+            self._chosen = None
+
+    def draw(self, rng: np.random.Generator) -> DrawnPage:
+        """Draw a page with the probabilities that were chosen last, in the order of its slots."""
+        places, drawn = self._draw(rng)
+        is_random = self._arrange(places, drawn, rng)
+        pool, chosen = self.pool, self._chosen
+        if chosen is None:
+            probabilities = Probabilities.of_mix(pool.links, self._state.mix)
+        else:
+            probabilities = Probabilities.of_array(pool.links, chosen)
+        shown = pool.links_at(places.tolist())
+        return DrawnPage(shown, tuple(drawn.tolist()), probabilities, is_random)
+
+    def chosen_probabilities(self) -> Floats:
+        """Return the probability of each link that was chosen last."""
+        return dense_probabilities(self._state.mix) if self._chosen is None else self._chosen
+
+    def pages_ahead(
+        self, rng: np.random.Generator, n_pages: int, explore: float
+    ) -> Iterator[Links]:
+        """Draw pages for visitors like those seen, each in the order of its slots."""
+        nobody = self.features.encode()
+        visitors = self.form.visitors_seen(self._state)
+        if visitors.shape[1] < len(nobody):  # a policy that does not say whom it has seen
+            visitors = nobody[None]
+        for k in range(n_pages):
+            self.choose(visitors[k % len(visitors)], rng, explore=explore, all_links=True)
+            places, drawn = self._draw(rng)
+            self._arrange(places, drawn, rng)
+            yield places
+
+    def _obtain_entries(self) -> _EntryPoints:
+        parts = (self.form, self._state, self.slots, self._own_counts)
+        self._entries = entries = _EntryPoints(*parts)
+        return entries
+
+    def _chance_of(self, rng: np.random.Generator) -> Any:
+        if rng is not self._rng:
+            self._rng, self._chance = rng, chance_of(rng)
+        return self._chance
+
+    def _draw(self, rng: np.random.Generator) -> tuple[Links, Floats]:
+        """Return the places of a page and their probabilities, in the order they were drawn."""
+        chosen = self._chosen
+        if chosen is None:
+            entries = self._entries or self._obtain_entries()
+            entries.draw.call(self._state.mix, self._chance_of(rng), self._shown, self._drawn)
+            return self._shown, self._drawn
+        places = dependent_rounding(chosen, rng)
+        return places, chosen[places]
+
+    def _arrange(self, places: Links, drawn: Floats, rng: np.random.Generator) -> bool:
+        """Put a page into slot order; say whether the order is random."""
+        slots = self.slots
+        if slots.are_alike:
+            return False
+        entries, order = self._entries or self._obtain_entries(), slots.order
+        entries.rank.call(self._state, places, order.worth)
+        return bool(entries.order.call(order, self._chance_of(rng), places, drawn))
+
+    def _rest_filled(
+        self, asked: Constraints, visitor: Visitor, rng: np.random.Generator
+    ) -> Floats:
+        """Return the probabilities of all links: pinned ones 1, the rest as the policy fills it."""
+        entries, given = self._entries or self._obtain_entries(), self.form.rng_of_choice(rng)
+
+        def page_of(state: Any, _: Problem) -> Floats:
+            entries.choose.call(state, visitor, given)
+            return dense_probabilities(state.mix)
+
+        probabilities = np.zeros(len(asked.is_free))
+        probabilities[asked.pinned] = 1.0
+        if asked.n_left:
+            counts = self.counts
+            probabilities[asked.is_free] = rest_of_page(
+                self.form,
+                self._state,
+                self.problem,
+                free=np.flatnonzero(asked.is_free),
+                n_slots=asked.n_left,
+                pinned=asked.pinned,
+                rates=counts.sums / np.maximum(counts.views, 1.0),
+                page_of=page_of,
+            )
+        return probabilities
+
+    # Learning
+
+    def learn(self, view: PageFeedback) -> None:
+        """Learn what is new of one page; links that have left the pool teach nothing."""
+        self._all_or_nothing(self._learn, view)
+
+    def learn_many(self, views: Iterable[PageFeedback]) -> None:
+        """Learn many views in one compiled call, each with news of one level, in this order.
+
+        Where slots are alike, links are not counted: whoever learns so has counters of its own.
+        """
+        self._all_or_nothing(self._learn_many, views)
+
+    def learn_counts(self, totals: Iterable[LinkTotals]) -> None:
+        """Learn from totals per link."""
+        self._all_or_nothing(self._learn_counts, totals)
+
+    def import_counts(self, totals: Iterable[LinkTotals]) -> None:
+        """Learn counts of the past.
+
+        Rates are learned from them. They do not affect what is owed to the floor.
+        """
+        before = self.form.knowledge(self._state)
+        if "views" not in before:  # it weighs every page by its probabilities
+            raise InvalidInput.of("policy", "a policy that learns from counts", self.policy.name)
+        self.learn_counts(totals)
+        owed = {name: before[name] for name in OWED if name in before}
+        after = self.form.knowledge(self._state)
+        self.state = self.form.restore(self.problem, {**after, **owed})
+
+    def _all_or_nothing(self, learn: Any, feedback: Any) -> None:
+        """Call a function that learns; if the policy raises, everything is as before.
+
+        The `learn` of slotwise's own policies cannot raise: feedback is checked before it is
+        learned. One of another package may, at the second level of a page or halfway through.
+        """
+        if not self._may_raise:
+            return learn(feedback)  # type: ignore[no-any-return]
+        before = copied_state((self._state, self._own_counts, self.slots.order, self.visits))
+        features = copy.deepcopy(self.features)
+        try:
+            learn(feedback)
+        except BaseException:
+            self._state, self._own_counts, self.slots.order, self.visits = before
+            self.features = features
+            raise
+
+    def _learn(self, view: PageFeedback) -> None:
+        kept, shown, places, probabilities = self.pool.known(view.shown, view.probabilities)
+        slots, views = self.slots.shown_in(kept)
+        visitor: Any = view.visitor
+        entries = self._entries or self._obtain_entries()
+        for level, outcome, is_new in view.news:
+            if level == 0 and view.is_in_random_order:
+                self.slots.learn([outcome.get(link, 0.0) for link in view.shown])
+            if not kept:
+                continue
+            brought = np.zeros(len(kept))
+            if outcome:
+                brought[:] = [outcome.get(link, 0.0) for link in shown]
+            counted = views if is_new else np.zeros(len(kept))
+            entries.learn.call(
+                self._state, visitor, level, places, slots, probabilities, counted, brought
+            )
+            if self.counts is self._own_counts:
+                entries.count.call(self._own_counts, level, places, counted, brought)
+            if len(visitor):
+                total = float(brought.sum())
+                for value in visitor.tolist():
+                    self.visits[level, PAGES, value] += is_new
+                    self.visits[level, OUTCOMES, value] += total
+
+    def _learn_many(self, many: Iterable[PageFeedback]) -> None:
+        levels: list[int] = []
+        starts, links, probabilities, outcomes = [0], [], [], []
+        visitors: list[Sequence[int]] = []
+        slots: list[int] = []
+        views: list[float] = []
+        place_of, page_slots = self.pool.place_of, self.slots
+        for view in many:
+            [(level, outcome, _)] = view.news
+            if level == 0 and view.is_in_random_order:
+                clicked = dict(zip(view.slots, view.shown, strict=True))
+                page_slots.learn([outcome.get(clicked[slot], 0.0) for slot in sorted(clicked)])
+            shown = [k for k, link in enumerate(view.shown) if link in place_of]
+            if not shown:
+                continue
+            levels.append(level)
+            visitors.append(view.visitor)  # type: ignore[arg-type]
+            links += [place_of[view.shown[k]] for k in shown]
+            probabilities += [view.probabilities[k] for k in shown]
+            if not page_slots.are_alike:
+                stood = [view.slots[k] for k in shown]
+                slots += stood
+                views += page_slots.exposure(stood)
+            outcomes += [outcome.get(view.shown[k], 0.0) for k in shown]
+            starts.append(len(links))
+        if not levels:
+            return
+        places, brought = np.array(links, dtype=np.int64), np.array(outcomes)
+        exposure = np.ones(len(links)) if page_slots.are_alike else np.array(views)
+        switching(learning_many(type(self.form).learn))(
+            self._state,
+            np.array(visitors, np.int64).reshape(len(levels), -1),
+            np.array(levels),
+            np.array(starts),
+            places,
+            np.array(slots, dtype=np.int64),
+            np.array(probabilities),
+            exposure,
+            brought,
+        )
+        if not page_slots.are_alike and self.counts is self._own_counts:
+            at = np.repeat(np.array(levels), np.diff(starts)), places
+            np.add.at(self._own_counts.views, at, exposure)
+            np.add.at(self._own_counts.sums, at, brought)
+
+    def _learn_counts(self, totals: Iterable[LinkTotals]) -> None:
+        learn = switching(type(self.form).learn)
+        for visitor, level, places, views, outcomes in totals:
+            certain = np.ones(len(places))
+            learn(self._state, visitor, level, places, NO_SLOTS, certain, views, outcomes)
+            if self.counts is self._own_counts:
+                np.add.at(self._own_counts.views[level], places, views)
+                np.add.at(self._own_counts.sums[level], places, outcomes)
+
+    # Changing the pool
+
+    def move(self, problem: Problem, pool: LinkPool, forgotten: Iterable[Link] = ()) -> Player:
+        """Return a player with the same knowledge for other links or floors.
+
+        What is known of `forgotten` links is left behind. Slots and words are shared.
+        """
+        kept = pool.places_in(self.pool, forgotten)
+        policy_for(self.policy, problem)  # refuses floors that it cannot keep
+        form = self.policy.for_knowledge(problem, self.form.knowledge(self._state))
+        moved = self._with(form, problem, pool, form.move(self._state, problem, kept))
+        moved._own_counts = moved_counts(self._own_counts, problem, kept)
+        return moved
+
+    def copy(self) -> Player:
+        """Return a player that chooses the same pages, to look ahead with."""
+        state = self.form.restore(self.problem, self.form.knowledge(self._state))
+        copied = self._with(self.form, self.problem, self.pool, state)
+        copied._own_counts = self._own_counts
+        return copied
+
+    def _with(self, form: Policy, problem: Problem, pool: LinkPool, state: Any) -> Player:
+        parts: Any = {"features": self.features, "slots": self.slots, "chooses": self._chooses}
+        player = Player(self.policy, form, problem, pool, state, **parts)
+        player.visits = self.visits
+        if type(form) is type(self.form):
+            player._entries = self._entries
+        return player
+
+    # Keeping
+
+    def knowledge(self) -> PlayerKnowledge:
+        """Return copies of what is known."""
+        order = self.slots.order
+        return PlayerKnowledge(
+            self.form,
+            self.form.knowledge(self._state),
+            copied_state(self.counts),
+            order.clicks.copy(),
+            order.weights.copy(),
+            self.visits.copy(),
+            self.features.words,
+        )
+
+    def save(self) -> dict[str, NDArray[Any]]:
+        """Return everything that was learned as plain arrays; the words are in `features`."""
+        knowledge = self.form.knowledge(self._state)
+        return {
+            "views": self._own_counts.views,
+            "sums": self._own_counts.sums,
+            "visits": self.visits,
+            "slot_clicks": self.slots.order.clicks,
+            **{f"{KNOWS}{name}": array for name, array in knowledge.items()},
+        }
+
+    def rearrange(self) -> None:
+        """Arrange what is known as `load` does, so that both choose the same from here on."""
+        self.state = self.form.restore(self.problem, self.form.knowledge(self._state))
+
+    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `save` of a player with the same policy, problem and features returned.
+
+        Compiled code does not check bounds, so arrays of another shape must not reach it: they
+        raise `ValueError`.
+        """
+        known = {
+            name.removeprefix(KNOWS): array
+            for name, array in arrays.items()
+            if name.startswith(KNOWS)
+        }
+        form = self.policy.for_knowledge(self.problem, known)
+        if type(form) is not type(self.form):  # another form of the same policy
+            self.form, self._entries, self._may_raise = form, None, may_raise(type(form))
+            self.state = form.start(self.problem)
+        counts = Counts(arrays["views"].copy("C"), arrays["sums"].copy("C"))
+        fresh = new_counts(self.problem)
+        pairs = [("views", counts.views, fresh.views), ("sums", counts.sums, fresh.sums)]
+        for name, expected in form.knowledge(self._state).items():
+            pairs.append((f"{KNOWS}{name}", known[name], expected))
+        for name, array, expected in pairs:
+            if array.shape != expected.shape or array.dtype != expected.dtype:
+                raise ValueError(f"array {name} is {array.shape}, not {expected.shape}")
+            if not np.isfinite(array).all():
+                raise ValueError(f"array {name} must be of finite numbers")
+            if name.removeprefix(KNOWS) in COUNTED and (array < 0).any():
+                raise ValueError(f"array {name} must be at least 0")
+        visits = arrays["visits"]
+        if visits.shape != self.visits.shape or not (np.isfinite(visits) & (visits >= 0)).all():
+            raise ValueError(f"array visits must be counts of shape {self.visits.shape}")
+        self.slots.restore(arrays["slot_clicks"])
+        self.visits[:] = visits
+        self._own_counts = counts
+        self.state = form.restore(self.problem, known)
+
+
+def may_raise(policy: type[Policy]) -> bool:
+    """Say whether the `learn` of a policy comes from another package."""
+    learn: Any = policy.learn
+    module: str = getattr(learn, "py_func", learn).__module__
+    return module.partition(".")[0] != "slotwise"
+
+
+def copied_state(state: Any) -> Any:
+    """Return a state that equals another one and shares no array with it."""
+    if isinstance(state, np.ndarray):
+        return state.copy()
+    if isinstance(state, tuple):
+        parts = [copied_state(part) for part in state]
+        return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+    return copy.deepcopy(state)
