@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,6 +102,9 @@ RARE = "(rare)"
 SHARED = {"": 0, NOT_KNOWN: 0, RARE: 1}
 """Labels of values that many words share: as a word each means that value."""
 
+FLAGS = dict.fromkeys(("true", "yes", "1"), True) | dict.fromkeys(("false", "no", "0"), False)
+"""What a flag may be called in a table, and in the floors of a pool."""
+
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 RESERVED = frozenset(
     {"all", "clicks", "link", "revenue", "segment", "share", "slot", "views", "visitor"}
@@ -127,8 +132,25 @@ class Feature:
         raise NotImplementedError
 
     def place(self, value: Any) -> int:
-        """Return the place of a value that was given."""
+        """Return the place of a value that was given; a word of an open list is counted."""
         raise NotImplementedError
+
+    def known_place(self, value: Any) -> tuple[int, str | None]:
+        """Return the place of a value and the label to store; nothing is counted."""
+        place = self.place(value)
+        return place, self.labels()[place] if place else None
+
+    def read(self, text: str) -> Any:
+        """Return the value that a text in a table means."""
+        return text
+
+    def checked_label(self, value: str) -> str:
+        """Return the label of a value that a floor is asked for."""
+        labels = [label for label in self.labels() if label]
+        if value not in labels:
+            rule = f"by values of {self.name} ({', '.join(labels)})"
+            raise InvalidInput.of("floors_by", rule, value[:100])
+        return value
 
     def plain(self) -> dict[str, Any]:
         """Return everything there is to save, as plain values."""
@@ -183,6 +205,22 @@ class OpenWords(Feature):
         place = self.frequent.place(value)
         return 1 if place is None else 2 + place
 
+    def known_place(self, value: Any) -> tuple[int, str | None]:
+        if not isinstance(value, str):
+            raise self.refuse("a word", value)
+        if value == RARE or not may_be_kept(value):
+            return 1, RARE
+        words = self.frequent.words
+        return 2 + words.index(value) if value in words else 1, value
+
+    def checked_label(self, value: str) -> str:
+        if value and may_be_kept(value):
+            return value
+        if value not in (NOT_KNOWN, RARE):
+            rule = f"by words of {self.name} with at most {MAX_LENGTH} printable characters"
+            raise InvalidInput.of("floors_by", rule, value[:100])
+        return value
+
     def plain(self) -> dict[str, Any]:
         kept = {"words": self.frequent.words, "counts": self.frequent.counts}
         return {"name": self.name, "kind": self.kind, **kept}
@@ -200,6 +238,12 @@ class Flag(Feature):
         if not isinstance(value, bool | np.bool_):
             raise self.refuse("True, False", value)
         return 1 + int(value)
+
+    def read(self, text: str) -> Any:
+        return FLAGS.get(text.strip().lower(), text)
+
+    def checked_label(self, value: str) -> str:
+        return super().checked_label(str(FLAGS.get(value.lower(), value)))
 
     def plain(self) -> dict[str, Any]:
         return {"name": self.name, "kind": self.kind}
@@ -228,9 +272,18 @@ class Bins(Feature):
             number = math.inf if value > 0 else -math.inf
         return 0 if math.isnan(number) else 1 + bisect_right(self.edges, number)
 
+    def read(self, text: str) -> Any:
+        with suppress(ValueError):  # what is no number is refused later
+            return float(text)
+        return text
+
     def plain(self) -> dict[str, Any]:
         return {"name": self.name, "kind": self.kind, "edges": list(self.edges)}
 
+
+TEXT, BOOL = "text", "bool"
+JSON_TYPES: dict[str, Any] = {TEXT: str, BOOL: bool}
+"""What `str` and `bool` are called in JSON."""
 
 DECLARATIONS = f"str, bool, a tuple of 1 to {MAX_VALUES} words or of as many rising numbers"
 """What may be declared of a feature, in Python's words."""
@@ -261,6 +314,16 @@ def _declared(name: Any, declaration: Any) -> Feature:
     return Bins(name, tuple(float(value) for value in values))
 
 
+class KnownVisitor(NamedTuple):
+    """A visitor as a version of a pool knows them."""
+
+    places: tuple[int, ...]
+    values: dict[str, str]
+    """What is stored of them: the labels of known features only."""
+    segment: dict[str, str]
+    """The label of every feature, rare words being one of them."""
+
+
 class Features:
     """The features that a program declares, and how a visitor is written in them.
 
@@ -288,6 +351,43 @@ class Features:
         self.sizes = tuple(feature.n_values for feature in features)
         self.offsets = tuple(int(start) for start in np.cumsum((0, *self.sizes))[:-1])
         self._names = frozenset(feature.name for feature in features)
+        self._of_labels = {
+            feature.name: {label: place for place, label in enumerate(feature.labels()) if label}
+            for feature in features
+            if not isinstance(feature, OpenWords)
+        }
+
+    @classmethod
+    def of_json(
+        cls, declared: Mapping[str, Any], words: Mapping[str, Sequence[str]] | None = None
+    ) -> Features:
+        """Return features that are declared in JSON's words, as those of a pool are.
+
+        `words` are the frequent words of open lists.
+
+        >>> Features.of_json({"device": ["phone"], "country": "text", "new": "bool"}).sizes
+        (2, 32, 3)
+        """
+        kinds = {}
+        for name, kind in declared.items():
+            if len(name) > MAX_LENGTH:
+                rule = f"named by at most {MAX_LENGTH} characters"
+                raise InvalidInput.of("features", rule, f"{name[:MAX_LENGTH]}...")
+            if isinstance(kind, str):
+                if kind not in JSON_TYPES:
+                    raise _in_json(InvalidInput.of(f"features[{name!r}]", DECLARATIONS, kind))
+                kind = JSON_TYPES[kind]
+            elif isinstance(kind, list | tuple) and any(isinstance(one, bool) for one in kind):
+                raise _in_json(InvalidInput.of(f"features[{name!r}]", "words or numbers", kind))
+            kinds[name] = kind
+        try:
+            features = cls(kinds)
+        except InvalidInput as error:
+            raise _in_json(error) from None
+        for feature in features.features:
+            if isinstance(feature, OpenWords):
+                feature.frequent = FrequentWords((words or {}).get(feature.name, ()))
+        return features
 
     def __len__(self) -> int:
         return len(self.features)
@@ -319,6 +419,85 @@ class Features:
             if value is not None:
                 places[k] += feature.place(value)
         return places
+
+    def know(self, said: Mapping[str, Any]) -> KnownVisitor:
+        """Return what a caller says of a visitor, in the words known now; nothing is counted."""
+        if not said.keys() <= self._names:
+            unknown = next(name for name in said if name not in self._names)
+            known = ", ".join(sorted(self._names)) or "none is declared"
+            raise InvalidInput.of("visitor", f"declared features only ({known})", unknown[:100])
+        places, values, segment = [], {}, {}
+        for feature, start in zip(self.features, self.offsets, strict=True):
+            value, place = said.get(feature.name), 0
+            if not (value is None or value in ("", NOT_KNOWN)):
+                try:
+                    place, stored = feature.known_place(value)
+                except InvalidInput as error:
+                    raise InvalidInput(str(error), "visitor") from None
+                if stored is not None:
+                    values[feature.name] = stored
+            places.append(start + place)
+            segment[feature.name] = feature.labels()[place]
+        return KnownVisitor(tuple(places), values, segment)
+
+    def read(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Return what is stored of a visitor whose values are texts, as in a table."""
+        said: dict[str, Any] = dict(texts)
+        labelled = {}
+        for feature in self.features:
+            text = texts.get(feature.name)
+            if text is not None:
+                said[feature.name] = feature.read(text)
+                if isinstance(feature, Bins) and text.strip() in self._of_labels[feature.name]:
+                    labelled[feature.name] = said.pop(feature.name)
+        return self.know(said).values | labelled
+
+    def stored_places(self, stored: Mapping[str, str], *, is_counted: bool) -> list[int]:
+        """Return the places of stored labels; one that is not declared any more is not known.
+
+        Words of open lists are counted where `is_counted`, so that frequent ones get a place.
+        """
+        places = []
+        for feature, start in zip(self.features, self.offsets, strict=True):
+            label = stored.get(feature.name)
+            place = 0
+            if label is not None and not isinstance(feature, OpenWords):
+                place = self._of_labels[feature.name].get(label, 0)
+            elif label is not None:
+                counts = is_counted and label != RARE
+                place = feature.place(label) if counts else feature.known_place(label)[0]
+            places.append(start + place)
+        return places
+
+    def keep_words(self, seen: Iterable[tuple[Mapping[str, str], int]]) -> None:
+        """Give the words of open lists that were seen often a place, the most frequent first."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for values, n_seen in seen:
+            for value in values.items():
+                counts[value] += n_seen
+        opened = {one.name: one for one in self.features if isinstance(one, OpenWords)}
+        for (name, word), n_seen in counts.most_common():
+            if n_seen >= SEEN_OFTEN and name in opened and word != RARE:
+                opened[name].frequent.keep(word)
+
+    def value_floors(
+        self, floors_by: Mapping[str, Mapping[str, float]], n_slots: int
+    ) -> tuple[tuple[int, float], ...] | None:
+        """Return floors of segments as a problem has them; a word with a floor gets a place.
+
+        None where an open list has no place left for one. A floor that no page reaches is lowered.
+        """
+        most = math.nextafter(n_slots, 0.0)
+        floors = []
+        for name, of_values in floors_by.items():
+            for label, least in of_values.items():
+                try:
+                    place = self.place(name, label)
+                except InvalidInput:
+                    return None
+                if least > 0.0:
+                    floors.append((place, min(least, most)))
+        return tuple(floors)
 
     def describe(self, visitor: Visitor) -> dict[str, str]:
         """Return the label of each feature's value."""
@@ -359,12 +538,16 @@ class Features:
                 for one in plain
             }
         )
-        for feature, one in zip(features.features, plain, strict=True):
+        features.take_words(plain)
+        return features
+
+    def take_words(self, plain: Sequence[Mapping[str, Any]]) -> None:
+        """Take over the words and counts that `plain` returned."""
+        for feature, one in zip(self.features, plain, strict=True):
             if isinstance(feature, OpenWords):
                 # Versions that kept words which cannot be printed gave them places for good.
                 words = [word.encode(errors="backslashreplace").decode() for word in one["words"]]
                 feature.frequent = FrequentWords(words, one["counts"])
-        return features
 
 
 def declarations(features: Features) -> dict[str, Any]:
@@ -374,3 +557,36 @@ def declarations(features: Features) -> dict[str, Any]:
     {'new': <class 'bool'>, 'days': (1.0, 7.0), 'country': <class 'str'>, 'device': ('phone',)}
     """
     return {feature.name: feature.declaration for feature in features.features}
+
+
+def _in_json(error: InvalidInput) -> InvalidInput:
+    """Return an error about one feature as one about the setting that has it, in JSON's words."""
+    values = f"a list of 1 to {MAX_VALUES} words or of as many rising numbers"
+    return InvalidInput(
+        str(error).replace(DECLARATIONS, f'{values}, "{TEXT}" or "{BOOL}"'), "features"
+    )
+
+
+def declared_floors(
+    floors_by: Mapping[str, Mapping[str, float]], declared: Mapping[str, Any]
+) -> dict[str, dict[str, float]]:
+    """Return the floors of segments by the labels of values, for features declared in JSON.
+
+    An undeclared feature and a value that it cannot have raise `InvalidInput`.
+    """
+    features = {one.name: one for one in Features.of_json(declared).features}
+    floors: dict[str, dict[str, float]] = {}
+    for name, of_values in floors_by.items():
+        if name not in features:
+            known = ", ".join(features) or "none is declared"
+            raise InvalidInput.of("floors_by", f"by declared features ({known})", name[:100])
+        floors[name] = {}
+        for value, least in of_values.items():
+            label = features[name].checked_label(value)
+            if label in floors[name]:
+                raise InvalidInput.of("floors_by", f"one floor for each value of {name}", value)
+            floors[name][label] = least
+        if isinstance(features[name], OpenWords) and len(floors[name].keys() - SHARED) > MAX_WORDS:
+            rule = f"of at most {MAX_WORDS} words of {name}, an open list"
+            raise InvalidInput.of("floors_by", rule, len(floors[name]))
+    return {name: of_values for name, of_values in floors.items() if of_values}

@@ -41,8 +41,7 @@ class TestRegistry(PolicyContract):
             super().test_the_floor_is_kept_once_rates_are_known()
             return
         without = dataclasses.replace(FLOOR, click_floor=0.0, floors={})
-        policy = self.make_policy(FLOOR)
-        asked, free = (self.clicks_at_known_rates(policy, one) for one in (FLOOR, without))
+        asked, free = (self.clicks_at_known_rates(one) for one in (FLOOR, without))
         assert asked > 1.15 * free
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from slotwise.player.player import PlayerKnowledge
 from slotwise.service.records import (
     SECOND_US,
     AdjustmentEvent,
@@ -15,6 +16,7 @@ from slotwise.service.records import (
     PoolSettings,
     ShownLink,
 )
+from slotwise.service.service import Service
 
 T0 = 1_700_000_000 * SECOND_US
 CLICK_WINDOW_S = 1_800
@@ -86,3 +88,15 @@ def adjustment(
 ) -> AdjustmentEvent:
     settings = {"conversion_id": "order-1", "currency": "EUR", **changes}
     return AdjustmentEvent(adjustment_id=adjustment_id, refund_micros=refund_micros, **settings)
+
+
+def learned_of(service: Service) -> PlayerKnowledge:
+    """Return what the policy of the pool `home` has learned round by round."""
+    learned = service.knowledge("home")
+    assert learned is not None
+    return learned
+
+
+def arrays_of(service: Service) -> dict[str, list[Any]]:
+    """Return the arrays of that policy as lists, to compare."""
+    return {name: array.tolist() for name, array in learned_of(service).arrays.items()}

@@ -14,7 +14,7 @@ from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.sqlite import SqliteStore
-from tests.service.rows import T0, link
+from tests.service.rows import T0, learned_of, link
 from tests.service.test_visitors import (
     LINKS,
     frequencies_are_exact,
@@ -34,11 +34,6 @@ def opened(path: Path) -> Service:
     return service
 
 
-def run_of(service: Service) -> Any:
-    run: Any = service._learner._runs["home"]._round_run()
-    return run
-
-
 def phone_page(service: Service) -> list[float]:
     snapshot: Any = service._decider.snapshot("home")
     known = snapshot.guests.know({"device": "phone"})
@@ -48,7 +43,7 @@ def phone_page(service: Service) -> list[float]:
 def test_the_regression_learns_for_whom_and_logs_exact_propensities(tmp_path: Path) -> None:
     service = opened(tmp_path)
     now_us = visit(service, 600, T0)
-    assert isinstance(run_of(service).policy, PacedBayesVisitors)
+    assert isinstance(learned_of(service).form, PacedBayesVisitors)
     assert links_for(service, {"device": "phone"}, now_us) <= {"l0", "l1"}
     assert links_for(service, {"device": "desktop"}, now_us) <= {"l6", "l7"}
     pages = [
@@ -69,11 +64,11 @@ def test_a_restart_goes_on_in_the_form_that_has_learned(
         service = opened(tmp_path)
         visit(service, 300, T0)
         page = phone_page(service)
-        assert isinstance(run_of(service).policy, form)
+        assert isinstance(learned_of(service).form, form)
         service.flush().result()
         service.close()
     again = Service(SqliteStore(tmp_path / "store.db"), OPTIONS)
-    assert isinstance(run_of(again).policy, form)
+    assert isinstance(learned_of(again).form, form)
     np.testing.assert_allclose(phone_page(again), page, atol=1e-6)
     visit(again, 100, T0 + 10**10, seed=2)
     assert again.health().pools[0].failure == ""
@@ -85,14 +80,14 @@ def test_a_pool_that_outgrows_the_regression_learns_again_in_the_other_form(
 ) -> None:
     service = opened(tmp_path)
     now_us = visit(service, 200, T0)
-    run = run_of(service)
-    assert isinstance(run.policy, PacedBayesVisitors)
-    n_numbers = run._state.regression.information[0].size
+    learned = learned_of(service)
+    assert isinstance(learned.form, PacedBayesVisitors)
+    n_numbers = learned.arrays["information"][0].size
     monkeypatch.setattr(paced_bayes_visitors, "MAX_NUMBERS", n_numbers)
     service.put_links("home", [link("l8")], "test", now_us).result()
     now_us = visit(service, 100, now_us)
-    run = run_of(service)
-    assert isinstance(run.policy, PacedKLVisitors)
-    assert run._state.evidence.rounds[0] == pytest.approx(300, abs=1)
+    learned = learned_of(service)
+    assert isinstance(learned.form, PacedKLVisitors)
+    assert learned.arrays["rounds"][0] == pytest.approx(300, abs=1)
     assert service.health().pools[0].failure == ""
     service.close()

@@ -11,9 +11,8 @@ from slotwise.errors import InvalidInput
 from slotwise.policies import POLICIES, PacedBayes, Policy
 from slotwise.problem import Problem
 from slotwise.service.records import SECOND_US
-from slotwise.service.service import Service
 from tests.service.conftest import OpenService
-from tests.service.rows import T0, link, pool
+from tests.service.rows import T0, arrays_of, learned_of, link, pool
 from tests.service.test_visitors import LINKS, links_for, opened, visit
 from tests.service.visitor_policy import FAILING, VisitorPolicy
 
@@ -35,11 +34,6 @@ def by_visitor(monkeypatch: pytest.MonkeyPatch) -> None:
     FAILING.clear()
 
 
-def run_of(service: Service) -> Any:
-    run: Any = service._learner._runs["home"]._round_run()
-    return run
-
-
 @pytest.mark.usefixtures("by_visitor")
 def test_a_policy_of_another_package_is_told_of_visitors(open_service: OpenService) -> None:
     service = opened(open_service(), policy="by-visitor")
@@ -50,11 +44,11 @@ def test_a_policy_of_another_package_is_told_of_visitors(open_service: OpenServi
     page = service.decide("home", now_us, visitor={"device": "phone"}, exclude=["l0"])
     assert "l0" not in {shown.link_id for shown in page.shown}
     assert not page.fallback
-    known = run_of(service).knowledge()
+    known = arrays_of(service)
     service.flush().result()
     service.close()
     again = open_service()
-    assert run_of(again).knowledge() == known
+    assert arrays_of(again) == known
     assert links_for(again, {"device": "phone"}, now_us) <= {"l0", "l1"}
     again.put_links("home", [link("l8")], "test", now_us).result()
     assert again.health().pools[0].failure == ""
@@ -76,8 +70,9 @@ def test_rounds_at_which_a_policy_raises_are_learned_once(
     FAILING.clear()
     service.learn(later_us)
     assert service.health().pools[0].failure == ""
-    assert run_of(service)._state.views.sum() == 24
-    (country,) = (one for one in run_of(service).code.plain() if one["name"] == "country")
+    assert learned_of(service).arrays["views"].sum() == 24
+    fed: Any = service._publisher.runs["home"]._fed_player()
+    (country,) = (one for one in fed.player.features.plain() if one["name"] == "country")
     assert country["counts"] == {"DE": 12}
 
 
@@ -90,17 +85,17 @@ def test_a_large_pool_plays_the_form_for_large_pools(
     service.put_pool(default, "test", T0).result()
     many = [link(f"l{k}") for k in range(MANY_LINKS + 1)]
     service.put_links("home", many[:-1], "test", T0).result()
-    assert not isinstance(run_of(service).policy, FormForLargePools)
+    assert not isinstance(learned_of(service).form, FormForLargePools)
     service.decide("home", T0)
     service.learn(T0 + 10**12)
-    rounds = run_of(service)._state.evidence.rounds.tolist()
+    rounds = arrays_of(service)["rounds"]
     service.put_links("home", many[-1:], "test", T0 + 10**12).result()
-    assert isinstance(run_of(service).policy, FormForLargePools)
-    assert run_of(service)._state.evidence.rounds.tolist() == rounds == [1.0, 1.0]
+    assert isinstance(learned_of(service).form, FormForLargePools)
+    assert arrays_of(service)["rounds"] == rounds == [1.0, 1.0]
     service.flush().result()
     service.close()
     again = open_service()
-    assert isinstance(run_of(again).policy, FormForLargePools)
+    assert isinstance(learned_of(again).form, FormForLargePools)
     assert again.health().pools[0].failure == ""
 
 

@@ -14,7 +14,6 @@ from slotwise.features import MAX_WORDS
 from slotwise.service.counting.attribution import Counters
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.learning.publisher import stand_in
-from slotwise.service.learning.visitor_run import VisitorRun
 from slotwise.service.published_version import LEARNING_FAILED
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord
 from slotwise.service.service import Service
@@ -22,7 +21,7 @@ from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.reference.paced_kl import Queue
-from tests.service.rows import MAX_REVENUE, T0, link, pool
+from tests.service.rows import MAX_REVENUE, T0, arrays_of, learned_of, link, pool
 from tests.service.test_visitors import frequencies_are_exact
 from tests.stores.store_rows import reads
 
@@ -83,18 +82,9 @@ def delivered(seen: list[tuple[DecisionRecord, int]], country: str) -> float:
     return sum(clicks) / len(clicks)
 
 
-def run_of(service: Service) -> VisitorRun:
-    run = service._learner._runs["home"]
-    with run.lock:
-        fed = run._round_run()
-    assert isinstance(fed, VisitorRun)
-    return fed
-
-
 def segment_arrays(service: Service) -> dict[str, list[float]]:
-    run = run_of(service)
-    known = run.policy.knowledge(run._state)
-    return {name: known[name].tolist() for name in known if name.startswith("segment_")}
+    known = arrays_of(service)
+    return {name: known[name] for name in known if name.startswith("segment_")}
 
 
 def test_a_segment_keeps_a_floor_of_its_own(service: Service) -> None:
@@ -202,13 +192,11 @@ def test_a_restart_goes_on_with_queues_pages_and_what_was_delivered(tmp_path: Pa
 
 def test_floors_may_come_change_and_go_without_learning_anew(service: Service) -> None:
     now_us, _ = visit(opened(service, {"country": {"DE": 0.5}}), 300, T0)
-    [before], fed_to = segment_arrays(service)["segment_queue"], run_of(service)
-    views = fed_to.policy.knowledge(fed_to._state)["views"].tolist()
+    [before], views = segment_arrays(service)["segment_queue"], arrays_of(service)["views"]
     opened(service, {"new": {"True": 0.3}, "country": {"FR": 0.4, "DE": 0.45}}, now_us)
     queues = segment_arrays(service)["segment_queue"]
     assert queues == [0.0, 0.0, before]
-    moved = run_of(service)
-    assert moved.policy.knowledge(moved._state)["views"].tolist() == views
+    assert arrays_of(service)["views"] == views
     [_, _, german] = service._decider.snapshot("home").published.segment_floors
     assert (german.value, german.since_us, german.delivered.click_views) == ("DE", now_us, 0)
     now_us, _ = visit(service, 100, now_us + 1, seed=5)
@@ -224,14 +212,13 @@ def test_a_word_without_a_place_left_is_learned_from_the_rows(service: Service) 
         word = {"country": f"c{k % MAX_WORDS}"}
         service.decide("home", T0 + k, visitor=word)
     service.learn(T0 + 100 * SECOND_US)
-    assert len(run_of(service).code.words["country"]) == MAX_WORDS
+    assert len(learned_of(service).words["country"]) == MAX_WORDS
     opened(service, {"country": {"DE": 0.5}}, T0 + 101 * SECOND_US)
     service.learn(T0 + 102 * SECOND_US)
-    words = run_of(service).code.words["country"]
+    words = learned_of(service).words["country"]
     assert words[0] == "DE"
     assert len(words) == MAX_WORDS
-    known = run_of(service).policy.knowledge(run_of(service)._state)
-    assert known["rounds"][0] == MAX_WORDS * 60
+    assert arrays_of(service)["rounds"][0] == MAX_WORDS * 60
     page = service.decide("home", T0 + 103 * SECOND_US, visitor={"country": "DE"})
     assert page.segment["country"] == "DE"
 

@@ -11,13 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
-from slotwise.service.learning.slots_seen import SlotsSeen
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord, Pin
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
-from tests.service.rows import T0, link, pool
+from tests.service.rows import T0, learned_of, link, pool
 
 LINKS = [f"l{k}" for k in range(6)]
 RATES = {link_id: 0.05 + 0.05 * k for k, link_id in enumerate(LINKS)}
@@ -64,13 +63,9 @@ def visit(
     return pages
 
 
-def slots_of(service: Service) -> SlotsSeen:
-    run = service._learner._runs["home"]
-    with run.lock:
-        fed = run._round_run()
-    assert fed is not None
-    assert fed.slots is not None
-    return fed.slots
+def exposure_of(service: Service) -> list[Any]:
+    counts = learned_of(service).counts
+    return [learned_of(service).slot_clicks.tolist(), counts.views.tolist(), counts.sums.tolist()]
 
 
 def test_known_weights_put_the_best_link_into_the_best_slot(service: Service) -> None:
@@ -107,7 +102,7 @@ def test_weights_are_learned_from_pages_in_random_order(service: Service) -> Non
     assert all(page.random_order for page in pages[:100])
     assert any(not page.random_order for page in pages[-500:])
     assert all(page.random_order for page in pages if page.holdout)
-    weights = slots_of(service).order.weights
+    weights = learned_of(service).slot_weights
     assert weights.mean() == pytest.approx(1.0)
     assert np.abs(weights - TRUE_WEIGHTS).max() < 0.25
     last = [page for page in pages[-250:] if not page.random_order]
@@ -127,12 +122,11 @@ def test_the_rows_teach_the_same_again(tmp_path: Path) -> None:
     opened(service, learn_slot_weights=True)
     visit(service, 1_000)
     service.flush().result()
-    before = slots_of(service)
-    clicks, exposure = before.clicks, before.exposure()
-    assert sum(clicks) > 100
+    before = exposure_of(service)
+    assert sum(before[0]) > 100
     service.close()
     again = Service(SqliteStore(tmp_path / "store.db"), options)
-    assert (slots_of(again).clicks, slots_of(again).exposure()) == (clicks, exposure)
+    assert exposure_of(again) == before
     now_us = T0 + 10_000 * SECOND_US
     settings = again.pool("home")
     alike = pool(**{**_asdict(settings), "learn_slot_weights": False})
@@ -140,7 +134,7 @@ def test_the_rows_teach_the_same_again(tmp_path: Path) -> None:
     assert not again.decide("home", now_us + 1).random_order
     again.put_pool(settings, "test", now_us + 2).result()
     again.learn(now_us + 3)
-    assert (slots_of(again).clicks, slots_of(again).exposure()) == (clicks, exposure)
+    assert exposure_of(again) == before
     assert verify(again._store).mismatches == ()
     again.close()
 

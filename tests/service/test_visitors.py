@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slotwise.errors import InvalidInput
+from slotwise.features import Features
 from slotwise.service.deciding.page_mix import MAX_KEPT
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord, Pin
 from slotwise.service.refusals import Conflict
@@ -23,9 +24,8 @@ from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
-from slotwise.service.visitors import VisitorCode
 from tests.service.conftest import OpenService
-from tests.service.rows import T0, link, pool
+from tests.service.rows import T0, arrays_of, link, pool
 from tests.stores.store_rows import reads
 
 FEATURES: dict[str, Any] = {
@@ -312,10 +312,10 @@ def test_no_flood_of_values_makes_anything_grow(service: Service) -> None:
     known = guests.know({"country": "y" * 1_000})
     assert (known.values, known.segment["country"]) == ({"country": "(rare)"}, "(rare)")
     assert all("y" * 1_000 not in str(key) for key in guests._kept)
-    code = VisitorCode({"country": "text"})
+    features = Features.of_json({"country": "text"})
     for k in range(60_000):
-        code.places({"country": f"c{k % 20_000}"}, is_counted=True)
-    [plain] = code.plain()
+        features.stored_places({"country": f"c{k % 20_000}"}, is_counted=True)
+    [plain] = features.plain()
     assert len(plain["words"]) <= 30
     assert len(plain["counts"]) <= 256
 
@@ -345,14 +345,6 @@ def test_counters_of_visitors_add_up_and_equal_the_rows(open_service: OpenServic
     assert found.n_counters > 6 * len(counters.visitors)
 
 
-def state_of(service: Service) -> dict[str, Any]:
-    run = service._learner._runs["home"]
-    with run.lock:
-        fed = run._round_run()
-    assert fed is not None
-    return dict(fed.knowledge())
-
-
 def test_a_restart_shows_everybody_what_was_shown_before(tmp_path: Path) -> None:
     options = ServiceOptions(seed=3, commit_every_ms=0.0)
     service = Service(SqliteStore(tmp_path / "store.db"), options)
@@ -370,13 +362,13 @@ def test_a_restart_shows_everybody_what_was_shown_before(tmp_path: Path) -> None
 
     service.learn(now_us + 61 * SECOND_US)
     service.flush().result()
-    before, knowledge = pages_of(service), state_of(service)
+    before, knowledge = pages_of(service), arrays_of(service)
     service.close()
     again = Service(SqliteStore(tmp_path / "store.db"), options)
     for (segment, first), (later, second) in zip(before, pages_of(again), strict=True):
         assert later == segment
         np.testing.assert_allclose(second, first, atol=1e-6)
-    assert state_of(again) == knowledge
+    assert arrays_of(again) == knowledge
     again.close()
 
 
@@ -399,7 +391,7 @@ def test_other_features_are_learned_from_the_rows_again(tmp_path: Path) -> None:
     options = ServiceOptions(seed=3, commit_every_ms=0.0)
     service = Service(SqliteStore(tmp_path / "store.db"), options)
     now_us = visit(opened(service), 1_500, T0)
-    all_features = state_of(service)
+    all_features = arrays_of(service)
     fewer = {"device": ["desktop", "phone", "tablet"]}
     service.put_pool(visitors_pool(features=fewer), "test", now_us).result()
     service.learn(now_us + 1)
@@ -409,7 +401,7 @@ def test_other_features_are_learned_from_the_rows_again(tmp_path: Path) -> None:
         service.decide("home", now_us + 2, visitor={"country": "A"})
     service.put_pool(visitors_pool(), "test", now_us + 3).result()
     service.learn(now_us + 4)
-    assert state_of(service) == all_features
+    assert arrays_of(service) == all_features
     service.put_pool(visitors_pool(features={}), "test", now_us + 5).result()
     service.learn(now_us + 6)
     assert service.decide("home", now_us + 7).segment == {}

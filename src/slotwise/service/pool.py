@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput, SlotwiseError, UnknownName
+from slotwise.features import Features, declared_floors
 from slotwise.player.known_counts import parse_known_counts
 from slotwise.player.slots import PageSlots
 from slotwise.policies import Policy, default_policy, make_policy, policy_class
@@ -31,7 +32,6 @@ from slotwise.service.limits import (
     is_id,
 )
 from slotwise.service.records import KnownCounts, LinkRecord, PoolSettings
-from slotwise.service.visitors import VisitorCode, declared_features, declared_floors
 
 _log = logging.getLogger(__name__)
 
@@ -135,16 +135,17 @@ def slots_of_pool(pool: PoolSettings, clicks: Sequence[float] = ()) -> PageSlots
     return PageSlots(Problem(n_links=pool.slots, n_slots=pool.slots, slot_weights=asked), clicks)
 
 
-def pool_problem(pool: PoolSettings, n_links: int, code: VisitorCode | None) -> Problem | None:
+def pool_problem(pool: PoolSettings, n_links: int, features: Features | None) -> Problem | None:
     """Return the problem of a page of a pool when it has so many links.
 
-    With a `code` it has the floors of segments, too; None where the code has no place for one.
+    With `features` it has the floors of segments, too; None where an open list among them has no
+    place for one.
     """
-    sizes = declared_features(pool.features).sizes if pool.features else ()
+    sizes = Features.of_json(pool.features).sizes if pool.features else ()
     problem = problem_of(n_links, pool.slots, pool.click_floor, sizes)
-    if code is None or not pool.floors_by:
+    if features is None or not pool.floors_by:
         return problem
-    floors = code.value_floors(pool.floors_by, problem.n_slots)
+    floors = features.value_floors(pool.floors_by, problem.n_slots)
     return None if floors is None else dataclasses.replace(problem, value_floors=floors)
 
 
@@ -176,7 +177,7 @@ def check_pool(pool: PoolSettings, n_active_links: int, *, has_known: bool = Fal
     for link_id in pool.fallback_order:
         _check_id("fallback_order", link_id)
     _check_pins(pool)
-    n_values = sum(declared_features(pool.features).sizes)
+    n_values = sum(Features.of_json(pool.features).sizes)
     if n_values > MAX_ALL_VALUES:
         raise InvalidInput.of("features", f"of at most {MAX_ALL_VALUES} values in all", n_values)
     _check_slot_weights(pool)
@@ -283,7 +284,7 @@ def _check_policy(pool: PoolSettings, n_active_links: int, *, has_known: bool) -
     except (TypeError, ValueError, ArithmeticError) as error:
         rule = f"settings that {pool.policy} can use ({error})"
         raise InvalidInput.of("policy_settings", rule, pool.policy_settings) from error
-    sizes = declared_features(pool.features).sizes
+    sizes = Features.of_json(pool.features).sizes
     visitors = problem_of(problem.n_links, pool.slots, 0.0, sizes)
     if pool.floors_by and not policy.for_problem(visitors).keeps_value_floors:
         rule = "one that keeps floors of segments, such as the default"
@@ -313,11 +314,11 @@ def read_known_table(
 
     Rows without a view are left out; a link that has no others is there with none.
     """
-    code = VisitorCode(pool.features)
+    features = Features.of_json(pool.features)
     known: dict[str, list[KnownCounts]] = {}
     for row in parse_known_counts(text, name):
         try:
-            visitor = code.read(row.visitor)
+            visitor = features.read(row.visitor)
         except InvalidInput as error:
             raise InvalidInput(f"{name}, link {row.link}: {error}", "csv") from None
         counts = KnownCounts(

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from slotwise.player.player import PlayerKnowledge
 from slotwise.service.clock import SteadyClock
 from slotwise.service.deciding.decider import Decider
 from slotwise.service.ended_sessions import SignedOut
@@ -140,6 +141,10 @@ class Service:
         operations = [RecordEvent(event=event, received_us=now_us) for event in events]
         outcomes: Any = self._committer.submit(operations)
         return outcomes  # type: ignore[no-any-return]
+
+    def knowledge(self, pool_id: str) -> PlayerKnowledge | None:
+        """Return copies of what the policy of a pool knows; None where it learns from counters."""
+        return self._publisher.runs[pool_id].knowledge()
 
     def refuse_if_stuck(self, now_s: float) -> None:
         """Refuse what waits for a store that does not answer; `now_s` is monotonic. Quick."""

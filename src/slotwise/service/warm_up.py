@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from slotwise.service.counting.attribution import CLICKS, Counters, LinkCounters, View
 from slotwise.service.deciding.page_request import NO_WISH, Wish
 from slotwise.service.deciding.snapshot import Snapshot
-from slotwise.service.learning.pool_run import PoolRun, Round, RoundPosition
+from slotwise.service.learning.pool_player import RoundPosition
+from slotwise.service.learning.pool_run import PoolRun, Round
 from slotwise.service.learning.publisher import publish
 from slotwise.service.pool import Pool
 from slotwise.service.published_version import Shown

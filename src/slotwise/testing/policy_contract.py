@@ -5,25 +5,29 @@ Such a subclass, whole:
     class TestMyPolicy(PolicyContract):
         def make_policy(self, problem: Problem) -> Policy:
             return MyPolicy(horizon=problem.horizon)
+
+The policy plays through `slotwise.player`, as in the Selector and in the service.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from slotwise.compile import switching
+from slotwise.features import Features, Visitor
+from slotwise.player.link_pool import LinkPool
+from slotwise.player.pages import PageFeedback
+from slotwise.player.player import LinkTotals, Player
 from slotwise.policies import Feedback, Policy
-from slotwise.policies.policy import NO_SLOTS, NOBODY
+from slotwise.policies.policy import NO_SLOTS, NOBODY, Knowledge
 from slotwise.problem import Problem
-from slotwise.selection import dense_probabilities, draw_page
-from slotwise.testing.slot_laws import SlotLaws
-from slotwise.testing.visitor_laws import VisitorLaws
+from slotwise.rounds import Link
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
@@ -50,12 +54,26 @@ N_ROUNDS = 120
 N_CHOICES = 4_000
 
 
+OF_VISITORS = Problem(n_links=7, n_slots=3, click_floor=1.2, horizon=400, feature_sizes=(2, 3))
+EVERYBODY = [np.array([one, 2 + other], np.int64) for one in range(2) for other in range(3)]
+"""All visitors of that problem: a value of the first feature, a value of the second."""
+OF_SLOTS = Problem(n_links=7, n_slots=3, click_floor=1.2, horizon=400, slot_weights=(2.4, 0.5, 0.1))
+"""Slots that differ much: a click in the last is more than its view."""
+
+
 class SettledPage(NamedTuple):
     """A page view with its feedback: `outcomes[level]` is what each link shown brought."""
 
     shown: Links
     probabilities: Floats
     outcomes: Floats
+    visitor: Visitor = NOBODY
+
+    def feedback(self, levels: Sequence[int]) -> PageFeedback:
+        links: list[Link] = self.shown.tolist()
+        news = [(j, dict(zip(links, self.outcomes[j].tolist(), strict=True)), 1) for j in levels]
+        probabilities = self.probabilities.tolist()
+        return PageFeedback(self.visitor, links, range(len(links)), probabilities, False, news)
 
 
 class Visitors:
@@ -66,15 +84,15 @@ class Visitors:
         self.n_levels = problem.n_levels
         self.click_rate = np.random.default_rng(seed).uniform(0.1, 0.6, problem.n_links)
 
-    def visit(self, shown: Links, probabilities: Floats) -> SettledPage:
+    def visit(self, shown: Links, probabilities: Floats, visitor: Visitor = NOBODY) -> SettledPage:
         outcomes = np.empty((self.n_levels, len(shown)))
         outcomes[0] = self.rng.random(len(shown)) < self.click_rate[shown]
         for level in range(1, self.n_levels):
             outcomes[level] = outcomes[level - 1] * self.rng.choice([0.0, 0.5, 1.0], len(shown))
-        return SettledPage(shown, probabilities, outcomes)
+        return SettledPage(shown, probabilities, outcomes, visitor)
 
 
-class PolicyContract(VisitorLaws, SlotLaws):
+class PolicyContract:
     """One test for each law in the docstring of `slotwise.policies.Policy`.
 
     `make_policy` is called with every problem that is played; a policy whose settings fit one
@@ -88,108 +106,108 @@ class PolicyContract(VisitorLaws, SlotLaws):
 
     # How the tests play
 
-    def choose(self, policy: Policy, state: Any, seed: int = 0) -> Floats:
-        """Let the policy choose; return the probability of every link."""
-        switching(type(policy).choose)(state, NOBODY, np.random.default_rng(seed))
-        return dense_probabilities(state.mix)
+    def start(self, problem: Problem) -> Player:
+        """Return a player of the policy that has seen nothing; links are called by their place."""
+        sizes = enumerate(problem.feature_sizes)  # one value of a feature is "not known"
+        words = {f"f{k}": tuple(f"v{value}" for value in range(1, size)) for k, size in sizes}
+        policy, features = self.make_policy(problem), Features(words)
+        return Player.start(problem, policy, range(problem.n_links), features=features)
 
-    def mean_choice(self, policy: Policy, state: Any) -> Floats:
+    def choose(self, player: Player, seed: int = 0, visitor: Visitor = NOBODY) -> Floats:
+        """Let the policy choose; return the probability of every link."""
+        player.choose(visitor, np.random.default_rng(seed), all_links=True)
+        return player.chosen_probabilities()
+
+    def mean_choice(self, player: Player) -> Floats:
         """Return the probabilities, averaged over many choices where the policy samples."""
-        n_choices = N_CHOICES if policy.samples else 1
+        n_choices = N_CHOICES if player.form.samples else 1
         rng = np.random.default_rng(5)
-        total = np.zeros(len(dense_probabilities(state.mix)))
+        total = np.zeros(player.problem.n_links)
         for _ in range(n_choices):
-            switching(type(policy).choose)(state, NOBODY, rng)
-            total += dense_probabilities(state.mix)
+            player.choose(NOBODY, rng)
+            total += player.chosen_probabilities()
         return total / n_choices
 
-    def tie_tolerance(self, policy: Policy) -> float:
+    def tie_tolerance(self, player: Player) -> float:
         """How far links that tie may differ: by Hoeffding, above this less than once in 10^7."""
-        return 0.11 if policy.samples else 1e-9
+        return 0.11 if player.form.samples else 1e-9
 
-    def clicks_at_known_rates(self, policy: Policy, problem: Problem) -> float:
+    def clicks_at_known_rates(self, problem: Problem) -> float:
         """Return the clicks a page once `FLOOR_RATES` are known.
 
         Every link shown brings its rate, so that luck plays no part. Policies that take counts
         are given a billion views of every link; the others play until their horizon.
         """
-        state: Any = policy.start(problem)
+        player = self.start(problem)
         n_rounds, n_judged = 4_000, 1_000
-        if policy.needs.takes_counts:
+        if player.form.needs.takes_counts:
             n_rounds = n_judged = 300
             links, many = np.arange(problem.n_links), np.full(problem.n_links, 1e9)
-            for level, rates in enumerate(FLOOR_RATES):
-                switching(type(policy).learn)(
-                    state, NOBODY, level, links, NO_SLOTS, np.ones(len(links)), many, many * rates
-                )
+            player.learn_counts(
+                LinkTotals(NOBODY, level, links, many, many * rates)
+                for level, rates in enumerate(FLOOR_RATES)
+            )
         rng = np.random.default_rng(6)
         clicks = np.zeros(n_rounds)
-        shown, probabilities = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
         for number in range(n_rounds):
-            switching(type(policy).choose)(state, NOBODY, rng)
-            switching(draw_page)(state.mix, rng, shown, probabilities)
+            shown, probabilities = self.draw(player, rng)
             clicks[number] = FLOOR_RATES[0, shown].sum()
-            page = SettledPage(shown.copy(), probabilities.copy(), FLOOR_RATES[:, shown])
-            self.learn(policy, state, [page])
+            self.learn(player, [SettledPage(shown, probabilities, FLOOR_RATES[:, shown])])
         return float(clicks[-n_judged:].mean())
 
+    def draw(
+        self, player: Player, rng: np.random.Generator, visitor: Visitor = NOBODY
+    ) -> tuple[Links, Floats]:
+        """Choose and draw a page; return its links and their probabilities."""
+        player.choose(visitor, rng)
+        page = player.draw(rng)
+        return np.array(page.shown, np.int64), np.array(page.drawn_with)
+
     def play(
-        self, policy: Policy, state: Any, problem: Problem, n_rounds: int = N_ROUNDS, seed: int = 3
+        self,
+        player: Player,
+        n_rounds: int = N_ROUNDS,
+        seed: int = 3,
+        visitors: Sequence[Visitor] = (NOBODY,),
     ) -> list[SettledPage]:
-        """Show pages and learn from them at once; return them."""
-        visitors = Visitors(problem, seed)
+        """Show pages to visitors in turn and learn from them at once; return them."""
+        world = Visitors(player.problem, seed)
         rng = np.random.default_rng(seed)
         pages = []
-        for _ in range(n_rounds):
-            switching(type(policy).choose)(state, NOBODY, rng)
-            shown = np.zeros(problem.n_slots, np.int64)
-            probabilities = np.zeros(problem.n_slots)
-            switching(draw_page)(state.mix, rng, shown, probabilities)
-            pages.append(visitors.visit(shown, probabilities))
-            self.learn(policy, state, pages[-1:])
+        for k in range(n_rounds):
+            visitor = visitors[k % len(visitors)]
+            pages.append(world.visit(*self.draw(player, rng, visitor), visitor))
+            self.learn(player, pages[-1:])
         return pages
 
     def learn(
-        self,
-        policy: Policy,
-        state: Any,
-        pages: Sequence[SettledPage],
-        levels: Sequence[int] | None = None,
+        self, player: Player, pages: Sequence[SettledPage], levels: Sequence[int] | None = None
     ) -> None:
         """Let the policy learn these levels, or all, of one page after the other."""
         for page in pages:
-            for level in range(len(page.outcomes)) if levels is None else levels:
-                once = np.ones(len(page.shown))
-                switching(type(policy).learn)(
-                    state,
-                    NOBODY,
-                    level,
-                    page.shown,
-                    NO_SLOTS,
-                    page.probabilities,
-                    once,
-                    page.outcomes[level],
-                )
+            player.learn(page.feedback(range(len(page.outcomes)) if levels is None else levels))
 
-    def learn_about_all(
-        self, policy: Policy, state: Any, problem: Problem, rates: Floats, n_views: int = 40
-    ) -> None:
+    def learn_about_all(self, player: Player, rates: Floats, n_views: int = 40) -> None:
         """Show every link equally often, each bringing its rate at every level."""
-        links = np.arange(problem.n_links)
-        probabilities = np.full(problem.n_links, problem.n_slots / problem.n_links)
-        outcomes = np.tile(rates, (problem.n_levels, 1))
+        problem = player.problem
+        links, once = np.arange(problem.n_links), np.ones(problem.n_links)
+        share = np.full(problem.n_links, problem.n_slots / problem.n_links)
+        learn = switching(type(player.form).learn)
         for _ in range(n_views):
-            self.learn(policy, state, [SettledPage(links, probabilities, outcomes)])
+            for level in range(problem.n_levels):
+                learn(player.state, NOBODY, level, links, NO_SLOTS, share, once, rates)
 
     def check_same_knowledge(
         self,
-        policy: Policy,
-        one: Any,
-        other: Any,
-        within: float,
+        one: Player | Knowledge,
+        other: Player | Knowledge,
+        within: float = 0.0,
         but_for: frozenset[str] = frozenset(),
     ) -> None:
-        mine, theirs = policy.knowledge(one), policy.knowledge(other)
+        mine, theirs = (
+            known.knowledge().arrays if isinstance(known, Player) else known
+            for known in (one, other)
+        )
         assert mine.keys() == theirs.keys()
         for name in mine.keys() - but_for:
             np.testing.assert_allclose(
@@ -200,256 +218,302 @@ class PolicyContract(VisitorLaws, SlotLaws):
 
     @every_problem
     def test_probabilities_make_a_page(self, problem: Problem) -> None:
-        policy = self.make_policy(problem)
-        state: Any = policy.start(problem)
+        player = self.start(problem)
         for round_number in range(25):
-            probabilities = self.choose(policy, state, seed=round_number)
+            probabilities = self.choose(player, seed=round_number)
             assert probabilities.shape == (problem.n_links,)
             assert probabilities.min() >= 0.0
             assert probabilities.max() <= 1.0
             assert probabilities.sum() == pytest.approx(problem.n_slots, abs=1e-9)
-            self.play(policy, state, problem, n_rounds=12, seed=round_number)
+            self.play(player, n_rounds=12, seed=round_number)
 
     @every_problem
     def test_every_page_shows_n_slots_different_links(self, problem: Problem) -> None:
-        policy = self.make_policy(problem)
-        state: Any = policy.start(problem)
-        for page in self.play(policy, state, problem):
+        for page in self.play(self.start(problem)):
             assert len(set(page.shown.tolist())) == problem.n_slots
             assert page.shown.min() >= 0
             assert page.shown.max() < problem.n_links
             assert np.all(page.probabilities > 0.0)
 
+    @pytest.mark.parametrize("problem", [PAGE, OF_VISITORS, OF_SLOTS])
+    def test_pins_and_exclusions_hold_on_every_page(self, problem: Problem) -> None:
+        player, rng = self.start(problem), np.random.default_rng(7)
+        visitor = EVERYBODY[4] if problem.feature_sizes else NOBODY
+        self.play(player, n_rounds=20, visitors=[visitor])
+        for _ in range(20):
+            player.choose(visitor, rng, player.constraints(pin=[5], exclude=[0, 2]))
+            shown = player.draw(rng).shown
+            assert len(set(shown)) == problem.n_slots
+            assert 5 in shown
+            assert not {0, 2} & set(shown)
+
     # `choose` changes nothing that `learn` depends on; the same seed gives the same pages
 
     @every_problem
     def test_the_same_seed_gives_the_same_pages(self, problem: Problem) -> None:
-        policy = self.make_policy(problem)
-        first = self.play(policy, policy.start(problem), problem)
-        second = self.play(policy, policy.start(problem), problem)
+        first, second = self.play(self.start(problem)), self.play(self.start(problem))
         for one, other in zip(first, second, strict=True):
             assert one.shown.tolist() == other.shown.tolist()
             assert one.probabilities.tolist() == other.probabilities.tolist()
 
     def test_states_of_one_policy_are_apart(self) -> None:
         policy = self.make_policy(PAGE)
-        untouched = policy.start(PAGE)
-        before = policy.knowledge(untouched)
-        self.play(policy, policy.start(PAGE), PAGE)
-        for name, array in policy.knowledge(untouched).items():
-            np.testing.assert_array_equal(array, before[name], err_msg=name)
-        self.check_same_knowledge(policy, untouched, policy.start(PAGE), within=0.0)
+        untouched, played, fresh = (Player.start(PAGE, policy, range(7)) for _ in range(3))
+        before = untouched.knowledge().arrays
+        self.play(played)
+        self.check_same_knowledge(untouched, before)
+        self.check_same_knowledge(untouched, fresh)
 
     @every_problem
     def test_choosing_changes_nothing_learned(self, problem: Problem) -> None:
-        policy = self.make_policy(problem)
-        state: Any = policy.start(problem)
-        self.play(policy, state, problem, n_rounds=30)
-        before = policy.knowledge(state)
+        player = self.start(problem)
+        self.play(player, n_rounds=30)
+        before = player.knowledge().arrays
         for seed in range(5):
-            self.choose(policy, state, seed)
-        for name, array in policy.knowledge(state).items():
-            np.testing.assert_array_equal(array, before[name], err_msg=name)
+            self.choose(player, seed)
+        self.check_same_knowledge(player, before)
 
     # `learn` reads only the links given, and the probabilities from the round itself
 
     def test_learning_leaves_other_links_alone(self) -> None:
-        policy = self.make_policy(PAGE)
-        state: Any = policy.start(PAGE)
-        self.play(policy, state, PAGE, n_rounds=30)
-        before = policy.knowledge(state)
-        page = SettledPage(np.array([1, 5, 2]), np.full(3, 0.4), np.ones((2, 3)))
-        self.learn(policy, state, [page])
-        after = policy.knowledge(state)
-        for name in policy.per_link:
+        player = self.start(PAGE)
+        self.play(player, n_rounds=30)
+        before = player.knowledge().arrays
+        self.learn(player, [SettledPage(np.array([1, 5, 2]), np.full(3, 0.4), np.ones((2, 3)))])
+        after, others = player.knowledge().arrays, [0, 3, 4, 6]
+        for name in player.form.per_link:
             np.testing.assert_array_equal(
-                after[name][..., [0, 3, 4, 6]], before[name][..., [0, 3, 4, 6]], err_msg=name
+                after[name][..., others], before[name][..., others], err_msg=name
             )
 
     def test_learning_changes_none_of_its_arguments(self) -> None:
-        policy = self.make_policy(PAGE)
-        page = SettledPage(np.array([1, 5, 2]), np.full(3, 0.4), np.full((2, 3), 0.5))
-        kept = [part.copy() for part in page]
-        self.learn(policy, policy.start(PAGE), [page])
-        for part, before in zip(page, kept, strict=True):
+        player = self.start(PAGE)
+        shown, given = np.array([1, 5, 2]), (np.full(3, 0.4), np.ones(3), np.full(3, 0.5))
+        kept = [part.copy() for part in (shown, *given)]
+        learn = switching(type(player.form).learn)
+        for level in range(PAGE.n_levels):
+            learn(player.state, NOBODY, level, shown, NO_SLOTS, *given)
+        for part, before in zip((shown, *given), kept, strict=True):
             np.testing.assert_array_equal(part, before)
 
     @every_problem
     def test_late_feedback_teaches_the_same(self, problem: Problem) -> None:
-        policy = self.make_policy(problem)
-        at_once: Any = policy.start(problem)
-        pages = self.play(policy, at_once, problem)
-        late: Any = policy.start(problem)
-        for number, page in enumerate(pages):
+        at_once, late = self.start(problem), self.start(problem)
+        for number, page in enumerate(self.play(at_once)):
             if number % 3 == 0:
-                self.choose(policy, late, seed=number)
-            self.learn(policy, late, [page])
-        self.check_same_knowledge(policy, at_once, late, within=0.0)
+                self.choose(late, seed=number)
+            self.learn(late, [page])
+        self.check_same_knowledge(at_once, late)
+
+    @every_problem
+    def test_many_views_in_one_call_teach_the_same(self, problem: Problem) -> None:
+        at_once, many = self.start(problem), self.start(problem)
+        pages = self.play(at_once)
+        levels = range(problem.n_levels)
+        many.learn_many(page.feedback([level]) for page in pages for level in levels)
+        self.check_same_knowledge(at_once, many)
 
     @every_problem
     def test_levels_may_settle_one_after_the_other(self, problem: Problem) -> None:
-        policy = self.make_policy(problem)
-        at_once: Any = policy.start(problem)
-        pages = self.play(policy, at_once, problem)
-        by_level: Any = policy.start(problem)
+        at_once, by_level = self.start(problem), self.start(problem)
+        pages = self.play(at_once)
         for level in reversed(range(problem.n_levels)):
-            self.learn(policy, by_level, pages, levels=[level])
-        refitted = policy.refitted_knowledge
-        self.check_same_knowledge(policy, at_once, by_level, within=1e-12, but_for=refitted)
+            self.learn(by_level, pages, levels=[level])
+        refitted = at_once.form.refitted_knowledge
+        self.check_same_knowledge(at_once, by_level, within=1e-12, but_for=refitted)
 
     def test_the_order_of_feedback_matters_where_it_is_needed_in_order(self) -> None:
-        policy = self.make_policy(PAGE)
-        is_ordered = policy.needs in (Feedback.COUNTS_IN_ORDER, Feedback.PAGES_IN_ORDER)
-        assert bool(policy.ordered_knowledge) == is_ordered
-        assert policy.ordered_knowledge <= policy.knowledge(policy.start(PAGE)).keys()
+        player = self.start(PAGE)
+        is_ordered = player.form.needs in (Feedback.COUNTS_IN_ORDER, Feedback.PAGES_IN_ORDER)
+        assert bool(player.form.ordered_knowledge) == is_ordered
+        assert player.form.ordered_knowledge <= player.knowledge().arrays.keys()
 
     @every_problem
     def test_feedback_may_arrive_out_of_order(self, problem: Problem) -> None:
-        policy = self.make_policy(problem)
-        in_order: Any = policy.start(problem)
-        pages = self.play(policy, in_order, problem)
-        shuffled: Any = policy.start(problem)
+        in_order, shuffled = self.start(problem), self.start(problem)
+        pages = self.play(in_order)
         order = np.random.default_rng(4).permutation(len(pages))
-        self.learn(policy, shuffled, [pages[i] for i in order])
-        ordered = policy.ordered_knowledge
-        self.check_same_knowledge(policy, in_order, shuffled, within=1e-12, but_for=ordered)
-        probabilities = self.choose(policy, shuffled)
-        assert probabilities.sum() == pytest.approx(problem.n_slots, abs=1e-9)
+        self.learn(shuffled, [pages[i] for i in order])
+        ordered = in_order.form.ordered_knowledge
+        self.check_same_knowledge(in_order, shuffled, within=1e-12, but_for=ordered)
+        assert self.choose(shuffled).sum() == pytest.approx(problem.n_slots, abs=1e-9)
 
     @every_problem
     def test_feedback_may_arrive_in_batches(self, problem: Problem) -> None:
-        policy = self.make_policy(problem)
-        if not policy.needs.takes_counts:
+        one_by_one, batched = self.start(problem), self.start(problem)
+        if not one_by_one.form.needs.takes_counts:
             pytest.skip("the policy learns from pages, not from counts")
-        one_by_one: Any = policy.start(problem)
-        pages = self.play(policy, one_by_one, problem)
         views = np.zeros(problem.n_links)
         sums = np.zeros((problem.n_levels, problem.n_links))
-        for page in pages:
+        for page in self.play(one_by_one):
             views[page.shown] += 1.0
             sums[:, page.shown] += page.outcomes
-        batched: Any = policy.start(problem)
         links = np.flatnonzero(views)
-        certain = np.ones(len(links))
-        for level in range(problem.n_levels):
-            switching(type(policy).learn)(
-                batched, NOBODY, level, links, NO_SLOTS, certain, views[links], sums[level, links]
-            )
-        ordered = policy.ordered_knowledge
-        self.check_same_knowledge(policy, one_by_one, batched, within=1e-12, but_for=ordered)
+        batched.learn_counts(
+            LinkTotals(NOBODY, level, links, views[links], sums[level, links])
+            for level in range(problem.n_levels)
+        )
+        ordered = batched.form.ordered_knowledge
+        self.check_same_knowledge(one_by_one, batched, within=1e-12, but_for=ordered)
         if not ordered:
             np.testing.assert_allclose(
-                self.choose(policy, batched), self.choose(policy, one_by_one), rtol=0, atol=1e-9
+                self.choose(batched), self.choose(one_by_one), rtol=0, atol=1e-9
             )
 
     # A policy that `keeps_floor` keeps it once rates are known
 
     def test_the_floor_is_kept_once_rates_are_known(self) -> None:
-        policy = self.make_policy(FLOOR)
-        if not policy.keeps_floor:
+        if not self.start(FLOOR).form.keeps_floor:
             pytest.skip("the policy does not claim to keep the floor")
-        assert self.clicks_at_known_rates(policy, FLOOR) >= 0.97 * FLOOR.click_floor
+        assert self.clicks_at_known_rates(FLOOR) >= 0.97 * FLOOR.click_floor
 
     # A state survives save and load, and moves to a changed pool
 
     @every_problem
     def test_a_saved_state_goes_on_as_before(self, problem: Problem) -> None:
-        policy = self.make_policy(problem)
-        state: Any = policy.start(problem)
-        self.play(policy, state, problem)
+        player, loaded = self.start(problem), self.start(problem)
+        self.play(player)
         file = io.BytesIO()
-        np.savez(file, allow_pickle=False, **policy.knowledge(state))
+        np.savez(file, allow_pickle=False, **player.save())
         file.seek(0)
         with np.load(file, allow_pickle=False) as saved:
-            loaded: Any = policy.restore(problem, dict(saved))
-        self.check_same_knowledge(policy, state, loaded, within=0.0)
-        pages = self.play(policy, state, problem, n_rounds=40, seed=8)
-        for number, page in enumerate(pages):
-            probabilities = self.choose(policy, loaded, seed=number)
+            loaded.load(dict(saved))
+        self.check_same_knowledge(player, loaded)
+        for number, page in enumerate(self.play(player, n_rounds=40, seed=8)):
+            probabilities = self.choose(loaded, seed=number)
             assert probabilities.sum() == pytest.approx(problem.n_slots, abs=1e-9)
-            self.learn(policy, loaded, [page])
-        self.check_same_knowledge(policy, state, loaded, within=1e-12)
-        np.testing.assert_allclose(
-            self.choose(policy, loaded), self.choose(policy, state), rtol=0, atol=1e-9
-        )
+            self.learn(loaded, [page])
+        self.check_same_knowledge(player, loaded, within=1e-12)
+        np.testing.assert_allclose(self.choose(loaded), self.choose(player), rtol=0, atol=1e-9)
 
     def test_knowledge_is_a_copy_with_an_entry_a_link(self) -> None:
-        policy = self.make_policy(PAGE)
-        state: Any = policy.start(PAGE)
-        self.play(policy, state, PAGE)
-        knowledge = policy.knowledge(state)
-        assert policy.per_link <= knowledge.keys()
+        player = self.start(PAGE)
+        self.play(player)
+        knowledge, per_link = player.knowledge().arrays, player.form.per_link
+        assert per_link <= knowledge.keys()
         for name, array in knowledge.items():
             assert array.dtype == np.float64, name
-            if name in policy.per_link:
+            if name in per_link:
                 assert array.shape[-1] == PAGE.n_links, name
             array += 1.0
-        for name, array in policy.knowledge(state).items():
+        for name, array in player.knowledge().arrays.items():
             assert not array.size or not np.array_equal(array, knowledge[name]), name
 
     def test_a_changed_pool_keeps_what_is_known_of_the_others(self) -> None:
-        policy = self.make_policy(PAGE)
-        state: Any = policy.start(PAGE)
-        self.play(policy, state, PAGE)
-        before = policy.knowledge(state)
+        player = self.start(PAGE)
+        self.play(player)
+        before = player.knowledge().arrays
         kept = np.array([6, -1, 0, 1, 3, -1, 4, 2])  # link 5 retired, two joined, all moved
+        links = [place if place >= 0 else 100 + k for k, place in enumerate(kept.tolist())]
         changed = Problem(n_links=8, n_slots=3, click_floor=1.2, horizon=400)
-        successor = self.make_policy(changed)
-        moved: Any = successor.move(state, changed, kept)
-        after = successor.knowledge(moved)
-        fresh = successor.newcomer(before)
-        for name in policy.per_link:
+        player.policy = self.make_policy(changed)
+        moved = player.move(changed, LinkPool(links))
+        after, form = moved.knowledge().arrays, moved.form
+        fresh = form.newcomer(before)
+        for name in form.per_link:
             np.testing.assert_array_equal(
                 after[name][..., kept >= 0], before[name][..., kept[kept >= 0]], err_msg=name
             )
             for joined in np.flatnonzero(kept < 0):
                 np.testing.assert_array_equal(after[name][..., joined], fresh[name], err_msg=name)
-        for name in before.keys() - policy.per_link - policy.refitted_knowledge:
+        for name in before.keys() - form.per_link - form.refitted_knowledge:
             np.testing.assert_array_equal(after[name], before[name], err_msg=name)
-        assert self.choose(successor, moved).sum() == pytest.approx(3.0, abs=1e-9)
-        self.play(successor, moved, changed, n_rounds=20)
-        for name, array in policy.knowledge(state).items():
-            np.testing.assert_array_equal(array, before[name], err_msg=name)
+        assert self.choose(moved).sum() == pytest.approx(3.0, abs=1e-9)
+        rng = np.random.default_rng(3)
+        for _ in range(20):
+            moved.choose(NOBODY, rng)
+            page = moved.draw(rng)
+            news = [(level, dict.fromkeys(page.shown, 0.5), 1) for level in range(2)]
+            moved.learn(PageFeedback(NOBODY, page.shown, range(3), page.drawn_with, False, news))
+        self.check_same_knowledge(player, before)
 
     # n_slots == n_links, one link, equal values everywhere, a floor out of reach all work
 
     @pytest.mark.parametrize("problem", [PROBLEMS["every link shown"], PROBLEMS["one link"]])
     def test_a_page_for_every_link_shows_all(self, problem: Problem) -> None:
-        policy = self.make_policy(problem)
-        state: Any = policy.start(problem)
+        player = self.start(problem)
         for round_number in range(20):
-            assert self.choose(policy, state).tolist() == [1.0] * problem.n_links
-            self.play(policy, state, problem, n_rounds=5, seed=round_number)
+            assert self.choose(player).tolist() == [1.0] * problem.n_links
+            self.play(player, n_rounds=5, seed=round_number)
 
     # Ties are broken at random, and only among the links that tie at the boundary
 
     @every_problem
     @pytest.mark.parametrize("rate", [0.0, 0.5, 1.0])
     def test_equal_links_are_equally_likely(self, problem: Problem, rate: float) -> None:
-        policy = self.make_policy(problem)
-        state: Any = policy.start(problem)
+        player = self.start(problem)
         share = problem.n_slots / problem.n_links
-        tolerance = self.tie_tolerance(policy)
-        assert np.abs(self.mean_choice(policy, state) - share).max() <= tolerance
-        self.learn_about_all(policy, state, problem, np.full(problem.n_links, rate))
-        assert np.abs(self.mean_choice(policy, state) - share).max() <= tolerance
+        tolerance = self.tie_tolerance(player)
+        assert np.abs(self.mean_choice(player) - share).max() <= tolerance
+        self.learn_about_all(player, np.full(problem.n_links, rate))
+        assert np.abs(self.mean_choice(player) - share).max() <= tolerance
 
     @every_problem
     def test_links_that_look_alike_are_treated_alike(self, problem: Problem) -> None:
-        policy = self.make_policy(problem)
-        state: Any = policy.start(problem)
+        player = self.start(problem)
         rates = np.linspace(0.0, 1.0, problem.n_links)
         twins = slice(1, 1 + problem.n_links // 2)
         rates[twins] = 0.5
-        self.learn_about_all(policy, state, problem, rates, n_views=200)
-        probabilities = self.mean_choice(policy, state)[twins]
-        assert len(probabilities) == 0 or np.ptp(probabilities) <= self.tie_tolerance(policy)
+        self.learn_about_all(player, rates, n_views=200)
+        probabilities = self.mean_choice(player)[twins]
+        assert len(probabilities) == 0 or np.ptp(probabilities) <= self.tie_tolerance(player)
 
     def test_chance_alone_breaks_ties(self) -> None:
         # Each link is on 3/7 of the pages: missing from all 200 with probability (4/7)^200.
-        policy = self.make_policy(PAGE)
         shown: set[int] = set()
         for seed in range(200):
-            state: Any = policy.start(PAGE)
-            shown.update(self.play(policy, state, PAGE, n_rounds=1, seed=seed)[0].shown.tolist())
+            shown.update(self.play(self.start(PAGE), n_rounds=1, seed=seed)[0].shown.tolist())
         assert shown == set(range(PAGE.n_links))
+
+    # Every visitor gets a page, and what is known of visitors can be saved
+
+    def pages_for_everybody(self, player: Player) -> Floats:
+        """Return the probabilities of every link for every visitor, a row for each."""
+        return np.array([self.choose(player, 2, visitor) for visitor in EVERYBODY])
+
+    def test_every_visitor_gets_a_page_and_asking_for_it_teaches_nothing(self) -> None:
+        player = self.start(OF_VISITORS)
+        self.play(player, n_rounds=60, visitors=EVERYBODY)
+        before = player.knowledge().arrays
+        pages = self.pages_for_everybody(player)
+        assert pages.min() >= 0.0
+        assert pages.max() <= 1.0
+        np.testing.assert_allclose(pages.sum(axis=1), OF_VISITORS.n_slots, rtol=0, atol=1e-9)
+        self.check_same_knowledge(player, before)
+
+    def test_what_is_known_of_visitors_survives_saving(self) -> None:
+        player, loaded = self.start(OF_VISITORS), self.start(OF_VISITORS)
+        self.play(player, n_rounds=60, visitors=EVERYBODY)
+        loaded.load(player.save())
+        pages = self.pages_for_everybody(loaded)
+        if not player.form.samples:
+            expected = self.pages_for_everybody(player)
+            np.testing.assert_allclose(pages, expected, rtol=0, atol=1e-9)
+        self.play(loaded, n_rounds=12, visitors=EVERYBODY)
+        pages = self.pages_for_everybody(loaded)
+        assert pages.sum() == pytest.approx(len(EVERYBODY) * OF_VISITORS.n_slots, abs=1e-6)
+
+    # Links of a page can be ranked; views may count as any part of a view
+
+    def test_outcomes_may_exceed_views(self) -> None:
+        player = self.start(OF_SLOTS)
+        self.play(player, n_rounds=60)
+        page = self.choose(player)
+        assert np.isfinite(page).all()
+        assert abs(page.sum() - OF_SLOTS.n_slots) < 1e-9
+        for name, array in player.knowledge().arrays.items():
+            assert np.isfinite(array).all(), name
+
+    def test_ranking_links_is_repeatable_and_teaches_nothing(self) -> None:
+        player = self.start(OF_SLOTS)
+        self.play(player, n_rounds=60)
+        self.choose(player)
+        before = player.knowledge().arrays
+        links = np.arange(OF_SLOTS.n_links)
+        first, again = np.full((2, OF_SLOTS.n_links), np.nan)
+        rank = switching(type(player.form).rank)
+        rank(player.state, links, first)
+        rank(player.state, links[::-1].copy(), again)
+        assert np.isfinite(first).all()
+        assert np.array_equal(first, again[::-1])
+        self.check_same_knowledge(player, before)

@@ -11,7 +11,7 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.policies import POLICIES
-from slotwise.service.learning.policy_run import RunState, decode_state
+from slotwise.service.learning.pool_player import RunState, decode_state
 from slotwise.service.records import ClickEvent, KnownCounts
 from slotwise.service.refusals import UnknownLink
 from slotwise.service.service import Service

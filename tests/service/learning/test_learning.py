@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slotwise.player.player import Player
 from slotwise.policies import NO_SLOTS, NOBODY, POLICIES
 from slotwise.service.counting.attribution import (
     CLICKS,
@@ -22,8 +23,8 @@ from slotwise.service.counting.attribution import (
 )
 from slotwise.service.counting.counters import add_counters, count_settled
 from slotwise.service.learning import learner
-from slotwise.service.learning.policy_run import PolicyRun
-from slotwise.service.learning.pool_run import RoundPosition, settled_rounds, starts_after
+from slotwise.service.learning.pool_player import RoundPosition
+from slotwise.service.learning.pool_run import settled_rounds, starts_after
 from slotwise.service.pool import Pool, policy_of, problem_of
 from slotwise.service.records import ConversionEvent, DecisionRecord, Event
 from slotwise.service.service import Service
@@ -35,8 +36,10 @@ from tests.service.rows import (
     REVENUE_WINDOW_S,
     T0,
     adjustment,
+    arrays_of,
     click,
     conversion,
+    learned_of,
     link,
     pool,
     seconds,
@@ -139,8 +142,8 @@ def test_how_often_windows_are_folded_does_not_matter(open_service: OpenService)
     assert verify(often._store).mismatches == ()
 
 
-def learn_one(run: PolicyRun, view: View, level: Level) -> None:
-    """Feed a policy one view at one level: the slow twin of `PolicyRun.learn_rounds`."""
+def learn_one(player: Player, view: View, level: Level) -> None:
+    """Feed a policy one view at one level: the slow twin of `Player.learn_many`."""
     decision = view.decision
     if level == CLICKS:
         clicked = attribute(view, decision.click_closes_us).clicked
@@ -149,8 +152,8 @@ def learn_one(run: PolicyRun, view: View, level: Level) -> None:
         revenue = attribute(view, decision.revenue_closes_us).revenue_micros
         scale = decision.max_revenue_micros
         outcomes = [revenue.get(link.link_id, 0) / scale for link in decision.shown]
-    type(run.policy).learn(
-        run._state,
+    type(player.form).learn(
+        player.state,
         NOBODY,
         level,
         np.array([LINKS.index(link.link_id) for link in decision.shown]),
@@ -178,9 +181,7 @@ def test_a_policy_fed_by_rounds_knows_the_same_after_restarts_and_replays(
     for _ in range(6):
         service.learn(FAR)
     learned = service._learner._runs["home"]
-    run = learned._round_run()
-    assert run is not None
-    replayed = PolicyRun.started(policy_of(learned.pool.settings), problem_of(5, 2, 0.3), LINKS)
+    replayed = Player.start(problem_of(5, 2, 0.3), policy_of(learned.pool.settings), LINKS)
     n_rounds = 0
     start = starts_after(RoundPosition())
     for position, view in settled_rounds(service._store, "home", start, FAR):
@@ -188,8 +189,9 @@ def test_a_policy_fed_by_rounds_knows_the_same_after_restarts_and_replays(
         n_rounds += 1
     assert n_rounds == 120
     assert learned.fed_to == position
-    assert run.knowledge() == replayed.knowledge()
-    assert any(np.frombuffer(stored).any() for _, stored in run.knowledge().values())
+    twins = {name: array.tolist() for name, array in replayed.knowledge().arrays.items()}
+    assert arrays_of(service) == twins
+    assert any(array.any() for array in replayed.knowledge().arrays.values())
 
 
 def test_a_change_of_policy_learns_from_the_whole_log(service: Service) -> None:
@@ -199,9 +201,7 @@ def test_a_change_of_policy_learns_from_the_whole_log(service: Service) -> None:
     service.put_pool(pool(policy="exp3-m"), "t", FAR).result()
     service.learn(FAR + 1)
     assert reads(service._store).counters("home") == before
-    run = service._learner._runs["home"]._round_run()
-    assert run is not None
-    weights = np.frombuffer(run.knowledge()["log_weights"][1])
+    weights = learned_of(service).arrays["log_weights"]
     assert weights.argmax() in (3, 4)
     service.put_pool(pool(), "t", FAR).result()
     service.learn(FAR + 2)

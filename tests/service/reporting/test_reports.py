@@ -9,10 +9,11 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.errors import UnknownDecision
+from slotwise.player.player import Player
 from slotwise.service.counting.attribution import Counters, LinkCounters, PageCounters
 from slotwise.service.counting.counters import SHARE_UNIT
 from slotwise.service.counting.rates import LinkRates, estimate_rates, floor_report, link_counts
-from slotwise.service.learning.policy_run import PolicyRun
+from slotwise.service.learning.version_pages import AveragePages
 from slotwise.service.pool import problem_of
 from slotwise.service.refusals import UnknownPool
 from slotwise.service.reporting.pool_report import report_lift, share_rate
@@ -291,9 +292,11 @@ def test_another_floor_is_judged_by_the_pages_shown_under_it(open_service: OpenS
 
 
 def test_a_sampling_policy_publishes_the_average_page_over_its_draws() -> None:
-    run = PolicyRun.started(SamplingPolicy(), problem_of(4, 1, 0.0), ["a", "b", "c", "d"])
+    pages = AveragePages(
+        Player.start(problem_of(4, 1, 0.0), SamplingPolicy(), ["a", "b", "c", "d"])
+    )
     unknown = LinkRates(np.zeros(4), np.zeros(4), np.zeros(4))
-    published = run.probabilities(np.random.default_rng(3), 4_000, unknown)
+    published = pages.probabilities(np.random.default_rng(3), 4_000, unknown)
     assert published.sum() == pytest.approx(1.0)
     # Link i is the page with probability (i + 1) / 10; five standard errors.
     expected = np.arange(1, 5) / 10

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
+from slotwise.features import declared_floors
 from slotwise.policies import default_policy
 from slotwise.service.api.bodies import (
     Currency,
@@ -42,7 +43,6 @@ from slotwise.service.limits import (
 )
 from slotwise.service.records import Pin, PoolSettings
 from slotwise.service.refusals import UnknownPool
-from slotwise.service.visitors import declared_floors
 
 Host = Annotated[
     str, Meta(pattern=HOST_PATTERN, max_length=MAX_HOST_CHARS, description="host or host:port")

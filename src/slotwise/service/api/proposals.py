@@ -12,6 +12,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
+from slotwise.features import TEXT
 from slotwise.service.api.bodies import Slots, Strict, Time, Visitor, destination_host, from_time
 from slotwise.service.api.context import Operation, Request, ServiceContext
 from slotwise.service.api.decide import DecideAnswer
@@ -30,7 +31,6 @@ from slotwise.service.records import DAY_US, DecisionRecord
 from slotwise.service.refusals import Conflict, UnknownPool
 from slotwise.service.reporting.pool_report import PeriodComparison
 from slotwise.service.reporting.reporter import PoolRow
-from slotwise.service.visitors import TEXT
 
 _ANYWHERE = (
     (b"cache-control", b"public, max-age=3600"),

@@ -10,12 +10,14 @@ from contextlib import suppress
 from itertools import chain
 from operator import attrgetter
 from threading import Lock, RLock
+from types import MappingProxyType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
+from slotwise.features import KnownVisitor
 from slotwise.service.deciding.page_mix import HoldoutMix, PageMix
 from slotwise.service.deciding.page_request import NO_WISH, Wish, canonical_wish, checked_wish
 from slotwise.service.deciding.snapshot import AveragedVersion, Snapshot, VersionAverages
@@ -25,7 +27,10 @@ from slotwise.service.records import SECOND_US, DecisionRecord, Pin
 from slotwise.service.refusals import Conflict, StoreUnavailable, UnknownPool
 from slotwise.service.storage.contract import AppendDecision, Store
 from slotwise.service.storage.group_commit import GroupCommitter
-from slotwise.service.visitors import NOBODY, NOTHING_SAID, KnownVisitor
+
+NOBODY = KnownVisitor((), {}, {})
+"""Every visitor of a pool without features."""
+NOTHING_SAID: Mapping[str, Any] = MappingProxyType({})
 
 _RANDOM_BYTES = 8
 _BLOCK = 512

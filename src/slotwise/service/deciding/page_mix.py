@@ -12,13 +12,12 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from slotwise.compile import compiled, switching
-from slotwise.features import MAX_LENGTH
+from slotwise.features import MAX_LENGTH, Features, KnownVisitor
 from slotwise.policies.visitor_pages import VisitorPages
 from slotwise.selection.mix import INTEGRAL, Mix, explored, new_places, new_sums
 from slotwise.selection.rounding import draw_page
 from slotwise.service.published_version import PagesForVisitors
 from slotwise.service.records import FloorReport, PoolSettings, ShownLink
-from slotwise.service.visitors import NOBODY, KnownVisitor, VisitorCode
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -372,8 +371,8 @@ class Guests:
 
     def __init__(self, declared: Mapping[str, Any], words: Mapping[str, Sequence[str]]) -> None:
         self._made_of = (declared, words)
-        self._code = VisitorCode(declared, words)
-        self.nobody = self._code.know({}) if declared else NOBODY
+        self._features = Features.of_json(declared, words)
+        self.nobody = self._features.know({})
         self._kept: dict[object, KnownVisitor] = {}
 
     @classmethod
@@ -387,7 +386,7 @@ class Guests:
 
     def places(self, stored: Mapping[str, str]) -> list[int]:
         """Return the places of values as they are stored."""
-        return self._code.places(stored, is_counted=False)
+        return self._features.stored_places(stored, is_counted=False)
 
     def know(self, said: Mapping[str, Any]) -> KnownVisitor:
         """Return the visitor, or raise `InvalidInput` for what was not declared. Quick."""
@@ -399,9 +398,9 @@ class Guests:
         try:
             known = self._kept.get(key)
         except TypeError:  # a list or an object
-            return self._code.know(said)
+            return self._features.know(said)
         if known is None:
-            known = self._code.know(said)
+            known = self._features.know(said)
             if len(self._kept) >= MAX_KEPT:
                 self._kept.clear()
             if all(not isinstance(value, str) or len(value) <= MAX_LENGTH for value in values):

@@ -11,12 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from slotwise.errors import UnsupportedState
-from slotwise.policies import Policy
-from slotwise.problem import Problem
+from slotwise.player.player import PlayerKnowledge
 from slotwise.service.counting.attribution import (
     CLICKS,
     LEVELS,
@@ -34,27 +32,18 @@ from slotwise.service.counting.rates import (
     estimate_rates,
     link_counts,
 )
-from slotwise.service.learning.policy_run import (
-    PolicyRun,
-    RunState,
-    decode_state,
-    encode_state,
-    needs_only_counts,
+from slotwise.service.learning.pool_player import (
+    PoolPlayer,
+    RoundPosition,
+    needs_rounds,
+    subject_of,
 )
-from slotwise.service.learning.slots_seen import SlotsSeen
-from slotwise.service.learning.visitor_run import (
-    ForVisitors,
-    VisitorRun,
-    can_learn,
-    is_told_visitors,
-    visitor_run,
-)
-from slotwise.service.pool import Pool, has_slot_weights, pool_problem
+from slotwise.service.learning.version_pages import AveragePages, ForVisitors
+from slotwise.service.pool import Pool
 from slotwise.service.published_version import Published, Shown, Version
 from slotwise.service.records import SECOND_US, PoolSettings
 from slotwise.service.storage.contract import FOLD_START, FoldPosition, Learned, Store, StoreReader
 from slotwise.service.storage.verify import fold_position
-from slotwise.service.visitors import VisitorCode
 
 
 def pool_counts(pool: Pool, counters: Counters) -> LinkCounts:
@@ -176,14 +165,6 @@ _AFTER_EVERY_ID = "~"
 """Sorts after every id: no id has a character as late as this one."""
 
 
-class RoundPosition(NamedTuple):
-    """A place in the sequence: time of closing, then level, then decision id."""
-
-    closes_us: int = 0
-    level: Level = CLICKS
-    decision_id: str = ""
-
-
 class Round(NamedTuple):
     """One settled outcome: a view at one level."""
 
@@ -236,127 +217,6 @@ def _of_level(
             yield Round(RoundPosition(after.closes_us, level, after.decision_id), view)
         if len(views) < _PAGE:
             return
-
-
-def subject_of(pool: Pool) -> tuple[object, ...]:
-    """Return what a state is about: where it changes, all rounds are learned again."""
-    settings = pool.settings
-    policy = (settings.policy, settings.policy_settings)
-    return *policy, settings.features, slots_of(pool), pool.known_us
-
-
-def problem_of_run(run: PolicyRun, pool: Pool) -> Problem | None:
-    """Return the problem of a pool for what a run knows.
-
-    None where the words of an open list that it knows leave no place for one that has a floor, and
-    where its policy would need too much memory for the links: all is then learned again.
-    """
-    code = run.code if isinstance(run, VisitorRun) else None
-    problem = pool_problem(pool.settings, len(pool.active), code)
-    is_too_large = problem is not None and not can_learn(run.policy, problem)
-    return None if is_too_large else problem
-
-
-def slots_of(pool: Pool) -> tuple[object, ...]:
-    """Return what the settings say of slots; nothing where they are alike."""
-    settings = pool.settings
-    if not has_slot_weights(settings):
-        return ()
-    return (settings.slots, settings.learn_slot_weights, *settings.slot_weights)
-
-
-def started_run(policy: Policy, pool: Pool) -> PolicyRun:
-    """Return a run that has seen no page and knows what was imported."""
-    code = VisitorCode(pool.settings.features)
-    problem = pool_problem(pool.settings, len(pool.active), code)
-    assert problem is not None  # nobody has taken a place yet
-    run = PolicyRun.started(policy, problem, pool.active)
-    if is_told_visitors(policy, pool.settings):
-        run = visitor_run(run, code)
-    run.slots = SlotsSeen.of(pool.settings, len(pool.active))
-    run.learn_known(tuple(pool.known_counts()), pool.settings.max_revenue_micros)
-    return run
-
-
-def moved_run(run: PolicyRun, pool: Pool, counted_from_us: Mapping[str, int]) -> PolicyRun:
-    """Return a run for the present links; those that were reset since start afresh."""
-    forgotten = frozenset(
-        link_id
-        for link_id, start_us in counted_from_us.items()
-        if pool.links[link_id].counted_from_us != start_us
-    )
-    problem = problem_of_run(run, pool)
-    assert problem is not None  # otherwise all is learned again
-    if run.link_ids == pool.active and run.problem == problem and not forgotten:
-        return run
-    moved = run.moved(problem, pool.active, forgotten, pool.policy(run.knowledge()))
-    kept = frozenset(run.link_ids) - forgotten
-    came = tuple(one for one in pool.known_counts() if one[0] not in kept)
-    moved.learn_known(came, pool.settings.max_revenue_micros)
-    return moved
-
-
-def stored_run(run: PolicyRun, pool: Pool, fed_to: RoundPosition) -> bytes:
-    """Return a run of a pool that was fed up to a round, to be restored after a restart."""
-    return encode_state(
-        RunState(
-            policy=pool.settings.policy,
-            policy_settings=pool.settings.policy_settings,
-            link_ids=run.link_ids,
-            counted_from_us=tuple(pool.links[one].counted_from_us for one in run.link_ids),
-            closes_us=fed_to.closes_us,
-            level=fed_to.level,
-            decision_id=fed_to.decision_id,
-            arrays=run.knowledge(),
-            features=pool.settings.features,
-            words=run.code.plain() if isinstance(run, VisitorRun) else [],
-            slots=slots_of(pool),
-            slot_clicks=() if run.slots is None else run.slots.clicks,
-            exposure=b"" if run.slots is None else run.slots.exposure(),
-            known_us=pool.known_us,
-            floors_by=pool.settings.floors_by,
-            open_views=run.open_bytes() if isinstance(run, VisitorRun) else (b"", b""),
-        )
-    )
-
-
-def restored_run(state: bytes, pool: Pool) -> tuple[PolicyRun, RoundPosition] | None:
-    """Return a stored run, moved to the present links, and the last round that it was fed.
-
-    None when it is another policy's or was written by another version of the policy: the
-    run then learns from the first round again.
-    """
-    stored = decode_state(state) if state else None
-    if stored is None:
-        return None
-    about = (
-        *(stored.policy, stored.policy_settings, stored.features, stored.slots),
-        stored.known_us,
-    )
-    if about != subject_of(pool):
-        return None
-    policy = pool.policy(stored.arrays)
-    settings = replace(pool.settings, floors_by=stored.floors_by)
-    code = VisitorCode(settings.features)
-    if is_told_visitors(policy, settings):
-        code.take_words(stored.words)
-    problem = pool_problem(settings, len(stored.link_ids), code)
-    if problem is None or not PolicyRun.started(policy, problem, stored.link_ids).has_shape_of(
-        stored.arrays
-    ):
-        return None
-    run = PolicyRun.restored(policy, problem, stored.link_ids, stored.arrays)
-    if is_told_visitors(policy, settings):
-        run = told = visitor_run(run, code)
-        told.take_open(*stored.open_views)
-    if problem_of_run(run, pool) is None:
-        return None
-    if stored.slots:
-        seen = (stored.slot_clicks, stored.exposure)
-        run.slots = SlotsSeen.of(pool.settings, len(run.link_ids), *seen)
-    starts = dict(zip(stored.link_ids, stored.counted_from_us, strict=True))
-    fed_to = RoundPosition(stored.closes_us, stored.level, stored.decision_id)
-    return moved_run(run, pool, starts), fed_to
 
 
 Segment = tuple[str, str]
@@ -448,15 +308,15 @@ class Draft(NamedTuple):
 
     pool: Pool
     counters: Counters
-    run: PolicyRun | None
-    """The policy fed round by round; None for one that is rebuilt from counts."""
+    pages: AveragePages | None
+    """Of the player fed round by round; None for a policy that is rebuilt from counts."""
     state: bytes
     open_views: NDArray[np.float64] | None
     """By level and link, for a policy whose pages depend on them."""
     version: int
     delivered: Mapping[Segment, Delivered]
     visitors: ForVisitors | None = None
-    """Where pages depend on the visitor; `run` is then None."""
+    """Where pages depend on the visitor; `pages` is then None."""
     exposure: LinkCounts | None = None
     """Counts of links weighted by slot, where slots differ."""
     slot_clicks: tuple[float, ...] = ()
@@ -492,7 +352,7 @@ class PoolRun:
         """When learning last came to its end without a failure."""
         self._known: Pool | None = None
         """The pool that the policy's state is about."""
-        self._fed_run: PolicyRun | None = None
+        self._fed: PoolPlayer | None = None
         self._stored_state = b""
         self._open_views = OpenViews()
         self.knows_open_views = True
@@ -535,15 +395,21 @@ class PoolRun:
     def needs_rounds(self) -> bool:
         """Say whether the policy is fed round by round."""
         with self.lock:
-            return self._round_run() is not None
+            return self._fed_player() is not None
+
+    def knowledge(self) -> PlayerKnowledge | None:
+        """Return copies of what was learned round by round; None where counts are enough."""
+        with self.lock:
+            fed = self._fed_player()
+            return None if fed is None else fed.player.knowledge()
 
     def feed(self, rounds: Sequence[Round], after: RoundPosition) -> bool:
         """Feed the policy rounds that come next after a place; say whether they did."""
         with self.lock:
-            run = self._round_run()
-            if run is None or self.fed_to != after:
+            fed = self._fed_player()
+            if fed is None or self.fed_to != after:
                 return False
-            run.learn_rounds((view, position.level) for position, view in rounds)
+            fed.feed((view, position.level) for position, view in rounds)
             self.fed_to = rounds[-1].position
             return True
 
@@ -561,34 +427,35 @@ class PoolRun:
         """Count the views that are open, by what the store has of them."""
         with self.lock:
             self.knows_open_views = True
-            run = self._round_run()
-            if run is not None and run.policy.moves_each_round:
+            fed = self._fed_player()
+            if fed is not None and fed.player.form.moves_each_round:
                 self._open_views = OpenViews.stored(reader, self.pool.settings, closed_until_us)
 
     def draft(self, shown: Shown, now_us: int) -> Draft:
         """Return all that the next version is made of, to be worked on without the lock."""
         with self.lock:
-            run, pool = self._round_run(), self._pool_of_run()
-            open_views = None
-            if run is not None and run.policy.moves_each_round:
+            fed, pool = self._fed_player(), self._pool_of_run()
+            open_views = visitors = None
+            if fed is not None and fed.player.form.moves_each_round:
                 self._open_views.add(shown.links, now_us)
                 open_views = self._open_views.views(pool.active, pool.settings, now_us)
-            visitors = None
-            if isinstance(run, VisitorRun):
-                run.note_shown(shown.views, pool.settings, now_us)
-                visitors = run.for_visitors(open_views, self._rates(run, pool))
-            slots = None if run is None else run.slots
+            if fed is not None and fed.ahead is not None:
+                fed.ahead.note_shown(shown.views, pool.settings, now_us)
+                visitors = fed.ahead.for_visitors(open_views, self._rates(fed, pool))
+            pages = None
+            if fed is not None and visitors is None:
+                pages = AveragePages(fed.player.move(fed.player.problem, fed.player.pool))
             return Draft(
                 pool=pool,
                 counters=self.counters,
-                run=None if run is None or visitors is not None else run.copy(),
-                state=b"" if run is None else stored_run(run, self._pool_of_run(), self.fed_to),
+                pages=pages,
+                state=b"" if fed is None else fed.save(pool, self.fed_to),
                 open_views=open_views,
                 version=self.version + 1,
                 delivered=self._delivered.under(pool.settings),
                 visitors=visitors,
-                exposure=None if slots is None else slots.moved(np.arange(len(pool.active))).counts,
-                slot_clicks=() if slots is None else slots.clicks,
+                exposure=fed.exposure() if fed is not None and fed.slots_differ else None,
+                slot_clicks=() if fed is None else fed.slot_clicks(),
             )
 
     def last_version(self) -> Version | None:
@@ -600,17 +467,17 @@ class PoolRun:
             last = self.published
             if last is None or last.visitors is not None or not last.published.prices:
                 return last
-            run = self._round_run()
-            if not isinstance(run, VisitorRun) or self.fed_to == RoundPosition():
+            fed = self._fed_player()
+            if fed is None or fed.ahead is None or self.fed_to == RoundPosition():
                 return None
             published = last.published
-            pages = run.pages_at(np.frombuffer(published.prices), published.rates())
+            pages = fed.ahead.pages_at(np.frombuffer(published.prices), published.rates())
             self.published = last._replace(visitors=pages)
             return self.published
 
-    def _rates(self, run: PolicyRun, pool: Pool) -> LinkRates:
-        if run.slots is not None:
-            return estimate_rates(run.slots.counts)
+    def _rates(self, fed: PoolPlayer, pool: Pool) -> LinkRates:
+        if fed.slots_differ:
+            return estimate_rates(fed.exposure())
         return estimate_rates(pool_counts(pool, self.counters))
 
     def take(self, draft: Draft, version: Version) -> Learned:
@@ -625,38 +492,27 @@ class PoolRun:
             state=draft.state,
         )
 
-    def _round_run(self) -> PolicyRun | None:
-        """Return the run to feed with rounds, or None for a policy that needs only counts."""
+    def _fed_player(self) -> PoolPlayer | None:
+        """Return the player to feed with rounds, or None for a policy that needs only counts."""
         known, pool = self._known, self.pool
         if known is not None and subject_of(known) != subject_of(pool):
-            self._fed_run, self.fed_to, self._stored_state = None, RoundPosition(), b""
+            self._fed, self.fed_to, self._stored_state = None, RoundPosition(), b""
         self._known = pool
-        if not pool.active:
+        if not pool.active or not needs_rounds(pool):
             return None
-        policy = pool.policy()
-        is_told = is_told_visitors(policy, pool.settings)
-        if needs_only_counts(policy) and not slots_of(pool) and not is_told:
-            return None
-        if (
-            self._fed_run is not None
-            and known is not pool
-            and problem_of_run(self._fed_run, pool) is None
-        ):
-            self._fed_run, self.fed_to = None, RoundPosition()
-        if self._fed_run is None:
-            restored = restored_run(self._stored_state, pool)
-            if restored is None:
-                self._fed_run = started_run(policy, pool)
-            else:
-                self._fed_run, self.fed_to = restored
+        if self._fed is not None and known is not pool and self._fed.problem_in(pool) is None:
+            self._fed, self.fed_to = None, RoundPosition()
+        if self._fed is None:
+            restored = PoolPlayer.restore(self._stored_state, pool)
+            self._fed, self.fed_to = restored or (PoolPlayer.start(pool), self.fed_to)
             self._stored_state = b""  # it may be large, and is not needed again
         elif known is not pool:
             assert known is not None
             starts = {link_id: link.counted_from_us for link_id, link in known.links.items()}
-            self._fed_run = moved_run(self._fed_run, pool, starts)
-        return self._fed_run
+            self._fed = self._fed.move(pool, starts)
+        return self._fed
 
     def _pool_of_run(self) -> Pool:
-        """Return the pool that `_round_run` was about; it may have been replaced since."""
+        """Return the pool that `_fed_player` was about; it may have been replaced since."""
         assert self._known is not None
         return self._known

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from slotwise.features import Features
 from slotwise.service.counting.attribution import Counters
 from slotwise.service.counting.rates import (
     LinkRates,
@@ -21,7 +22,7 @@ from slotwise.service.counting.rates import (
     floor_report,
     solve_page,
 )
-from slotwise.service.learning.policy_run import PolicyRun
+from slotwise.service.learning.pool_player import player_of_counts
 from slotwise.service.learning.pool_run import (
     ALL_VISITORS,
     NOTHING_DELIVERED,
@@ -30,7 +31,7 @@ from slotwise.service.learning.pool_run import (
     PoolRun,
     pool_counts,
 )
-from slotwise.service.learning.visitor_run import ForVisitors, OfSegment
+from slotwise.service.learning.version_pages import AveragePages, ForVisitors, OfSegment
 from slotwise.service.pool import Pool
 from slotwise.service.published_version import (
     EMPTY_POOL,
@@ -47,7 +48,6 @@ from slotwise.service.refusals import StoreUnavailable, Superseded
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.contract import SaveLearned, Store
 from slotwise.service.storage.group_commit import GroupCommitter
-from slotwise.service.visitors import VisitorCode
 
 Floats = NDArray[np.float64]
 
@@ -70,19 +70,18 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     counts = draft.exposure or pool_counts(draft.pool, draft.counters)
     rates = estimate_rates(counts)
     n_slots = min(pool.slots, n_links)
-    run, fallback = draft.run, ""
+    pages, fallback = draft.pages, ""
     probabilities = np.zeros(n_links)
     try:
-        if run is None and draft.visitors is None:
-            policy = draft.pool.policy()
-            run = PolicyRun.from_counts(policy, draft.pool.problem(), link_ids, counts)
+        if pages is None and draft.visitors is None:
+            pages = AveragePages(player_of_counts(draft.pool, counts))
         n_draws = min(MAX_DRAWS, max(MIN_DRAWS, DRAWN_LINKS // n_links))
         if draft.visitors is not None:
             probabilities = draft.visitors.probabilities
-        elif run is not None:
+        elif pages is not None:
             if draft.open_views is not None:
-                run.expect_views(draft.open_views, rates)
-            probabilities = run.probabilities(rng, n_draws, rates)
+                pages.expect_views(draft.open_views, rates)
+            probabilities = pages.probabilities(rng, n_draws, rates)
     except Exception:
         _log.exception("policy %s of pool %s failed", pool.policy, pool.pool_id)
         fallback = POLICY_FAILED
@@ -101,7 +100,7 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     if draft.slot_clicks:
         published = replace(published, slot_clicks=draft.slot_clicks)
     if draft.visitors is None:
-        return Version(draft.pool, published, run)
+        return Version(draft.pool, published, pages)
     return Version(
         draft.pool, _for_visitors(published, draft, draft.visitors), None, draft.visitors.pages
     )
@@ -205,9 +204,9 @@ def _words_with_floors(pool: PoolSettings) -> dict[str, tuple[str, ...]]:
     """Return the words of open lists that are never rare: a version without a run knows them."""
     if not pool.floors_by:
         return {}
-    code = VisitorCode(pool.features)
-    code.value_floors(pool.floors_by, pool.slots)
-    return code.words
+    features = Features.of_json(pool.features)
+    features.value_floors(pool.floors_by, pool.slots)
+    return features.words
 
 
 _log = logging.getLogger(__name__)

@@ -1,0 +1,342 @@
+"""The player of a pool that learns round by round: started, fed, moved, stored and restored.
+
+`PoolRun` calls it. What a policy learns is in `slotwise.player`; here is how the rows of the store
+become its feedback, and how its state becomes a row.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from slotwise.features import Features
+from slotwise.player.link_pool import LinkPool
+from slotwise.player.pages import PageFeedback
+from slotwise.player.player import KNOWS, LinkTotals, Player
+from slotwise.policies import Feedback
+from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
+from slotwise.policies.policy import NOBODY
+from slotwise.problem import Problem
+from slotwise.service.counting.attribution import CLICKS, LEVELS, Level, View, attribute
+from slotwise.service.counting.rates import LinkCounts, count_known
+from slotwise.service.learning.version_pages import VisitorsAhead
+from slotwise.service.pool import Pool, has_slot_weights, policy_of, pool_problem, slots_of_pool
+from slotwise.service.records import KnownCounts
+
+Floats = NDArray[np.float64]
+
+MANY_BYTES = 1_000_000
+COMPRESSED = zlib.compress(b"", 1)[:2]
+"""How compressed bytes begin; a state that is not compressed begins otherwise."""
+STATE_FORMAT = 1
+"""How the state of a policy is written; one in another format is learned again from the rounds."""
+
+
+class RoundPosition(NamedTuple):
+    """A place in the sequence: time of closing, then level, then decision id."""
+
+    closes_us: int = 0
+    level: Level = CLICKS
+    decision_id: str = ""
+
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a policy fed by rounds needs to go on after a restart."""
+
+    policy: str
+    policy_settings: dict[str, Any]
+    link_ids: tuple[str, ...]
+    counted_from_us: tuple[int, ...]
+    closes_us: int
+    level: Level
+    decision_id: str
+    """The last outcome taken in: its time of closing, level and decision."""
+    arrays: dict[str, tuple[tuple[int, ...], bytes]]
+    format: int = STATE_FORMAT
+    features: dict[str, Any] = msgspec.field(default_factory=dict)
+    words: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    """Words of open lists and their counts, by feature."""
+    slots: tuple[Any, ...] = ()
+    """Which slots `slot_clicks` and `exposure` are about; empty where slots are alike."""
+    slot_clicks: tuple[float, ...] = ()
+    exposure: bytes = b""
+    known_us: int = 0
+    """When the counts of the past that it has learned were imported."""
+    floors_by: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
+    """The floors of segments whose queues are among `arrays`."""
+    open_views: tuple[bytes, bytes] = (b"", b"")
+    """Where pages depend on the visitor: views that were open, by link, and by value and link."""
+
+
+def encode_state(state: RunState) -> bytes:
+    """Write the state of a policy; a large one is compressed: most links see few of the values."""
+    written = msgspec.msgpack.encode(state)
+    return zlib.compress(written, 1) if len(written) > MANY_BYTES else written
+
+
+def decode_state(stored: bytes) -> RunState | None:
+    """Read the state of a policy; None when it is in a format of another version of slotwise."""
+    if stored.startswith(COMPRESSED):
+        stored = zlib.decompress(stored)
+    try:
+        state = msgspec.msgpack.decode(stored, type=RunState)
+    except msgspec.ValidationError:
+        return None
+    return state if state.format == STATE_FORMAT else None
+
+
+def subject_of(pool: Pool) -> tuple[object, ...]:
+    """Return what a state is about: where it changes, all rounds are learned again."""
+    settings = pool.settings
+    policy = (settings.policy, settings.policy_settings)
+    return *policy, settings.features, slots_of(pool), pool.known_us
+
+
+def slots_of(pool: Pool) -> tuple[object, ...]:
+    """Return what the settings say of slots; nothing where they are alike."""
+    settings = pool.settings
+    if not has_slot_weights(settings):
+        return ()
+    return (settings.slots, settings.learn_slot_weights, *settings.slot_weights)
+
+
+def needs_rounds(pool: Pool) -> bool:
+    """Say whether the policy of a pool must be fed round by round.
+
+    A queue that forgets a surplus is only right when it saw the rounds one by one. Any other
+    policy that needs counts alone learns as much from them, unless slots or visitors differ.
+    """
+    form = pool.policy()
+    is_told = form.uses_visitors and bool(pool.settings.features)
+    return form.needs is not Feedback.COUNTS or bool(slots_of(pool)) or is_told
+
+
+class PoolPlayer:
+    """A player on the links of a pool, and the visitors of its next version where they differ."""
+
+    def __init__(self, player: Player, ahead: VisitorsAhead | None = None) -> None:
+        self.player = player
+        self.ahead = ahead
+        if ahead is None and player.uses_visitors:
+            self.ahead = VisitorsAhead(player)
+
+    @classmethod
+    def start(cls, pool: Pool) -> PoolPlayer:
+        """Return a player that has seen no page and knows what was imported."""
+        features = Features.of_json(pool.settings.features)
+        problem = pool_problem(pool.settings, len(pool.active), features)
+        assert problem is not None  # nobody has taken a place yet
+        started = cls(_player(pool, problem, pool.active, features))
+        started._import(tuple(pool.known_counts()), pool.settings.max_revenue_micros)
+        return started
+
+    def problem_in(self, pool: Pool) -> Problem | None:
+        """Return the problem of a pool for what is known.
+
+        None where the words of an open list leave no place for one that has a floor, and where
+        the policy would need too much memory for the links: all is then learned again.
+        """
+        player = self.player
+        features = player.features if player.uses_visitors else None
+        problem = pool_problem(pool.settings, len(pool.active), features)
+        is_regression = isinstance(player.form, PacedBayesVisitors)
+        is_too_large = problem is not None and is_regression and not has_few_pairs(problem)
+        return None if is_too_large else problem
+
+    def move(self, pool: Pool, counted_from_us: Mapping[str, int]) -> PoolPlayer:
+        """Return a player for the present links; those that were reset since start afresh."""
+        forgotten = frozenset(
+            link_id
+            for link_id, start_us in counted_from_us.items()
+            if pool.links[link_id].counted_from_us != start_us
+        )
+        player, problem = self.player, self.problem_in(pool)
+        assert problem is not None  # otherwise all is learned again
+        if player.pool.links == pool.active and player.problem == problem and not forgotten:
+            return self
+        links = LinkPool(pool.active)
+        moved = PoolPlayer(player.move(problem, links, forgotten))
+        if self.ahead is not None and moved.ahead is not None:
+            kept = links.places_in(player.pool, forgotten)
+            moved.ahead = self.ahead.moved(moved.player, kept)
+        stays = frozenset(player.pool.links) - forgotten
+        came = tuple(one for one in pool.known_counts() if one[0] not in stays)
+        moved._import(came, pool.settings.max_revenue_micros)
+        return moved
+
+    def feed(self, rounds: Iterable[tuple[View, Level]]) -> None:
+        """Learn the outcomes of settled views, each at one level, in this order.
+
+        If the policy raises, nothing is learned: the same rounds can be fed again.
+        """
+        self.player.learn_many(self._feedback(rounds))
+
+    def _feedback(self, rounds: Iterable[tuple[View, Level]]) -> Iterator[PageFeedback]:
+        """Yield rounds as feedback; a word is counted once a view, when its clicks settle."""
+        player = self.player
+        for view, level in rounds:
+            decision = view.decision
+            visitor: Sequence[int] = ()
+            if player.uses_visitors:
+                is_counted = level == CLICKS
+                visitor = player.features.stored_places(decision.visitor, is_counted=is_counted)
+            yield PageFeedback(
+                visitor,
+                [link.link_id for link in decision.shown],
+                [link.position - 1 for link in decision.shown],
+                [link.propensity for link in decision.shown],
+                decision.random_order,
+                [(level, _outcomes(view, level), 1)],
+            )
+
+    def _import(self, known: Sequence[tuple[str, KnownCounts]], max_revenue_micros: int) -> None:
+        """Learn counts of the past; a policy that weighs every page cannot use them."""
+        player = self.player
+        if not known or not player.takes_counts:
+            return
+        if player.uses_visitors:
+            player.features.keep_words((counts.visitor, counts.views) for _, counts in known)
+        rows: dict[tuple[int, ...], list[tuple[str, KnownCounts]]] = {}
+        for link_id, counts in known:
+            visitor: Sequence[int] = ()
+            if player.uses_visitors:
+                visitor = player.features.stored_places(counts.visitor, is_counted=False)
+            rows.setdefault(tuple(visitor), []).append((link_id, counts))
+        links = [str(link) for link in player.pool.links]
+        player.import_counts(
+            one
+            for visitor, counted in rows.items()
+            for one in totals_of(
+                count_known(counted, links, max_revenue_micros), np.array(visitor, np.int64)
+            )
+        )
+
+    @property
+    def slots_differ(self) -> bool:
+        """Whether links are counted by the slots that they stood in."""
+        return not self.player.slots.are_alike
+
+    def exposure(self) -> LinkCounts:
+        """Return copies of the counts of links, weighted by slot."""
+        counts = self.player.counts
+        return LinkCounts(counts.views.copy(), counts.sums.copy())
+
+    def slot_clicks(self) -> tuple[float, ...]:
+        """Return the clicks by slot on pages in random order; empty where slots are alike."""
+        return tuple(self.player.slots.order.clicks.tolist())
+
+    def save(self, pool: Pool, fed_to: RoundPosition) -> bytes:
+        """Return a player of a pool that was fed up to a round, to be restored after a restart."""
+        player, arrays = self.player, self.player.save()
+        links = [str(link) for link in player.pool.links]
+        return encode_state(
+            RunState(
+                policy=pool.settings.policy,
+                policy_settings=pool.settings.policy_settings,
+                link_ids=tuple(links),
+                counted_from_us=tuple(pool.links[one].counted_from_us for one in links),
+                closes_us=fed_to.closes_us,
+                level=fed_to.level,
+                decision_id=fed_to.decision_id,
+                arrays={
+                    name.removeprefix(KNOWS): (array.shape, np.ascontiguousarray(array).tobytes())
+                    for name, array in arrays.items()
+                    if name.startswith(KNOWS)
+                },
+                features=pool.settings.features,
+                words=player.features.plain() if player.uses_visitors else [],
+                slots=slots_of(pool),
+                slot_clicks=self.slot_clicks(),
+                exposure=np.stack(self.exposure()).tobytes() if self.slots_differ else b"",
+                known_us=pool.known_us,
+                floors_by=pool.settings.floors_by,
+                open_views=(b"", b"") if self.ahead is None else self.ahead.open_bytes(),
+            )
+        )
+
+    @classmethod
+    def restore(cls, state: bytes, pool: Pool) -> tuple[PoolPlayer, RoundPosition] | None:
+        """Return a stored player, moved to the present links, and the last round that it was fed.
+
+        None when it is another policy's or was written by another version of the policy: the
+        player then learns from the first round again.
+        """
+        stored = decode_state(state) if state else None
+        if stored is None:
+            return None
+        about = (stored.policy, stored.policy_settings, stored.features, stored.slots)
+        if (*about, stored.known_us) != subject_of(pool):
+            return None
+        features = Features.of_json(stored.features)
+        if stored.words:
+            features.take_words(stored.words)
+        settings = replace(pool.settings, floors_by=stored.floors_by)
+        problem = pool_problem(settings, len(stored.link_ids), features)
+        if problem is None:
+            return None
+        player = _player(pool, problem, stored.link_ids, features)
+        arrays = {
+            f"{KNOWS}{name}": np.frombuffer(saved, np.float64).reshape(shape).copy()
+            for name, (shape, saved) in stored.arrays.items()
+        }
+        shape = (2, len(LEVELS), len(stored.link_ids))
+        seen = stored.exposure or bytes(8 * np.prod(shape))
+        counts = np.frombuffer(seen).reshape(shape).copy()
+        others = {
+            "views": counts[0],
+            "sums": counts[1],
+            "visits": player.visits,
+            "slot_clicks": np.array(stored.slot_clicks),
+        }
+        try:
+            player.load({**arrays, **others})
+        except (LookupError, ValueError):
+            return None
+        if player.knowledge().arrays.keys() != stored.arrays.keys():
+            return None
+        run = cls(player)
+        if run.ahead is not None:
+            run.ahead.take_open(*stored.open_views)
+        if run.problem_in(pool) is None:
+            return None
+        starts = dict(zip(stored.link_ids, stored.counted_from_us, strict=True))
+        fed_to = RoundPosition(stored.closes_us, stored.level, stored.decision_id)
+        return run.move(pool, starts), fed_to
+
+
+def _player(pool: Pool, problem: Problem, link_ids: Sequence[str], features: Features) -> Player:
+    """Return a player on some links that has seen nothing."""
+    policy, slots = policy_of(pool.settings), slots_of_pool(pool.settings)
+    return Player.start(problem, policy, link_ids, features=features, slots=slots, chooses=False)
+
+
+def player_of_counts(pool: Pool, counts: LinkCounts) -> Player:
+    """Return a player that has learned exactly these counts."""
+    player = Player.start(pool.problem(), policy_of(pool.settings), pool.active)
+    player.learn_counts(totals_of(counts, NOBODY))
+    return player
+
+
+def totals_of(counts: LinkCounts, visitor: NDArray[np.int64]) -> Iterator[LinkTotals]:
+    """Yield counts by level, of the links that have been seen."""
+    for level, (views, sums) in enumerate(zip(counts.views, counts.sums, strict=True)):
+        seen = np.flatnonzero(views > 0)
+        yield LinkTotals(visitor, level, seen, views[seen], sums[seen])
+
+
+def _outcomes(view: View, level: Level) -> Mapping[Hashable, float]:
+    """Return the outcome of each link that has one, from 0 to 1."""
+    if not view.clicks:  # most pages: nothing can have counted
+        return {}
+    decision = view.decision
+    if level == CLICKS:
+        return dict.fromkeys(attribute(view, decision.click_closes_us).clicked, 1.0)
+    revenue = attribute(view, decision.revenue_closes_us).revenue_micros
+    scale = decision.max_revenue_micros
+    return {link_id: amount / scale for link_id, amount in revenue.items()}

@@ -1,0 +1,346 @@
+"""What the next version of a pool shows: averages over the pages that a player would choose.
+
+The publisher and the players of pools call it. A version is drawn from thousands of times before
+the next one, so it needs the probabilities of many pages ahead, not of the next page alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.compile import switching
+from slotwise.player.player import Player
+from slotwise.policies import Policy, regression_pages, visitor_pages
+from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors
+from slotwise.policies.paced_kl_visitors import PacedKLVisitors
+from slotwise.policies.page_views import average_ahead, expect_views, fill_slots, rest_of_page
+from slotwise.policies.policy import Visitor
+from slotwise.policies.sampling import average_probabilities
+from slotwise.policies.visitor_pages import Open, VisitorPages
+from slotwise.problem import Problem
+from slotwise.service.counting.rates import LinkRates, solve_page
+from slotwise.service.published_version import PagesForVisitors, VisitorKind
+from slotwise.service.records import SECOND_US, DecisionRecord, PoolSettings
+
+Floats = NDArray[np.float64]
+Links = NDArray[np.int64]
+
+DRAWS = 64
+MANY_LINKS, FEW_DRAWS = 1_000, 16
+"""Draws that a page with wishes averages, fewer where each takes longer."""
+RECENT_VISITORS = 256
+"""Latest visitors with whom the next rounds are played ahead."""
+MAX_KINDS = 64
+"""Kinds of visitors that a version lists."""
+MAX_ROUNDS_AHEAD = 256
+MIN_ROUNDS_AHEAD = 64
+LINKS_AHEAD = 1_000_000
+"""Links that are scored for one version, where that leaves `MIN_ROUNDS_AHEAD` rounds."""
+CHOICES = 64
+"""Choices for a page of a policy that samples, or rounds ahead of one that moves each round."""
+
+
+class AveragePages:
+    """The pages of a player whose pages do not depend on the visitor; a `PageSolver`."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+
+    def expect_views(self, views: Floats, rates: LinkRates) -> None:
+        """Take in what views that are still open are expected to bring, where that steers pages.
+
+        Before anything has settled nothing can be expected.
+        """
+        player = self._player
+        if player.form.moves_each_round and _has_learned(player.form, player.state):
+            expect_views(player.form, player.state, views, _by_level(rates))
+
+    def probabilities(self, rng: np.random.Generator, n_draws: int, rates: LinkRates) -> Floats:
+        """Return the average page over many draws, or over rounds ahead where pages follow others.
+
+        One draw is enough for a policy that does not sample. The average is what is rounded and
+        logged, so the logged propensity is exact also for a policy whose every page is certain
+        given its draw.
+        """
+        player = self._player
+        return _average(player.form, player.state, player.problem, rates, rng, n_draws)
+
+    def page_probabilities(
+        self, free: Links, n_slots: int, pinned: Links, rates: LinkRates
+    ) -> Floats:
+        """Return the probabilities of the free links; as `PageSolver` has it."""
+        player, form = self._player, self._player.form
+        n_draws = FEW_DRAWS if len(free) > MANY_LINKS else DRAWS
+
+        def page_of(state: Any, problem: Problem) -> Floats:
+            whole = problem is player.problem
+            known = rates if whole else LinkRates(*(column[free] for column in rates))
+            return _average(form, state, problem, known, np.random.default_rng(0), n_draws)
+
+        return rest_of_page(
+            form,
+            player.state,
+            player.problem,
+            free=free,
+            n_slots=n_slots,
+            pinned=pinned,
+            rates=_by_level(rates),
+            page_of=page_of,
+        )
+
+
+def _average(
+    form: Policy,
+    state: Any,
+    problem: Problem,
+    rates: LinkRates,
+    rng: np.random.Generator,
+    n_draws: int,
+) -> Floats:
+    if form.moves_each_round and _has_learned(form, state):
+        return average_ahead(form, problem, state, _by_level(rates), rng, n_draws)
+    return average_probabilities(form, state, rng, n_draws)
+
+
+def _has_learned(form: Policy, state: Any) -> bool:
+    # what is known of the pool as a whole may start above zero, as a prior does
+    knowledge = form.knowledge(state)
+    return any(knowledge[name].any() for name in form.per_link or knowledge)
+
+
+def _by_level(rates: LinkRates) -> Floats:
+    return np.stack([rates.clicks, rates.revenue])
+
+
+class OfSegment(NamedTuple):
+    """What is known of visitors with one value of a feature, who have a floor of their own."""
+
+    feature: str
+    value: str
+    rates: LinkRates
+    probabilities: Floats
+    shadow_price: float
+
+
+class _SegmentSeen:
+    """Sums over the latest visitors of a segment: their pages and the click rates of links."""
+
+    def __init__(self, n_links: int) -> None:
+        self.n_visitors = 0
+        self.probabilities = np.zeros(n_links)
+        self.clicks = np.zeros(n_links)
+
+    def add(self, probabilities: Floats, clicks: Floats, n_visitors: int) -> None:
+        """Add visitors who get the same page."""
+        self.n_visitors += n_visitors
+        self.probabilities += n_visitors * probabilities
+        self.clicks += n_visitors * clicks
+
+
+class ForVisitors(NamedTuple):
+    """What a version shows to whom, and what it shows on average over the latest visitors."""
+
+    pages: PagesForVisitors
+    words: dict[str, tuple[str, ...]]
+    probabilities: Floats
+    expected_clicks: float
+    segments: tuple[OfSegment, ...] = ()
+    """A row for each floor of a segment."""
+    kinds: tuple[VisitorKind, ...] = ()
+    """The kinds of the latest visitors, where they are few."""
+
+
+class VisitorsAhead:
+    """The latest visitors of a pool, with whom its player plays the next rounds ahead.
+
+    slotwise's own policies for visitors publish scores and prices. For one of another package, the
+    page of a visitor is what its own `choose` says.
+    """
+
+    def __init__(self, player: Player) -> None:
+        self.player = player
+        problem, form = player.problem, player.form
+        shape = (problem.n_levels, sum(problem.feature_sizes), problem.n_links)
+        self._open_values = np.zeros(shape, np.float32)
+        self._open_links = np.zeros((problem.n_levels, problem.n_links))
+        """Views that were open when the last version was made."""
+        self._opened_us = 0
+        self._recent: deque[tuple[int, ...]] = deque(maxlen=RECENT_VISITORS)
+        self._making: Any = None
+        """What makes pages of the state of one of slotwise's own policies."""
+        if isinstance(form, PacedBayesVisitors | PacedKLVisitors):
+            is_regression = isinstance(form, PacedBayesVisitors)
+            self._making = regression_pages if is_regression else visitor_pages
+
+    def moved(self, player: Player, kept: Links) -> VisitorsAhead:
+        """Return the same for a moved player; `kept[i]` is the old place of link i or -1."""
+        moved, stays = VisitorsAhead(player), kept >= 0
+        moved._open_values[..., stays] = self._open_values[..., kept[stays]]
+        moved._open_links[..., stays] = self._open_links[..., kept[stays]]
+        moved._opened_us, moved._recent = self._opened_us, self._recent
+        return moved
+
+    def note_shown(self, views: Sequence[DecisionRecord], pool: PoolSettings, now_us: int) -> None:
+        """Take in the latest views, which fade as if windows closed at a constant rate."""
+        passed_s = max(now_us - self._opened_us, 0) / SECOND_US
+        windows_s = (pool.click_window_s, max(pool.click_window_s, pool.revenue_window_s))
+        for open_values, window_s in zip(self._open_values, windows_s, strict=True):
+            open_values *= np.float32(math.exp(-min(passed_s / window_s, 700.0)))
+        self._opened_us = now_us
+        values, links = [], []
+        known: dict[tuple[tuple[str, str], ...], list[int]] = {}
+        for view in views:
+            said = tuple(view.visitor.items())
+            places = known.get(said)
+            if places is None:
+                places = self.player.features.stored_places(view.visitor, is_counted=False)
+                known[said] = places
+            self._recent.append(tuple(places))
+            for shown in view.shown:
+                link = self.player.pool.place_of.get(shown.link_id)
+                if link is not None:
+                    values += places
+                    links += [link] * len(places)
+        for open_values in self._open_values:
+            np.add.at(open_values, (values, links), np.float32(1.0))
+
+    def for_visitors(self, open_views: Floats | None, rates: LinkRates) -> ForVisitors:
+        """Return what the next version shows to whom."""
+        problem, visitors = self.player.problem, self._latest_visitors()
+        pages = self._pages_ahead(open_views, rates, visitors)
+        probabilities, clicks = np.zeros(problem.n_links), 0.0
+        different, counts = np.unique(visitors, axis=0, return_counts=True)
+        segments = [_SegmentSeen(problem.n_links) for _ in problem.value_floors]
+        for visitor, count in zip(different, counts.tolist(), strict=True):
+            page, expected = pages.page(visitor, pages.links, problem.n_slots)
+            probabilities += page * (count / len(visitors))
+            clicks += expected * count / len(visitors)
+            for (place, _), seen in zip(problem.value_floors, segments, strict=True):
+                if place in visitor:
+                    seen.add(page, pages.rate[0], count)
+        told = tuple(
+            self._of_segment(pages, floor, seen, rates) for floor, seen in enumerate(segments)
+        )
+        kinds = tuple(
+            VisitorKind(tuple(visitor), count / len(visitors))
+            for visitor, count in zip(different.tolist(), counts.tolist(), strict=True)
+            if len(different) <= MAX_KINDS
+        )
+        return ForVisitors(pages, self.player.features.words, probabilities, clicks, told, kinds)
+
+    def pages_at(self, prices: Floats, rates: LinkRates) -> PagesForVisitors:
+        """Return the pages of what was learned, at prices of a version that was stored."""
+        if self._making is None:
+            return ChosenPages(self.player.copy(), rates)
+        return self._pages(Open(self._open_links, self._open_values), prices)
+
+    def open_bytes(self) -> tuple[bytes, bytes]:
+        """Return the views that were open when the last version was made, to be stored."""
+        return self._open_links.tobytes(), self._open_values.tobytes()
+
+    def take_open(self, links: bytes, values: bytes) -> None:
+        """Take back open views that were stored, where they are of the same links and values."""
+        for array, stored in ((self._open_links, links), (self._open_values, values)):
+            if len(stored) == array.nbytes:
+                array[:] = np.frombuffer(stored, array.dtype).reshape(array.shape)
+
+    @property
+    def _n_floors(self) -> int:
+        return len(self.player.problem.value_floors)
+
+    def _pages_ahead(
+        self, open_views: Floats | None, rates: LinkRates, visitors: Links
+    ) -> PagesForVisitors:
+        """Return pages at the prices of the next rounds, which are those of `visitors`."""
+        player = self.player
+        if self._making is None:
+            ahead = player.copy()
+            if open_views is not None and _has_learned(player.form, player.state):
+                expect_views(ahead.form, ahead.state, open_views, _by_level(rates), visitors)
+            return ChosenPages(ahead, rates)
+        assert open_views is not None  # these policies move each round
+        self._open_links[:] = open_views
+        opened = Open(self._open_links, self._open_values)
+        pages = self._pages(opened, np.zeros(1 + self._n_floors))
+        n_links = player.problem.n_links
+        n_rounds = min(MAX_ROUNDS_AHEAD, max(MIN_ROUNDS_AHEAD, LINKS_AHEAD // n_links))
+        ahead_of = (player.state, pages, visitors, opened, rates.clicks, n_rounds)
+        return pages.with_prices(self._making.prices_ahead(*ahead_of))
+
+    def _pages(self, opened: Open, prices: Floats) -> VisitorPages:
+        n_floors = self._n_floors
+        shaped = prices.reshape(-1, 1 + n_floors) if n_floors else prices
+        pages: VisitorPages = self._making.pages_of(self.player.state, opened, shaped)
+        return pages
+
+    def _of_segment(
+        self, pages: PagesForVisitors, floor: int, seen: _SegmentSeen, rates: LinkRates
+    ) -> OfSegment:
+        """Return what is known of a segment, on average over its latest visitors."""
+        problem, features = self.player.problem, self.player.features
+        place, _ = problem.value_floors[floor]
+        feature, value = features.label(place)
+        if not seen.n_visitors:  # then for a visitor of whom nothing else is known
+            only = features.stored_places({feature: value}, is_counted=False)
+            page, _ = pages.page(np.array(only, np.int64), pages.links, problem.n_slots)
+            seen.add(page, pages.rate[0], 1)
+        clicks = (seen.clicks / seen.n_visitors).clip(0.0, 1.0)
+        n_views: Floats = np.ones(problem.n_links)
+        if self._making is not None:
+            n_views = self._making.views_of_value(self.player.state, place) + 1.0
+        variance = (clicks * (1.0 - clicks) + 0.25 / n_views) / n_views
+        of_segment = LinkRates(clicks, np.minimum(rates.revenue, clicks), variance)
+        price = float(pages.prices.reshape(-1, 1 + self._n_floors)[:, 1 + floor].mean())
+        probabilities = seen.probabilities / seen.n_visitors
+        return OfSegment(feature, value, of_segment, probabilities, price)
+
+    def _latest_visitors(self) -> Links:
+        """Return the latest visitors, a row each; one of whom nothing is known before the first."""
+        nobody = tuple(self.player.features.stored_places({}, is_counted=False))
+        return np.array(self._recent or [nobody], np.int64)
+
+
+class ChosenPages:
+    """What a version shows to each visitor by the policy's own `choose`, on a player of its own.
+
+    slotwise's own policies for visitors publish scores and prices instead (`VisitorPages`), which
+    is quicker than choosing again for every visitor. Not safe for threads.
+    """
+
+    def __init__(self, player: Player, rates: LinkRates) -> None:
+        self._player, problem = player, player.problem
+        self.links = np.arange(problem.n_links)
+        self.rate: Floats = _by_level(rates)
+        """What each link brings a view, by level: the same for all visitors."""
+        self.rewards = np.array([0.0, 1.0])
+        self.prices = np.zeros(1 + len(problem.value_floors))
+        """None are known, but a version whose pages depend on visitors is stored with some."""
+        price = solve_page(rates, problem.n_slots, problem.click_floor).shadow_price
+        self.shadow_price = float(price)
+
+    def page(self, visitor: Visitor, links: Visitor, n_slots: int) -> tuple[Floats, float]:
+        """Return the inclusion probabilities of some links for a visitor, and expected clicks.
+
+        Where the page is not a whole one, the whole page is scaled to the links and slots left.
+        """
+        form, state, problem = self._player.form, self._player.state, self._player.problem
+        rng, asked = np.random.default_rng(0), np.ascontiguousarray(visitor)[None]
+        if form.moves_each_round:
+            whole = average_ahead(form, problem, state, self.rate, rng, CHOICES, asked)
+        else:
+            whole = average_probabilities(form, state, rng, CHOICES, asked)
+        is_whole = len(links) == len(whole) and n_slots == problem.n_slots
+        probabilities = whole if is_whole else fill_slots(whole[links], n_slots)
+        return probabilities, float(probabilities @ self.rate[0, links])
+
+    def scores(self, links: Visitor) -> Floats:
+        """Return what the links are worth to the visitor of the last page."""
+        worth = np.zeros(len(links))
+        switching(type(self._player.form).rank)(self._player.state, links, worth)
+        return worth
