@@ -10,7 +10,9 @@ import httpx
 import psycopg
 import pytest
 
+from slotwise.service.deciding.decider import DecisionsById
 from slotwise.service.learning.pool_run import PoolRun
+from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from slotwise.service.storage.postgresql import PostgresqlStore
@@ -25,6 +27,12 @@ StartReplica = Callable[..., BackgroundServer]
 @pytest.fixture
 def address(postgresql: PrivatePostgresql) -> str:
     return postgresql.new_database()
+
+
+@pytest.fixture(autouse=True)
+def patient_look_ups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no look-up of an id fail because the machine is busy."""
+    monkeypatch.setattr(DecisionsById, "LOOK_UP_S", 60.0)
 
 
 @pytest.fixture
@@ -122,6 +130,44 @@ def test_one_id_asked_of_two_replicas_at_once_gets_one_page(start_replica: Start
 
                 pages = list(threads.map(ask, (one, other)))
                 assert pages[0] == pages[1]
+
+
+def test_after_an_outage_the_stored_page_of_an_id_wins(
+    start_replica: StartReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the store is away each replica answers by itself; a click on either is redirected."""
+    replicas = start_replica(), start_replica(seed=2)
+    key = replicas[0].admin_key
+
+    def away(*_: object) -> None:
+        raise StoreUnavailable("away for a test")
+
+    with ExitStack() as stack:
+        first, second = (stack.enter_context(http(one.url, key)) for one in replicas)
+        fill(first)
+        until(lambda: knows_pool(replicas[1]))
+
+        def links_of(client: httpx.Client, name: str) -> list[str]:
+            page = client.post("/v1/pools/home/decide", json={"decision_id": name}).json()
+            return [link["link_id"] for link in page["links"]]
+
+        names = [f"d{number}" for number in range(20)]
+        with monkeypatch.context() as outage:
+            for replica in replicas:
+                outage.setattr(replica.context.service._store, "reading", away)
+                outage.setattr(replica.context.service._store, "commit", away)
+            during = [[links_of(one, name) for name in names] for one in (first, second)]
+            again = [[links_of(one, name) for name in names] for one in (first, second)]
+        assert during == again
+        assert during[0] != during[1]
+        until(lambda: all(one.context.service.health().store_available for one in replicas))
+        for one in replicas:
+            one.context.service.flush().result()
+        after = [[links_of(one, name) for name in names] for one in (first, second)]
+        assert after[0] == after[1]
+        for name, links in zip(names, after[0], strict=True):
+            click = {"type": "click", "decision_id": name, "link_id": links[0]}
+            assert second.post("/v1/events", json=click).json()["outcome"] == "accepted"
 
 
 def test_changes_and_versions_reach_the_others(start_replica: StartReplica) -> None:

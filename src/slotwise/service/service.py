@@ -80,7 +80,7 @@ class Service:
         self.decide, self.decide_at_once = decider.decide, decider.decide_at_once
         self.propose, self.record_view = decider.propose, decider.record_view
         self.proposes_at_once = decider.proposes_at_once
-        self.beside = decider.beside
+        self.beside, self.beside_by_id = decider.beside, decider.beside_by_id
         self.learn = learner.learn
         self.stats, self.frontier, self.explain = (
             reporter.stats,
@@ -176,7 +176,7 @@ class Service:
         return Health(
             is_learner=learner.is_learning,
             ready=not self._closed,
-            store_available=self._committer.available,
+            store_available=self._committer.answers and not self._decider.store_hangs,
             n_waiting=self._committer.n_waiting,
             n_lost_decisions=self._committer.n_lost_decisions,
             closed_until_us=learner.closed_until_us,

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import pytest
 
+from slotwise.service.deciding.decider import DecisionsById
 from slotwise.service.reporting.report_records import RoundRow
 from slotwise.service.server import BackgroundServer
 from tests.service.conftest import POOL, http
@@ -70,3 +72,39 @@ def test_what_goes_through_all_links_is_not_done_on_the_event_loop(
         assert admin.request(method, path, json=body).status_code == 200
     assert threads
     assert "slotwise-server" not in threads
+
+
+def test_a_store_that_hangs_delays_no_page(
+    server: BackgroundServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store answers nothing until the end: every page comes before, and readiness tells."""
+    go_on = threading.Event()
+    store = server.context.service._store
+    read = store.reading
+
+    def hang() -> object:
+        go_on.wait()
+        return read()
+
+    monkeypatch.setattr(store, "reading", hang)
+    monkeypatch.setattr(DecisionsById, "REST_S", 600.0)
+    with http(server.url, server.admin_key) as admin, ThreadPoolExecutor(N_EXPORTS) as senders:
+        admin.timeout = httpx.Timeout(60)  # where it is broken
+
+        def decide(body: dict[str, Any]) -> list[str]:
+            page = admin.post("/v1/pools/home/decide", json=body)
+            return [link["link_id"] for link in page.json()["links"]]
+
+        try:
+            asked = [{"decision_id": f"hang-{number}"} for number in range(N_EXPORTS)]
+            first = list(senders.map(decide, asked))
+            assert list(senders.map(decide, asked)) == first
+            pinned = {"pin": [{"link_id": "l3", "position": 2}]}
+            assert all(decide(pinned)[1] == "l3" for _ in asked)
+            assert admin.get("/readyz").json()["store_available"] is False
+        finally:
+            go_on.set()
+        monkeypatch.setattr(DecisionsById, "REST_S", 0.0)
+        monkeypatch.setattr(server.context.service._decider._by_id, "_rests_until_s", 0.0)
+        assert list(senders.map(decide, asked)) == first
+        assert admin.get("/readyz").json()["store_available"] is True

@@ -91,7 +91,8 @@ async def decide(context: ServiceContext, request: Request) -> Answer:
     try:
         decision = service.decide_at_once(*asked)
         if decision is None:
-            decision = await asyncio.wrap_future(service.beside(service.decide, *asked))
+            beside = service.beside if wish[3] is None else service.beside_by_id
+            decision = await asyncio.wrap_future(beside(service.decide, *asked))
     except UnknownLink as error:
         raise broken_rule(str(error), "/pin") from None
     except InvalidInput as error:

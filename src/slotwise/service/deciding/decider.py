@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -66,25 +67,47 @@ MAX_RECENT = 50_000
 
 
 class DecisionsById:
-    """Finds decisions in memory, among those that are being made, and in the store."""
+    """Finds decisions in memory, among those that are being made, and in the store.
+
+    A store that does not answer within `LOOK_UP_S` counts as away for `REST_S`. A decision that is
+    made meanwhile is *unconfirmed*: another replica may have made and stored another one. It is
+    looked up again when it is next asked for, and what is stored wins.
+    """
+
+    LOOK_UP_S = 0.1
+    REST_S = 1.0
 
     def __init__(self, store: Store, committer: GroupCommitter) -> None:
         self._store = store
         self._committer = committer
         self._lock = Lock()
         self._recent: dict[str, DecisionRecord] = {}
+        self._unconfirmed: set[str] = set()
         self._deciding: dict[str, Future[DecisionRecord]] = {}
         """The ids that are being decided."""
+        self._threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-look-up")
+        self._rests_until_s = 0.0
+
+    @property
+    def store_hangs(self) -> bool:
+        """Whether the store did not answer the last look-up in time. Quick."""
+        return time.monotonic() < self._rests_until_s
 
     def recent(self, decision_id: str) -> DecisionRecord | None:
-        """Return a decision that is kept in memory. Quick."""
-        return self._recent.get(decision_id)
+        """Return a decision that is in memory and need not be looked up. Quick."""
+        return None if decision_id in self._unconfirmed else self._recent.get(decision_id)
+
+    def has(self, decision_id: str) -> bool:
+        """Say whether a decision is in memory. Quick."""
+        return decision_id in self._recent
 
     def remember(self, decision: DecisionRecord) -> None:
-        """Keep a decision in memory; the oldest one makes room. Quick."""
+        """Keep a decision in memory; the oldest one is dropped for it. Quick."""
         with self._lock:
             while len(self._recent) >= MAX_RECENT:
-                del self._recent[next(iter(self._recent))]
+                oldest = next(iter(self._recent))
+                del self._recent[oldest]
+                self._unconfirmed.discard(oldest)
             self._recent[decision.decision_id] = decision
 
     def find_or_make(self, decision_id: str, make: Callable[[], DecisionRecord]) -> DecisionRecord:
@@ -97,26 +120,38 @@ class DecisionsById:
         decision: Future[DecisionRecord] = Future()
         with self._lock:
             known = self._recent.get(decision_id)
-            if known is not None:
+            if known is not None and decision_id not in self._unconfirmed:
                 return known
             decision = self._deciding.setdefault(decision_id, mine := decision)
         if decision is mine:
-            self._find_or_make_first(decision, decision_id, make)
+            self._find_or_make_first(decision, decision_id, known, make)
         return decision.result()
+
+    def close(self) -> None:
+        """Leave look-ups that the store does not answer."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _find_or_make_first(
         self,
         deciding: Future[DecisionRecord],
         decision_id: str,
+        known: DecisionRecord | None,
         make: Callable[[], DecisionRecord],
     ) -> None:
         try:
-            stored = None
-            with suppress(StoreUnavailable), self._store.reading() as reader:
-                stored = reader.decision(decision_id)
-            decision = stored or make()
-            if stored is None and self._store.sharing is not None:
-                decision = self._first_stored(decision)
+            stored, is_confirmed = None, False
+            with suppress(StoreUnavailable):
+                stored = self._in_time(self._look_up, decision_id)
+                if stored is None:
+                    known = known or make()
+                    if self._store.sharing is not None:  # another replica may have been asked, too
+                        stored = self._in_time(self._flush_and_look_up, decision_id)
+                is_confirmed = True
+            decision = stored or known or make()
+            if stored is not None:
+                self.remember(stored)
+            with self._lock:
+                (self._unconfirmed.discard if is_confirmed else self._unconfirmed.add)(decision_id)
             deciding.set_result(decision)
         except Exception as error:
             deciding.set_exception(error)
@@ -124,16 +159,27 @@ class DecisionsById:
             with self._lock:
                 del self._deciding[decision_id]
 
-    def _first_stored(self, decision: DecisionRecord) -> DecisionRecord:
-        """Return what the store has under an id: another replica may have been asked, too."""
-        with suppress(StoreUnavailable):
-            self._committer.commit(())  # with it, everything that was queued before
-            with self._store.reading() as reader:
-                stored = reader.decision(decision.decision_id)
-            if stored is not None:
-                self.remember(stored)
-                return stored
-        return decision
+    def _look_up(self, decision_id: str) -> DecisionRecord | None:
+        with self._store.reading() as reader:
+            return reader.decision(decision_id)
+
+    def _flush_and_look_up(self, decision_id: str) -> DecisionRecord | None:
+        self._committer.commit(())  # with it, everything that was queued before
+        return self._look_up(decision_id)
+
+    def _in_time(
+        self, read: Callable[[str], DecisionRecord | None], decision_id: str
+    ) -> DecisionRecord | None:
+        """Read in another thread, which the store may block; raise `StoreUnavailable` then."""
+        if self.store_hangs:
+            raise StoreUnavailable("the store does not answer")
+        reading = self._threads.submit(read, decision_id)
+        try:
+            return reading.result(self.LOOK_UP_S)
+        except TimeoutError:
+            reading.cancel()
+            self._rests_until_s = time.monotonic() + self.REST_S
+            raise StoreUnavailable("the store does not answer") from None
 
 
 MAX_LATEST = 250
@@ -214,6 +260,8 @@ class Decider:
         self._ids = DecisionIds()
         self._by_id = DecisionsById(store, committer)
         self._threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-deciding")
+        self._id_threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-ids")
+        """Pages with an id may wait for the store; those with pins and exclusions must not."""
 
     def install(self, version: Version) -> None:
         """Draw the pool's next pages from this version."""
@@ -309,12 +357,25 @@ class Decider:
     def beside(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **rest: Arguments.kwargs
     ) -> Future[Result]:
-        """Call `decide` or `propose` in a thread that is kept for them."""
+        """Call `decide` without an id, or `propose`, in a thread that is kept for them."""
         return self._threads.submit(function, *args, **rest)
+
+    def beside_by_id(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **rest: Arguments.kwargs
+    ) -> Future[Result]:
+        """Call `decide` with an id in a thread that may wait for the store."""
+        return self._id_threads.submit(function, *args, **rest)
+
+    @property
+    def store_hangs(self) -> bool:
+        """Whether the store did not answer the last look-up of an id in time. Quick."""
+        return self._by_id.store_hangs
 
     def close(self) -> None:
         """Finish what is decided beside."""
         self._threads.shutdown()
+        self._id_threads.shutdown()
+        self._by_id.close()
 
     def propose(
         self,
@@ -353,7 +414,7 @@ class Decider:
             revenue_closes_us=proposed.revenue_closes_us + later_us,
         )
         with self._lock:
-            if self._by_id.recent(seen.decision_id) is None:
+            if not self._by_id.has(seen.decision_id):
                 self._count_shown(seen)
                 self._by_id.remember(seen)
         self._committer.append(AppendDecision(decision=seen))

@@ -52,6 +52,8 @@ class GroupCommitter:
     millisecond of computing, however many decisions are in it."""
     RETRY_S = 0.5
     """Seconds between two attempts to commit while the store is away."""
+    SLOW_S = 2.0
+    """Seconds after which readiness reports a store that has not answered."""
     STUCK_S = 30.0
     """Seconds after which a store that has not answered counts as away."""
 
@@ -76,6 +78,13 @@ class GroupCommitter:
         self.available = True
         """Whether the last commit reached the store."""
         self.n_lost_decisions = 0
+
+    @property
+    def answers(self) -> bool:
+        """Whether the last commit reached the store and the present one does not take long."""
+        under_way = self._under_way
+        is_slow = under_way is not None and time.monotonic() - under_way[0] > self.SLOW_S
+        return self.available and not is_slow
 
     @property
     def n_waiting(self) -> int:

@@ -183,6 +183,9 @@ _DEFAULTS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "10000",
 }
+_BEGIN_READING = b"""
+    BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = '60s'
+"""
 _SLOW_S = 0.5
 _REST_S = 1.0
 """After an attempt to connect that took long, others fail at once for so long."""
@@ -236,9 +239,8 @@ class Connections:
     @contextmanager
     def reading(self) -> Iterator[Connection[tuple[Any, ...]]]:
         """Return a connection inside a transaction that sees one moment."""
-        begin = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
         with self._reading:
-            connection = self._begun(begin)
+            connection = self._begun(_BEGIN_READING)
             try:
                 yield connection
                 connection.execute(b"ROLLBACK")
