@@ -10,7 +10,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed-by-make
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-all check format bench bench-service crash-test fuzz paper picture docs lock clean
+.PHONY: help install test test-all test-oldest check format bench bench-service crash-test fuzz paper picture docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ test: $(INSTALLED) ## run the tests and the examples of the docs, but the slow o
 
 test-all: $(INSTALLED) ## run every test, the slow ones too
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
+
+test-oldest: ## test with the oldest versions that pyproject.toml allows
+	scripts/test-oldest $(PYTHON)
 
 check: $(INSTALLED) ## check format, style, types and layers
 	$(BIN)/ruff format --check
@@ -63,4 +66,4 @@ lock: ## write requirements-dev.lock anew
 	scripts/lock $(PYTHON)
 
 clean: ## remove what the targets made, .venv too
-	rm -rf .venv .cache .hypothesis .ruff_cache build dist paper site
+	rm -rf .venv .venv-oldest .cache .hypothesis .ruff_cache build dist paper site

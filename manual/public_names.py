@@ -28,7 +28,7 @@ PUBLIC_MODULES = (
 NOT_PUBLIC = {
     "slotwise.__main__": "run by `python -m slotwise`; the commands have their own page",
     "slotwise.cli": "used in a shell; the commands have their own page",
-    "slotwise.compile.notice": "internal; it says that functions are being compiled",
+    "slotwise.compile": "internal; the decorator for policies is slotwise.policies.compiled",
     "slotwise.plugins": "internal; it finds policies and data sets of other packages",
     "slotwise.extras": "internal; it names the extra of a missing package in errors",
     "slotwise.features": "internal; it bounds the open lists of `slotwise.features`",

@@ -10,12 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import os
-import shutil
 import sys
-import sysconfig
-import tempfile
 import time
 from collections.abc import Iterable
 from functools import cache
@@ -117,6 +113,8 @@ def _determines(module: ModuleType, is_own: bool) -> bool:
 @cache
 def _installed() -> tuple[str, ...]:
     """Return the folders of the standard library and of installed packages."""
+    import sysconfig
+
     paths = sysconfig.get_paths()
     return tuple({paths[name] + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -124,10 +122,12 @@ def _installed() -> tuple[str, ...]:
 @cache
 def cache_folder() -> Path | None:
     """Return the folder for the machine code of these sources; None if none can be written to."""
+    from importlib.metadata import version  # here and below: only where it is needed
+
     stamp = "-".join(
         [
             lower_layers_digest(),
-            f"numba{importlib.metadata.version('numba')}",
+            f"numba{version('numba')}",
             f"py{sys.version_info.major}{sys.version_info.minor}",
         ]
     )
@@ -158,6 +158,8 @@ def _bases() -> list[Path]:
 
 
 def _remove_unused(base: Path) -> None:
+    import shutil
+
     oldest = time.time() - KEEP_DAYS * 24 * 3600
     for folder in base.glob("*-numba*-py*"):
         with contextlib.suppress(OSError):
@@ -183,6 +185,8 @@ def code_file(function: Any, kind: str, types: str) -> Path | None:
 
 def write_whole(file: Path, content: bytes) -> None:
     """Write a file so that other processes see all of it or nothing."""
+    import tempfile
+
     handle, name = tempfile.mkstemp(dir=file.parent)
     try:
         with os.fdopen(handle, "wb") as stream:

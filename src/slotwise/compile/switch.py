@@ -13,11 +13,9 @@ SLOTWISE_COMPILE says "first" or "never" for everything; NUMBA_DISABLE_JIT=1 say
 from __future__ import annotations
 
 import atexit
-import importlib.metadata
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 import threading
 import warnings
@@ -72,7 +70,9 @@ def has_compiler() -> bool:
 
 def compiler_version() -> str:
     """Return the version of numba, or "none"."""
-    return importlib.metadata.version("numba") if has_compiler() else "none"
+    from importlib.metadata import version  # here and below: only where it is needed
+
+    return version("numba") if has_compiler() else "none"
 
 
 def compiles() -> bool:
@@ -251,6 +251,8 @@ def _wait_for_compiler() -> None:
 
 def _ask_process(requests: list[Any]) -> bool:
     """Let another process compile; return whether it did."""
+    import subprocess
+
     if not sys.executable:
         return False
     path = os.pathsep.join(folder or str(Path.cwd()) for folder in sys.path)
