@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.compile import hot, inner, switching
-from slotwise.policies.policy import Floats, Knowledge, Policy, State
+from slotwise.policies.policy import Floats, Knowledge, Links, Policy, State
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.vectors.totals import total_of
 
@@ -29,8 +29,10 @@ LOOKS_PER_MEMORY = 50
 class Evidence(NamedTuple):
     """Counts per level and link with the round in which they stood so, and rounds per level.
 
-    `log_kept` is the logarithm of what a round leaves of a count; 0 forgets nothing. `looked`
-    is the round in which all links were last read, a multiple of `look_every`.
+    `open_views` are page views that showed a link and have no feedback of the level yet,
+    `open_pages` those pages. `log_kept` is the logarithm of what a round leaves of a count; 0
+    forgets nothing. `looked` is the round in which all links were last read, a multiple of
+    `look_every`.
     """
 
     views: Floats
@@ -38,6 +40,8 @@ class Evidence(NamedTuple):
     settled: Floats
     rounds: Floats
     looked: Floats
+    open_views: Floats
+    open_pages: Floats
     n_slots: int
     log_kept: float
     look_every: float
@@ -52,6 +56,8 @@ def new_evidence(problem: Problem, memory: int | None = None) -> Evidence:
         settled=np.zeros(shape),
         rounds=np.zeros(problem.n_levels),
         looked=np.zeros(problem.n_levels),
+        open_views=np.zeros(shape),
+        open_pages=np.zeros(problem.n_levels),
         n_slots=problem.n_slots,
         log_kept=0.0 if memory is None else math.log1p(-1.0 / memory),
         look_every=math.inf if memory is None else max(1.0, memory / LOOKS_PER_MEMORY),
@@ -81,6 +87,14 @@ def add_views(evidence: Evidence, level: int, link: int, n_views: float, outcome
         evidence.settled[level, link] = now
     evidence.views[level, link] += n_views
     evidence.sums[level, link] += outcome
+
+
+@inner
+def count_open(evidence: Evidence, level: int, links: Links, n_views: float) -> None:
+    """Record `n_views` page views with these links that wait for a level; negative: no longer."""
+    evidence.open_pages[level] += n_views
+    for k in range(len(links)):
+        evidence.open_views[level, links[k]] += n_views
 
 
 @inner

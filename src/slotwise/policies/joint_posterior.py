@@ -12,7 +12,9 @@ worth of showing a link is nested, so its mean and variance follow from the last
 
 The bound is Bernstein's, at the posterior's variance: a sum of one bound a level would count the
 uncertainty of the click twice. t L / K is a link's share of the views so far, and N are its own.
-Late outcomes: the mean is that of the settled views, the variance already that of all views.
+Late outcomes: the mean is that of the settled views. Views that are open, whose clicks have yet to
+come, count in the variance and in N: otherwise the same uncertain links would fill every page until
+the first feedback comes.
 
 D is what a link on the page is worth more than one beside it: the mean of the L best links less
 that of the next L. To try a link once more costs about sqrt(Var), and can bring D in every page
@@ -55,7 +57,7 @@ from slotwise.problem import Problem
 from slotwise.selection.page_search import Search
 from slotwise.selection.top_page import top_page
 from slotwise.selection.vectors.marked_links import list_marked
-from slotwise.selection.vectors.totals import whole_vectors
+from slotwise.selection.vectors.totals import total_of, whole_vectors
 
 SHAPE = 1.0
 """The smaller parameter of a prior."""
@@ -251,6 +253,7 @@ def _refresh_widths(posterior: JointPosterior, evidence: Evidence, links: Links)
             mean[k], variance[k] = before_level(mean[k], variance[k], worth, rate, uncertainty)
     for k in range(len(links)):
         n_views = recent_views(posterior.change, evidence, int64(0), links[k])
+        n_views += evidence.open_views[0, links[k]]
         grown[k] = n_links * (n_views + 1.0)
     margin, views = posterior.margin[0], posterior.clock[0] * evidence.n_slots
     for k in range(n_computed):
@@ -259,6 +262,30 @@ def _refresh_widths(posterior: JointPosterior, evidence: Evidence, links: Links)
     for k in range(len(links)):
         posterior.width[links[k]] = posterior.exploration * math.log(grown[k])
         posterior.is_stale[links[k]] = False
+
+
+@inner
+def _open_trials(posterior: JointPosterior, evidence: Evidence, level: int, link: int) -> float:
+    """Return how many trials at a level the open views of a link are expected to be."""
+    trials = evidence.open_views[0, link]
+    for earlier in range(level):
+        trials *= posterior.mean[earlier, link]
+    return trials
+
+
+@inner
+def open_debt(
+    posterior: JointPosterior, evidence: Evidence, level: int, least: float, scratch: Floats
+) -> float:
+    """Return what the open pages are expected to lack of `least` outcomes of a level a page."""
+    opened = evidence.open_views[level]
+    for link in range(len(scratch)):
+        scratch[link] = opened[link]
+    for earlier in range(level + 1):
+        mean = posterior.mean[earlier]
+        for link in range(len(scratch)):
+            scratch[link] *= mean[link]
+    return least * evidence.open_pages[level] - total_of(scratch)
 
 
 @inner
@@ -287,6 +314,7 @@ def _refresh_rates(posterior: JointPosterior, evidence: Evidence, level: int, li
             settled[k] *= passed if n_views[k] > 0.0 else 1.0
             trials[k] = max(settled[k], trials[k])
     for k in range(len(links)):
+        trials[k] += _open_trials(posterior, evidence, level, links[k])
         mean[k] = recent_sum(change, evidence, level, links[k])
     for k in range(n_computed):
         hits = min(mean[k] / unit, settled[k])

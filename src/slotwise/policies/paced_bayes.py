@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.compile import hot, inner, int64, switching
-from slotwise.policies.evidence import Evidence, add_views, count_rounds, new_evidence
+from slotwise.policies.evidence import Evidence, add_views, count_open, count_rounds, new_evidence
 from slotwise.policies.joint_posterior import (
     JointPosterior,
     largest_growth,
@@ -19,6 +19,7 @@ from slotwise.policies.joint_posterior import (
     note_outcomes,
     note_worth,
     notice_change,
+    open_debt,
     outcome_worth,
     refit_level,
     refresh_posteriors,
@@ -122,7 +123,11 @@ def _price_levels(state: PacedBayesState, without: int) -> None:
         if floor != without:
             level = queues.levels[floor]
             unit = outcome_worth(state.posterior, queues.rewards, level)
-            price = priced(queues, floor, state.expected[floor], state.evidence.rounds)
+            debt = 0.0
+            if state.evidence.open_pages[level] > 0.0:
+                least = queues.least[floor]
+                debt = open_debt(state.posterior, state.evidence, level, least, state.scratch)
+            price = priced(queues, floor, state.expected[floor], state.evidence.rounds, debt)
             queues.worth[level] += unit * price
 
 
@@ -160,10 +165,30 @@ def _expect_prices(state: PacedBayesState) -> None:
 
 
 @inner
+def _has_open_pages(state: PacedBayesState) -> bool:
+    """Say whether feedback is on its way: prices then change with every page, not as it comes."""
+    is_any = False
+    for level in range(len(state.evidence.open_pages)):
+        is_any |= state.evidence.open_pages[level] > 0.0
+    return is_any
+
+
+@hot
+def note_open(state: PacedBayesState, level: int, links: Links, n_views: float) -> None:
+    """Count page views whose feedback at a level has yet to come."""
+    count_open(state.evidence, level, links, n_views)
+    if level == 0:
+        for k in range(len(links)):
+            state.posterior.is_stale[links[k]] = True
+
+
+@inner
 def _choose_of_few(state: PacedBayesState) -> None:
     """Look at every link of a small pool."""
     posterior = state.posterior
     refresh_posteriors(posterior, state.evidence, True)
+    if _has_open_pages(state):
+        _price_levels(state, NO_FLOOR)
     score_jointly(posterior, state.queues.worth, state.score, state.scratch)
     n_slots, search = state.queues.n_slots, state.search
     top_page_of_few(state.score, posterior.mean[0], n_slots, search)
@@ -208,6 +233,8 @@ def _choose_beside_group(state: PacedBayesState) -> None:
     """
     posterior, group, score, mix = state.posterior, state.group, state.score, state.mix
     changed = posterior.to_do[: refresh_posteriors(posterior, state.evidence, True)]
+    if _has_open_pages(state):
+        _price_levels(state, NO_FLOOR)
     leave_group(group, changed, mix)
     n_slots, search = state.queues.n_slots, state.search
     if _find_above_group(state, changed):
@@ -275,7 +302,8 @@ def learn(
         add_views(state.evidence, level, links[k], views[k], outcomes[k])
     if refit_level(state.posterior, state.evidence, level):
         _expect_prices(state)
-    _price_levels(state, NO_FLOOR)
+    if not _has_open_pages(state):
+        _price_levels(state, NO_FLOOR)
 
 
 @dataclass(frozen=True)
@@ -315,6 +343,7 @@ class PacedBayes(QueuePolicy):
     uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
+    note_open: ClassVar[Any] = staticmethod(note_open)
     look_again: ClassVar[Any] = staticmethod(look_again)
     per_link: ClassVar[frozenset[str]] = QueuePolicy.per_link | FORGOTTEN
     ordered_knowledge: ClassVar[Any] = FORGOTTEN | {"queue", "owed", "price", "missing", *FITTED}

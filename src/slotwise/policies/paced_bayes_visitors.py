@@ -117,7 +117,7 @@ def price_in_sales(state: PacedBayesVisitorsState) -> None:
     for floor in range(len(queues.lengths)):
         level = queues.levels[floor]
         unit = outcome_worth(posterior, queues.rewards, level)
-        queues.worth[level] += unit * priced(queues, floor, 0.0, state.evidence.rounds)
+        queues.worth[level] += unit * priced(queues, floor, 0.0, state.evidence.rounds, 0.0)
 
 
 @hot

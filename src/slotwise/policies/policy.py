@@ -52,8 +52,9 @@ PARAMETERS = {
         *("probabilities", "views", "outcomes"),
     ),
     "rank": ("state", "links", "worth"),
+    "note_open": ("state", "level", "links", "n_views"),
 }
-"""What `choose`, `learn` and `rank` of a policy are called with."""
+"""What `choose`, `learn`, `rank` and `note_open` of a policy are called with."""
 
 
 @hot
@@ -61,6 +62,11 @@ def rank_alike(state: Any, links: Links, worth: Floats) -> None:
     """Take all links of the page to be worth the same: their order is random."""
     for k in range(len(links)):
         worth[k] = 0.0
+
+
+@hot
+def ignore_open(state: Any, level: int, links: Links, n_views: float) -> None:
+    """Do not use page views whose feedback has yet to come."""
 
 
 def _parameters(function: Any) -> list[str] | None:
@@ -122,6 +128,10 @@ class Policy:
     visitor of the last `choose`, in any unit; the page is ordered by it
     (`slotwise.selection.page_order`). Policies without one show their links in random order.
 
+    Where feedback is late, `note_open(state, level, links, n_views)` records page views with these
+    links whose feedback at a level has yet to come, and with `-n_views` that it has, just before
+    `learn`. Policies without one do not use what is on its way.
+
     All are plain functions in the subset of Python that numba compiles, decorated with
     `slotwise.policies.compiled`, and stand as class attributes. A function that cannot be
     compiled works everywhere too, only slower.
@@ -149,6 +159,7 @@ class Policy:
     choose: ClassVar[Callable[[Any, Visitor, np.random.Generator], None]]
     learn: ClassVar[Callable[[Any, Visitor, int, Links, Links, Floats, Floats, Floats], None]]
     rank: ClassVar[Callable[[Any, Links, Floats], None]] = staticmethod(rank_alike)
+    note_open: ClassVar[Callable[[Any, int, Links, float], None]] = staticmethod(ignore_open)
     needs: ClassVar[Any] = Feedback.COUNTS
     """The `Feedback` it needs."""
     per_link: ClassVar[frozenset[str]] = frozenset()

@@ -269,10 +269,14 @@ def correct_queues(
 
 
 @inner
-def priced(queues: Queues, floor: int, expected: float, rounds: Floats) -> float:
-    """Return the price of a floor in units of what an outcome of its level earns."""
+def priced(queues: Queues, floor: int, expected: float, rounds: Floats, open_debt: float) -> float:
+    """Return the price of a floor in units of what an outcome of its level earns.
+
+    `open_debt` is what pages whose feedback has yet to come are expected to owe: without it the
+    price would rise while clicks are on their way, and overshoot when they come.
+    """
     promised = queues.least[floor] * (rounds[queues.levels[floor]] + 1.0)
-    correction = queues.lengths[floor] / (queues.patience * math.sqrt(promised))
+    correction = (queues.lengths[floor] + open_debt) / (queues.patience * math.sqrt(promised))
     return max(0.0, expected + max(1.0, math.sqrt(expected)) * correction)
 
 

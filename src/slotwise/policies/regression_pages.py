@@ -146,7 +146,7 @@ def _play_ahead(
         visitor = visitors[k % len(visitors)]
         for floor in range(len(queues.lengths)):
             if queues.levels[floor] == 0:
-                prices[k, 0] += unit * priced(queues, floor, 0.0, rounds)
+                prices[k, 0] += unit * priced(queues, floor, 0.0, rounds, 0.0)
         for floor in range(len(floors.places)):
             prices[k, 1 + floor] = unit * floor_price(floors, floor)
         price[0] = prices[k, 0] + unit * price_clicks(floors, visitor)

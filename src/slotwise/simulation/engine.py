@@ -96,6 +96,7 @@ def _playing(
     choose: Callable[..., None],
     learn: Callable[..., None],
     rank: Callable[..., None],
+    note_open: Callable[..., None],
     arrive: Callable[..., None],
     serve: Callable[..., None],
 ) -> Callable[..., None]:
@@ -130,6 +131,9 @@ def _playing(
                 rank(state, shown, desk.order.worth)
                 is_random = order_page(desk.order, chance, shown, desk.probabilities[row])
                 desk.is_in_random_order[row] = is_random
+            for level in range(n_levels):
+                if desk.delays[level] > 0:
+                    note_open(state, level, shown, desk.views[0])
             serve(world, round_number, visitor, shown, visitors, outcomes)
             for level in range(n_levels):
                 brought = per_view * total_of(outcomes[level])
@@ -160,6 +164,8 @@ def _playing(
                         if level == 0 and desk.is_in_random_order[old]:
                             learn_slot_weights(desk.order, desk.outcomes[old, level])
                         expose(desk.order, desk.slots, desk.views, desk.exposure)
+                    if desk.delays[level] > 0:
+                        note_open(state, level, desk.shown[old], -desk.views[0])
                     learn(
                         state,
                         asked[: len(asked) - 1],
@@ -185,7 +191,8 @@ def is_machine_code(policy: Policy, environment: Environment) -> bool:
 
 
 def _functions(policy: Policy, environment: Environment) -> tuple[Callable[..., None], ...]:
-    of_policy = (type(policy).choose, type(policy).learn, type(policy).rank)
+    kind = type(policy)
+    of_policy = (kind.choose, kind.learn, kind.rank, kind.note_open)
     return (*of_policy, environment.arriving, environment.serving)
 
 
