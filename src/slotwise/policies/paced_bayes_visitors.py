@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -14,6 +15,7 @@ from slotwise.policies.evidence import (
     Evidence,
     EvidencePolicy,
     add_views,
+    count_open,
     count_rounds,
     new_evidence,
 )
@@ -117,7 +119,45 @@ def price_in_sales(state: PacedBayesVisitorsState) -> None:
     for floor in range(len(queues.lengths)):
         level = queues.levels[floor]
         unit = outcome_worth(posterior, queues.rewards, level)
-        queues.worth[level] += unit * priced(queues, floor, 0.0, state.evidence.rounds, 0.0)
+        debt = 0.0
+        if state.evidence.open_pages[level] > 0.0:
+            debt = _open_debt(state, level, queues.least[floor])
+        queues.worth[level] += unit * priced(queues, floor, 0.0, state.evidence.rounds, debt)
+
+
+@inner
+def _open_debt(state: PacedBayesVisitorsState, level: int, least: float) -> float:
+    """Return what open pages are expected to lack of `least` a page, by the rates of all visitors.
+
+    A link not seen yet is expected to bring what the pool does.
+    """
+    evidence, pool = state.evidence, state.posterior.pool[level]
+    opened, views, sums = evidence.open_views[level], evidence.views[level], evidence.sums[level]
+    expected = 0.0
+    for link in range(len(opened)):
+        expected += opened[link] * (sums[link] + pool) / (views[link] + 1.0)
+    return least * evidence.open_pages[level] - expected
+
+
+@inner
+def _discount_open(state: PacedBayesVisitorsState) -> None:
+    """Let open views count in the variance and width of links as if they were settled."""
+    evidence, posterior = state.evidence, state.posterior
+    for link in range(len(posterior.width)):
+        opened = evidence.open_views[0, link]
+        if opened > 0.0:
+            settled = evidence.views[0, link] + 1.0
+            share = settled / (settled + opened)
+            grown = math.expm1(posterior.width[link] / posterior.exploration)
+            posterior.width[link] = posterior.exploration * math.log1p(share * grown)
+            for level in range(len(posterior.mean)):
+                posterior.variance[level, link] *= share
+
+
+@hot
+def note_open(state: PacedBayesVisitorsState, level: int, links: Links, n_views: float) -> None:
+    """Count page views whose feedback at a level has yet to come."""
+    count_open(state.evidence, level, links, n_views)
 
 
 @hot
@@ -128,6 +168,8 @@ def choose(state: PacedBayesVisitorsState, visitor: Visitor, rng: np.random.Gene
     unit = outcome_worth(posterior, queues.rewards, 0)
     queues.worth[0] += unit * price_clicks(state.segment_floors, visitor)
     rate_for(state.regression.layout, state.sight, posterior, visitor, queues.n_slots)
+    if state.evidence.open_pages[0] > 0.0:
+        _discount_open(state)
     score_jointly(posterior, queues.worth, state.score, state.scratch)
     take_top_links(state.score, posterior.mean[0], 0.0, queues.n_slots, state.search, state.mix)
 
@@ -216,6 +258,7 @@ class PacedBayesVisitors(QueuePolicy):
     uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
+    note_open: ClassVar[Any] = staticmethod(note_open)
     look_again: ClassVar[Any] = staticmethod(look_again)
     needs: ClassVar[Any] = Feedback.PAGES_IN_ORDER
     per_link: ClassVar[frozenset[str]] = EvidencePolicy.per_link | {
