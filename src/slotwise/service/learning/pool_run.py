@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from slotwise.errors import UnsupportedState
 from slotwise.player.player import PlayerKnowledge
 from slotwise.service.counting.attribution import (
-    CLICKS,
     LEVELS,
     Counters,
     FloorKey,
