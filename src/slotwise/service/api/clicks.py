@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 
 from slotwise.errors import InvalidInput
 from slotwise.service.access.tokens import ClickToken
 from slotwise.service.api.bodies import check_destination
-from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.addresses import why_no_click
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import RequestProblem
-from slotwise.service.http.routing import Handler
-from slotwise.service.records import ClickEvent, KeyRecord, LinkRecord
+from slotwise.service.records import ClickEvent, LinkRecord
 from slotwise.service.refusals import StoreUnavailable, UnknownLink, UnknownPool
 
 _WAIT_S = 0.5
 """How long a visitor waits for the commit of the click, which happens in any case."""
 
 
-async def follow(context: ServiceContext, request: Request) -> Answer:
-    """Redirect everybody with a genuine token, whether or not the click counts."""
+OPERATIONS = Operations()
+_add = partial(OPERATIONS.add, scope=None, meter=None, content_types=())
+
+
+@_add(
+    "HEAD /r/{token}", name="probe_click", summary="Redirect without counting a click", status=302
+)
+@_add("GET /r/{token}", status=302)
+async def follow_click(context: ServiceContext, request: Request) -> Answer:
+    """Record the click and redirect to the link's registered address.
+
+    Everybody with a genuine token is redirected, whether or not the click counts.
+    """
     token = context.known_token(request, context.signer.read)
     destination = _destination(context, token, _link(context, token))
     outcome = await _record(context, request, token)
@@ -39,8 +50,12 @@ async def follow(context: ServiceContext, request: Request) -> Answer:
     )
 
 
-async def report(context: ServiceContext, request: Request) -> Answer:
-    """Record a click that the script on a page reports; the browser follows the link itself."""
+@_add("POST /r/{token}", status=204)
+async def report_click(context: ServiceContext, request: Request) -> Answer:
+    """Record the click, without a redirect.
+
+    The script on a page calls it, and the browser follows the link itself.
+    """
     token = context.known_token(request, context.signer.read)
     _link(context, token)
     await _record(context, request, token)
@@ -95,33 +110,3 @@ async def _record(context: ServiceContext, request: Request, token: ClickToken) 
     if outcome.outcome == "duplicate" and not invalid:
         context.outcomes.note(click, outcome)
     return "invalid" if invalid else outcome.outcome
-
-
-def _operation(
-    method: str, name: str, summary: str, handler: Handler[ServiceContext, KeyRecord], status: int
-) -> Operation:
-    return Operation(
-        method=method,
-        path="/r/{token}",
-        name=name,
-        summary=summary,
-        handler=handler,
-        scope=None,
-        meter=None,
-        status=status,
-        content_types=(),
-        problems=("unknown-token",),
-    )
-
-
-OPERATIONS = (
-    _operation(
-        "GET",
-        "follow_click",
-        "Record the click and redirect to the link's registered address",
-        follow,
-        302,
-    ),
-    _operation("HEAD", "probe_click", "Redirect without counting a click", follow, 302),
-    _operation("POST", "report_click", "Record the click, without a redirect", report, 204),
-)

@@ -178,6 +178,7 @@ class ServiceContext:
 
 Request = exchange.Request[KeyRecord]
 Operation = routing.Operation[ServiceContext, KeyRecord]
+Operations = routing.Operations[ServiceContext, KeyRecord]
 
 
 _FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via", b"x-forwarded-host")

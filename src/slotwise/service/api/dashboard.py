@@ -11,7 +11,7 @@ from contextlib import suppress
 import msgspec
 
 from slotwise.errors import SlotwiseError
-from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.exchange import CHART_LIBRARY, Answer, Asset, answer_asset, load_asset
 from slotwise.service.http.problems import RequestProblem
 from slotwise.service.reporting.for_whom import ForWhom
@@ -80,8 +80,12 @@ class PoolFigures(msgspec.Struct, frozen=True, kw_only=True):
     links: LinkRows
 
 
-async def page(context: ServiceContext, request: Request) -> Answer:
-    """Answer the page; it holds no figures, so everybody may load it."""
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("GET /", None, content_types=("text/html",))
+async def dashboard(context: ServiceContext, request: Request) -> Answer:
+    """See how the pools are doing."""
     asset = await asyncio.to_thread(_page)
     # The page will ask for these next. They take a moment, the browser needs one to begin.
     loop = asyncio.get_running_loop()
@@ -127,8 +131,9 @@ def _plan_page() -> Asset:
     return _with_sign_in(load_asset(PACKAGE, FOLDER + "plan.html").content)
 
 
+@OPERATIONS.add("GET /plan", None, content_types=("text/html",))
 async def plan_page(_context: ServiceContext, request: Request) -> Answer:
-    """Answer the page of the calculator; what it shows comes from `POST /v1/plan`."""
+    """Calculate how much traffic a page needs."""
     asset = await asyncio.to_thread(_plan_page)
     return answer_asset(asset, request, _GUARDED + _REVALIDATED)
 
@@ -137,8 +142,15 @@ def _load(name: str) -> Asset:
     return load_asset(PACKAGE, name if name == CHART_LIBRARY else FOLDER + name)
 
 
-async def file(_context: ServiceContext, request: Request) -> Answer:
-    """Answer one of the page's files."""
+@OPERATIONS.add(
+    "GET /dashboard/files/{name}",
+    None,
+    path_choices={"name": FILES},
+    content_types=("text/javascript", "text/css", "image/svg+xml"),
+    problems=("unknown-route",),
+)
+async def dashboard_file(_context: ServiceContext, request: Request) -> Answer:
+    """Load a file of the dashboard."""
     name = request.path_values["name"]
     if name not in FILES:
         raise RequestProblem("unknown-route", "the page has no such file")
@@ -150,8 +162,9 @@ async def file(_context: ServiceContext, request: Request) -> Answer:
     return await asyncio.to_thread(load)
 
 
-async def pools(context: ServiceContext, _request: Request) -> PoolNames:
-    """Return the pools to choose from."""
+@OPERATIONS.add("GET /dashboard/pools", "read", open_on_loopback=True)
+async def dashboard_pools(context: ServiceContext, _request: Request) -> PoolNames:
+    """List the pools to choose from."""
     return PoolNames(
         pools=tuple(
             PoolName(pool_id=pool.pool_id, archived=pool.archived)
@@ -160,22 +173,18 @@ async def pools(context: ServiceContext, _request: Request) -> PoolNames:
     )
 
 
-async def figures(context: ServiceContext, request: Request) -> PoolFigures:
-    """Return how a pool is doing."""
+@OPERATIONS.add(
+    "GET /dashboard/pools/{pool_id}",
+    "read",
+    open_on_loopback=True,
+    query=LinkTableQuery,
+)
+async def dashboard_figures(context: ServiceContext, request: Request) -> PoolFigures:
+    """Read all that the dashboard shows of a pool."""
 
     def make() -> PoolFigures:
         picture = pool_picture(context, request.path_values["pool_id"])
         return PoolFigures(overview=picture.overview, links=picture.table.select(request.query))
-
-    return await asyncio.to_thread(make)
-
-
-async def links(context: ServiceContext, request: Request) -> LinkRows:
-    """Return other rows of the table that the page shows already."""
-    pool_id = request.path_values["pool_id"]
-
-    def make() -> LinkRows:
-        return context.pictures.latest(*_wanted(context, pool_id)).table.select(request.query)
 
     return await asyncio.to_thread(make)
 
@@ -185,9 +194,30 @@ def pool_picture(context: ServiceContext, pool_id: str) -> PoolPicture:
     return context.pictures.get(*_wanted(context, pool_id))
 
 
-async def for_whom(context: ServiceContext, request: Request) -> ForWhom:
-    """Return what was learned for whom, and of the slots."""
+@OPERATIONS.add(
+    "GET /dashboard/pools/{pool_id}/for-whom",
+    "read",
+    open_on_loopback=True,
+)
+async def dashboard_for_whom(context: ServiceContext, request: Request) -> ForWhom:
+    """Read what was learned for whom, and of the slots."""
     return await asyncio.to_thread(context.service.for_whom, request.path_values["pool_id"])
+
+
+@OPERATIONS.add(
+    "GET /dashboard/pools/{pool_id}/links",
+    "read",
+    open_on_loopback=True,
+    query=LinkTableQuery,
+)
+async def dashboard_links(context: ServiceContext, request: Request) -> LinkRows:
+    """Read some rows of the dashboard's table of links."""
+    pool_id = request.path_values["pool_id"]
+
+    def make() -> LinkRows:
+        return context.pictures.latest(*_wanted(context, pool_id)).table.select(request.query)
+
+    return await asyncio.to_thread(make)
 
 
 def _wanted(
@@ -203,81 +233,3 @@ def _wanted(
         state,
         lambda: draw_pool(service.reporter, pool_id, now_us, context.outcomes, service.health()),
     )
-
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/",
-        name="dashboard",
-        summary="See how the pools are doing",
-        handler=page,
-        scope=None,
-        content_types=("text/html",),
-    ),
-    Operation(
-        method="GET",
-        path="/plan",
-        name="plan_page",
-        summary="Calculate how much traffic a page needs",
-        handler=plan_page,
-        scope=None,
-        content_types=("text/html",),
-    ),
-    Operation(
-        method="GET",
-        path="/dashboard/files/{name}",
-        name="dashboard_file",
-        summary="Load a file of the dashboard",
-        handler=file,
-        scope=None,
-        path_choices={"name": FILES},
-        content_types=("text/javascript", "text/css", "image/svg+xml"),
-        problems=("unknown-route",),
-    ),
-    Operation(
-        method="GET",
-        path="/dashboard/pools",
-        name="dashboard_pools",
-        summary="List the pools to choose from",
-        handler=pools,
-        scope="read",
-        open_on_loopback=True,
-        answer=PoolNames,
-    ),
-    Operation(
-        method="GET",
-        path="/dashboard/pools/{pool_id}",
-        name="dashboard_figures",
-        summary="Read all that the dashboard shows of a pool",
-        handler=figures,
-        scope="read",
-        open_on_loopback=True,
-        query=LinkTableQuery,
-        answer=PoolFigures,
-        problems=("unknown-pool",),
-    ),
-    Operation(
-        method="GET",
-        path="/dashboard/pools/{pool_id}/for-whom",
-        name="dashboard_for_whom",
-        summary="Read what was learned for whom, and of the slots",
-        handler=for_whom,
-        scope="read",
-        open_on_loopback=True,
-        answer=ForWhom,
-        problems=("unknown-pool",),
-    ),
-    Operation(
-        method="GET",
-        path="/dashboard/pools/{pool_id}/links",
-        name="dashboard_links",
-        summary="Read some rows of the dashboard's table of links",
-        handler=links,
-        scope="read",
-        open_on_loopback=True,
-        query=LinkTableQuery,
-        answer=LinkRows,
-        problems=("unknown-pool",),
-    ),
-)

@@ -11,10 +11,10 @@ from msgspec import Meta
 
 from slotwise.errors import InvalidInput, UnknownDecision
 from slotwise.service.api.bodies import Id, Pins, Slots, Strict, Visitor, answer_type, as_answer
-from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import broken_rule
-from slotwise.service.http.routing import OperationLink
+from slotwise.service.http.routing import OperationLink, links_to
 from slotwise.service.limits import MAX_EXCLUDED
 from slotwise.service.records import Pin
 from slotwise.service.refusals import UnknownLink
@@ -81,8 +81,52 @@ _Wish = tuple[Sequence[str], Sequence[Pin], int | None, str | None, Mapping[str,
 _NO_WISH = _wish(DecideBody())
 
 
+_ONE = {"decision_id": "$response.body#/decision_id", "link_id": "$response.body#/links/0/link_id"}
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add(
+    "POST /v1/pools/{pool_id}/decide",
+    "decide",
+    meter="decide",
+    body=DecideBody,
+    body_optional=True,
+    answer=DecideAnswer,
+    example={
+        "visitor": {"device": "phone", "country": "DE", "returning": True},
+        "exclude": ["l4"],
+        "pin": [{"link_id": "l9", "position": 1}],
+    },
+    answer_example={
+        "decision_id": "4rV0tQ9dR2m1",
+        "pool_id": "home",
+        "issued_at": "2026-01-05T10:00:00.000000Z",
+        "policy": "paced-bayes",
+        "policy_version": 12,
+        "holdout": False,
+        "fallback": False,
+        "fallback_reason": "",
+        "floor": {"clicks": 0.3, "expected": 0.34, "attainable": 0.6, "status": "met"},
+        "links": [
+            {
+                "link_id": "l9",
+                "position": 1,
+                "url": "https://shop.example/9",
+                "click_url": "http://127.0.0.1:8460/r/v2.…",
+                "propensity": 1.0,
+                "title": "Spring sale",
+                "metadata": {"image": "/spring.jpg"},
+            }
+        ],
+    },
+    links=(
+        *links_to("get_decision", giving=("decision_id",)),
+        OperationLink("record_event", body={"type": "click", **_ONE}),
+    ),
+    problems=("conflict",),
+)
 async def decide(context: ServiceContext, request: Request) -> Answer:
-    """Choose a page, from memory unless it has an id or a wish that is new."""
+    """Choose the links of one page view."""
     service = context.service
     pool_id = request.path_values["pool_id"]
     body: DecideBody | None = request.body
@@ -105,58 +149,14 @@ async def decide(context: ServiceContext, request: Request) -> Answer:
     return Answer(context.page_writer.write(decision))
 
 
-_ONE = {"decision_id": "$response.body#/decision_id", "link_id": "$response.body#/links/0/link_id"}
+DECISION_OPERATIONS = Operations()
 
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/v1/pools/{pool_id}/decide",
-        name="decide",
-        summary="Choose the links of one page view",
-        handler=decide,
-        scope="decide",
-        meter="decide",
-        body=DecideBody,
-        body_optional=True,
-        answer=DecideAnswer,
-        problems=("unknown-pool", "conflict"),
-        example={
-            "visitor": {"device": "phone", "country": "DE", "returning": True},
-            "exclude": ["l4"],
-            "pin": [{"link_id": "l9", "position": 1}],
-        },
-        answer_example={
-            "decision_id": "4rV0tQ9dR2m1",
-            "pool_id": "home",
-            "issued_at": "2026-01-05T10:00:00.000000Z",
-            "policy": "paced-bayes",
-            "policy_version": 12,
-            "holdout": False,
-            "fallback": False,
-            "fallback_reason": "",
-            "floor": {"clicks": 0.3, "expected": 0.34, "attainable": 0.6, "status": "met"},
-            "links": [
-                {
-                    "link_id": "l9",
-                    "position": 1,
-                    "url": "https://shop.example/9",
-                    "click_url": "http://127.0.0.1:8460/r/v2.…",
-                    "propensity": 1.0,
-                    "title": "Spring sale",
-                    "metadata": {"image": "/spring.jpg"},
-                }
-            ],
-        },
-        links=(
-            OperationLink("get_decision", {"decision_id": "$response.body#/decision_id"}),
-            OperationLink("record_event", body={"type": "click", **_ONE}),
-        ),
-    ),
+
+@DECISION_OPERATIONS.add(
+    "GET /v1/decisions/{decision_id}", "read", answer=answer_type(DecisionReport)
 )
-
-
 async def get_decision(context: ServiceContext, request: Request) -> msgspec.Struct:
-    """Return what is known of a decision, even of one that is not committed yet."""
+    """Read what was shown, received, counted and refused, and why."""
     decision_id = request.path_values["decision_id"]
     try:
         report = await asyncio.to_thread(context.service.decision, decision_id)
@@ -164,17 +164,3 @@ async def get_decision(context: ServiceContext, request: Request) -> msgspec.Str
         await asyncio.wrap_future(context.service.flush())
         report = await asyncio.to_thread(context.service.decision, decision_id)
     return as_answer(report)
-
-
-DECISION_OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/decisions/{decision_id}",
-        name="get_decision",
-        summary="Read what was shown, received, counted and refused, and why",
-        handler=get_decision,
-        scope="read",
-        answer=answer_type(DecisionReport),
-        problems=("unknown-decision",),
-    ),
-)

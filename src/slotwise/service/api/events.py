@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from slotwise.service.api.bodies import Currency, DecisionId, Id, LinkId
-from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.counting.attribution import ACCEPTED, CLIPPED_SALE
 from slotwise.service.http.openapi import REFERENCE
 from slotwise.service.http.problems import FieldError, RequestProblem, field_error
@@ -120,15 +120,62 @@ _ACCEPTED = ItemOutcome("accepted")
 _decode_event = msgspec.json.Decoder(EventBody).decode
 
 
+CLICK = {"type": "click", "decision_id": "4rV0tQ9dR2m1", "link_id": "l9"}
+CONVERSION = {
+    "type": "conversion",
+    "conversion_id": "order-17",
+    "decision_id": "4rV0tQ9dR2m1",
+    "link_id": "l9",
+    "revenue_micros": 12_500_000,
+    "currency": "EUR",
+}
+REFUND = {
+    "type": "adjustment",
+    "adjustment_id": "refund-3",
+    "conversion_id": "order-17",
+    "refund_micros": 2_500_000,
+    "currency": "EUR",
+}
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add(
+    "POST /v1/events",
+    "track",
+    meter="events",
+    body=EventBody,
+    example=CONVERSION,
+    answer_example={"outcome": "accepted"},
+)
 async def record_event(context: ServiceContext, request: Request) -> ItemOutcome:
-    """Record one event."""
+    """Record a click, a conversion or a refund."""
     body: EventBody = request.body
     [outcome] = await _submit(context, [body.event()])
     return _item(outcome)
 
 
+@OPERATIONS.add(
+    "POST /v1/events:batch",
+    "track",
+    meter="events",
+    body=BatchBody,
+    example={"events": [CLICK, CONVERSION, REFUND]},
+    answer_example={
+        "outcomes": [
+            {"outcome": "accepted"},
+            {"outcome": "duplicate"},
+            {
+                "outcome": "rejected",
+                "reason": "wrong-currency",
+                "detail": "`currency` must be EUR, got 'USD'",
+                "pointer": "/events/2/currency",
+            },
+        ]
+    },
+    problems=("batch-too-large",),
+)
 async def record_events(context: ServiceContext, request: Request) -> BatchOutcomes:
-    """Record many events, each judged by itself; one commit for all."""
+    """Record many events, each judged by itself."""
     body: BatchBody = request.body
     _check_batch(context, request, len(body.events))
     outcomes: list[ItemOutcome | None] = []
@@ -176,62 +223,3 @@ def _item(outcome: Outcome, within: str = "", index: int | str = "") -> ItemOutc
         return _ACCEPTED
     pointer = f"{within}{index}/{outcome.field}" if outcome.field else ""
     return ItemOutcome(outcome.outcome, outcome.reason, outcome.detail, pointer)
-
-
-CLICK = {"type": "click", "decision_id": "4rV0tQ9dR2m1", "link_id": "l9"}
-CONVERSION = {
-    "type": "conversion",
-    "conversion_id": "order-17",
-    "decision_id": "4rV0tQ9dR2m1",
-    "link_id": "l9",
-    "revenue_micros": 12_500_000,
-    "currency": "EUR",
-}
-REFUND = {
-    "type": "adjustment",
-    "adjustment_id": "refund-3",
-    "conversion_id": "order-17",
-    "refund_micros": 2_500_000,
-    "currency": "EUR",
-}
-
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/v1/events",
-        name="record_event",
-        summary="Record a click, a conversion or a refund",
-        handler=record_event,
-        scope="track",
-        meter="events",
-        body=EventBody,
-        answer=ItemOutcome,
-        example=CONVERSION,
-        answer_example={"outcome": "accepted"},
-    ),
-    Operation(
-        method="POST",
-        path="/v1/events:batch",
-        name="record_events",
-        summary="Record many events, each judged by itself",
-        handler=record_events,
-        scope="track",
-        meter="events",
-        body=BatchBody,
-        answer=BatchOutcomes,
-        problems=("batch-too-large",),
-        example={"events": [CLICK, CONVERSION, REFUND]},
-        answer_example={
-            "outcomes": [
-                {"outcome": "accepted"},
-                {"outcome": "duplicate"},
-                {
-                    "outcome": "rejected",
-                    "reason": "wrong-currency",
-                    "detail": "`currency` must be EUR, got 'USD'",
-                    "pointer": "/events/2/currency",
-                },
-            ]
-        },
-    ),
-)

@@ -7,7 +7,7 @@ import functools
 
 import msgspec
 
-from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.openapi import openapi_document
 from slotwise.service.http.problems import refuse
@@ -28,21 +28,32 @@ class Ready(msgspec.Struct, frozen=True):
     """Whether every pool is learned and the clocks agree; the dashboard says what is wrong."""
 
 
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("GET /healthz", None, answer_example={"status": "ok"})
 async def healthz(context: ServiceContext, request: Request) -> Alive:
-    """Say that the process lives."""
+    """Ask whether the process lives."""
     return Alive("ok")
 
 
+@OPERATIONS.add(
+    "GET /readyz",
+    None,
+    answer_example={"ready": True, "store_available": True, "learning": True},
+    problems=("stopping",),
+)
 async def readyz(context: ServiceContext, request: Request) -> Ready:
-    """Say whether traffic should come here."""
+    """Ask whether traffic should come here."""
     health = context.service.health()
     if context.stopping:
         raise refuse("stopping", "send traffic elsewhere", retry_after_s=1)
     return Ready(health.ready, health.store_available, health.is_learning)
 
 
+@OPERATIONS.add("GET /metrics", "read", content_types=("text/plain",))
 async def metrics(context: ServiceContext, request: Request) -> Answer:
-    """Return what Prometheus reads."""
+    """Read metrics in Prometheus' text format."""
     text = await asyncio.to_thread(context.metrics.text)
     return Answer(text, content_type=b"text/plain; version=0.0.4; charset=utf-8")
 
@@ -54,49 +65,7 @@ def _document() -> bytes:
     return msgspec.json.encode(openapi_document(ALL_OPERATIONS))
 
 
+@OPERATIONS.add("GET /openapi.json", None, answer=dict)
 async def openapi(context: ServiceContext, request: Request) -> Answer:
-    """Return the description of every operation."""
+    """Read this description."""
     return Answer(await asyncio.to_thread(_document))
-
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/healthz",
-        name="healthz",
-        summary="Ask whether the process lives",
-        handler=healthz,
-        scope=None,
-        answer=Alive,
-        answer_example={"status": "ok"},
-    ),
-    Operation(
-        method="GET",
-        path="/readyz",
-        name="readyz",
-        summary="Ask whether traffic should come here",
-        handler=readyz,
-        scope=None,
-        answer=Ready,
-        problems=("stopping",),
-        answer_example={"ready": True, "store_available": True, "learning": True},
-    ),
-    Operation(
-        method="GET",
-        path="/metrics",
-        name="metrics",
-        summary="Read metrics in Prometheus' text format",
-        handler=metrics,
-        scope="read",
-        content_types=("text/plain",),
-    ),
-    Operation(
-        method="GET",
-        path="/openapi.json",
-        name="openapi",
-        summary="Read this description",
-        handler=openapi,
-        scope=None,
-        answer=dict,
-    ),
-)

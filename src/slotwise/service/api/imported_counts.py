@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from slotwise.errors import InvalidInput, MissingData
 from slotwise.service.api.bodies import Strict
-from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.pool import read_known_table
 from slotwise.service.records import LinkRecord
@@ -52,8 +52,30 @@ class KnownRows(msgspec.Struct, frozen=True):
     known: list[KnownRow]
 
 
+_ANSWER = {
+    "known": [
+        {
+            "link_id": "l1",
+            "views": 1000,
+            "clicks": 30,
+            "revenue_micros": 900_000_000,
+            "visitor": {},
+            "discount": 0.2,
+        }
+    ]
+}
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add(
+    "POST /v1/pools/{pool_id}/known-counts",
+    "admin",
+    body=KnownBody,
+    example={"csv": "link,views,clicks,revenue\nl1,1000,30,900", "discount": 0.2},
+    answer_example=_ANSWER,
+)
 async def import_counts(context: ServiceContext, request: Request) -> KnownRows:
-    """Let the links of a table start from its counts."""
+    """Let links start from views, clicks and revenue of the past."""
     body: KnownBody = request.body
     pool = context.service.pool(request.path_values["pool_id"])
 
@@ -72,8 +94,9 @@ async def import_counts(context: ServiceContext, request: Request) -> KnownRows:
     return _rows(links)
 
 
+@OPERATIONS.add("GET /v1/pools/{pool_id}/known-counts", "read", answer_example=_ANSWER)
 async def known_counts(context: ServiceContext, request: Request) -> KnownRows:
-    """Return what was imported into a pool and not taken back by a reset."""
+    """Read what a pool started from."""
     links = context.service.links(request.path_values["pool_id"])
     return await asyncio.to_thread(_rows, links)
 
@@ -96,42 +119,3 @@ def _rows(links: Iterable[LinkRecord]) -> KnownRows:
 
 
 _PATH = "/v1/pools/{pool_id}/known-counts"
-_ANSWER = {
-    "known": [
-        {
-            "link_id": "l1",
-            "views": 1000,
-            "clicks": 30,
-            "revenue_micros": 900_000_000,
-            "visitor": {},
-            "discount": 0.2,
-        }
-    ]
-}
-
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path=_PATH,
-        name="import_counts",
-        summary="Let links start from views, clicks and revenue of the past",
-        handler=import_counts,
-        scope="admin",
-        body=KnownBody,
-        answer=KnownRows,
-        problems=("unknown-pool",),
-        example={"csv": "link,views,clicks,revenue\nl1,1000,30,900", "discount": 0.2},
-        answer_example=_ANSWER,
-    ),
-    Operation(
-        method="GET",
-        path=_PATH,
-        name="known_counts",
-        summary="Read what a pool started from",
-        handler=known_counts,
-        scope="read",
-        answer=KnownRows,
-        problems=("unknown-pool",),
-        answer_example=_ANSWER,
-    ),
-)

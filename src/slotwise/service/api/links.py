@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
 from slotwise.service.api.bodies import LinkId, Strict, Time, check_destination, to_time
-from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import FieldError, RequestProblem, broken_rule
-from slotwise.service.http.routing import OperationLink
+from slotwise.service.http.routing import links_to
 from slotwise.service.limits import (
     ID_RULE,
     MAX_METADATA,
@@ -110,8 +110,36 @@ class LinkList(msgspec.Struct, frozen=True):
     links: list[LinkAnswer]
 
 
+EXAMPLE = {
+    "url": "https://shop.example/1",
+    "title": "Spring sale",
+    "metadata": {"image": "/spring.jpg"},
+}
+ANSWER_EXAMPLE = {
+    "pool_id": "home",
+    "link_id": "l1",
+    **EXAMPLE,
+    "retired": False,
+    "created_at": "2026-01-05T10:00:00Z",
+    "changed_at": "2026-01-05T10:00:00Z",
+}
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add(
+    "PUT /v1/pools/{pool_id}/links/{link_id}",
+    "admin",
+    body=LinkBody,
+    example=EXAMPLE,
+    answer_example=ANSWER_EXAMPLE,
+    links=(
+        *links_to("get_link", "patch_link", "retire_link", giving=("pool_id", "link_id")),
+        *links_to("decide", giving=("pool_id",)),
+    ),
+    problems=("pool-too-large",),
+)
 async def put_link(context: ServiceContext, request: Request) -> LinkAnswer:
-    """Add or replace a link; a retired link comes back."""
+    """Add or replace a link; statistics are kept unless a reset is asked for."""
     body: LinkBody = request.body
     values = request.path_values
     link = LinkRecord(
@@ -126,6 +154,13 @@ async def put_link(context: ServiceContext, request: Request) -> LinkAnswer:
     return _answer(stored)
 
 
+@OPERATIONS.add(
+    "PATCH /v1/pools/{pool_id}/links/{link_id}",
+    "admin",
+    body=LinkPatch,
+    example={"title": "Summer sale"},
+    answer_example=ANSWER_EXAMPLE | {"title": "Summer sale"},
+)
 async def patch_link(context: ServiceContext, request: Request) -> LinkAnswer:
     """Change some fields of a link."""
     patch: LinkPatch = request.body
@@ -137,20 +172,32 @@ async def patch_link(context: ServiceContext, request: Request) -> LinkAnswer:
     return _answer(stored)
 
 
+@OPERATIONS.add(
+    "DELETE /v1/pools/{pool_id}/links/{link_id}",
+    "admin",
+    answer_example=ANSWER_EXAMPLE | {"retired": True},
+)
 async def retire_link(context: ServiceContext, request: Request) -> LinkAnswer:
-    """Take a link out of the choice."""
+    """Retire a link: shown no more, still followed and counted."""
     link = replace(_present(context, request), retired=True)
     [stored] = await _store(context, request, [link], reset=False)
     return _answer(stored)
 
 
+@OPERATIONS.add("GET /v1/pools/{pool_id}/links/{link_id}", "read", answer_example=ANSWER_EXAMPLE)
 async def get_link(context: ServiceContext, request: Request) -> LinkAnswer:
-    """Return a link."""
+    """Read a link."""
     return _answer(_present(context, request))
 
 
+@OPERATIONS.add(
+    "GET /v1/pools/{pool_id}/links",
+    "read",
+    answer=LinkList,
+    answer_example={"links": [ANSWER_EXAMPLE]},
+)
 async def list_links(context: ServiceContext, request: Request) -> Answer:
-    """Return the links of a pool."""
+    """List the links of a pool, retired ones too."""
     pool_id = request.path_values["pool_id"]
 
     def encoded() -> bytes:
@@ -160,6 +207,17 @@ async def list_links(context: ServiceContext, request: Request) -> Answer:
     return Answer(await asyncio.to_thread(encoded))
 
 
+@OPERATIONS.add(
+    "POST /v1/pools/{pool_id}/links:batch",
+    "admin",
+    body=LinkBatchBody,
+    example={"links": [{"link_id": "l1", **EXAMPLE}]},
+    answer_example={"links": [ANSWER_EXAMPLE]},
+    problems=(
+        "pool-too-large",
+        "batch-too-large",
+    ),
+)
 async def put_links(context: ServiceContext, request: Request) -> LinkList:
     """Add or replace many links, all or none."""
     body: LinkBatchBody = request.body
@@ -234,103 +292,7 @@ def _answer(link: LinkRecord) -> LinkAnswer:
     )
 
 
-EXAMPLE = {
-    "url": "https://shop.example/1",
-    "title": "Spring sale",
-    "metadata": {"image": "/spring.jpg"},
-}
-ANSWER_EXAMPLE = {
-    "pool_id": "home",
-    "link_id": "l1",
-    **EXAMPLE,
-    "retired": False,
-    "created_at": "2026-01-05T10:00:00Z",
-    "changed_at": "2026-01-05T10:00:00Z",
-}
-_TO_LINK = {"pool_id": "$response.body#/pool_id", "link_id": "$response.body#/link_id"}
-_TO_POOL = {"pool_id": "$response.body#/pool_id"}
 _PATH = "/v1/pools/{pool_id}/links/{link_id}"
-
-OPERATIONS = (
-    Operation(
-        method="PUT",
-        path=_PATH,
-        name="put_link",
-        summary="Add or replace a link; statistics are kept unless a reset is asked for",
-        handler=put_link,
-        scope="admin",
-        body=LinkBody,
-        answer=LinkAnswer,
-        problems=("unknown-pool", "pool-too-large"),
-        example=EXAMPLE,
-        answer_example=ANSWER_EXAMPLE,
-        links=(
-            OperationLink("get_link", _TO_LINK),
-            OperationLink("patch_link", _TO_LINK),
-            OperationLink("retire_link", _TO_LINK),
-            OperationLink("decide", _TO_POOL),
-        ),
-    ),
-    Operation(
-        method="PATCH",
-        path=_PATH,
-        name="patch_link",
-        summary="Change some fields of a link",
-        handler=patch_link,
-        scope="admin",
-        body=LinkPatch,
-        answer=LinkAnswer,
-        problems=("unknown-pool", "unknown-link"),
-        example={"title": "Summer sale"},
-        answer_example=ANSWER_EXAMPLE | {"title": "Summer sale"},
-    ),
-    Operation(
-        method="DELETE",
-        path=_PATH,
-        name="retire_link",
-        summary="Retire a link: shown no more, still followed and counted",
-        handler=retire_link,
-        scope="admin",
-        answer=LinkAnswer,
-        problems=("unknown-pool", "unknown-link"),
-        answer_example=ANSWER_EXAMPLE | {"retired": True},
-    ),
-    Operation(
-        method="GET",
-        path=_PATH,
-        name="get_link",
-        summary="Read a link",
-        handler=get_link,
-        scope="read",
-        answer=LinkAnswer,
-        problems=("unknown-pool", "unknown-link"),
-        answer_example=ANSWER_EXAMPLE,
-    ),
-    Operation(
-        method="GET",
-        path="/v1/pools/{pool_id}/links",
-        name="list_links",
-        summary="List the links of a pool, retired ones too",
-        handler=list_links,
-        scope="read",
-        answer=LinkList,
-        problems=("unknown-pool",),
-        answer_example={"links": [ANSWER_EXAMPLE]},
-    ),
-    Operation(
-        method="POST",
-        path="/v1/pools/{pool_id}/links:batch",
-        name="put_links",
-        summary="Add or replace many links, all or none",
-        handler=put_links,
-        scope="admin",
-        body=LinkBatchBody,
-        answer=LinkList,
-        problems=("unknown-pool", "pool-too-large", "batch-too-large"),
-        example={"links": [{"link_id": "l1", **EXAMPLE}]},
-        answer_example={"links": [ANSWER_EXAMPLE]},
-    ),
-)
 
 
 _NEEDED = ("link_id", "url")
@@ -370,8 +332,30 @@ class PastedLines(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[PastedLine, ...]
 
 
+PASTED_LINK_OPERATIONS = Operations()
+
+
+@PASTED_LINK_OPERATIONS.add(
+    "POST /dashboard/pools/{pool_id}/links:check",
+    "admin",
+    body=TableBody,
+    example={"csv": "link_id,url,title\nl1,https://shop.example/1,Spring sale"},
+    answer_example={
+        "lines": [
+            {
+                "line": 2,
+                "link_id": "l1",
+                "url": "https://shop.example/1",
+                "title": "Spring sale",
+                "metadata": {},
+                "what": "new",
+                "wrong": "",
+            }
+        ]
+    },
+)
 async def check_links(context: ServiceContext, request: Request) -> PastedLines:
-    """Say line by line what a table of links would change; nothing is stored."""
+    """Check a table of links line by line; nothing is stored."""
     pool_id, body = request.path_values["pool_id"], request.body
     service = context.service
     pool = service.pool(pool_id)
@@ -484,32 +468,3 @@ def _check(
     if len(metadata) > MAX_METADATA:
         raise InvalidInput.of("metadata", f"at most {MAX_METADATA} texts", len(metadata))
     check_destination(url, pool.allowed_hosts)
-
-
-PASTED_LINK_OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/dashboard/pools/{pool_id}/links:check",
-        name="check_links",
-        summary="Check a table of links line by line; nothing is stored",
-        handler=check_links,
-        scope="admin",
-        body=TableBody,
-        answer=PastedLines,
-        problems=("unknown-pool",),
-        example={"csv": "link_id,url,title\nl1,https://shop.example/1,Spring sale"},
-        answer_example={
-            "lines": [
-                {
-                    "line": 2,
-                    "link_id": "l1",
-                    "url": "https://shop.example/1",
-                    "title": "Spring sale",
-                    "metadata": {},
-                    "what": "new",
-                    "wrong": "",
-                }
-            ]
-        },
-    ),
-)

@@ -12,9 +12,9 @@ from slotwise.errors import InvalidInput
 from slotwise.service.access.keys import click_secrets
 from slotwise.service.alerting import Alert, AlertWatch, Delivery, Webhook, alert_secret, alerts_of
 from slotwise.service.api.bodies import Strict, Time, from_time, to_time
-from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.api.dashboard import pool_picture
-from slotwise.service.http.routing import OperationLink
+from slotwise.service.http.routing import links_to
 from slotwise.service.limits import MAX_NOTE_CHARS
 from slotwise.service.pool_directory import Note
 from slotwise.service.refusals import Conflict, UnknownPool
@@ -46,8 +46,27 @@ class NoteList(msgspec.Struct, frozen=True):
     notes: list[NoteAnswer]
 
 
+_EXAMPLE = {"text": "The spring campaign began", "at": "2026-01-05T09:00:00Z"}
+_ANSWER = {
+    "note_id": "9c2f61a07d3b21e8",
+    **_EXAMPLE,
+    "by": "5f0c9a7d3b21e884",
+    "made_at": "2026-01-05T10:00:00Z",
+}
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add(
+    "POST /v1/pools/{pool_id}/notes",
+    "admin",
+    body=NoteBody,
+    status=201,
+    example=_EXAMPLE,
+    answer_example=_ANSWER,
+    links=links_to("remove_note", giving=("note_id",)),
+)
 async def add_note(context: ServiceContext, request: Request) -> NoteAnswer:
-    """Write a note on a pool."""
+    """Write a note on a pool; the dashboard draws it on its charts."""
     body: NoteBody = request.body
     pool = context.service.pool(request.path_values["pool_id"])
     text = body.text.strip()
@@ -61,13 +80,15 @@ async def add_note(context: ServiceContext, request: Request) -> NoteAnswer:
     return _answer(await asyncio.wrap_future(stored))
 
 
+@OPERATIONS.add("GET /v1/pools/{pool_id}/notes", "read", answer_example={"notes": [_ANSWER]})
 async def list_notes(context: ServiceContext, request: Request) -> NoteList:
-    """Return the notes of a pool."""
+    """List the notes on a pool, newest first."""
     pool = context.service.pool(request.path_values["pool_id"])
     notes = await asyncio.to_thread(context.service.notes.all, pool.pool_id)
     return NoteList([_answer(note) for note in notes])
 
 
+@OPERATIONS.add("DELETE /v1/pools/{pool_id}/notes/{note_id}", "admin", answer_example=_ANSWER)
 async def remove_note(context: ServiceContext, request: Request) -> NoteAnswer:
     """Remove a note."""
     values = request.path_values
@@ -92,54 +113,7 @@ def _answer(note: Note) -> NoteAnswer:
     )
 
 
-_EXAMPLE = {"text": "The spring campaign began", "at": "2026-01-05T09:00:00Z"}
-_ANSWER = {
-    "note_id": "9c2f61a07d3b21e8",
-    **_EXAMPLE,
-    "by": "5f0c9a7d3b21e884",
-    "made_at": "2026-01-05T10:00:00Z",
-}
 _PATH = "/v1/pools/{pool_id}/notes"
-
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path=_PATH,
-        name="add_note",
-        summary="Write a note on a pool; the dashboard draws it on its charts",
-        handler=add_note,
-        scope="admin",
-        body=NoteBody,
-        answer=NoteAnswer,
-        status=201,
-        problems=("unknown-pool",),
-        example=_EXAMPLE,
-        answer_example=_ANSWER,
-        links=(OperationLink("remove_note", {"note_id": "$response.body#/note_id"}),),
-    ),
-    Operation(
-        method="GET",
-        path=_PATH,
-        name="list_notes",
-        summary="List the notes on a pool, newest first",
-        handler=list_notes,
-        scope="read",
-        answer=NoteList,
-        problems=("unknown-pool",),
-        answer_example={"notes": [_ANSWER]},
-    ),
-    Operation(
-        method="DELETE",
-        path=_PATH + "/{note_id}",
-        name="remove_note",
-        summary="Remove a note",
-        handler=remove_note,
-        scope="admin",
-        answer=NoteAnswer,
-        problems=("unknown-pool", "unknown-note"),
-        answer_example=_ANSWER,
-    ),
-)
 
 
 class ActiveAlert(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,8 +155,30 @@ def make_watch(context: ServiceContext) -> AlertWatch:
     return AlertWatch(webhook, look, lambda: to_time(context.clock_us()))
 
 
+_DELIVERY = {
+    "alert": "test",
+    "state": "test",
+    "pool_id": "",
+    "sent_at": "2026-01-05T10:00:00Z",
+    "delivered": True,
+    "attempts": 1,
+    "detail": "the receiver answered 204",
+}
+ALERT_OPERATIONS = Operations()
+
+
+@ALERT_OPERATIONS.add(
+    "GET /v1/alerts",
+    "admin",
+    answer_example={
+        "url": "https://alerts.example/slotwise",
+        "secret": "3f0c…",
+        "active": [],
+        "deliveries": [_DELIVERY],
+    },
+)
 async def show_alerts(context: ServiceContext, _request: Request) -> AlertsAnswer:
-    """Return what is wrong and what the webhook was told."""
+    """Read what is wrong now and what the alert webhook was told."""
     watch = context.alerts
     assert isinstance(watch, AlertWatch)
     active = tuple(
@@ -197,8 +193,11 @@ async def show_alerts(context: ServiceContext, _request: Request) -> AlertsAnswe
     )
 
 
+@ALERT_OPERATIONS.add(
+    "POST /v1/alerts:test", "admin", answer_example=_DELIVERY, problems=("conflict",)
+)
 async def send_test_alert(context: ServiceContext, _request: Request) -> Delivery:
-    """Send a test message, once, and say what became of it."""
+    """Send a test message to the alert webhook."""
     watch = context.alerts
     assert isinstance(watch, AlertWatch)
     if not watch.webhook.url:
@@ -210,43 +209,3 @@ async def send_test_alert(context: ServiceContext, _request: Request) -> Deliver
     sent = await loop.run_in_executor(context.change_threads, watch.webhook.send, message)
     watch.deliveries.appendleft(sent)
     return sent
-
-
-_DELIVERY = {
-    "alert": "test",
-    "state": "test",
-    "pool_id": "",
-    "sent_at": "2026-01-05T10:00:00Z",
-    "delivered": True,
-    "attempts": 1,
-    "detail": "the receiver answered 204",
-}
-
-ALERT_OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/alerts",
-        name="show_alerts",
-        summary="Read what is wrong now and what the alert webhook was told",
-        handler=show_alerts,
-        scope="admin",
-        answer=AlertsAnswer,
-        answer_example={
-            "url": "https://alerts.example/slotwise",
-            "secret": "3f0c…",
-            "active": [],
-            "deliveries": [_DELIVERY],
-        },
-    ),
-    Operation(
-        method="POST",
-        path="/v1/alerts:test",
-        name="send_test_alert",
-        summary="Send a test message to the alert webhook",
-        handler=send_test_alert,
-        scope="admin",
-        answer=Delivery,
-        problems=("conflict",),
-        answer_example=_DELIVERY,
-    ),
-)

@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from slotwise.service.access.keys import new_key
 from slotwise.service.api.bodies import Id, Strict, Time, from_time, to_time
-from slotwise.service.api.context import Operation, Request, ServiceContext
-from slotwise.service.http.routing import OperationLink
+from slotwise.service.api.context import Operations, Request, ServiceContext
+from slotwise.service.http.routing import links_to
 from slotwise.service.limits import MAX_LABEL_CHARS
 from slotwise.service.records import KeyRecord, Scope
 from slotwise.service.refusals import Conflict, UnknownKey
@@ -69,8 +69,29 @@ class ForgottenAnswer(msgspec.Struct, frozen=True):
     views: int
 
 
+_EXAMPLE = {"scopes": ["decide", "track"], "label": "shop front"}
+_ANSWER = {
+    "key_id": "5f0c9a7d3b21e884",
+    **_EXAMPLE,
+    "pool_id": "",
+    "created_at": "2026-01-05T10:00:00Z",
+    "revoked_at": None,
+}
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add(
+    "POST /v1/keys",
+    "admin",
+    body=KeyBody,
+    status=201,
+    example=_EXAMPLE,
+    answer_example=_ANSWER | {"key": "sw_dk_…"},
+    links=links_to("revoke_key", giving=("key_id",)),
+    problems=("unknown-pool",),
+)
 async def make_key(context: ServiceContext, request: Request) -> NewKeyAnswer:
-    """Make a key and show it, once."""
+    """Make a key; its secret is shown this once."""
     body: KeyBody = request.body
     now_us = context.clock_us()
     if body.pool_id is not None:
@@ -82,14 +103,21 @@ async def make_key(context: ServiceContext, request: Request) -> NewKeyAnswer:
     return NewKeyAnswer(**msgspec.structs.asdict(_answer(stored)), key=made.secret)
 
 
+@OPERATIONS.add("GET /v1/keys", "admin", answer_example={"keys": [_ANSWER]})
 async def list_keys(context: ServiceContext, request: Request) -> KeyList:
-    """List every key with a scope, without its secret."""
+    """List the keys, revoked ones too."""
     keys = context.service.keys()
     return KeyList([_answer(key) for key in keys if key.scopes])
 
 
+@OPERATIONS.add(
+    "DELETE /v1/keys/{key_id}",
+    "admin",
+    answer_example=_ANSWER | {"revoked_at": "2026-01-05T11:00:00Z"},
+    problems=("conflict",),
+)
 async def revoke_key(context: ServiceContext, request: Request) -> KeyAnswer:
-    """Revoke a key, unless it is the last admin key."""
+    """Revoke a key for good."""
     key_id = request.path_values["key_id"]
     key = context.service.key(key_id)
     if key is None or not key.scopes:
@@ -106,8 +134,15 @@ async def revoke_key(context: ServiceContext, request: Request) -> KeyAnswer:
     return _answer(await asyncio.wrap_future(revoked))
 
 
+@OPERATIONS.add(
+    "POST /v1/keys/{key_id}/forget",
+    "admin",
+    body=ForgetBody,
+    example={"since": "2026-01-05T10:00:00Z"},
+    answer_example={"views": 20000},
+)
 async def forget_views(context: ServiceContext, request: Request) -> ForgottenAnswer:
-    """Let the views of a key count no more, in this and every other process of the store."""
+    """Let the views that a key asked for count no more."""
     body: ForgetBody = request.body
     key_id, since_us = request.path_values["key_id"], from_time(body.since)
     forgotten = context.service.forget_views(key_id, since_us, request.caller(), context.clock_us())
@@ -123,65 +158,3 @@ def _answer(key: KeyRecord) -> KeyAnswer:
         created_at=to_time(key.created_us),
         revoked_at=to_time(key.revoked_us) if key.revoked_us else None,
     )
-
-
-_EXAMPLE = {"scopes": ["decide", "track"], "label": "shop front"}
-_ANSWER = {
-    "key_id": "5f0c9a7d3b21e884",
-    **_EXAMPLE,
-    "pool_id": "",
-    "created_at": "2026-01-05T10:00:00Z",
-    "revoked_at": None,
-}
-
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/v1/keys",
-        name="make_key",
-        summary="Make a key; its secret is shown this once",
-        handler=make_key,
-        scope="admin",
-        body=KeyBody,
-        answer=NewKeyAnswer,
-        status=201,
-        problems=("unknown-pool",),
-        example=_EXAMPLE,
-        answer_example=_ANSWER | {"key": "sw_dk_…"},
-        links=(OperationLink("revoke_key", {"key_id": "$response.body#/key_id"}),),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/keys",
-        name="list_keys",
-        summary="List the keys, revoked ones too",
-        handler=list_keys,
-        scope="admin",
-        answer=KeyList,
-        answer_example={"keys": [_ANSWER]},
-    ),
-    Operation(
-        method="DELETE",
-        path="/v1/keys/{key_id}",
-        name="revoke_key",
-        summary="Revoke a key for good",
-        handler=revoke_key,
-        scope="admin",
-        answer=KeyAnswer,
-        problems=("unknown-key-id", "conflict"),
-        answer_example=_ANSWER | {"revoked_at": "2026-01-05T11:00:00Z"},
-    ),
-    Operation(
-        method="POST",
-        path="/v1/keys/{key_id}/forget",
-        name="forget_views",
-        summary="Let the views that a key asked for count no more",
-        handler=forget_views,
-        scope="admin",
-        body=ForgetBody,
-        answer=ForgottenAnswer,
-        problems=("unknown-key-id",),
-        example={"since": "2026-01-05T10:00:00Z"},
-        answer_example={"views": 20000},
-    ),
-)

@@ -28,9 +28,9 @@ from slotwise.service.api.bodies import (
     check_destination,
     to_time,
 )
-from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.problems import broken_rule
-from slotwise.service.http.routing import OperationLink
+from slotwise.service.http.routing import links_to
 from slotwise.service.limits import (
     HOST_PATTERN,
     MAX_AMOUNT_MICROS,
@@ -189,11 +189,60 @@ _POINTERS = {
 """Where the fields of the stored settings stand in the body, where the names differ."""
 
 
+EXAMPLE = {
+    "slots": 3,
+    "click_floor": 0.3,
+    "max_revenue": {"amount_micros": 50_000_000, "currency": "EUR"},
+    "click_window_s": 1800,
+    "revenue_window_s": 86400,
+    "policy": {"name": "paced-bayes", "settings": {}},
+    "holdout": 0.05,
+    "explore": 0.02,
+    "fallback_order": ["l1", "l2"],
+    "pins": [],
+    "allowed_hosts": ["shop.example"],
+    "features": {"device": ["phone", "desktop"], "country": "text", "returning": "bool"},
+    "slot_weights": None,
+    "floors_by": {"country": {"DE": 0.25}},
+}
+ANSWER_EXAMPLE = {
+    "pool_id": "home",
+    **EXAMPLE,
+    "archived": False,
+    "n_links": 0,
+    "created_at": "2026-01-05T10:00:00Z",
+    "changed_at": "2026-01-05T10:00:00Z",
+}
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add(
+    "PUT /v1/pools/{pool_id}",
+    "admin",
+    body=PoolBody,
+    answer=PoolAnswer,
+    example=EXAMPLE,
+    answer_example=ANSWER_EXAMPLE,
+    links=links_to(
+        *("get_pool", "patch_pool", "put_link", "put_links", "decide", "stats", "archive_pool"),
+        giving=("pool_id",),
+    ),
+    problems=("pool-too-large",),
+)
 async def put_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Create or replace a pool."""
     return await _store(context, request, request.body)
 
 
+@OPERATIONS.add(
+    "PATCH /v1/pools/{pool_id}",
+    "admin",
+    body=PoolPatch,
+    answer=PoolAnswer,
+    example={"click_floor": 0.4},
+    answer_example=ANSWER_EXAMPLE | {"click_floor": 0.4},
+    links=links_to("get_pool", giving=("pool_id",)),
+)
 async def patch_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Change some fields of a pool."""
     patch = request.body
@@ -205,24 +254,33 @@ async def patch_pool(context: ServiceContext, request: Request) -> msgspec.Struc
     return await _store(context, request, PoolBody(**changed))
 
 
+@OPERATIONS.add("GET /v1/pools/{pool_id}", "read", answer=PoolAnswer, answer_example=ANSWER_EXAMPLE)
 async def get_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
-    """Return a pool."""
+    """Read a pool."""
     pool = context.service.pool(request.path_values["pool_id"])
     return await asyncio.to_thread(_answer, context, pool)
 
 
-async def list_pools(context: ServiceContext, request: Request) -> PoolList:
-    """Return every pool."""
-    pools = context.service.pools()
-    return PoolList(await asyncio.to_thread(lambda: [_answer(context, pool) for pool in pools]))
-
-
+@OPERATIONS.add(
+    "DELETE /v1/pools/{pool_id}",
+    "admin",
+    answer=PoolAnswer,
+    answer_example=ANSWER_EXAMPLE | {"archived": True},
+    links=links_to("get_pool", giving=("pool_id",)),
+)
 async def archive_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
-    """Archive a pool."""
+    """Archive a pool: it decides no more, its history stays."""
     archived = context.service.archive_pool(
         request.path_values["pool_id"], request.caller(), context.clock_us()
     )
     return await asyncio.to_thread(_answer, context, await asyncio.wrap_future(archived))
+
+
+@OPERATIONS.add("GET /v1/pools", "read", answer_example={"pools": [ANSWER_EXAMPLE]})
+async def list_pools(context: ServiceContext, request: Request) -> PoolList:
+    """List the pools, archived ones too."""
+    pools = context.service.pools()
+    return PoolList(await asyncio.to_thread(lambda: [_answer(context, pool) for pool in pools]))
 
 
 async def _store(context: ServiceContext, request: Request, body: PoolBody) -> msgspec.Struct:
@@ -277,102 +335,3 @@ def _answer(context: ServiceContext, pool: PoolSettings) -> msgspec.Struct:
         created_at=to_time(pool.created_us),
         changed_at=to_time(pool.changed_us),
     )
-
-
-EXAMPLE = {
-    "slots": 3,
-    "click_floor": 0.3,
-    "max_revenue": {"amount_micros": 50_000_000, "currency": "EUR"},
-    "click_window_s": 1800,
-    "revenue_window_s": 86400,
-    "policy": {"name": "paced-bayes", "settings": {}},
-    "holdout": 0.05,
-    "explore": 0.02,
-    "fallback_order": ["l1", "l2"],
-    "pins": [],
-    "allowed_hosts": ["shop.example"],
-    "features": {"device": ["phone", "desktop"], "country": "text", "returning": "bool"},
-    "slot_weights": None,
-    "floors_by": {"country": {"DE": 0.25}},
-}
-ANSWER_EXAMPLE = {
-    "pool_id": "home",
-    **EXAMPLE,
-    "archived": False,
-    "n_links": 0,
-    "created_at": "2026-01-05T10:00:00Z",
-    "changed_at": "2026-01-05T10:00:00Z",
-}
-_TO_POOL = {"pool_id": "$response.body#/pool_id"}
-
-OPERATIONS = (
-    Operation(
-        method="PUT",
-        path="/v1/pools/{pool_id}",
-        name="put_pool",
-        summary="Create or replace a pool",
-        handler=put_pool,
-        scope="admin",
-        body=PoolBody,
-        answer=PoolAnswer,
-        problems=("pool-too-large",),
-        example=EXAMPLE,
-        answer_example=ANSWER_EXAMPLE,
-        links=(
-            OperationLink("get_pool", _TO_POOL),
-            OperationLink("patch_pool", _TO_POOL),
-            OperationLink("put_link", _TO_POOL),
-            OperationLink("put_links", _TO_POOL),
-            OperationLink("decide", _TO_POOL),
-            OperationLink("stats", _TO_POOL),
-            OperationLink("archive_pool", _TO_POOL),
-        ),
-    ),
-    Operation(
-        method="PATCH",
-        path="/v1/pools/{pool_id}",
-        name="patch_pool",
-        summary="Change some fields of a pool",
-        handler=patch_pool,
-        scope="admin",
-        body=PoolPatch,
-        answer=PoolAnswer,
-        problems=("unknown-pool",),
-        example={"click_floor": 0.4},
-        answer_example=ANSWER_EXAMPLE | {"click_floor": 0.4},
-        links=(OperationLink("get_pool", _TO_POOL),),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/pools/{pool_id}",
-        name="get_pool",
-        summary="Read a pool",
-        handler=get_pool,
-        scope="read",
-        answer=PoolAnswer,
-        problems=("unknown-pool",),
-        answer_example=ANSWER_EXAMPLE,
-    ),
-    Operation(
-        method="DELETE",
-        path="/v1/pools/{pool_id}",
-        name="archive_pool",
-        summary="Archive a pool: it decides no more, its history stays",
-        handler=archive_pool,
-        scope="admin",
-        answer=PoolAnswer,
-        problems=("unknown-pool",),
-        answer_example=ANSWER_EXAMPLE | {"archived": True},
-        links=(OperationLink("get_pool", _TO_POOL),),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/pools",
-        name="list_pools",
-        summary="List the pools, archived ones too",
-        handler=list_pools,
-        scope="read",
-        answer=PoolList,
-        answer_example={"pools": [ANSWER_EXAMPLE]},
-    ),
-)

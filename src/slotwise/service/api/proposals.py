@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from slotwise.errors import InvalidInput
 from slotwise.features import TEXT
 from slotwise.service.api.bodies import Slots, Strict, Time, Visitor, destination_host, from_time
-from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.api.decide import DecideAnswer
 from slotwise.service.api.pools import ClickFloor
 from slotwise.service.http.addresses import why_no_click
@@ -69,61 +69,13 @@ class PageAnswer(DecideAnswer, frozen=True):
 _NOTHING_SAID = PageBody()
 
 
-async def script(_context: ServiceContext, request: Request) -> Answer:
-    """Answer the script."""
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("GET /slotwise.js", None, content_types=("text/javascript",))
+async def snippet(_context: ServiceContext, request: Request) -> Answer:
+    """Load the script that fills lists on a page."""
     return answer_asset(load_asset("slotwise.service.api", "slotwise.js"), request, _ANYWHERE)
-
-
-async def allow_page(context: ServiceContext, request: Request) -> Answer:
-    """Tell a browser whether a page of this origin may ask."""
-    pool_id = request.path_values["pool_id"]
-    try:
-        allowed = _allowed_origin(context, request)
-    except UnknownPool:
-        context.outcomes.pages.note("unknown-pool", "", pool_id)
-        raise
-    headers = (
-        *allowed,
-        (b"access-control-allow-methods", b"POST"),
-        (b"access-control-allow-headers", b"authorization, content-type"),
-        (b"access-control-max-age", b"7200"),
-    )
-    return Answer(b"", 204, b"", headers)
-
-
-async def propose_page(context: ServiceContext, request: Request) -> Answer:
-    """Choose a page from memory; nothing is stored until it was seen."""
-    pool_id, service = request.path_values["pool_id"], context.service
-    slots, visitor = request.query.slots, _visitor(context, request)
-    asked = (pool_id, context.clock_us(), slots, visitor)
-    try:
-        if service.proposes_at_once(pool_id, slots, visitor):
-            proposed = service.propose(*asked)
-        else:
-            proposed = await asyncio.wrap_future(service.beside(service.propose, *asked))
-    except InvalidInput as error:
-        context.outcomes.pages.note("refused-visitor", pool_id, str(error))
-        raise broken_rule(str(error), f"/{error.argument}") from None
-    proposed = replace(proposed, key_id=request.caller())
-    token = context.signer.seal(msgspec.msgpack.encode(proposed))
-    view_url = msgspec.json.encode(f"{context.public_base}/v/{token}")
-    page = context.page_writer.write(proposed)
-    body = page[:-1] + b',"view_url":' + view_url + b"}"
-    return Answer(body, headers=_allowed_origin(context, request))
-
-
-def _visitor(context: ServiceContext, request: Request) -> Mapping[str, Any]:
-    """Return what the page says of its visitor, and what the script has found where declared.
-
-    What the pool did not declare is dropped here and stored nowhere.
-    """
-    body: PageBody = request.body or _NOTHING_SAID
-    device = body.hints.device
-    declared = context.service.pool(request.path_values["pool_id"]).features.get("device")
-    takes_words = declared == TEXT or (isinstance(declared, list) and device in declared)
-    if device is None or not takes_words or "device" in body.visitor:
-        return body.visitor
-    return {**body.visitor, "device": device}
 
 
 def _check_page_key(context: ServiceContext, request: Request) -> None:
@@ -145,8 +97,84 @@ def _check_page_key(context: ServiceContext, request: Request) -> None:
         raise RequestProblem("wrong-host", detail)
 
 
+def _readable_refusal(context: ServiceContext, request: Request) -> Headers:
+    """Return the headers that let the script read why it was refused, and tell the page's owner."""
+    try:
+        return _allowed_origin(context, request)
+    except UnknownPool:
+        return ()
+
+
+@OPERATIONS.add(
+    "POST /v1/pools/{pool_id}/page",
+    "page",
+    meter=None,
+    query=PageQuery,
+    before_body=_check_page_key,
+    body=PageBody,
+    body_optional=True,
+    max_body_bytes=MAX_PAGE_BODY_BYTES,
+    example={"visitor": {"returning": True}, "hints": {"device": "phone"}},
+    answer=PageAnswer,
+    refusal_headers=_readable_refusal,
+    problems=("wrong-host",),
+)
+async def propose_page(context: ServiceContext, request: Request) -> Answer:
+    """Choose a page that becomes a view once it was seen."""
+    pool_id, service = request.path_values["pool_id"], context.service
+    slots, visitor = request.query.slots, _visitor(context, request)
+    asked = (pool_id, context.clock_us(), slots, visitor)
+    try:
+        if service.proposes_at_once(pool_id, slots, visitor):
+            proposed = service.propose(*asked)
+        else:
+            proposed = await asyncio.wrap_future(service.beside(service.propose, *asked))
+    except InvalidInput as error:
+        context.outcomes.pages.note("refused-visitor", pool_id, str(error))
+        raise broken_rule(str(error), f"/{error.argument}") from None
+    proposed = replace(proposed, key_id=request.caller())
+    token = context.signer.seal(msgspec.msgpack.encode(proposed))
+    view_url = msgspec.json.encode(f"{context.public_base}/v/{token}")
+    page = context.page_writer.write(proposed)
+    body = page[:-1] + b',"view_url":' + view_url + b"}"
+    return Answer(body, headers=_allowed_origin(context, request))
+
+
+@OPERATIONS.add("OPTIONS /v1/pools/{pool_id}/page", None, status=204, content_types=())
+async def allow_page(context: ServiceContext, request: Request) -> Answer:
+    """Ask whether a page of this origin may ask for links."""
+    pool_id = request.path_values["pool_id"]
+    try:
+        allowed = _allowed_origin(context, request)
+    except UnknownPool:
+        context.outcomes.pages.note("unknown-pool", "", pool_id)
+        raise
+    headers = (
+        *allowed,
+        (b"access-control-allow-methods", b"POST"),
+        (b"access-control-allow-headers", b"authorization, content-type"),
+        (b"access-control-max-age", b"7200"),
+    )
+    return Answer(b"", 204, b"", headers)
+
+
+def _visitor(context: ServiceContext, request: Request) -> Mapping[str, Any]:
+    """Return what the page says of its visitor, and what the script has found where declared.
+
+    What the pool did not declare is dropped here and stored nowhere.
+    """
+    body: PageBody = request.body or _NOTHING_SAID
+    device = body.hints.device
+    declared = context.service.pool(request.path_values["pool_id"]).features.get("device")
+    takes_words = declared == TEXT or (isinstance(declared, list) and device in declared)
+    if device is None or not takes_words or "device" in body.visitor:
+        return body.visitor
+    return {**body.visitor, "device": device}
+
+
+@OPERATIONS.add("POST /v/{token}", None, meter=None, status=204, content_types=())
 async def record_view(context: ServiceContext, request: Request) -> Answer:
-    """Make a view of a page that was seen; called again, it stays one view."""
+    """Make a view of a page that was seen."""
     payload = context.known_token(request, context.signer.unseal)
     seen = msgspec.msgpack.decode(payload, type=DecisionRecord)
     now_us = context.clock_us()
@@ -161,14 +189,6 @@ async def record_view(context: ServiceContext, request: Request) -> Answer:
     return Answer(b"", 204, b"", ((b"cache-control", b"no-store"),))
 
 
-def _readable_refusal(context: ServiceContext, request: Request) -> Headers:
-    """Return the headers that let the script read why it was refused, and tell the page's owner."""
-    try:
-        return _allowed_origin(context, request)
-    except UnknownPool:
-        return ()
-
-
 def _allowed_origin(context: ServiceContext, request: Request) -> Headers:
     """Return the headers that let a page read the answer, for pages on the pool's own hosts."""
     vary = (b"vary", b"origin")
@@ -180,60 +200,6 @@ def _allowed_origin(context: ServiceContext, request: Request) -> Headers:
             context.outcomes.pages.note("refused-host", pool.pool_id, name)
         return (vary,)
     return (vary, (b"access-control-allow-origin", origin))
-
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/slotwise.js",
-        name="snippet",
-        summary="Load the script that fills lists on a page",
-        handler=script,
-        scope=None,
-        content_types=("text/javascript",),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/pools/{pool_id}/page",
-        name="propose_page",
-        summary="Choose a page that becomes a view once it was seen",
-        handler=propose_page,
-        scope="page",
-        meter=None,
-        query=PageQuery,
-        before_body=_check_page_key,
-        body=PageBody,
-        body_optional=True,
-        max_body_bytes=MAX_PAGE_BODY_BYTES,
-        example={"visitor": {"returning": True}, "hints": {"device": "phone"}},
-        answer=PageAnswer,
-        problems=("unknown-pool", "wrong-host"),
-        refusal_headers=_readable_refusal,
-    ),
-    Operation(
-        method="OPTIONS",
-        path="/v1/pools/{pool_id}/page",
-        name="allow_page",
-        summary="Ask whether a page of this origin may ask for links",
-        handler=allow_page,
-        scope=None,
-        status=204,
-        content_types=(),
-        problems=("unknown-pool",),
-    ),
-    Operation(
-        method="POST",
-        path="/v/{token}",
-        name="record_view",
-        summary="Make a view of a page that was seen",
-        handler=record_view,
-        scope=None,
-        meter=None,
-        status=204,
-        content_types=(),
-        problems=("unknown-token",),
-    ),
-)
 
 
 RETRY_AFTER_S = 30
@@ -293,8 +259,39 @@ class PlanLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed: str | None = None
 
 
+_DAYS = {"days": 0.7, "low": 0.53, "high": 2.37, "page_views": 3500.0}
+PLAN_OPERATIONS = Operations()
+
+
+@PLAN_OPERATIONS.add(
+    "POST /v1/plan",
+    "read",
+    open_on_loopback=True,
+    body=PlanBody,
+    answer=PlanLine,
+    content_types=("application/jsonl",),
+    example={
+        "links": 40,
+        "slots": 5,
+        "click_rate": 0.03,
+        "revenue_per_click": 0.1,
+        "click_floor": 0.2,
+        "views_per_day": 5000,
+    },
+    answer_example={
+        "plan": {
+            "floor_kept": _DAYS,
+            "lift_visible": {"days": 2.0, "low": 1.75, "high": 3.68, "page_views": 10000.0},
+            "floors_in_reach": 1.0,
+            "certainty": 0.95,
+            "cases": 100,
+            "max_views": 20000,
+        }
+    },
+    problems=("plan-running",),
+)
 async def plan(context: ServiceContext, request: Request) -> StreamAnswer:
-    """Start the simulation and stream how far it is, then its answer."""
+    """Simulate how many days of traffic a page needs."""
     body: PlanBody = request.body
     if body.slots > body.links:
         detail = f"`slots` must be at most links ({body.links}), got {body.slots}"
@@ -355,43 +352,6 @@ def _days(waiting: Mapping[str, float | None], views_per_day: float) -> DaysAnsw
     )
 
 
-_DAYS = {"days": 0.7, "low": 0.53, "high": 2.37, "page_views": 3500.0}
-
-PLAN_OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/v1/plan",
-        name="plan",
-        summary="Simulate how many days of traffic a page needs",
-        handler=plan,
-        scope="read",
-        open_on_loopback=True,
-        body=PlanBody,
-        answer=PlanLine,
-        content_types=("application/jsonl",),
-        problems=("plan-running",),
-        example={
-            "links": 40,
-            "slots": 5,
-            "click_rate": 0.03,
-            "revenue_per_click": 0.1,
-            "click_floor": 0.2,
-            "views_per_day": 5000,
-        },
-        answer_example={
-            "plan": {
-                "floor_kept": _DAYS,
-                "lift_visible": {"days": 2.0, "low": 1.75, "high": 3.68, "page_views": 10000.0},
-                "floors_in_reach": 1.0,
-                "certainty": 0.95,
-                "cases": 100,
-                "max_views": 20000,
-            }
-        },
-    ),
-)
-
-
 MAX_DAYS = 92
 _ALL_POOLS = " all pools"
 """The name of the kept report; no pool has it, for no id has a space."""
@@ -410,8 +370,12 @@ class PeriodQuery(Strict, frozen=True, kw_only=True):
     until: Annotated[Time, Meta(description="Its end, which is no part of it")]
 
 
-async def all_pools(context: ServiceContext, _request: Request) -> PoolRows:
-    """Return how all pools are doing."""
+COMPARISON_OPERATIONS = Operations()
+
+
+@COMPARISON_OPERATIONS.add("GET /dashboard/overview", "read", open_on_loopback=True)
+async def dashboard_overview(context: ServiceContext, _request: Request) -> PoolRows:
+    """Read how all pools are doing."""
     service = context.service
     state = tuple((pool.pool_id, pool.changed_us) for pool in service.pools())
 
@@ -424,8 +388,14 @@ async def all_pools(context: ServiceContext, _request: Request) -> PoolRows:
     return rows
 
 
-async def compare(context: ServiceContext, request: Request) -> PeriodComparison:
-    """Return what a pool brought in a period and in the one before it."""
+@COMPARISON_OPERATIONS.add(
+    "GET /dashboard/pools/{pool_id}/period",
+    "read",
+    open_on_loopback=True,
+    query=PeriodQuery,
+)
+async def dashboard_period(context: ServiceContext, request: Request) -> PeriodComparison:
+    """Compare a period of a pool with the one before it."""
     query: PeriodQuery = request.query
     pool = context.service.pool(request.path_values["pool_id"])
     from_us, until_us = from_time(query.since), from_time(query.until)
@@ -445,29 +415,3 @@ async def compare(context: ServiceContext, request: Request) -> PeriodComparison
     )
     assert isinstance(made, PeriodComparison)
     return made
-
-
-COMPARISON_OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/dashboard/overview",
-        name="dashboard_overview",
-        summary="Read how all pools are doing",
-        handler=all_pools,
-        scope="read",
-        open_on_loopback=True,
-        answer=PoolRows,
-    ),
-    Operation(
-        method="GET",
-        path="/dashboard/pools/{pool_id}/period",
-        name="dashboard_period",
-        summary="Compare a period of a pool with the one before it",
-        handler=compare,
-        scope="read",
-        open_on_loopback=True,
-        query=PeriodQuery,
-        answer=PeriodComparison,
-        problems=("unknown-pool",),
-    ),
-)

@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import astuple
 
 from slotwise.service.api.bodies import Strict, Time, answer_type, as_answer, from_time
-from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.api.pools import ClickFloor
 from slotwise.service.http.exchange import StreamAnswer
 from slotwise.service.http.problems import broken_rule
@@ -40,68 +40,44 @@ class ExplanationList(msgspec.Struct, frozen=True, kw_only=True):
     for_whom: ForWhom
 
 
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("GET /v1/pools/{pool_id}/stats", "read", answer=answer_type(PoolReport))
 async def stats(context: ServiceContext, request: Request) -> msgspec.Struct:
-    """Return estimates with intervals."""
+    """Read estimates with intervals, the floor and what it costs."""
     return as_answer(await asyncio.to_thread(context.service.stats, request.path_values["pool_id"]))
 
 
+@OPERATIONS.add(
+    "GET /v1/pools/{pool_id}/frontier",
+    "read",
+    answer=answer_type(FrontierReport),
+    answer_example={
+        "pool_id": "home",
+        "policy_version": 12,
+        "currency": "EUR",
+        "click_floor": 0.3,
+        "points": [
+            {"click_floor": 0.2, "revenue": 0.1, "revenue_micros": 5e6, "shadow_price": 0.0},
+            {"click_floor": 0.6, "revenue": 0.04, "revenue_micros": 2e6, "shadow_price": 0.15},
+        ],
+    },
+)
 async def frontier(context: ServiceContext, request: Request) -> msgspec.Struct:
-    """Return the revenue-for-floor curve."""
+    """Read the best revenue for every floor."""
     pool_id = request.path_values["pool_id"]
     return as_answer(await asyncio.to_thread(context.service.frontier, pool_id))
 
 
+@OPERATIONS.add("GET /v1/pools/{pool_id}/explain", "read", answer=ExplanationList)
 async def explain(context: ServiceContext, request: Request) -> msgspec.Struct:
-    """Say why each link is shown as often as it is."""
+    """Read why each link is shown as often as it is, and to whom."""
     pool_id = request.path_values["pool_id"]
     service = context.service
     found = await asyncio.to_thread(service.explain, pool_id)
     for_whom = await asyncio.to_thread(service.for_whom, pool_id)
     return ExplanationList(pool_id=pool_id, links=tuple(found), for_whom=for_whom)
-
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/pools/{pool_id}/stats",
-        name="stats",
-        summary="Read estimates with intervals, the floor and what it costs",
-        handler=stats,
-        scope="read",
-        answer=answer_type(PoolReport),
-        problems=("unknown-pool",),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/pools/{pool_id}/frontier",
-        name="frontier",
-        summary="Read the best revenue for every floor",
-        handler=frontier,
-        scope="read",
-        answer=answer_type(FrontierReport),
-        problems=("unknown-pool",),
-        answer_example={
-            "pool_id": "home",
-            "policy_version": 12,
-            "currency": "EUR",
-            "click_floor": 0.3,
-            "points": [
-                {"click_floor": 0.2, "revenue": 0.1, "revenue_micros": 5e6, "shadow_price": 0.0},
-                {"click_floor": 0.6, "revenue": 0.04, "revenue_micros": 2e6, "shadow_price": 0.15},
-            ],
-        },
-    ),
-    Operation(
-        method="GET",
-        path="/v1/pools/{pool_id}/explain",
-        name="explain",
-        summary="Read why each link is shown as often as it is, and to whom",
-        handler=explain,
-        scope="read",
-        answer=ExplanationList,
-        problems=("unknown-pool",),
-    ),
-)
 
 
 DEFAULT_DAYS = 30
@@ -114,8 +90,35 @@ class EvaluateQuery(Strict, frozen=True, kw_only=True):
     since: Time | UnsetType = UNSET
 
 
+EVALUATION_OPERATIONS = Operations()
+
+
+@EVALUATION_OPERATIONS.add(
+    "GET /v1/pools/{pool_id}/evaluate",
+    "read",
+    open_on_loopback=True,
+    query=EvaluateQuery,
+    answer_example={
+        "pool_id": "home",
+        "click_floor": 0.35,
+        "currency": "EUR",
+        "revenue": {"value": 1.31, "low": 1.12, "high": 1.52},
+        "clicks": {"value": 0.352, "low": 0.331, "high": 0.375},
+        "logged_revenue": {"value": 1.28, "low": 1.2, "high": 1.37},
+        "logged_clicks": {"value": 0.31, "low": 0.295, "high": 0.327},
+        "floor_is_kept": None,
+        "cannot_tell": "",
+        "confidence": 0.95,
+        "effective_sample_size": 21500.0,
+        "max_weight": 83.2,
+        "uncovered": 0.0,
+        "n_pages": 60000,
+        "n_fitted": 20000,
+        "n_unsettled": 1200,
+    },
+)
 async def evaluate(context: ServiceContext, request: Request) -> EvaluationReport:
-    """Ask the log of a pool what the best mix at a floor would have earned."""
+    """Ask the log what another floor would have earned."""
     query: EvaluateQuery = request.query
     pool = context.service.pool(request.path_values["pool_id"])
     floor = pool.click_floor if query.click_floor is UNSET else query.click_floor
@@ -136,40 +139,6 @@ async def evaluate(context: ServiceContext, request: Request) -> EvaluationRepor
         since_us,
         query.since is UNSET,
     )
-
-
-EVALUATION_OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/pools/{pool_id}/evaluate",
-        name="evaluate",
-        summary="Ask the log what another floor would have earned",
-        handler=evaluate,
-        scope="read",
-        open_on_loopback=True,
-        query=EvaluateQuery,
-        answer=EvaluationReport,
-        problems=("unknown-pool",),
-        answer_example={
-            "pool_id": "home",
-            "click_floor": 0.35,
-            "currency": "EUR",
-            "revenue": {"value": 1.31, "low": 1.12, "high": 1.52},
-            "clicks": {"value": 0.352, "low": 0.331, "high": 0.375},
-            "logged_revenue": {"value": 1.28, "low": 1.2, "high": 1.37},
-            "logged_clicks": {"value": 0.31, "low": 0.295, "high": 0.327},
-            "floor_is_kept": None,
-            "cannot_tell": "",
-            "confidence": 0.95,
-            "effective_sample_size": 21500.0,
-            "max_weight": 83.2,
-            "uncovered": 0.0,
-            "n_pages": 60000,
-            "n_fitted": 20000,
-            "n_unsettled": 1200,
-        },
-    ),
-)
 
 
 class ExportQuery(Strict, frozen=True, kw_only=True):
@@ -214,8 +183,18 @@ _SCHEMA = pa.schema(
 )
 
 
+EXPORT_OPERATIONS = Operations()
+
+
+@EXPORT_OPERATIONS.add(
+    "GET /v1/pools/{pool_id}/export",
+    "read",
+    query=ExportQuery,
+    answer=RoundRow,
+    content_types=("application/jsonl", "application/vnd.apache.parquet"),
+)
 async def export(context: ServiceContext, request: Request) -> StreamAnswer:
-    """Stream the rounds issued in [since, until)."""
+    """Download the round log."""
     query: ExportQuery = request.query
     pool = context.service.pool(request.path_values["pool_id"])
     since_us = 0 if query.since is UNSET else from_time(query.since)
@@ -320,19 +299,3 @@ async def _in_thread(
         if chunk is None:
             return
         yield chunk
-
-
-EXPORT_OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/pools/{pool_id}/export",
-        name="export",
-        summary="Download the round log",
-        handler=export,
-        scope="read",
-        query=ExportQuery,
-        answer=RoundRow,
-        content_types=("application/jsonl", "application/vnd.apache.parquet"),
-        problems=("unknown-pool",),
-    ),
-)

@@ -11,7 +11,7 @@ from msgspec import Meta
 from slotwise.service.access.keys import Session, find_key, key_allows
 from slotwise.service.api.bodies import Strict
 from slotwise.service.api.context import (
-    Operation,
+    Operations,
     Request,
     ServiceContext,
     check_origin,
@@ -44,13 +44,38 @@ class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """How long the session lasts unless it is renewed."""
 
 
+_ANSWER = {
+    "may": "change",
+    "key_id": "5f0c9a7d3b21e884",
+    "label": "shop office",
+    "left_s": 1800,
+}
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("GET /dashboard/session", None, answer_example=_ANSWER)
 async def show_session(context: ServiceContext, request: Request) -> SessionAnswer:
-    """Say who is signed in; a person at this machine may read without."""
+    """Say who is signed in to the dashboard."""
     return _describe(context, request, read_session(context, request))
 
 
+@OPERATIONS.add(
+    "POST /dashboard/session",
+    None,
+    before_body=lambda _context, request: check_origin(request),
+    body=SignInBody,
+    max_body_bytes=MAX_SIGN_IN_BODY_BYTES,
+    answer=SessionAnswer,
+    example={"key": "sw_ak_…"},
+    answer_example=_ANSWER,
+    problems=(
+        "unknown-key",
+        "wrong-scope",
+        "other-origin",
+    ),
+)
 async def sign_in(context: ServiceContext, request: Request) -> Answer:
-    """Start a session for a key that may read."""
+    """Sign in to the dashboard with a key; the answer sets a cookie."""
     body: SignInBody = request.body
     key = find_key(body.key.strip(), context.service.key)
     if key is None:
@@ -64,8 +89,18 @@ async def sign_in(context: ServiceContext, request: Request) -> Answer:
     return _answer(context, request, session)
 
 
+@OPERATIONS.add(
+    "PUT /dashboard/session",
+    None,
+    answer=SessionAnswer,
+    answer_example=_ANSWER,
+    problems=(
+        "missing-key",
+        "other-origin",
+    ),
+)
 async def renew_session(context: ServiceContext, request: Request) -> Answer:
-    """Put off the end of the session."""
+    """Put off the end of a session."""
     check_origin(request)
     session = read_session(context, request)
     if session is None:
@@ -73,8 +108,15 @@ async def renew_session(context: ServiceContext, request: Request) -> Answer:
     return _answer(context, request, context.session_signer.renewed(session, context.clock_us()))
 
 
+@OPERATIONS.add(
+    "DELETE /dashboard/session",
+    None,
+    answer=SessionAnswer,
+    answer_example=_ANSWER | {"may": "nothing", "key_id": "", "label": "", "left_s": 0},
+    problems=("other-origin",),
+)
 async def sign_out(context: ServiceContext, request: Request) -> Answer:
-    """End the session for good and take the cookie back."""
+    """Sign out of the dashboard: the session ends for good."""
     check_origin(request)
     session = read_session(context, request)
     if session is not None:
@@ -111,59 +153,3 @@ def _describe(context: ServiceContext, request: Request, session: Session | None
 
 
 _PATH = "/dashboard/session"
-_ANSWER = {
-    "may": "change",
-    "key_id": "5f0c9a7d3b21e884",
-    "label": "shop office",
-    "left_s": 1800,
-}
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path=_PATH,
-        name="show_session",
-        summary="Say who is signed in to the dashboard",
-        handler=show_session,
-        scope=None,
-        answer=SessionAnswer,
-        answer_example=_ANSWER,
-    ),
-    Operation(
-        method="POST",
-        path=_PATH,
-        name="sign_in",
-        summary="Sign in to the dashboard with a key; the answer sets a cookie",
-        handler=sign_in,
-        scope=None,
-        before_body=lambda _context, request: check_origin(request),
-        body=SignInBody,
-        max_body_bytes=MAX_SIGN_IN_BODY_BYTES,
-        answer=SessionAnswer,
-        problems=("unknown-key", "wrong-scope", "other-origin"),
-        example={"key": "sw_ak_…"},
-        answer_example=_ANSWER,
-    ),
-    Operation(
-        method="PUT",
-        path=_PATH,
-        name="renew_session",
-        summary="Put off the end of a session",
-        handler=renew_session,
-        scope=None,
-        answer=SessionAnswer,
-        problems=("missing-key", "other-origin"),
-        answer_example=_ANSWER,
-    ),
-    Operation(
-        method="DELETE",
-        path=_PATH,
-        name="sign_out",
-        summary="Sign out of the dashboard: the session ends for good",
-        handler=sign_out,
-        scope=None,
-        answer=SessionAnswer,
-        problems=("other-origin",),
-        answer_example=_ANSWER | {"may": "nothing", "key_id": "", "label": "", "left_s": 0},
-    ),
-)

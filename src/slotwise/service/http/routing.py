@@ -1,12 +1,13 @@
-"""Find the operation for a method and a path."""
+"""Operations: how they are declared, and which one answers a method and a path."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_type_hints
 
 import msgspec
 import numpy as np
@@ -31,6 +32,12 @@ class OperationLink:
     to: str
     values: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=dict)
+
+
+def links_to(*names: str, giving: tuple[str, ...]) -> tuple[OperationLink, ...]:
+    """Return links to operations that take fields of an answer by their names."""
+    values = {field: f"$response.body#/{field}" for field in giving}
+    return tuple(OperationLink(name, values) for name in names)
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,54 @@ class Operation(Generic[Context, Key]):
     example: Any = None
     answer_example: Any = None
     links: tuple[OperationLink, ...] = ()
+
+
+_UNKNOWN = {
+    "pool_id": "unknown-pool",
+    "link_id": "unknown-link",
+    "note_id": "unknown-note",
+    "key_id": "unknown-key-id",
+    "decision_id": "unknown-decision",
+    "token": "unknown-token",
+}
+"""What a call is refused with when an id in its path is not known."""
+
+
+class Operations(list[Operation[Context, Key]]):
+    """The operations of a resource, each declared where its handler is defined."""
+
+    def add(
+        self, address: str, scope: str | None, *, answer: Any = None, **declared: Any
+    ) -> Callable[[Handler[Context, Key]], Handler[Context, Key]]:
+        """Declare a handler as the operation of an address, such as `GET /v1/pools`.
+
+        Its name and summary are the handler's, its answer what the handler returns. An id in the
+        path may be unknown, unless it is the one that a PUT creates.
+        """
+        method, path = address.split(" ")
+        ids = [name for name in re.findall(r"\{(\w+)\}", path) if name in _UNKNOWN]
+        if method == "PUT" and path.endswith("}"):
+            ids.pop()
+        problems = (*declared.pop("problems", ()), *(_UNKNOWN[name] for name in ids))
+
+        def declare(handler: Handler[Context, Key]) -> Handler[Context, Key]:
+            returned = get_type_hints(handler)["return"]
+            summary = (handler.__doc__ or "").partition("\n")[0].removesuffix(".")
+            named = {"name": handler.__name__, "summary": summary} | declared
+            self.append(
+                Operation(
+                    method=method,
+                    path=path,
+                    handler=handler,
+                    scope=scope,
+                    answer=answer or (None if returned in (Answer, StreamAnswer) else returned),
+                    problems=problems,
+                    **named,
+                )
+            )
+            return handler
+
+        return declare
 
 
 _METHODS = "methods"
