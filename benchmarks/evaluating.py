@@ -22,7 +22,7 @@ from rich.table import Table
 
 from benchmarks.measuring import Row, at_most, cpu_seconds, note
 from benchmarks.simulated_logs import EXPLORE, KINDS, N_LINKS, N_SLOTS
-from slotwise.evaluation import Evaluation, Mix, evaluate
+from slotwise.evaluation import Evaluation, LinkMix, evaluate
 
 N_PAGES, N_ON_PAGE, N_POOL = 1_000_000, 10, 50
 PAGES_A_LOG = 1000
@@ -117,15 +117,15 @@ def read_once(path: Path) -> None:
 
 MEMORY = """
 import resource, sys
-from slotwise.evaluation import Mix, evaluate
-evaluate(sys.argv[1], Mix.of({f"link-{i}": 1.0 for i in range(10)}))
+from slotwise.evaluation import LinkMix, evaluate
+evaluate(sys.argv[1], LinkMix.of({f"link-{i}": 1.0 for i in range(10)}))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 
 
 def evaluating() -> list[Row]:
     """Measure one million page views of ten links."""
-    mix = Mix.of({f"link-{i}": 1.0 for i in range(N_ON_PAGE)})
+    mix = LinkMix.of({f"link-{i}": 1.0 for i in range(N_ON_PAGE)})
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
         write_large_log(path)

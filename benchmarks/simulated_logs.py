@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from slotwise import Selector
-from slotwise.evaluation import Mix
+from slotwise.evaluation import LinkMix
 from slotwise.rounds import Decision
 from slotwise.selection import dependent_rounding
 
@@ -28,7 +28,7 @@ class SimulatedLog(NamedTuple):
     """A log, a candidate, and what the candidate is worth: clicks and revenue a page view."""
 
     log: list[io.BytesIO]
-    candidate: Mix
+    candidate: LinkMix
     truth: tuple[float, float]
 
 
@@ -54,8 +54,8 @@ def new_mix(rng: np.random.Generator) -> Floats:
     return weights
 
 
-def as_mix(chances: Floats) -> Mix:
-    return Mix.of(dict(zip(LINKS, chances.tolist(), strict=True)))
+def as_mix(chances: Floats) -> LinkMix:
+    return LinkMix.of(dict(zip(LINKS, chances.tolist(), strict=True)))
 
 
 def as_log(
@@ -176,7 +176,7 @@ def segments(rng: np.random.Generator, n_pages: int) -> SimulatedLog:
         min_probability=np.repeat(np.array(logging).min(axis=1)[kinds], N_SLOTS),
         **{"visitor.kind": np.repeat(kinds, N_SLOTS).astype(str)},
     )
-    mix = Mix(
+    mix = LinkMix(
         {(str(k),): dict(zip(LINKS, wanted[k].tolist(), strict=True)) for k in range(3)}, ["kind"]
     )
     candidate = np.array(wanted)[kinds]
@@ -198,7 +198,7 @@ def ordered_slots(rng: np.random.Generator, n_pages: int) -> SimulatedLog:
         slot_probability=chances[shown].ravel() / N_SLOTS,
     )
     wanted = [rng.dirichlet(np.ones(N_LINKS)) for _ in range(N_SLOTS)]
-    mix = Mix(
+    mix = LinkMix(
         {(str(k + 1),): dict(zip(LINKS, wanted[k].tolist(), strict=True)) for k in range(N_SLOTS)},
         by_slot=True,
     )

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 from benchmarks.service.load import Load, Result
-from slotwise.service.records import DecisionRecord, FloorReport, ShownLink
+from slotwise.service.records import DecisionRecord, FloorState, ShownLink
 from slotwise.service.settings import Settings
 from slotwise.service.storage import open_store
 from slotwise.service.storage.contract import AppendDecision
@@ -358,7 +358,7 @@ def _fill(address: str, n_decisions: int) -> None:
     with _filled_pool(address):
         store = open_store(address)
         now_us = time.time_ns() // 1000
-        floor = FloorReport(clicks=0.2, expected=0.3, attainable=0.5, status="met")
+        floor = FloorState(clicks=0.2, expected=0.3, attainable=0.5, status="met")
         shown = tuple(
             ShownLink(link_id=f"link-{n}", position=n + 1, propensity=0.1) for n in range(10)
         )

@@ -20,12 +20,12 @@ with naming_extra("`slotwise.client`"):
 
 __all__ = [
     "Client",
+    "DecidedLink",
     "EventOutcome",
-    "LinkCounts",
+    "LogCounts",
     "Page",
     "ServiceRefusal",
     "ServiceUnreachable",
-    "ShownLink",
     "adjustment_event",
     "click_event",
     "conversion_event",
@@ -57,7 +57,7 @@ class ServiceUnreachable(SlotwiseError, ConnectionError):
 
 
 @dataclass(frozen=True)
-class ShownLink:
+class DecidedLink:
     """One link of a page."""
 
     link_id: str
@@ -75,7 +75,7 @@ class Page:
 
     decision_id: str
     pool_id: str
-    links: tuple[ShownLink, ...]
+    links: tuple[DecidedLink, ...]
     floor_status: Literal["met", "learning", "infeasible"]
     fallback: bool
     holdout: bool
@@ -364,9 +364,9 @@ class Client:
         return float(min(_MAX_WAIT_S, max(wait_s, asked_s)))
 
 
-def _shown_link(link: Mapping[str, Any]) -> ShownLink:
+def _shown_link(link: Mapping[str, Any]) -> DecidedLink:
     names = ("link_id", "position", "url", "click_url", "propensity", "title")
-    return ShownLink(**{name: link[name] for name in names}, metadata=link.get("metadata", {}))
+    return DecidedLink(**{name: link[name] for name in names}, metadata=link.get("metadata", {}))
 
 
 def _refusal(answer: httpx.Response) -> ServiceRefusal:
@@ -381,7 +381,7 @@ def _refusal(answer: httpx.Response) -> ServiceRefusal:
 
 
 @dataclass(frozen=True)
-class LinkCounts:
+class LogCounts:
     """What is settled about the links of a pool, level by level, in the form a `Selector` takes.
 
         selector.update_batch(counts.click_views, clicks=counts.clicks)
@@ -416,7 +416,7 @@ def read_rounds(file: Path) -> Iterator[dict[str, Any]]:
             yield from batch.to_pylist()
 
 
-def count_links(rounds: Iterable[Mapping[str, Any]]) -> LinkCounts:
+def count_links(rounds: Iterable[Mapping[str, Any]]) -> LogCounts:
     """Add up what is settled for each link, as a policy learns it.
 
     Rounds of the holdout and of fallback pages count too, as they do in the service: a shown
@@ -425,9 +425,9 @@ def count_links(rounds: Iterable[Mapping[str, Any]]) -> LinkCounts:
     >>> one = {"links": ["a", "b"], "clicks": [1, 0], "revenue_micros": [5, 0]}
     >>> one |= {"max_revenue_micros": 10, "clicks_settled": True, "revenue_settled": False}
     >>> count_links([one])
-    LinkCounts(click_views={'a': 1, 'b': 1}, clicks={'a': 1, 'b': 0}, revenue_views={}, revenue={})
+    LogCounts(click_views={'a': 1, 'b': 1}, clicks={'a': 1, 'b': 0}, revenue_views={}, revenue={})
     """
-    counts = LinkCounts()
+    counts = LogCounts()
     for one in rounds:
         most = one["max_revenue_micros"]
         shares = [micros / most for micros in one["revenue_micros"]]

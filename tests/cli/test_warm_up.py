@@ -17,7 +17,7 @@ import slotwise
 from msgspec.structs import replace
 from slotwise.service.pool import Pool
 from slotwise.service.records import PoolSettings
-from slotwise.service.warm_up import warm_up
+from slotwise.service.small_pool import warm_up
 from slotwise.environments import SegmentLinks
 FEATURES = {"device": ("phone", "desktop"), "days": (1, 7), "country": str}
 with event.install_recorder("numba:compile") as recorder:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slotwise.errors import InvalidInput, MissingData
-from slotwise.evaluation import BestMix, EvaluationSettings, Mix, evaluate, read_mix
+from slotwise.evaluation import BestMix, EvaluationSettings, LinkMix, evaluate, read_mix
 from tests.evaluation.logs import as_file, random_log
 
 
@@ -17,7 +17,7 @@ def test_a_mix_is_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("link,probability\nlink-1, 1\nlink-2,0.25\nlink-3,0.75\n")
     log = random_log()
-    by_hand = Mix.of({"link-1": 1.0, "link-2": 0.25, "link-3": 0.75})
+    by_hand = LinkMix.of({"link-1": 1.0, "link-2": 0.25, "link-3": 0.75})
     assert evaluate([as_file(log)], read_mix(path)) == evaluate([as_file(log)], by_hand)
 
 
@@ -114,7 +114,7 @@ def test_a_candidate_by_slot_uses_the_probability_of_the_slot(tmp_path: Path) ->
     assert answer.clicks.value == pytest.approx(0.7, abs=0.1)
     assert answer.clicks.low < 0.7 < answer.clicks.high
     as_logged = evaluate(
-        [as_file(log)], Mix.of({"good": 1.0, "bad": 1.0}), EvaluationSettings("ips")
+        [as_file(log)], LinkMix.of({"good": 1.0, "bad": 1.0}), EvaluationSettings("ips")
     )
     assert as_logged.clicks.value == pytest.approx(np.sum(clicked) / n_pages)
 

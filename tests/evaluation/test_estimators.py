@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.evaluation import Evaluation, EvaluationSettings, Mix, evaluate
+from slotwise.evaluation import Evaluation, EvaluationSettings, LinkMix, evaluate
 from slotwise.evaluation.estimators import shrunk_rates
 from tests.evaluation.logs import as_file, random_log
 from tests.reference import evaluation as twin
@@ -30,21 +30,23 @@ def both(answer: Evaluation) -> dict[str, float]:
 @pytest.mark.parametrize("level", ["clicked", "revenue"])
 def test_inverse_propensity_equals_its_twin(level: str) -> None:
     log = random_log()
-    answer = both(evaluate([as_file(log)], Mix.of(MIX), EvaluationSettings("ips")))
+    answer = both(evaluate([as_file(log)], LinkMix.of(MIX), EvaluationSettings("ips")))
     assert answer[level] == pytest.approx(twin.ips(pages(log), MIX, level), rel=1e-12)
 
 
 @pytest.mark.parametrize("level", ["clicked", "revenue"])
 def test_self_normalised_equals_its_twin(level: str) -> None:
     log = random_log()
-    answer = both(evaluate([as_file(log)], Mix.of(MIX), EvaluationSettings("sn")))
+    answer = both(evaluate([as_file(log)], LinkMix.of(MIX), EvaluationSettings("sn")))
     assert answer[level] == pytest.approx(twin.self_normalised(pages(log), MIX, level), rel=1e-12)
 
 
 @pytest.mark.parametrize("level", ["clicked", "revenue"])
 def test_clipped_equals_its_twin(level: str) -> None:
     log = random_log()
-    answer = both(evaluate([as_file(log)], Mix.of(MIX), EvaluationSettings("clipped", clip=1.5)))
+    answer = both(
+        evaluate([as_file(log)], LinkMix.of(MIX), EvaluationSettings("clipped", clip=1.5))
+    )
     expected = twin.clipped(pages(log), MIX, level, 1.5)
     assert answer[level] == pytest.approx(expected, rel=1e-12)
     assert expected < twin.ips(pages(log), MIX, level)
@@ -67,13 +69,13 @@ def test_doubly_robust_equals_its_twin(level: str) -> None:
             return {}
         return dict(zip(links, shrunk_rates(sums[None, :], views)[0].tolist(), strict=True))
 
-    answer = both(evaluate([as_file(log)], Mix.of(MIX)))
+    answer = both(evaluate([as_file(log)], LinkMix.of(MIX)))
     assert answer[level] == pytest.approx(twin.doubly_robust(by_page, MIX, level, model), rel=1e-9)
 
 
 def test_diagnostics_equal_their_twins() -> None:
     log = random_log()
-    answer = evaluate([as_file(log)], Mix.of(MIX))
+    answer = evaluate([as_file(log)], LinkMix.of(MIX))
     by_page = pages(log)
     expected = twin.effective_sample_size(by_page, MIX)
     assert answer.effective_sample_size == pytest.approx(expected, rel=1e-12)
@@ -87,7 +89,7 @@ def test_one_slot_is_the_textbook_formula() -> None:
     links, logged = np.array(log["link"]), np.array(log["probability"])
     wanted = np.array([chances.get(link, 0.0) for link in links.tolist()])
     expected = np.mean(wanted / logged * np.array(log["revenue"]))
-    answer = evaluate([as_file(log)], Mix.of(chances), EvaluationSettings("ips"))
+    answer = evaluate([as_file(log)], LinkMix.of(chances), EvaluationSettings("ips"))
     assert answer.revenue.value == pytest.approx(float(expected), rel=1e-12)
 
 

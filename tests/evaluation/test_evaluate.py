@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.evaluation import BestMix, EvaluationSettings, Mix, evaluate, evaluate_all
+from slotwise.evaluation import BestMix, EvaluationSettings, LinkMix, evaluate, evaluate_all
 from tests.evaluation.logs import as_file, random_log
 
 
@@ -30,8 +30,8 @@ def one_slot_log(
 
 def test_a_link_never_shown_widens_the_interval_by_all_it_may_bring() -> None:
     log = random_log(n_pages=3000)
-    known = evaluate([as_file(log)], Mix.of({"link-0": 1.0, "link-1": 1.0}))
-    partly = evaluate([as_file(log)], Mix.of({"link-0": 1.0, "link-1": 0.7, "other": 0.3}))
+    known = evaluate([as_file(log)], LinkMix.of({"link-0": 1.0, "link-1": 1.0}))
+    partly = evaluate([as_file(log)], LinkMix.of({"link-0": 1.0, "link-1": 0.7, "other": 0.3}))
     assert known.uncovered == 0
     assert partly.uncovered == pytest.approx(0.15)
     assert partly.clicks.high > partly.clicks.value + 0.3
@@ -43,7 +43,7 @@ def test_a_log_without_exploration_covers_only_what_it_showed() -> None:
     n_pages = 2000
     clicked = (np.random.default_rng(1).random(n_pages) < 0.3).tolist()
     log = one_slot_log(["a"] * n_pages, [1.0] * n_pages, clicked)
-    answer = evaluate([as_file(log)], Mix.of({"a": 0.5, "b": 0.5}))
+    answer = evaluate([as_file(log)], LinkMix.of({"a": 0.5, "b": 0.5}))
     assert answer.uncovered == pytest.approx(0.5)
     assert answer.clicks.low <= 0.15
     assert answer.clicks.high >= 0.65
@@ -57,7 +57,7 @@ def test_pages_that_could_not_show_a_link_are_counted_as_uncovered() -> None:
     links = ["b" if rng.random() < 0.5 and t < 2000 else "a" for t in range(n_pages)]
     chances = [0.5 if t < 2000 else 1.0 for t in range(n_pages)]
     clicked = (rng.random(n_pages) < 0.3).tolist()
-    answer = evaluate([as_file(one_slot_log(links, chances, clicked))], Mix.of({"b": 1.0}))
+    answer = evaluate([as_file(one_slot_log(links, chances, clicked))], LinkMix.of({"b": 1.0}))
     # binomial with standard error 0.011
     assert answer.uncovered == pytest.approx(0.5, abs=0.06)
     assert answer.clicks.high >= 0.6
@@ -72,7 +72,7 @@ def test_a_rare_link_is_admitted() -> None:
     links[100] = links[5000] = "b"
     chances[100] = chances[5000] = 1e-6
     clicked = (rng.random(n_pages) < 0.05).tolist()
-    answer = evaluate([as_file(one_slot_log(links, chances, clicked))], Mix.of({"b": 1.0}))
+    answer = evaluate([as_file(one_slot_log(links, chances, clicked))], LinkMix.of({"b": 1.0}))
     assert answer.effective_sample_size == pytest.approx(2.0)
     assert answer.max_weight == pytest.approx(1e6)
     assert answer.cannot_tell == "The log cannot tell: it is worth 2 page views of this candidate."
@@ -83,10 +83,11 @@ def test_probabilities_that_did_not_choose_the_pages_are_noticed() -> None:
     log = random_log(n_pages=3000)
     log["min_probability"] = [0.2] * len(log["link"])
     log["probability"] = [0.2] * len(log["link"])
-    answer = evaluate([as_file(log)], Mix.of({"link-0": 1.0, "link-1": 1.0}))
+    answer = evaluate([as_file(log)], LinkMix.of({"link-0": 1.0, "link-1": 1.0}))
     assert "are not those that chose its pages" in answer.notes[0]
     assert (
-        evaluate([as_file(random_log(n_pages=3000))], Mix.of({"link-0": 1.0, "a": 1.0})).notes == ()
+        evaluate([as_file(random_log(n_pages=3000))], LinkMix.of({"link-0": 1.0, "a": 1.0})).notes
+        == ()
     )
 
 
@@ -104,17 +105,17 @@ def test_a_link_that_left_the_pool_may_have_brought_anything() -> None:
         "pool_changes": [0] * half + [1] * half,
     }
     log = one_slot_log(links.tolist(), chances, clicked, **more)
-    answer = evaluate([as_file(log)], Mix.of({"b": 1.0}))
+    answer = evaluate([as_file(log)], LinkMix.of({"b": 1.0}))
     # on the second half anything between 0 and 1 is possible
     assert answer.clicks.low <= 0.25
     assert answer.clicks.high >= 0.75
-    kept = evaluate([as_file(log)], Mix.of({"a": 1.0}))
+    kept = evaluate([as_file(log)], LinkMix.of({"a": 1.0}))
     assert kept.clicks.high - kept.clicks.low < 0.2
 
 
 def test_the_smallest_probability_makes_the_interval_narrower() -> None:
     log = random_log(n_pages=5000)
-    mix = Mix.of({"link-0": 1.0, "link-1": 1.0})
+    mix = LinkMix.of({"link-0": 1.0, "link-1": 1.0})
     told = evaluate([as_file(log)], mix)
     del log["min_probability"]
     untold = evaluate([as_file(log)], mix)
@@ -128,7 +129,7 @@ def test_the_floor_is_kept_missed_or_open() -> None:
     log[0].seek(0)
     assert evaluate(log, BestMix(1.99)).floor_is_kept is False
     log[0].seek(0)
-    mix = Mix.of({"link-0": 1.0, "link-1": 1.0})
+    mix = LinkMix.of({"link-0": 1.0, "link-1": 1.0})
     without = evaluate(log, mix)
     assert (without.floor_is_kept, without.click_floor) == (None, None)
     log[0].seek(0)
@@ -145,8 +146,8 @@ def test_the_floor_is_kept_missed_or_open() -> None:
 def test_candidates_in_one_pass_equal_candidates_alone() -> None:
     log = random_log()
     mixes = {
-        "one": Mix.of({"link-0": 1.0, "link-1": 1.0}),
-        "two": Mix.of({"link-2": 1.0, "link-3": 1.0}),
+        "one": LinkMix.of({"link-0": 1.0, "link-1": 1.0}),
+        "two": LinkMix.of({"link-2": 1.0, "link-3": 1.0}),
     }
     together = evaluate_all([as_file(log)], mixes)
     for name, mix in mixes.items():

@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from slotwise.errors import InvalidInput, InvalidLog, MissingData, UnsupportedState
-from slotwise.evaluation import EvaluationSettings, Mix, evaluate, log_reader
+from slotwise.evaluation import EvaluationSettings, LinkMix, evaluate, log_reader
 from slotwise.evaluation.log_reader import LogReader
 from slotwise.page_log import FORMAT_KEY
 from tests.evaluation.logs import as_file, random_log, write
 
-MIX = Mix.of({"link-0": 1.0, "link-1": 1.0})
+MIX = LinkMix.of({"link-0": 1.0, "link-1": 1.0})
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 7, 100_000])

@@ -12,7 +12,7 @@ import pytest
 from slotwise.errors import InvalidInput, MissingData
 from slotwise.evaluation import (
     EvaluationSettings,
-    Mix,
+    LinkMix,
     evaluate,
     obp_log,
     open_bandit_log,
@@ -97,7 +97,7 @@ def test_logs_in_the_style_of_obp_equal_the_textbook() -> None:
     actions = rng.choice(3, 500, p=chances)
     rewards = (rng.random(500) < 0.3).astype(float)
     log = obp_log(actions, rewards, chances[actions], position=np.zeros(500, int))
-    answer = evaluate(log, Mix.of({"0": 0.2, "2": 0.8}), EvaluationSettings("ips"))
+    answer = evaluate(log, LinkMix.of({"0": 0.2, "2": 0.8}), EvaluationSettings("ips"))
     wanted = np.array([0.2, 0.0, 0.8])
     expected = np.mean(wanted[actions] / chances[actions] * rewards)
     assert answer.revenue.value == pytest.approx(float(expected), rel=1e-12)

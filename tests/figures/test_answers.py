@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from slotwise.cli.main import main
 from slotwise.errors import InvalidInput
-from slotwise.evaluation import BestMix, Mix, evaluate, evaluate_all, frontier_of_log
+from slotwise.evaluation import BestMix, LinkMix, evaluate, evaluate_all, frontier_of_log
 from slotwise.figures import draw_answers
 from tests.evaluation.logs import as_file, random_log, write
 
@@ -35,7 +35,7 @@ def test_an_answer_draws_itself_beside_the_log() -> None:
 
 
 def test_several_answers_share_a_figure_and_say_what_cannot_be_told() -> None:
-    mixes = {"a": Mix.of({"link-0": 1.0, "link-1": 1.0}), "b": Mix.of({"x": 1.0, "y": 1.0})}
+    mixes = {"a": LinkMix.of({"link-0": 1.0, "link-1": 1.0}), "b": LinkMix.of({"x": 1.0, "y": 1.0})}
     answers = evaluate_all([as_file(random_log())], mixes)
     assert {"a", "b"} <= set(texts(draw_answers(answers)))
     assert any("cannot tell" in said for said in texts(answers["b"].plot()))

@@ -16,8 +16,8 @@ from slotwise.service.records import (
     AdjustmentEvent,
     ClickEvent,
     ConversionEvent,
+    ImportedCounts,
     KeyRecord,
-    KnownCounts,
     LinkRecord,
     Pin,
     PoolSettings,
@@ -70,9 +70,9 @@ def set_up(service: Service) -> None:
             for item in LINK_IDS
         ]
         service.put_links(pool_id, links, "test", T0).result()
-    known = {"l1": [KnownCounts(views=100, clicks=9, revenue_micros=40_000_000, discount=0.5)]}
+    known = {"l1": [ImportedCounts(views=100, clicks=9, revenue_micros=40_000_000, discount=0.5)]}
     service.put_known("home", known, "test", T0 + 1).result()
-    phones = KnownCounts(views=80, clicks=8, visitor={"device": "phone", "country": "DE"})
+    phones = ImportedCounts(views=80, clicks=8, visitor={"device": "phone", "country": "DE"})
     service.put_known("side", {"l2": [phones]}, "test", T0 + 1).result()
 
 

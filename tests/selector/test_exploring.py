@@ -12,7 +12,7 @@ import pytest
 
 from slotwise import Selector, default_policy
 from slotwise.errors import InvalidInput
-from slotwise.evaluation import BestMix, EvaluationSettings, Mix, evaluate, read_mix
+from slotwise.evaluation import BestMix, EvaluationSettings, LinkMix, evaluate, read_mix
 from slotwise.policies import POLICIES
 from slotwise.rounds import Decision
 from tests.selector.selectors import LINKS, new_selector, play
@@ -110,7 +110,7 @@ def test_the_log_of_a_learning_selector_can_be_evaluated(tmp_path: Path) -> None
     for _ in range(6000):
         settle(selector, selector.select(), rng)
     selector.close_log()
-    answer = evaluate(tmp_path / "log", Mix.of({"b": 1.0, "f": 1.0}))
+    answer = evaluate(tmp_path / "log", LinkMix.of({"b": 1.0, "f": 1.0}))
     assert answer.n_pages == 6000
     assert answer.clicks.low < 0.7 < answer.clicks.high
     assert answer.revenue.low < 2.1 < answer.revenue.high
@@ -141,7 +141,7 @@ def test_pages_are_logged_in_order_once_they_are_settled(tmp_path: Path) -> None
     assert [row["page_id"] for row in table[::2]] == [page.id for page in pages + later]
     assert [row["settled"] for row in table[::2]] == [True] * 4 + [False] * 7 + [True]
     assert [row["clicked"] for row in table[:2]] == [True, False]
-    answer = evaluate(tmp_path / "log", Mix.of({"a": 1.0, "b": 1.0}), EvaluationSettings("ips"))
+    answer = evaluate(tmp_path / "log", LinkMix.of({"a": 1.0, "b": 1.0}), EvaluationSettings("ips"))
     assert (answer.n_pages, answer.n_unsettled) == (5, 7)
 
 

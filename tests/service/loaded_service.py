@@ -6,7 +6,7 @@ import importlib
 
 from slotwise.service.pool import Pool
 from slotwise.service.records import PoolSettings
-from slotwise.service.warm_up import warm_up
+from slotwise.service.small_pool import warm_up
 
 importlib.import_module("slotwise.cli.main")
 importlib.import_module("slotwise.cli.serving")

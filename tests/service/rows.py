@@ -11,7 +11,7 @@ from slotwise.service.records import (
     ClickEvent,
     ConversionEvent,
     DecisionRecord,
-    FloorReport,
+    FloorState,
     LinkRecord,
     PoolSettings,
     ShownLink,
@@ -62,7 +62,7 @@ def decision(decision_id: str = "d1", **changes: Any) -> DecisionRecord:
         "max_revenue_micros": MAX_REVENUE,
         "policy": "con-ucb",
         "policy_version": 1,
-        "floor": FloorReport(clicks=0.3, expected=0.4, attainable=0.5, status="learning"),
+        "floor": FloorState(clicks=0.3, expected=0.4, attainable=0.5, status="learning"),
         "shown": tuple(
             ShownLink(link_id=link_id, position=place, propensity=0.5)
             for place, link_id in enumerate(links, start=1)

@@ -18,7 +18,7 @@ from slotwise.environments import (
     SegmentLinks,
 )
 from slotwise.errors import InvalidInput
-from slotwise.evaluation import Mix, evaluate
+from slotwise.evaluation import LinkMix, evaluate
 from slotwise.policies import CUCB, PacedKL, make_policy
 from slotwise.problem import Problem
 from slotwise.simulation import Experiment, log_run, run_experiment, simulate_log
@@ -90,7 +90,7 @@ def test_visitors_and_levels_are_columns(tmp_path: Path) -> None:
         ("phone",): {"link-0": 1.0},
         ("desktop",): {"link-2": 1.0},
     }
-    answer = evaluate(tmp_path / "visitors", Mix(mixes, ["device"]))
+    answer = evaluate(tmp_path / "visitors", LinkMix(mixes, ["device"]))
     assert answer.mix["link-0"] == pytest.approx(
         log["visitor.device"].count("phone") / 400, abs=1e-9
     )

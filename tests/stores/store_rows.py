@@ -14,7 +14,7 @@ from slotwise.service.records import (
     ClickEvent,
     ConversionEvent,
     DecisionRecord,
-    FloorReport,
+    FloorState,
     LinkRecord,
     PoolSettings,
     ShownLink,
@@ -75,7 +75,7 @@ def decision_row(decision_id: str, issued_us: int = START_US, **changes: Any) ->
         max_revenue_micros=50_000_000,
         policy="con-ucb",
         policy_version=3,
-        floor=FloorReport(clicks=0.3, expected=0.25, attainable=0.5, status="learning"),
+        floor=FloorState(clicks=0.3, expected=0.25, attainable=0.5, status="learning"),
         shown=(
             ShownLink(link_id="l1", position=1, propensity=1.0),
             ShownLink(link_id="l2", position=2, propensity=1 / 3),

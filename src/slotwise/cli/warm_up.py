@@ -70,7 +70,7 @@ def _serve(name: str) -> None:
 
         from slotwise.service.pool import Pool
         from slotwise.service.records import PoolSettings
-        from slotwise.service.warm_up import warm_up
+        from slotwise.service.small_pool import warm_up
     except ModuleNotFoundError:
         return
     settings = {"probabilities": [0.5] * 4} if name == "fixed-mix" else {}

@@ -4,7 +4,7 @@ from slotwise.extras import naming_extra
 
 with naming_extra("`slotwise.evaluation`"):
     from slotwise.evaluation.answers import Estimate, Evaluation
-    from slotwise.evaluation.candidates import BestMix, Candidate, Mix, read_mix
+    from slotwise.evaluation.candidates import BestMix, Candidate, LinkMix, read_mix
     from slotwise.evaluation.estimators import ESTIMATORS, FittedLinks, fit_links
     from slotwise.evaluation.evaluate import (
         EvaluationSettings,
@@ -23,8 +23,8 @@ __all__ = [
     "Evaluation",
     "EvaluationSettings",
     "FittedLinks",
+    "LinkMix",
     "LogFrontier",
-    "Mix",
     "evaluate",
     "evaluate_all",
     "fit_links",

@@ -52,14 +52,14 @@ class Candidate(ABC):
         """Return `table` with room for links and segments that appeared since it was made."""
 
 
-class Mix(Candidate):
+class LinkMix(Candidate):
     """Fixed inclusion probabilities, the same for everybody or given by segment or slot.
 
     `probabilities` maps the values of `features` (an empty tuple without features, the slot
     as a number with `by_slot`) to the probability of each link. Links that are left out have 0,
     and a segment that is left out makes the log's pages of that segment an error.
 
-    >>> Mix.of({"sale": 1.0, "new": 0.6, "blog": 0.4}).n_slots
+    >>> LinkMix.of({"sale": 1.0, "new": 0.6, "blog": 0.4}).n_slots
     2
     """
 
@@ -82,7 +82,7 @@ class Mix(Candidate):
         self.n_slots = len(totals) if by_slot else totals[0]
 
     @classmethod
-    def of(cls, probabilities: Mapping[str, float]) -> Mix:
+    def of(cls, probabilities: Mapping[str, float]) -> LinkMix:
         """Return the mix that is the same for everybody."""
         return cls({(): probabilities})
 
@@ -176,7 +176,7 @@ class BestMix(Candidate):
         return np.concatenate([grown, np.tile(average, (n_new, 1))])
 
 
-def read_mix(path: str | Path) -> Mix:
+def read_mix(path: str | Path) -> LinkMix:
     """Read a mix from a CSV file with the columns link and probability.
 
     A column `slot` says in which slot the link stands with this probability; any other column is a
@@ -217,4 +217,4 @@ def read_mix(path: str | Path) -> Mix:
         except ValueError:
             rule = f"{path.name}: `probability` must be a number"
             raise InvalidInput(f"{rule}, got {cells['probability']!r} in row {number}") from None
-    return Mix(mixes, () if by_slot else features, by_slot)
+    return LinkMix(mixes, () if by_slot else features, by_slot)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
 from slotwise.errors import InvalidInput, MissingData
-from slotwise.evaluation.candidates import Mix
+from slotwise.evaluation.candidates import LinkMix
 from slotwise.evaluation.estimators import Tallies
 from slotwise.evaluation.log_reader import LogReader, Source
 from slotwise.page_log import VISITOR_PREFIX, log_schema
@@ -88,9 +88,9 @@ def obp_log(
     Rewards lie in [0, 1]; a reward above 0 counts as a click. Where all probabilities are the same
     and as many links were shown as they allow, the log is known to be uniform.
 
-    >>> from slotwise.evaluation import Mix, EvaluationSettings, evaluate
+    >>> from slotwise.evaluation import LinkMix, EvaluationSettings, evaluate
     >>> log = obp_log(action=[0, 1, 1, 0], reward=[1, 0, 1, 0], pscore=[0.5, 0.5, 0.5, 0.5])
-    >>> evaluate(log, Mix.of({"1": 1.0}), EvaluationSettings("ips")).clicks.value
+    >>> evaluate(log, LinkMix.of({"1": 1.0}), EvaluationSettings("ips")).clicks.value
     0.5
     """
     links = [str(link) for link in action]
@@ -131,7 +131,7 @@ def obp_log(
     return [file]
 
 
-def shown_mix(log: Source, features: Sequence[str] = ()) -> Mix:
+def shown_mix(log: Source, features: Sequence[str] = ()) -> LinkMix:
     """Return how often the pages of a log showed each link, by segment, as a mix.
 
     That is the average policy of that log, to be evaluated on another one.
@@ -144,7 +144,7 @@ def shown_mix(log: Source, features: Sequence[str] = ()) -> Mix:
         n_pages = np.pad(n_pages, (0, max(0, len(tallies.views) - len(n_pages))))
         n_pages += np.bincount(pages.segments, minlength=len(n_pages))
     links = reader.links.values
-    return Mix(
+    return LinkMix(
         {
             segment: dict(zip(links, (views / max(n, 1.0)).tolist(), strict=True))
             for segment, views, n in zip(reader.segments, tallies.views, n_pages, strict=True)

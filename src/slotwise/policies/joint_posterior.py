@@ -56,8 +56,7 @@ from slotwise.policies.policy import Floats, Links
 from slotwise.problem import Problem
 from slotwise.selection.page_search import Search
 from slotwise.selection.top_page import top_page
-from slotwise.selection.vectors.marked_links import list_marked
-from slotwise.selection.vectors.totals import total_of, whole_vectors
+from slotwise.selection.vectors.totals import list_marked, total_of, whole_vectors
 
 SHAPE = 1.0
 """The smaller parameter of a prior."""

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from slotwise.selection.mean_interval import mean_interval
 
-__all__ = ["click_estimates", "clicks_delivered", "floor_status", "most_clicks"]
-
 Floats = NDArray[np.float64]
 
 KNOWN_SHARE = 0.1

@@ -23,8 +23,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["largest_total", "mean_interval"]
-
 Floats = NDArray[np.float64]
 
 FAILURE_PROBABILITY = 0.05

@@ -26,7 +26,7 @@ from slotwise.selection.mix import (
     new_places,
     new_sums,
 )
-from slotwise.selection.vectors.running_sums import running_sums
+from slotwise.selection.vectors.totals import running_sums
 from slotwise.selection.vectors.uniforms import next_uniform
 
 BELOW_ONE = 1.0 - 2.0**-52

@@ -78,7 +78,7 @@ class DeliveredReport:
     status: str
 
 
-class Delivered:
+class DeliveredTotals:
     """Settled pages, what they brought and its square, of the first and of the last level."""
 
     def __init__(self) -> None:

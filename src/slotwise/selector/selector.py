@@ -32,7 +32,7 @@ from slotwise.selector.arguments import (
 from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages, read_batch
 from slotwise.selector.page_journal import PageJournal
 from slotwise.selector.report import (
-    Delivered,
+    DeliveredTotals,
     Money,
     PriceOfFloor,
     Report,
@@ -133,7 +133,7 @@ class Selector(Generic[AnyLink]):
         self._levels = None if levels is None else problem.levels
         self._level_names = self._levels or CLICKS_AND_REVENUE
         self._rng = np.random.default_rng(seed)
-        self._delivered = Delivered()
+        self._delivered = DeliveredTotals()
         self._n_pool_changes = 0
         self._journal: PageJournal | None = None
         self._pages = OpenPages(max_pages, level_names=self._level_names)

@@ -19,9 +19,9 @@ from typing import Literal
 
 import msgspec
 
-from slotwise.service.records import SECOND_US, FloorReport
+from slotwise.service.records import SECOND_US, FloorState
 from slotwise.service.reporting.overview import Overview
-from slotwise.service.reporting.report_records import Rate
+from slotwise.service.reporting.report_records import RateReport
 from slotwise.service.storage.activity import Span
 
 AlertKind = Literal["floor-missed", "feedback-stopped", "learning-failed", "test"]
@@ -59,7 +59,7 @@ def alerts_of(pool: Overview) -> Iterator[Alert]:
         yield Alert(kind="feedback-stopped", pool_id=pool.pool_id, detail=stopped)
 
 
-def _missed_floor(whom: str, floor: FloorReport, n_views: int, delivered: Rate | None) -> str:
+def _missed_floor(whom: str, floor: FloorState, n_views: int, delivered: RateReport | None) -> str:
     """Say in one sentence that a floor is missed; nothing where it is not."""
     if floor.clicks <= 0:
         return ""

@@ -31,7 +31,7 @@ from slotwise.service.limits import (
     is_currency,
     is_id,
 )
-from slotwise.service.records import KnownCounts, LinkRecord, PoolSettings
+from slotwise.service.records import ImportedCounts, LinkRecord, PoolSettings
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Pool(NamedTuple):
             links=all_links, active=active, revision=self.revision + 1, known_us=known_us
         )
 
-    def known_counts(self) -> Iterator[tuple[str, KnownCounts]]:
+    def known_counts(self) -> Iterator[tuple[str, ImportedCounts]]:
         """Yield the imported counts of links that may be shown."""
         for link_id in self.active if self.known_us else ():
             yield from ((link_id, counts) for counts in self.links[link_id].start_counts)
@@ -192,7 +192,7 @@ def check_link(link: LinkRecord) -> None:
         raise InvalidInput.of("url", "an address", link.url)
 
 
-def check_known(pool: Pool, known: Mapping[str, Sequence[KnownCounts]]) -> None:
+def check_known(pool: Pool, known: Mapping[str, Sequence[ImportedCounts]]) -> None:
     """Raise `InvalidInput` for the first rule that counts of the past break."""
     for link_id, rows in known.items():
         if len(rows) > MAX_KNOWN_ROWS:
@@ -309,19 +309,19 @@ MICROS = 1_000_000
 
 def read_known_table(
     text: str, pool: PoolSettings, discount: float, name: str = "csv"
-) -> dict[str, list[KnownCounts]]:
+) -> dict[str, list[ImportedCounts]]:
     """Return the counts of each link in a CSV text: link, views, clicks, revenue and features.
 
     Rows without a view are left out; a link that has no others is there with none.
     """
     features = Features.of_json(pool.features)
-    known: dict[str, list[KnownCounts]] = {}
+    known: dict[str, list[ImportedCounts]] = {}
     for row in parse_known_counts(text, name):
         try:
             visitor = features.read(row.visitor)
         except InvalidInput as error:
             raise InvalidInput(f"{name}, link {row.link}: {error}", "csv") from None
-        counts = KnownCounts(
+        counts = ImportedCounts(
             views=row.views,
             clicks=row.clicks,
             revenue_micros=round(row.revenue * MICROS),

@@ -5,17 +5,18 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from threading import RLock
+from threading import Lock, RLock
 from typing import cast
 
 import msgspec
 from msgspec.structs import replace
 
+from slotwise.service.access.keys import Session
 from slotwise.service.pool import Pool, check_known, check_link, check_pool, with_known_policy
 from slotwise.service.records import (
     ChangeRecord,
+    ImportedCounts,
     KeyRecord,
-    KnownCounts,
     LinkRecord,
     PoolSettings,
 )
@@ -29,6 +30,7 @@ from slotwise.service.refusals import (
 )
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.contract import (
+    EndSession,
     ForgetViews,
     SaveChange,
     SaveKey,
@@ -208,7 +210,7 @@ class PoolDirectory:
         return self._save_links(pool_id, saved, changes, reset, now_us)
 
     def put_known(
-        self, pool_id: str, known: Mapping[str, Sequence[KnownCounts]], by: str, now_us: int
+        self, pool_id: str, known: Mapping[str, Sequence[ImportedCounts]], by: str, now_us: int
     ) -> Future[list[LinkRecord]]:
         """Let links start from counts of the past, which replace those imported before.
 
@@ -427,3 +429,51 @@ class Notes:
 def _subject(pool_id: str) -> str:
     # An id has no space, so no pool and no link has this subject.
     return f"{pool_id} notes"
+
+
+_MIN_SWEPT = 1_000
+"""Fewer than this are not looked through for those that have ended anyway."""
+
+
+class SignedOut:
+    """The sessions that somebody signed out of and that would not have ended by now anyway.
+
+    `read` takes over what other processes on the same store have ended. Signing out takes the
+    same time however many have done so: the table is indexed, and memory is swept when it has
+    doubled.
+    """
+
+    def __init__(self, store: Store, committer: GroupCommitter) -> None:
+        self._store = store
+        self._committer = committer
+        self._lock = Lock()
+        self._ended: dict[str, int] = {}
+        self._sweep_at = _MIN_SWEPT
+        self._read_to = 0
+        self.read()
+
+    def read(self) -> None:
+        """Take over what the store has got since the last call. Reading."""
+        with self._store.reading() as reader:
+            read_to, found = reader.ended_sessions(self._read_to)
+        with self._lock:
+            self._ended.update(found)
+            self._read_to = read_to
+
+    def has(self, session: Session) -> bool:
+        """Say whether the session was ended. Quick."""
+        return session.session_id in self._ended
+
+    def end(self, session: Session, now_us: int) -> Future[None]:
+        """End a session for good: here at once, for other processes when it is committed.
+
+        No copy of `session` may last longer than its `ends_us`.
+        """
+        session_id, ends_us = session.session_id, session.ends_us
+        with self._lock:
+            self._ended[session_id] = ends_us
+            if len(self._ended) > self._sweep_at:
+                self._ended = {one: at for one, at in self._ended.items() if at > now_us}
+                self._sweep_at = max(_MIN_SWEPT, 2 * len(self._ended))
+        stored = EndSession(session_id=session_id, ends_us=ends_us, now_us=now_us)
+        return then(self._committer.submit([stored]), lambda _: None)

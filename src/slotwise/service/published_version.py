@@ -13,7 +13,7 @@ from slotwise.errors import UnsupportedState
 from slotwise.service.counting.attribution import PageCounters
 from slotwise.service.counting.rates import LinkRates
 from slotwise.service.pool import Pool
-from slotwise.service.records import DecisionRecord, FloorReport
+from slotwise.service.records import DecisionRecord, FloorState
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
@@ -37,7 +37,7 @@ class SegmentFloor(msgspec.Struct, frozen=True, kw_only=True):
 
     feature: str
     value: str
-    floor: FloorReport
+    floor: FloorState
     shadow_price: float
     """What a click of such a visitor is worth beyond that of others, on average."""
     delivered: PageCounters = PageCounters()
@@ -64,7 +64,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     revenue_rates: bytes
     click_variances: bytes
     shadow_price: float | None
-    floor: FloorReport
+    floor: FloorState
     fallback: str
     delivered: PageCounters = PageCounters()
     """Clicks of the pages that were shown since `delivered_since_us`, the holdout's left out."""

@@ -10,7 +10,7 @@ every page view cannot be part of a cycle and are left out of garbage collection
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
@@ -20,6 +20,24 @@ DAY_US = 86_400 * SECOND_US
 FloorStatus = Literal["met", "learning", "infeasible"]
 OutcomeName = Literal["accepted", "duplicate", "late", "quarantined", "rejected"]
 Scope = Literal["page", "decide", "track", "read", "admin"]
+
+Record = TypeVar("Record", bound=msgspec.Struct)
+
+
+def compose(kind: type[Record], *sources: object, **given: Any) -> Record:
+    """Make a record: a field that is not given has the value that the first source has for it.
+
+    >>> link = LinkRecord("home", "l1", "https://shop.example/1")
+    >>> compose(Pin, link, position=2)
+    Pin(link_id='l1', position=2)
+    """
+    for name in kind.__struct_fields__:
+        if name not in given:
+            for source in sources:
+                if hasattr(source, name):
+                    given[name] = getattr(source, name)
+                    break
+    return kind(**given)
 
 
 class PoolSettings(msgspec.Struct, frozen=True):
@@ -61,7 +79,7 @@ class PoolSettings(msgspec.Struct, frozen=True):
     """Click floors for visitors with one value of a feature, by feature and label of the value."""
 
 
-class KnownCounts(msgspec.Struct, frozen=True, kw_only=True):
+class ImportedCounts(msgspec.Struct, frozen=True, kw_only=True):
     """What a team knew of a link before the pool: counts of the past, for some visitors or all."""
 
     views: int
@@ -89,13 +107,13 @@ class LinkRecord(msgspec.Struct, frozen=True):
     changed_us: int = 0
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
     """Free texts that a page may show with the link, by name."""
-    known: tuple[KnownCounts, ...] = ()
+    known: tuple[ImportedCounts, ...] = ()
     """What was imported: policies learn it before the first view."""
     known_us: int = 0
     """When it was imported; a later reset of the statistics makes it void."""
 
     @property
-    def start_counts(self) -> tuple[KnownCounts, ...]:
+    def start_counts(self) -> tuple[ImportedCounts, ...]:
         """What was imported and is not void."""
         return self.known if self.known_us >= self.counted_from_us else ()
 
@@ -120,7 +138,7 @@ class ShownLink(msgspec.Struct, frozen=True, gc=False, array_like=True):
     propensity: float
 
 
-class FloorReport(msgspec.Struct, frozen=True, gc=False):
+class FloorState(msgspec.Struct, frozen=True, gc=False):
     """How a page stands to the click floor.
 
     `met`: the 95 % interval of the clicks delivered per page view since the floor was set, which
@@ -154,7 +172,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
     policy: str
     policy_version: int
     """The version of the published probabilities that the page was drawn from."""
-    floor: FloorReport
+    floor: FloorState
     shown: tuple[ShownLink, ...]
     """In page order. Fewer than `slots` when the pool has no more links to show."""
     min_propensity: float = 0.0

@@ -17,9 +17,12 @@ calls are its own. Which of them may run on an event loop:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
+from threading import Event as Signal
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -27,17 +30,71 @@ import numpy as np
 from slotwise.player.player import PlayerKnowledge
 from slotwise.service.clock import SteadyClock
 from slotwise.service.deciding.decider import Decider
-from slotwise.service.ended_sessions import SignedOut
 from slotwise.service.learning.learner import Learner
 from slotwise.service.learning.publisher import Publisher
-from slotwise.service.pool_directory import Notes, PoolDirectory
-from slotwise.service.records import Event, Outcome
-from slotwise.service.replica import Replica
+from slotwise.service.pool_directory import Notes, PoolDirectory, SignedOut
+from slotwise.service.records import Event, Outcome, compose
+from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.reporting.report_records import Health, PoolHealth, SegmentFloorStatus
 from slotwise.service.reporting.reporter import Reporter
 from slotwise.service.settings import ServiceOptions
-from slotwise.service.storage.contract import RecordEvent, Store
+from slotwise.service.storage.contract import RecordEvent, Sharing, Store
 from slotwise.service.storage.group_commit import GroupCommitter, then
+
+_log = logging.getLogger(__name__)
+
+
+class Replica:
+    """One of several processes on a store: it takes over what the others change and publish.
+
+    It does so when it is told of a change, and every `POLL_S` in case a notification is lost.
+    """
+
+    POLL_S = 1.0
+
+    def __init__(
+        self,
+        sharing: Sharing,
+        directory: PoolDirectory,
+        learner: Learner,
+        signed_out: SignedOut,
+    ) -> None:
+        self._sharing = sharing
+        self._signed_out = signed_out
+        self._directory = directory
+        self._learner = learner
+        self._told = Signal()
+        self._stopping = False
+        self._thread = Thread(target=self._run, name="slotwise-replica", daemon=True)
+
+    def start(self) -> None:
+        """Stand for election and keep up with the others."""
+        self._sharing.start(self._told.set)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop keeping up; safe to call twice, and without a start."""
+        self._stopping = True
+        self._told.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def catch_up(self) -> None:
+        """Take over everything that others have committed. Reading."""
+        self._directory.refresh()
+        self._signed_out.read()
+        self._learner.follow()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._told.wait(self.POLL_S)
+            self._told.clear()
+            try:
+                self.catch_up()
+            except StoreUnavailable as error:
+                _log.debug("cannot keep up with other replicas: %s", error)
+            except Exception:
+                _log.exception("cannot keep up with other replicas; it is tried again")
 
 
 class Service:
@@ -155,15 +212,12 @@ class Service:
         learner = self._learner
         states = {state.pool_id: state for state in self._publisher.states()}
         pools = [
-            PoolHealth(
-                pool_id=pool_id,
+            compose(
+                PoolHealth,
+                published,
+                states[pool_id],
                 policy_version=published.version,
-                published_us=published.published_us,
                 floor_status=published.floor.status,
-                fallback=published.fallback,
-                n_failures=states[pool_id].n_failures,
-                failure=states[pool_id].failure,
-                learned_us=states[pool_id].learned_us,
                 segment_floors=tuple(
                     SegmentFloorStatus(
                         feature=one.feature, value=one.value, status=one.floor.status
@@ -173,14 +227,12 @@ class Service:
             )
             for pool_id, published in self._decider.published()
         ]
-        return Health(
+        return compose(
+            Health,
+            learner,
+            self._committer,
             is_learner=learner.is_learning,
             ready=not self._closed,
             store_available=self._committer.answers and not self._decider.store_hangs,
-            n_waiting=self._committer.n_waiting,
-            n_lost_decisions=self._committer.n_lost_decisions,
-            closed_until_us=learner.closed_until_us,
-            clock_jump_us=learner.clock_jump_us,
-            store_ahead_us=learner.store_ahead_us,
             pools=tuple(pools),
         )

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from slotwise.service.alerting import alerts_of
-from slotwise.service.records import SECOND_US, FloorReport, FloorStatus
+from slotwise.service.records import SECOND_US, FloorState, FloorStatus
 from slotwise.service.reporting.overview import Overview
-from slotwise.service.reporting.report_records import Rate, SegmentFloorReport
+from slotwise.service.reporting.report_records import RateReport, SegmentFloorReport
 from slotwise.service.storage.activity import Span
 
 HOUR_US = 3600 * SECOND_US
@@ -43,7 +43,7 @@ def healthy(admin: httpx.Client) -> Overview:
         spans=hours,
         floor=floor("met"),
         delivered_views=2400,
-        clicks_delivered=Rate(mean=0.3, low=0.28, high=0.32),
+        clicks_delivered=RateReport(mean=0.3, low=0.28, high=0.32),
         trouble="",
     )
 
@@ -52,8 +52,8 @@ def span(hour: int, clicks: int = 30, sales: int = 10, views: int = 100) -> Span
     return Span(start_us=hour * HOUR_US, group="policy", views=views, clicks=clicks, sales=sales)
 
 
-def floor(status: FloorStatus) -> FloorReport:
-    return FloorReport(clicks=0.2, expected=0.3, attainable=0.15, status=status)
+def floor(status: FloorStatus) -> FloorState:
+    return FloorState(clicks=0.2, expected=0.3, attainable=0.15, status=status)
 
 
 def kinds(overview: Overview) -> list[str]:
@@ -67,14 +67,14 @@ def test_a_pool_that_is_well_raises_nothing(healthy: Overview) -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"clicks_delivered": Rate(mean=0.15, low=0.12, high=0.19)}, ["floor-missed"]),
-        ({"clicks_delivered": Rate(mean=0.19, low=0.17, high=0.21)}, []),
+        ({"clicks_delivered": RateReport(mean=0.15, low=0.12, high=0.19)}, ["floor-missed"]),
+        ({"clicks_delivered": RateReport(mean=0.19, low=0.17, high=0.21)}, []),
         (
-            {"clicks_delivered": Rate(mean=0.1, low=0.05, high=0.15), "delivered_views": 99},
+            {"clicks_delivered": RateReport(mean=0.1, low=0.05, high=0.15), "delivered_views": 99},
             [],
         ),
         ({"floor": floor("infeasible")}, ["floor-missed"]),
-        ({"floor": FloorReport(0.0, 0.1, 0.1, "met"), "clicks_delivered": None}, []),
+        ({"floor": FloorState(0.0, 0.1, 0.1, "met"), "clicks_delivered": None}, []),
         ({"trouble": "The store does not answer."}, ["learning-failed"]),
         ({"trouble": "It fails.", "archived": True}, []),
         ({"floor": floor("infeasible"), "n_links": 0}, []),
@@ -117,7 +117,7 @@ def test_a_floor_of_a_segment_is_named(healthy: Overview) -> None:
         value="phone",
         floor=floor("learning"),
         delivered_views=200,
-        clicks_delivered=Rate(mean=0.1, low=0.05, high=0.15),
+        clicks_delivered=RateReport(mean=0.1, low=0.05, high=0.15),
         shadow_price_micros=0,
     )
     few = replace(of_phones, delivered_views=99)

@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import Any
 
-from slotwise.service.api import health
+from slotwise.service.api import app
 from slotwise.service.logs import start_logs
 from slotwise.service.server import ServerStart, serve
 from slotwise.service.service import Service
@@ -36,7 +36,7 @@ def main() -> None:
     stuck, store = sys.argv[1:]
     start_logs("info")
     if stuck == "loop":
-        health.Alive = block  # type: ignore[assignment, misc]
+        app.Alive = block  # type: ignore[assignment, misc]
     elif stuck == "store":
         Service.close = block  # type: ignore[method-assign]
     elif stuck == "lock":

@@ -9,9 +9,9 @@ import pytest
 
 from slotwise.service.deciding import page_mix
 from slotwise.service.deciding.page_mix import MAX_AHEAD, PageMix
-from slotwise.service.records import FloorReport, ShownLink
+from slotwise.service.records import FloorState, ShownLink
 
-FLOOR = FloorReport(0.2, 0.3, 0.5, "met")
+FLOOR = FloorState(0.2, 0.3, 0.5, "met")
 LINK_IDS = [f"l{k}" for k in range(12)]
 N_PAGES = 7 * MAX_AHEAD + 5
 """Several batches of full size, and a part of one."""

@@ -12,7 +12,7 @@ import pytest
 from slotwise.errors import InvalidInput
 from slotwise.policies import POLICIES
 from slotwise.service.learning.pool_player import RunState, decode_state
-from slotwise.service.records import ClickEvent, KnownCounts
+from slotwise.service.records import ClickEvent, ImportedCounts
 from slotwise.service.refusals import UnknownLink
 from slotwise.service.service import Service
 from slotwise.service.storage.contract import Store
@@ -20,7 +20,7 @@ from slotwise.service.storage.maintenance import back_up
 from tests.service import rows
 from tests.service.conftest import OpenService
 
-BAD, GOOD = KnownCounts(views=5000, clicks=25), KnownCounts(views=5000, clicks=2500)
+BAD, GOOD = ImportedCounts(views=5000, clicks=25), ImportedCounts(views=5000, clicks=2500)
 FEATURES = {"device": ["phone", "desktop"], "country": "text"}
 
 
@@ -35,15 +35,15 @@ def start(service: Service, **settings: Any) -> None:
     service.put_links("home", links, "test", rows.T0).result()
 
 
-def earning(counts: KnownCounts) -> KnownCounts:
-    return KnownCounts(
+def earning(counts: ImportedCounts) -> ImportedCounts:
+    return ImportedCounts(
         views=counts.views,
         clicks=counts.clicks,
         revenue_micros=counts.clicks * rows.MAX_REVENUE // 2,
     )
 
 
-def put(service: Service, **counts: KnownCounts | None) -> None:
+def put(service: Service, **counts: ImportedCounts | None) -> None:
     known = {link_id: [one] if one else [] for link_id, one in counts.items()}
     service.put_known("home", known, "test", rows.seconds(1)).result()
 
@@ -100,7 +100,7 @@ def test_it_is_the_same_after_a_restart_a_replay_and_a_backup(
 ) -> None:
     service = open_service()
     start(service, features=features, learn_slot_weights=slots)
-    put(service, l1=BAD, l3=GOOD, l6=KnownCounts(views=900, clicks=90, discount=0.1))
+    put(service, l1=BAD, l3=GOOD, l6=ImportedCounts(views=900, clicks=90, discount=0.1))
     live(service, 60, 10)
     before = state_of(service._store)
     assert before.known_us == rows.seconds(1)
@@ -130,7 +130,7 @@ def test_it_is_the_same_after_a_restart_a_replay_and_a_backup(
 def test_a_discount_is_what_a_view_is_worth(open_service: OpenService) -> None:
     service = open_service()
     start(service)
-    put(service, l1=KnownCounts(views=1000, clicks=100, discount=0.2))
+    put(service, l1=ImportedCounts(views=1000, clicks=100, discount=0.2))
     service.learn(rows.seconds(2))
     shape, stored = state_of(service._store).arrays["views"]
     assert np.frombuffer(stored).reshape(shape)[:, 0].tolist() == [200.0, 200.0]
@@ -167,7 +167,7 @@ def test_visitors_start_from_what_is_known_of_them(open_service: OpenService) ->
     start(service, slots=1, features=FEATURES)
     known = {
         link_id: [
-            KnownCounts(
+            ImportedCounts(
                 views=5000,
                 clicks=2500 if likes == country else 50,
                 revenue_micros=1_000 * rows.MAX_REVENUE if likes == country else rows.MAX_REVENUE,
@@ -209,15 +209,18 @@ def test_a_policy_that_cannot_learn_them_is_refused_until_they_are_taken_back(
 @pytest.mark.parametrize(
     ("counts", "rule"),
     [
-        (KnownCounts(views=10, clicks=11), "`clicks` must be from 0 to the views"),
-        (KnownCounts(views=-1, clicks=0), "`views` must be from 0"),
-        (KnownCounts(views=10, clicks=0, revenue_micros=1), "`revenue_micros` must be 0 without"),
-        (KnownCounts(views=10, clicks=1, discount=0.0), "`discount` must be more than 0"),
-        (KnownCounts(views=10, clicks=1, revenue_micros=2**63), "`revenue_micros` must be from"),
+        (ImportedCounts(views=10, clicks=11), "`clicks` must be from 0 to the views"),
+        (ImportedCounts(views=-1, clicks=0), "`views` must be from 0"),
+        (
+            ImportedCounts(views=10, clicks=0, revenue_micros=1),
+            "`revenue_micros` must be 0 without",
+        ),
+        (ImportedCounts(views=10, clicks=1, discount=0.0), "`discount` must be more than 0"),
+        (ImportedCounts(views=10, clicks=1, revenue_micros=2**63), "`revenue_micros` must be from"),
     ],
 )
 def test_what_cannot_have_been_counted_is_refused(
-    service: Service, counts: KnownCounts, rule: str
+    service: Service, counts: ImportedCounts, rule: str
 ) -> None:
     with pytest.raises(InvalidInput, match=rule):
         put(service, l1=counts)

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from slotwise.service.deciding.snapshot import AVERAGED_US, KEPT_US, Snapshot, VersionAverages
 from slotwise.service.pool import Pool
 from slotwise.service.published_version import LEARNING_FAILED, Published, Version
-from slotwise.service.records import SECOND_US, FloorReport, LinkRecord, Pin, PoolSettings
+from slotwise.service.records import SECOND_US, FloorState, LinkRecord, Pin, PoolSettings
 from slotwise.service.reporting.link_table import LinkTable, LinkTableQuery, Role
 from slotwise.service.reporting.pool_report import explain_links
-from slotwise.service.reporting.report_records import LinkReport, PoolReport, Rate
+from slotwise.service.reporting.report_records import LinkStatistics, PoolReport, RateReport
 from slotwise.service.storage.activity import Activity
 
 LINK_IDS = ("rich", "clicked", "poor")
@@ -51,7 +51,7 @@ def version(
         revenue_rates=np.array(REVENUE_RATES).tobytes(),
         click_variances=np.zeros(3).tobytes(),
         shadow_price=price,
-        floor=FloorReport(0.2, 0.2, 0.3, "met"),
+        floor=FloorState(0.2, 0.2, 0.3, "met"),
         fallback=fallback,
     )
     return Snapshot(Version(pool or A_POOL, published, None))
@@ -64,10 +64,10 @@ def table(
     pool: PoolSettings = POOL,
 ) -> dict[str, tuple[Role, str]]:
     """Return the role of each link and why, 1,000 views after the start."""
-    nothing = Rate(mean=0.0, low=0.0, high=1.0)
+    nothing = RateReport(mean=0.0, low=0.0, high=1.0)
     shares = snapshot.shares()
     reports = tuple(
-        LinkReport(
+        LinkStatistics(
             link_id=link_id,
             title="",
             retired=False,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from slotwise.evaluation import Mix, evaluate
+from slotwise.evaluation import LinkMix, evaluate
 from slotwise.page_log import REQUIRED_COLUMNS
 from slotwise.service.records import SECOND_US, Event
 from slotwise.service.reporting.decision_report import log_file
@@ -67,7 +67,7 @@ def test_the_exported_log_has_a_row_for_each_link_shown(busy: Service) -> None:
 
 def test_a_mix_is_evaluated_on_the_exported_log(busy: Service) -> None:
     log = log_file(busy.pool("home"), busy.export("home"))
-    answer = evaluate([io.BytesIO(log.getvalue())], Mix.of({"l1": 1.0, "l5": 1.0}))
+    answer = evaluate([io.BytesIO(log.getvalue())], LinkMix.of({"l1": 1.0, "l5": 1.0}))
     assert (answer.n_pages, answer.n_unsettled) == (N_PAGES, 1)
     assert answer.currency == "EUR"
     # the truth is 0.6, five standard errors of 0.05

@@ -1,11 +1,16 @@
-"""Short arrays, such as the outcomes of a page: their sum, and their length in whole vectors."""
+"""Sums of arrays, of all of them or below a cap, running sums, and lists of what is marked."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile import hot
+from slotwise.compile import hot, inner, int64, vector_pass
+from slotwise.compile.decorators import LANES, WORD
+from slotwise.selection.mix import INTEGRAL
+
+Floats = NDArray[np.float64]
+Links = NDArray[np.int64]
 
 VECTOR = 8
 """Numbers in the widest vectors that processors have."""
@@ -42,3 +47,77 @@ def whole_vectors(n_numbers: int) -> int:
     16
     """
     return (n_numbers + VECTOR - 1) // VECTOR * VECTOR
+
+
+@vector_pass
+def sum_below(numbers: Floats, n_blocks: int, cap: float) -> tuple[float, int]:
+    """Return the sum of the numbers below the cap, and how many reach it, in whole blocks.
+
+    The compiler makes no vector code of such a sum.
+    """
+    blocks = numbers[: LANES * n_blocks].reshape(n_blocks, LANES)
+    sums = np.zeros(LANES)
+    for block in blocks:
+        sums += np.where(block < cap, block, 0.0)
+    while len(sums) > 1:
+        sums = sums[: len(sums) // 2] + sums[len(sums) // 2 :]
+    return float(sums[0]), int(np.sum(blocks >= cap))
+
+
+@vector_pass
+def list_words(marks: NDArray[np.bool_], listed: NDArray[np.int64], n_marks: int) -> int:
+    """List the marked links of a pool of at least `WORD`: so many marks are read at once."""
+    count = 0
+    for link in range(n_marks):
+        if marks[link]:
+            listed[count] = link
+            count += 1
+    return count
+
+
+@inner
+def list_marked(marks: NDArray[np.bool_], listed: NDArray[np.int64]) -> int:
+    """List the links that are marked, in their order; return how many there are.
+
+    `listed` must have room for one more than all of them.
+    """
+    if len(marks) >= WORD:
+        return list_words(marks, listed, len(marks))
+    count = int64(0)
+    for link in range(len(marks)):
+        listed[count] = link
+        count += marks[link]
+    return count
+
+
+@inner
+def running_sums(entries: Floats, n_entries: int, n_slots: int, sums: Floats, places: Links) -> int:
+    """Write the sum before each entry and the sum of all: the input of rounding.
+
+    Every probability is first rounded to a multiple of the spacing of numbers as large as the page.
+    Sums of such multiples are exact: they are the same in any order, they never decrease, and they
+    stay the same where a probability is 0.
+
+    Entries that are sure or impossible add nothing. List in `places` the entries that are sure, and
+    those with which the sum reaches a whole number; return how many there are.
+    """
+    grid = 1.0
+    while 2.0 * grid <= n_slots:
+        grid *= 2.0
+    total = 0.0
+    upcoming = 1.0  # the whole number that the sum reaches next
+    count = int64(0)
+    sums[0] = 0.0
+    for i in range(n_entries):
+        probability = entries[i]
+        if probability >= 1.0 - INTEGRAL:
+            places[count] = i
+            count += 1
+        elif probability > INTEGRAL:
+            total += (probability + grid) - grid
+            if total + INTEGRAL >= upcoming:
+                upcoming += 1.0
+                places[count] = i
+                count += 1
+        sums[i + 1] = total
+    return count

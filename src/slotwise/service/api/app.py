@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import os
 import re
 import time
@@ -17,7 +19,6 @@ from slotwise.service.api import (
     dashboard,
     decide,
     events,
-    health,
     imported_counts,
     links,
     notes,
@@ -30,6 +31,7 @@ from slotwise.service.api import (
 from slotwise.service.api.context import (
     SUMMARISED,
     Operation,
+    Operations,
     Request,
     ServiceContext,
     is_visitor_of_this_machine,
@@ -48,6 +50,7 @@ from slotwise.service.http.exchange import (
     send_answer,
     send_stream,
 )
+from slotwise.service.http.openapi import openapi_document
 from slotwise.service.http.problems import (
     RequestProblem,
     advise,
@@ -68,6 +71,63 @@ from slotwise.service.refusals import (
     UnknownPool,
 )
 
+
+class Alive(msgspec.Struct, frozen=True):
+    """The process answers."""
+
+    status: str
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """Decide answers; without the store it does so from the last snapshot."""
+
+    ready: bool
+    store_available: bool
+    learning: bool
+    """Whether every pool is learned and the clocks agree; the dashboard says what is wrong."""
+
+
+HEALTH_OPERATIONS = Operations()
+
+
+@HEALTH_OPERATIONS.add("GET /healthz", None, answer_example={"status": "ok"})
+async def healthz(context: ServiceContext, request: Request) -> Alive:
+    """Ask whether the process lives."""
+    return Alive("ok")
+
+
+@HEALTH_OPERATIONS.add(
+    "GET /readyz",
+    None,
+    answer_example={"ready": True, "store_available": True, "learning": True},
+    problems=("stopping",),
+)
+async def readyz(context: ServiceContext, request: Request) -> Ready:
+    """Ask whether traffic should come here."""
+    health = context.service.health()
+    if context.stopping:
+        raise refuse("stopping", "send traffic elsewhere", retry_after_s=1)
+    return Ready(health.ready, health.store_available, health.is_learning)
+
+
+@HEALTH_OPERATIONS.add("GET /metrics", "read", content_types=("text/plain",))
+async def metrics(context: ServiceContext, request: Request) -> Answer:
+    """Read metrics in Prometheus' text format."""
+    text = await asyncio.to_thread(context.metrics.text)
+    return Answer(text, content_type=b"text/plain; version=0.0.4; charset=utf-8")
+
+
+@functools.cache
+def _document() -> bytes:
+    return msgspec.json.encode(openapi_document(ALL_OPERATIONS))
+
+
+@HEALTH_OPERATIONS.add("GET /openapi.json", None, answer=dict)
+async def openapi(context: ServiceContext, request: Request) -> Answer:
+    """Read this description."""
+    return Answer(await asyncio.to_thread(_document))
+
+
 ALL_OPERATIONS: tuple[Operation, ...] = (
     *pools.OPERATIONS,
     *links.OPERATIONS,
@@ -82,7 +142,7 @@ ALL_OPERATIONS: tuple[Operation, ...] = (
     *reports.EXPORT_OPERATIONS,
     *proposals.PLAN_OPERATIONS,
     *pool_keys.OPERATIONS,
-    *health.OPERATIONS,
+    *HEALTH_OPERATIONS,
     *notes.OPERATIONS,
     *notes.ALERT_OPERATIONS,
     *dashboard.OPERATIONS,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from slotwise.service.access.tokens import MAX_SIGNED_TOGETHER, ClickToken, TokenSigner
-from slotwise.service.records import DecisionRecord, FloorReport, LinkRecord, ShownLink
+from slotwise.service.records import DecisionRecord, FloorState, LinkRecord, ShownLink
 from slotwise.service.service import Service
 
 _MAX_NUMBERS = 100_000
@@ -47,7 +47,7 @@ class _VersionTexts:
         """The place in the pool of a link, by the same `id`."""
         self.heads: dict[tuple[int, bool, str], str] = {}
         """What stands before the links, by `id` of the floor's report, holdout and fallback."""
-        self.kept: list[ShownLink | FloorReport] = []
+        self.kept: list[ShownLink | FloorState] = []
         """Referenced here so that no `id` above is reused."""
 
 

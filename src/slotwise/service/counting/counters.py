@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TypeVar
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from slotwise.service.counting.attribution import (
     CLICKS,
@@ -24,6 +24,7 @@ from slotwise.service.counting.attribution import (
 )
 
 Key = TypeVar("Key")
+Sums = TypeVar("Sums", LinkCounters, PageCounters)
 
 _link_id = attrgetter("link_id")
 
@@ -118,7 +119,7 @@ def count_late(views: Iterable[View], counted_from_us: Mapping[str, int]) -> Cou
             )
             if increment != LinkCounters():
                 key = (group_of(view), link_id)
-                links[key] = _sum_links(links.get(key, LinkCounters()), increment)
+                links[key] = sum_counters(links.get(key, LinkCounters()), increment)
     return Counters(links=links)
 
 
@@ -180,45 +181,29 @@ def _page_sums(pages: Mapping[tuple[Key, int, int], int], level: Level) -> dict[
             page = PageCounters(
                 revenue_views=n, revenue_micros=n * total, revenue_squared=n * share * share
             )
-        _add_page(sums, key, page)
+        sums[key] = sum_counters(sums.get(key, PageCounters()), page)
     return sums
 
 
 def _combine(first: Counters, second: Counters, sign: int) -> Counters:
-    links = dict(first.links)
-    for key, increment in second.links.items():
-        links[key] = _sum_links(links.get(key, LinkCounters()), increment, sign)
-    pages, visitors, delivered = dict(first.pages), dict(first.visitors), dict(first.delivered)
-    for group, page in second.pages.items():
-        _add_page(pages, group, page, sign)
-    for value, page in second.visitors.items():
-        _add_page(visitors, value, page, sign)
-    for floor, page in second.delivered.items():
-        _add_page(delivered, floor, page, sign)
-    return Counters(links=links, pages=pages, visitors=visitors, delivered=delivered)
-
-
-def _add_page(pages: dict[Key, PageCounters], key: Key, page: PageCounters, sign: int = 1) -> None:
-    pages[key] = _sum_pages(pages.get(key, PageCounters()), page, sign)
-
-
-def _sum_links(first: LinkCounters, second: LinkCounters, sign: int = 1) -> LinkCounters:
-    return LinkCounters(
-        click_views=first.click_views + sign * second.click_views,
-        clicks=first.clicks + sign * second.clicks,
-        revenue_views=first.revenue_views + sign * second.revenue_views,
-        revenue_micros=first.revenue_micros + sign * second.revenue_micros,
-        late_clicks=first.late_clicks + sign * second.late_clicks,
-        late_revenue_micros=first.late_revenue_micros + sign * second.late_revenue_micros,
+    return Counters(
+        links=_sum_by_key(first.links, second.links, sign),
+        pages=_sum_by_key(first.pages, second.pages, sign),
+        visitors=_sum_by_key(first.visitors, second.visitors, sign),
+        delivered=_sum_by_key(first.delivered, second.delivered, sign),
     )
 
 
-def _sum_pages(first: PageCounters, second: PageCounters, sign: int = 1) -> PageCounters:
-    return PageCounters(
-        click_views=first.click_views + sign * second.click_views,
-        clicks=first.clicks + sign * second.clicks,
-        clicks_squared=first.clicks_squared + sign * second.clicks_squared,
-        revenue_views=first.revenue_views + sign * second.revenue_views,
-        revenue_micros=first.revenue_micros + sign * second.revenue_micros,
-        revenue_squared=first.revenue_squared + sign * second.revenue_squared,
-    )
+def _sum_by_key(
+    first: Mapping[Key, Sums], second: Mapping[Key, Sums], sign: int
+) -> dict[Key, Sums]:
+    sums = dict(first)
+    for key, one in second.items():
+        sums[key] = sum_counters(sums.get(key, type(one)()), one, sign)
+    return sums
+
+
+def sum_counters(first: Sums, second: Sums, sign: int = 1) -> Sums:
+    """Return one set of sums plus, or with the sign -1 less, another."""
+    both = zip(astuple(first), astuple(second), strict=True)
+    return type(first)(*[one + sign * other for one, other in both])

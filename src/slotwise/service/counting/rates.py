@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from slotwise.selection import floor_status as rule
 from slotwise.selection.solve import Solution, solve
 from slotwise.service.counting.attribution import Counters, LinkCounters, PageCounters
-from slotwise.service.records import FloorReport, KnownCounts
+from slotwise.service.records import FloorState, ImportedCounts
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ def link_counts(counters: Counters, link_ids: Sequence[str], max_revenue_micros:
 
 
 def count_known(
-    known: Iterable[tuple[str, KnownCounts]], link_ids: Sequence[str], max_revenue_micros: int
+    known: Iterable[tuple[str, ImportedCounts]], link_ids: Sequence[str], max_revenue_micros: int
 ) -> LinkCounts:
     """Return imported counts of links at their discount, in the form of `link_counts`."""
     views, sums = np.zeros((2, len(link_ids))), np.zeros((2, len(link_ids)))
@@ -85,8 +85,8 @@ def floor_report(
     n_slots: int,
     click_floor: float,
     delivered: PageCounters | None = None,
-) -> FloorReport:
-    """Say how pages with these probabilities stand to the floor; see `FloorReport`.
+) -> FloorState:
+    """Say how pages with these probabilities stand to the floor; see `FloorState`.
 
     `delivered` counts the pages shown under this floor; without it the estimates decide.
     """
@@ -98,7 +98,7 @@ def floor_report(
         interval = clicks_delivered(delivered, n_slots, click_floor)
     attainable, most = rule.most_clicks(rates.clicks, rates.click_variance, n_slots)
     status = rule.floor_status(click_floor, interval, most)
-    return FloorReport(clicks=click_floor, expected=expected, attainable=attainable, status=status)
+    return FloorState(clicks=click_floor, expected=expected, attainable=attainable, status=status)
 
 
 def clicks_delivered(pages: PageCounters, n_slots: int, click_floor: float) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from slotwise.policies.visitor_pages import VisitorPages
 from slotwise.selection.mix import INTEGRAL, Mix, explored, new_places, new_sums
 from slotwise.selection.rounding import draw_page
 from slotwise.service.published_version import PagesForVisitors
-from slotwise.service.records import FloorReport, PoolSettings, ShownLink
+from slotwise.service.records import FloorState, PoolSettings, ShownLink
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -59,7 +59,7 @@ class PageMix:
         self,
         link_ids: Sequence[str],
         probabilities: Floats,
-        floor: FloorReport,
+        floor: FloorState,
         scores: Floats | None = None,
         pinned: Mapping[int, str] | None = None,
         fallback: str = "",
@@ -252,7 +252,7 @@ class VisitorMix(PageMix):
         self,
         link_ids: Sequence[str],
         probabilities: Floats,
-        floor: FloorReport,
+        floor: FloorState,
         scores: Floats,
         pinned: Mapping[int, str],
         propensities: Floats,
@@ -276,7 +276,7 @@ class HoldoutMix:
     """A random page, logged with the propensities of one visitor."""
 
     def __init__(self, random: PageMix | HoldoutMix, of_visitor: VisitorMix) -> None:
-        self.floor: FloorReport = random.floor
+        self.floor: FloorState = random.floor
         self.fallback: str = random.fallback
         self.min_propensity = of_visitor.min_propensity
         self.pinned: Iterable[int] = random.pinned
@@ -292,7 +292,7 @@ class HoldoutMix:
         )
 
 
-class VisitorRates(NamedTuple):
+class VisitorPage(NamedTuple):
     """The page of a visitor, and what each link is expected to bring of them a view."""
 
     probabilities: Floats
@@ -308,7 +308,7 @@ class VisitorMixes:
         pages: PagesForVisitors,
         link_ids: Sequence[str],
         pool: PoolSettings,
-        floor: FloorReport,
+        floor: FloorState,
     ) -> None:
         self._pages = pages
         self._link_ids = link_ids
@@ -348,7 +348,7 @@ class VisitorMixes:
             max(least, 0.0),
         )
 
-    def rates(self, visitor: Sequence[int]) -> VisitorRates:
+    def rates(self, visitor: Sequence[int]) -> VisitorPage:
         """Return what every link brings of a visitor, and their page without wishes."""
         n_slots = min(self._pool.slots, len(self._link_ids))
         places = np.array(visitor, np.int64)
@@ -356,7 +356,7 @@ class VisitorMixes:
             probabilities, _ = self._pages.page(places, self.all_links, n_slots)
             rates = self._pages.rate
             value, clicks = self._pages.rewards @ rates, rates[0].copy()
-        return VisitorRates(explored(probabilities, self._pool.explore), value, clicks)
+        return VisitorPage(explored(probabilities, self._pool.explore), value, clicks)
 
     def probabilities(self, visitor: Sequence[int]) -> Floats:
         """Return the probability of every link on the page of a visitor without wishes."""

@@ -23,13 +23,13 @@ from slotwise.service.deciding.page_mix import (
     PageMix,
     VisitorMix,
     VisitorMixes,
-    VisitorRates,
+    VisitorPage,
     uniform_probabilities,
 )
 from slotwise.service.deciding.page_request import NO_WISH, Wish
 from slotwise.service.pool import has_slot_weights, slots_of_pool
 from slotwise.service.published_version import EMPTY_POOL, POLICY_FAILED, Version
-from slotwise.service.records import SECOND_US, FloorReport, PoolSettings, ShownLink
+from slotwise.service.records import SECOND_US, FloorState, PoolSettings, ShownLink
 
 MAX_KEPT = 20_000
 
@@ -191,7 +191,7 @@ class Snapshot:
             return self.shown_probabilities()
         return self._visitors.probabilities(self.guests.places(visitor))
 
-    def rates_of_kinds(self) -> list[tuple[float, VisitorRates]]:
+    def rates_of_kinds(self) -> list[tuple[float, VisitorPage]]:
         """Return the share and the rates of every kind of visitor that the version lists."""
         if self._visitors is None:
             return []
@@ -276,7 +276,7 @@ class Snapshot:
         wish: Wish,
         rest: Sequence[str],
         probabilities: Floats,
-        floor: FloorReport,
+        floor: FloorState,
         scores: Floats | None,
         fallback: str = "",
         of_policy: Floats | None = None,
@@ -333,7 +333,7 @@ class Snapshot:
         estimates = Estimates.of(self.rates.revenue, self.rates.clicks)
         return solve_rest(estimates, self.pool.problem(), free, n_slots, pinned)
 
-    def _floor_report(self, wish: Wish, places: Links, probabilities: Floats) -> FloorReport:
+    def _floor_report(self, wish: Wish, places: Links, probabilities: Floats) -> FloorState:
         whole = np.zeros(len(self.link_ids))
         whole[places] = probabilities
         for _, link_id in wish.pinned:

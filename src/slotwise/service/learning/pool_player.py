@@ -27,7 +27,7 @@ from slotwise.service.counting.attribution import CLICKS, LEVELS, Level, View, a
 from slotwise.service.counting.rates import LinkCounts, count_known
 from slotwise.service.learning.version_pages import VisitorsAhead
 from slotwise.service.pool import Pool, has_slot_weights, policy_of, pool_problem, slots_of_pool
-from slotwise.service.records import KnownCounts
+from slotwise.service.records import ImportedCounts
 
 Floats = NDArray[np.float64]
 
@@ -195,14 +195,14 @@ class PoolPlayer:
                 [(level, _outcomes(view, level), 1)],
             )
 
-    def _import(self, known: Sequence[tuple[str, KnownCounts]], max_revenue_micros: int) -> None:
+    def _import(self, known: Sequence[tuple[str, ImportedCounts]], max_revenue_micros: int) -> None:
         """Learn counts of the past; a policy that weighs every page cannot use them."""
         player = self.player
         if not known or not player.takes_counts:
             return
         if player.uses_visitors:
             player.features.keep_words((counts.visitor, counts.views) for _, counts in known)
-        rows: dict[tuple[int, ...], list[tuple[str, KnownCounts]]] = {}
+        rows: dict[tuple[int, ...], list[tuple[str, ImportedCounts]]] = {}
         for link_id, counts in known:
             visitor: Sequence[int] = ()
             if player.uses_visitors:

@@ -13,9 +13,6 @@ import pyarrow.parquet as pq
 
 from slotwise.page_log import VISITOR_PREFIX, log_schema
 from slotwise.service.counting.attribution import (
-    StoredAdjustment,
-    StoredClick,
-    StoredConversion,
     View,
     attribute,
     judge_adjustment,
@@ -23,7 +20,7 @@ from slotwise.service.counting.attribution import (
     judge_conversion,
 )
 from slotwise.service.pool import has_slot_weights
-from slotwise.service.records import ChangeRecord, PoolSettings
+from slotwise.service.records import ChangeRecord, PoolSettings, compose
 from slotwise.service.reporting.report_records import (
     DecisionReport,
     ReceivedEvent,
@@ -43,16 +40,7 @@ def report_decision(
     `pool` are the settings under which it was made.
     """
     decision = view.decision
-    conversions = {item.event.conversion_id: item for item in view.conversions}
-    received = [
-        *(_received_click(view, click) for click in view.clicks),
-        *(_received_conversion(view, conversion) for conversion in view.conversions),
-        *(
-            _received_adjustment(view, conversions[item.event.conversion_id], item)
-            for item in view.adjustments
-        ),
-        *(_refused(refusal) for refusal in refusals),
-    ]
+    received = [*_received(view), *map(_refused, refusals)]
     counted = attribute(view, _FOREVER)
     return DecisionReport(
         decision=decision,
@@ -95,90 +83,52 @@ def round_row(view: View, closed_until_us: int) -> RoundRow:
             clicks = tuple([int(link in counted.clicked) for link in links])
         if revenue_settled and counted.revenue_micros:
             revenue = tuple([counted.revenue_micros.get(link, 0) for link in links])
-    # By position, in the order of the fields: by name a row would take twice as long.
-    return RoundRow(
-        decision.decision_id,
-        decision.issued_us,
-        decision.policy,
-        decision.policy_version,
-        decision.holdout,
-        decision.fallback,
-        links,
-        tuple([link.propensity for link in decision.shown]),
-        clicks,
-        revenue,
-        decision.max_revenue_micros,
-        clicks_settled,
-        revenue_settled,
-        decision.currency,
-        decision.min_propensity,
-        decision.pool_key,
-        decision.visitor,
-        decision.segment,
-        decision.random_order,
+    return compose(
+        RoundRow,
+        decision,
+        links=links,
+        propensities=tuple([link.propensity for link in decision.shown]),
+        clicks=clicks,
+        revenue_micros=revenue,
+        clicks_settled=clicks_settled,
+        revenue_settled=revenue_settled,
     )
 
 
-def _received_click(view: View, click: StoredClick) -> ReceivedEvent:
-    verdict = judge_click(view.decision, click)
-    return ReceivedEvent(
-        type="click",
-        event_id=click.event.link_id,
-        link_id=click.event.link_id,
-        received_us=click.received_us,
-        amount_micros=None,
-        currency=None,
-        outcome=verdict.outcome,
-        reason=verdict.reason,
-        client_time=click.event.client_time,
-    )
+_NO_AMOUNT = {"amount_micros": None, "currency": None}
 
 
-def _received_conversion(view: View, conversion: StoredConversion) -> ReceivedEvent:
-    event, verdict = conversion.event, judge_conversion(view.decision, conversion)
-    return ReceivedEvent(
-        type="conversion",
-        event_id=event.conversion_id,
-        link_id=event.link_id,
-        received_us=conversion.received_us,
-        amount_micros=event.revenue_micros,
-        currency=event.currency,
-        outcome=verdict.outcome,
-        reason=verdict.reason,
-        client_time=event.client_time,
-    )
-
-
-def _received_adjustment(
-    view: View, conversion: StoredConversion, adjustment: StoredAdjustment
-) -> ReceivedEvent:
-    event = adjustment.event
-    verdict = judge_adjustment(view.decision, conversion, adjustment)
-    return ReceivedEvent(
-        type="adjustment",
-        event_id=event.adjustment_id,
-        link_id=conversion.event.link_id,
-        received_us=adjustment.received_us,
-        amount_micros=event.refund_micros,
-        currency=event.currency,
-        outcome=verdict.outcome,
-        reason=verdict.reason,
-        client_time=event.client_time,
-    )
+def _received(view: View) -> Iterator[ReceivedEvent]:
+    """Return the events of a view, each with what became of it."""
+    for click in view.clicks:
+        verdict, event_id = judge_click(view.decision, click), click.event.link_id
+        sources = (click, click.event, verdict)
+        yield compose(ReceivedEvent, *sources, type="click", event_id=event_id, **_NO_AMOUNT)
+    conversions = {item.event.conversion_id: item for item in view.conversions}
+    for conversion in view.conversions:
+        sale = conversion.event
+        yield compose(
+            ReceivedEvent,
+            *(conversion, sale, judge_conversion(view.decision, conversion)),
+            type="conversion",
+            event_id=sale.conversion_id,
+            amount_micros=sale.revenue_micros,
+        )
+    for adjustment in view.adjustments:
+        refund, conversion = adjustment.event, conversions[adjustment.event.conversion_id]
+        yield compose(
+            ReceivedEvent,
+            *(adjustment, refund, judge_adjustment(view.decision, conversion, adjustment)),
+            type="adjustment",
+            event_id=refund.adjustment_id,
+            link_id=conversion.event.link_id,
+            amount_micros=refund.refund_micros,
+        )
 
 
 def _refused(refusal: Refusal) -> ReceivedEvent:
-    return ReceivedEvent(
-        type=refusal.kind,
-        event_id=refusal.event_id,
-        link_id=refusal.link_id,
-        received_us=refusal.received_us,
-        amount_micros=None,
-        currency=None,
-        outcome="rejected",
-        reason=refusal.reason,
-        client_time=None,
-    )
+    became = {"type": refusal.kind, "outcome": "rejected", "client_time": None, **_NO_AMOUNT}
+    return compose(ReceivedEvent, refusal, **became)
 
 
 MICROS = 1_000_000

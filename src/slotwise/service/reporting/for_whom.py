@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from slotwise.service.counting.attribution import Counters, PageCounters
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.pool import has_slot_weights, slots_of_pool
-from slotwise.service.records import PoolSettings
+from slotwise.service.records import PoolSettings, compose
 from slotwise.service.reporting.pool_report import report_group, report_segment_floors
-from slotwise.service.reporting.report_records import Explanation, Rate, SegmentFloorReport
+from slotwise.service.reporting.report_records import Explanation, RateReport, SegmentFloorReport
 
 Floats = NDArray[np.float64]
 
@@ -43,8 +43,8 @@ class ValueReport(msgspec.Struct, frozen=True, kw_only=True):
     value: str
     page_views: int
     """Page views whose click window has closed, random pages not included."""
-    clicks_per_view: Rate
-    revenue_per_view_micros: Rate
+    clicks_per_view: RateReport
+    revenue_per_view_micros: RateReport
     top_links: tuple[LinkForValue, ...]
     """The likeliest links of a visitor of whom only this is known."""
     floor: SegmentFloorReport | None = None
@@ -73,8 +73,8 @@ class ForWhom(msgspec.Struct, frozen=True, kw_only=True):
     depends_on_visitors: bool
     """Whether the policy shows different visitors different pages."""
     page_views: int
-    clicks_per_view: Rate
-    revenue_per_view_micros: Rate
+    clicks_per_view: RateReport
+    revenue_per_view_micros: RateReport
     values: tuple[ValueReport, ...]
     slots: tuple[SlotWeight, ...]
     learns_slots: bool
@@ -88,24 +88,23 @@ def report_for_whom(counters: Counters, pool: PoolSettings, snapshot: Snapshot) 
     for feature, value, pages in counted_values(counters, pool):
         counted = report_group("policy", pages, pool)
         values.append(
-            ValueReport(
+            compose(
+                ValueReport,
+                counted,
                 feature=feature,
                 value=value,
                 page_views=pages.click_views,
-                clicks_per_view=counted.clicks_per_view,
-                revenue_per_view_micros=counted.revenue_per_view_micros,
                 top_links=_top_links(snapshot, for_value(snapshot, feature, value)),
                 floor=floors.get((feature, value)),
             )
         )
-    return ForWhom(
-        pool_id=pool.pool_id,
+    return compose(
+        ForWhom,
+        pool,
+        average,
         policy_version=snapshot.version,
-        currency=pool.currency,
         depends_on_visitors=snapshot.depends_on_visitors,
         page_views=average.click_views,
-        clicks_per_view=average.clicks_per_view,
-        revenue_per_view_micros=average.revenue_per_view_micros,
         values=tuple(values),
         slots=_slots(pool, snapshot),
         learns_slots=pool.learn_slot_weights,
@@ -159,9 +158,9 @@ def _top_links(snapshot: Snapshot, probabilities: Floats) -> tuple[LinkForValue,
     likeliest = np.argsort(-probabilities, kind="stable")[:N_TOP_LINKS].tolist()
     links = snapshot.pool.links
     return tuple(
-        LinkForValue(
-            link_id=snapshot.link_ids[place],
-            title=links[snapshot.link_ids[place]].title,
+        compose(
+            LinkForValue,
+            links[snapshot.link_ids[place]],
             probability=float(probabilities[place]),
         )
         for place in likeliest
@@ -176,17 +175,9 @@ def _slots(pool: PoolSettings, snapshot: Snapshot) -> tuple[SlotWeight, ...]:
     stand = Counter((shown.position, shown.link_id) for page in pages for shown in page)
     mostly: dict[int, LinkForValue] = {}
     for (position, link_id), n_pages in stand.most_common():
-        title, share = snapshot.pool.links[link_id].title, n_pages / len(pages)
-        link = LinkForValue(link_id=link_id, title=title, probability=share)
-        mostly.setdefault(position, link)
+        link, share = snapshot.pool.links[link_id], n_pages / len(pages)
+        mostly.setdefault(position, compose(LinkForValue, link, probability=share))
     return tuple(
-        SlotWeight(
-            position=row.slot,
-            weight=row.weight,
-            low=row.low,
-            high=row.high,
-            clicks=row.clicks,
-            mostly=mostly.get(row.slot),
-        )
+        compose(SlotWeight, row, position=row.slot, mostly=mostly.get(row.slot))
         for row in slots_of_pool(pool, snapshot.published.slot_clicks).rows()
     )

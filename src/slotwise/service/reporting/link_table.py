@@ -10,8 +10,13 @@ import msgspec
 from msgspec import Meta
 
 from slotwise.service.limits import MAX_TITLE_CHARS
-from slotwise.service.records import LinkRecord, PoolSettings
-from slotwise.service.reporting.report_records import Explanation, LinkReport, PoolReport, Rate
+from slotwise.service.records import LinkRecord, PoolSettings, compose
+from slotwise.service.reporting.report_records import (
+    Explanation,
+    LinkStatistics,
+    PoolReport,
+    RateReport,
+)
 from slotwise.service.storage.activity import Activity, LinkSpan
 
 Role = Literal["pinned", "earner", "click carrier", "exploring", "resting", "retired"]
@@ -36,8 +41,8 @@ class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the latest views that had it; None without views."""
     settled_views: int
     pending_views: int
-    click_rate: Rate
-    revenue_per_view_micros: Rate
+    click_rate: RateReport
+    revenue_per_view_micros: RateReport
     why: str
     views_by_span: tuple[int, ...]
     """The latest spans of time, oldest first; estimated where there are many pages."""
@@ -109,18 +114,18 @@ class LinkTable:
             rows=tuple(self._row(link, role) for link, role in shown),
         )
 
-    def _why(self, link: LinkReport, role: Role) -> str:
+    def _why(self, link: LinkStatistics, role: Role) -> str:
         if role == "exploring" and link.click_views == 0 and link.link_id in self._imported:
             return "It starts from the counts that were imported; no view of its own has settled."
         return _why(self._pool, link, role, self._explanation(link))
 
-    def _explanation(self, link: LinkReport) -> Explanation | None:
+    def _explanation(self, link: LinkStatistics) -> Explanation | None:
         return self._explanation_of.get(link.link_id)
 
-    def _searched(self, link: LinkReport) -> str:
+    def _searched(self, link: LinkStatistics) -> str:
         return f"{link.link_id}\n{link.title}\n{self._url_of.get(link.link_id, '')}".casefold()
 
-    def _sort_key(self, link: LinkReport, role: Role, column: SortColumn) -> float | str:
+    def _sort_key(self, link: LinkStatistics, role: Role, column: SortColumn) -> float | str:
         match column:
             case "name":
                 return (link.title or link.link_id).casefold()
@@ -144,32 +149,30 @@ class LinkTable:
         n_views = sum(span.views for span in self._spans_of.get(link_id, ()))
         return min(n_views / self._n_pages, 1.0)
 
-    def _row(self, link: LinkReport, role: Role) -> LinkRow:
+    def _row(self, link: LinkStatistics, role: Role) -> LinkRow:
         in_span = {span.start_us: span for span in self._spans_of.get(link.link_id, ())}
         spans = [in_span.get(start_us) for start_us in self._starts_us]
-        return LinkRow(
-            link_id=link.link_id,
-            title=link.title,
+        return compose(
+            LinkRow,
+            link,
             url=self._url_of.get(link.link_id, ""),
             role=role,
             share=link.probability,
             share_lately=self._share_lately(link.link_id),
             settled_views=link.click_views,
             pending_views=self._pending_views.get(link.link_id, 0),
-            click_rate=link.click_rate,
-            revenue_per_view_micros=link.revenue_per_view_micros,
             why=self._why(link, role),
             views_by_span=tuple(span.views if span else 0 for span in spans),
             clicks_by_span=tuple(span.clicks if span else 0 for span in spans),
         )
 
 
-def _pin_of(pool: PoolSettings, link: LinkReport) -> int | None:
+def _pin_of(pool: PoolSettings, link: LinkStatistics) -> int | None:
     """Return the position at which a link is pinned."""
     return next((pin.position for pin in pool.pins if pin.link_id == link.link_id), None)
 
 
-def _role(pool: PoolSettings, link: LinkReport, explanation: Explanation | None) -> Role:
+def _role(pool: PoolSettings, link: LinkStatistics, explanation: Explanation | None) -> Role:
     if link.retired:
         return "retired"
     if _pin_of(pool, link) is not None:
@@ -192,7 +195,9 @@ def _earns_a_place(explanation: Explanation) -> bool:
     return explanation.score >= explanation.threshold * (1 - 1e-6)
 
 
-def _why(pool: PoolSettings, link: LinkReport, role: Role, explanation: Explanation | None) -> str:
+def _why(
+    pool: PoolSettings, link: LinkStatistics, role: Role, explanation: Explanation | None
+) -> str:
     """Say in two or three short sentences why a link is shown as often as it is."""
     if role == "retired":
         return "It is retired: shown no more, still counted."

@@ -10,7 +10,14 @@ import msgspec
 
 from slotwise.service.pool import has_slot_weights
 from slotwise.service.pool_directory import Note
-from slotwise.service.records import SECOND_US, ChangeRecord, FloorReport, Pin, PoolSettings
+from slotwise.service.records import (
+    SECOND_US,
+    ChangeRecord,
+    FloorState,
+    Pin,
+    PoolSettings,
+    compose,
+)
 from slotwise.service.reporting.link_table import LinkTable
 from slotwise.service.reporting.pool_report import Delays, describe_delays, describe_trouble
 from slotwise.service.reporting.report_records import (
@@ -21,7 +28,7 @@ from slotwise.service.reporting.report_records import (
     OutcomesSinceStart,
     PageProblem,
     PoolReport,
-    Rate,
+    RateReport,
     SegmentFloorReport,
 )
 from slotwise.service.reporting.reporter import MAX_CHANGES_READ, Reporter
@@ -196,9 +203,9 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     pins: tuple[Pin, ...]
     published_us: int
     folded_until_us: int
-    floor: FloorReport
+    floor: FloorState
     delivered_views: int
-    clicks_delivered: Rate | None
+    clicks_delivered: RateReport | None
     delivered_since_us: int
     segment_floors: tuple[SegmentFloorReport, ...]
     floor_steps: tuple[FloorStep, ...]
@@ -206,7 +213,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """Of a page of the present version, by the present estimates."""
     shadow_price_micros: int | None
     groups: tuple[GroupReport, ...]
-    lift: Rate | None
+    lift: RateReport | None
     frontier: tuple[FrontierPoint, ...]
     span_us: int
     starts_us: tuple[int, ...]
@@ -268,50 +275,30 @@ def draw_pool(
     if revenue is None:
         revenue = sum(item.probability * item.revenue_rate for item in explained)
     n_retired = sum(link.retired for link in links)
-    overview = Overview(
-        pool_id=pool_id,
+    # What is not given comes from one of these, the first that has it.
+    overview = compose(
+        Overview,
+        pool,
+        report,
+        activity,
+        outcomes,
         now_us=now_us,
-        archived=pool.archived,
-        currency=pool.currency,
-        slots=pool.slots,
-        click_floor=pool.click_floor,
-        click_window_s=pool.click_window_s,
-        revenue_window_s=pool.revenue_window_s,
-        holdout=pool.holdout,
-        policy=pool.policy,
         frontier_ignores=_ignored(pool, frontier.n_kinds),
         frontier_kinds=frontier.n_kinds,
         n_links=len(links) - n_retired,
         n_retired=n_retired,
-        allowed_hosts=pool.allowed_hosts,
-        pins=pool.pins,
-        published_us=report.published_us,
-        folded_until_us=report.folded_until_us,
-        floor=report.floor,
-        delivered_views=report.delivered_views,
-        clicks_delivered=report.clicks_delivered,
-        delivered_since_us=report.delivered_since_us,
-        segment_floors=report.segment_floors,
         floor_steps=floor_steps(pool_id, changes, pool.click_floor, starts_us[0]),
         expected_revenue_micros=round(revenue * pool.max_revenue_micros),
         shadow_price_micros=_price_of_floor(pool, report, frontier),
-        groups=report.groups,
-        lift=report.lift,
         frontier=_thinned(frontier.points),
         span_us=span_us,
         starts_us=starts_us,
-        spans=activity.spans,
         click_delays=describe_delays(activity.click_delays_us),
         sale_delays=describe_delays(activity.sale_delays_us),
-        late_clicks=activity.late_clicks,
-        late_sales=activity.late_sales,
-        invalid_clicks=activity.invalid_clicks,
         refused=activity.refused,
-        n_quarantined=report.n_quarantined,
         duplicates=outcomes.duplicates(pool_id, reporter.pool_of_decision),
         refused_since_start=outcomes.refused,
         page_problems=outcomes.pages.of(pool_id),
-        started_us=outcomes.started_us,
         trouble=describe_trouble(health, pool_id),
         changes=_with_notes(
             describe_changes(pool_id, changes, names, MAX_CHANGES, read_since_us),

@@ -18,20 +18,20 @@ from slotwise.selection.frontier import frontier
 from slotwise.selection.mean_interval import mean_interval
 from slotwise.service.clock import MAX_STEP_US
 from slotwise.service.counting.attribution import Counters, Group, LinkCounters, PageCounters
-from slotwise.service.counting.counters import SHARE_UNIT
+from slotwise.service.counting.counters import SHARE_UNIT, sum_counters
 from slotwise.service.counting.rates import clicks_delivered
 from slotwise.service.deciding.page_request import NO_WISH
 from slotwise.service.deciding.snapshot import AveragedVersion, Snapshot
-from slotwise.service.records import DAY_US, SECOND_US, FloorReport, PoolSettings
+from slotwise.service.records import DAY_US, SECOND_US, FloorState, PoolSettings, compose
 from slotwise.service.reporting.report_records import (
     Explanation,
     FrontierPoint,
     FrontierReport,
     GroupReport,
     Health,
-    LinkReport,
+    LinkStatistics,
     PoolReport,
-    Rate,
+    RateReport,
     SegmentFloorReport,
 )
 from slotwise.service.storage.activity import Span
@@ -53,40 +53,27 @@ def report_pool(reader: StoreReader, pool: PoolSettings, snapshot: Snapshot) -> 
     links = []
     for link in reader.links(pool.pool_id):
         counted = _both_groups(counters, link.link_id)
+        revenue = (counted.revenue_micros, counted.revenue_views, pool.max_revenue_micros)
         links.append(
-            LinkReport(
-                link_id=link.link_id,
-                title=link.title,
-                retired=link.retired,
+            compose(
+                LinkStatistics,
+                counted,
+                link,
                 probability=probability.get(link.link_id, 0.0),
-                click_views=counted.click_views,
-                clicks=counted.clicks,
-                revenue_views=counted.revenue_views,
-                revenue_micros=counted.revenue_micros,
-                late_clicks=counted.late_clicks,
-                late_revenue_micros=counted.late_revenue_micros,
                 click_rate=share_rate(counted.clicks, counted.click_views, 1),
-                revenue_per_view_micros=share_rate(
-                    counted.revenue_micros, counted.revenue_views, pool.max_revenue_micros
-                ),
+                revenue_per_view_micros=share_rate(*revenue),
             )
         )
-    totals = report_totals(counters, pool, snapshot)
-    return PoolReport(
-        pool_id=pool.pool_id,
+    return compose(
+        PoolReport,
+        report_totals(counters, pool, snapshot),
+        published,
+        pool,
         policy=snapshot.policy,
         policy_version=snapshot.version,
-        published_us=published.published_us,
         folded_until_us=progress.closed_until_us,
-        currency=pool.currency,
-        floor=totals.floor,
         delivered_views=published.delivered.click_views,
-        clicks_delivered=totals.clicks_delivered,
-        delivered_since_us=published.delivered_since_us,
-        shadow_price=price,
         shadow_price_micros=None if price is None else round(price * pool.max_revenue_micros),
-        groups=totals.groups,
-        lift=totals.lift,
         n_quarantined=reader.n_quarantined(),
         links=tuple(links),
         segment_floors=report_segment_floors(pool, snapshot),
@@ -96,10 +83,9 @@ def report_pool(reader: StoreReader, pool: PoolSettings, snapshot: Snapshot) -> 
 def report_segment_floors(pool: PoolSettings, snapshot: Snapshot) -> tuple[SegmentFloorReport, ...]:
     """Return how the segments that have a floor of their own stand to it."""
     return tuple(
-        SegmentFloorReport(
-            feature=one.feature,
-            value=one.value,
-            floor=one.floor,
+        compose(
+            SegmentFloorReport,
+            one,
             delivered_views=one.delivered.click_views,
             clicks_delivered=_delivered(one.delivered, pool, one.floor.clicks),
             shadow_price_micros=round(one.shadow_price * pool.max_revenue_micros),
@@ -111,10 +97,10 @@ def report_segment_floors(pool: PoolSettings, snapshot: Snapshot) -> tuple[Segme
 class PoolTotals(NamedTuple):
     """What is known of a pool as a whole."""
 
-    floor: FloorReport
-    clicks_delivered: Rate | None
+    floor: FloorState
+    clicks_delivered: RateReport | None
     groups: tuple[GroupReport, ...]
-    lift: Rate | None
+    lift: RateReport | None
 
 
 def report_totals(counters: Counters, pool: PoolSettings, snapshot: Snapshot) -> PoolTotals:
@@ -128,7 +114,7 @@ def report_totals(counters: Counters, pool: PoolSettings, snapshot: Snapshot) ->
     return PoolTotals(_floor(snapshot), delivered, groups, report_lift(counters, pool))
 
 
-def _floor(snapshot: Snapshot) -> FloorReport:
+def _floor(snapshot: Snapshot) -> FloorState:
     """Return how the pool stands to its floor; with pins, too, delivered clicks decide."""
     floor = snapshot.page(NO_WISH).floor
     if floor.status == "infeasible" or not snapshot.published.delivered.click_views:
@@ -136,11 +122,11 @@ def _floor(snapshot: Snapshot) -> FloorReport:
     return replace(floor, status=snapshot.published.floor.status)
 
 
-def _delivered(pages: PageCounters, pool: PoolSettings, click_floor: float) -> Rate | None:
+def _delivered(pages: PageCounters, pool: PoolSettings, click_floor: float) -> RateReport | None:
     if not pages.click_views:
         return None
     low, high = clicks_delivered(pages, pool.slots, click_floor)
-    return Rate(mean=pages.clicks / pages.click_views, low=low, high=high)
+    return RateReport(mean=pages.clicks / pages.click_views, low=low, high=high)
 
 
 def report_frontier(pool: PoolSettings, snapshot: Snapshot) -> FrontierReport:
@@ -165,22 +151,21 @@ def report_frontier(pool: PoolSettings, snapshot: Snapshot) -> FrontierReport:
         else:
             curve = frontier(snapshot.rates.revenue, snapshot.rates.clicks, n_slots)
         prices = [0.0, *curve.shadow_prices.tolist()]
-        for floor, value, price in zip(
-            curve.floors.tolist(), curve.values.tolist(), prices, strict=False
-        ):
-            points.append(
-                FrontierPoint(
-                    click_floor=floor,
-                    revenue=value,
-                    revenue_micros=round(value * pool.max_revenue_micros),
-                    shadow_price=price,
-                )
+        points = [
+            FrontierPoint(
+                click_floor=floor,
+                revenue=value,
+                revenue_micros=round(value * pool.max_revenue_micros),
+                shadow_price=price,
             )
-    return FrontierReport(
-        pool_id=pool.pool_id,
+            for floor, value, price in zip(
+                curve.floors.tolist(), curve.values.tolist(), prices, strict=False
+            )
+        ]
+    return compose(
+        FrontierReport,
+        pool,
         policy_version=snapshot.version,
-        currency=pool.currency,
-        click_floor=pool.click_floor,
         points=tuple(points),
         n_kinds=n_kinds,
         expected_revenue=expected,
@@ -223,7 +208,7 @@ def explain_links(
 
 
 @functools.lru_cache(maxsize=4096)  # many links of a large pool have the same few counts
-def share_rate(total: int, n_views: int, scale: int) -> Rate:
+def share_rate(total: int, n_views: int, scale: int) -> RateReport:
     """Estimate total / n_views, where each view gave from 0 to `scale`, with an interval.
 
     The interval holds for all numbers of views at once with 95 %: it contains the confidence
@@ -231,17 +216,17 @@ def share_rate(total: int, n_views: int, scale: int) -> Rate:
     ln(mixture) >= n kl(mean, rate) - ln(n)/2 - ln 2 (Krichevsky and Trofimov 1981).
 
     >>> share_rate(0, 0, 1)
-    Rate(mean=0.0, low=0.0, high=1.0)
+    RateReport(mean=0.0, low=0.0, high=1.0)
     >>> rate = share_rate(30, 100, 1)
     >>> rate.mean, round(rate.low, 3), round(rate.high, 3)
     (0.3, 0.161, 0.47)
     """
     if n_views == 0:
-        return Rate(mean=0.0, low=0.0, high=float(scale))
+        return RateReport(mean=0.0, low=0.0, high=float(scale))
     # After `max_revenue_micros` was lowered, old views may lie above the scale.
     share = min(total / scale, float(n_views))
     width = math.log(2.0 / FAILURE_PROBABILITY) + 0.5 * math.log(n_views)
-    return Rate(
+    return RateReport(
         mean=total / n_views,
         low=scale * float(switching(kl_lower)(share, float(n_views), width)),
         high=scale * float(switching(kl_upper)(share, float(n_views), width)),
@@ -254,27 +239,19 @@ def _both_groups(counters: Counters, link_id: str) -> LinkCounters:
     ]
     if len(counted) < len(GROUPS):  # nearly every link of a large pool
         return counted[0] if counted else _UNCOUNTED
-    one, other = counted
-    return LinkCounters(
-        click_views=one.click_views + other.click_views,
-        clicks=one.clicks + other.clicks,
-        revenue_views=one.revenue_views + other.revenue_views,
-        revenue_micros=one.revenue_micros + other.revenue_micros,
-        late_clicks=one.late_clicks + other.late_clicks,
-        late_revenue_micros=one.late_revenue_micros + other.late_revenue_micros,
-    )
+    return sum_counters(counted[0], counted[1])
 
 
 def report_group(group: Group, pages: PageCounters, pool: PoolSettings) -> GroupReport:
     """Return what these pages brought a view, with intervals."""
     revenue = _page_revenue(pages, pool)
     micros = pool.max_revenue_micros
-    return GroupReport(
+    return compose(
+        GroupReport,
+        pages,
         group=group,
-        click_views=pages.click_views,
         clicks_per_view=_mean_rate(pages.clicks, pages.clicks_squared, pages.click_views, pool),
-        revenue_views=pages.revenue_views,
-        revenue_per_view_micros=Rate(
+        revenue_per_view_micros=RateReport(
             mean=pages.revenue_micros / max(pages.revenue_views, 1),
             low=revenue.low * micros,
             high=revenue.high * micros,
@@ -284,7 +261,7 @@ def report_group(group: Group, pages: PageCounters, pool: PoolSettings) -> Group
 
 def _page_revenue(
     pages: PageCounters, pool: PoolSettings, failure_probability: float = FAILURE_PROBABILITY
-) -> Rate:
+) -> RateReport:
     """Return the revenue of a page as a share of `max_revenue_micros`."""
     total = pages.revenue_micros / pool.max_revenue_micros
     squares = pages.revenue_squared / SHARE_UNIT**2
@@ -297,15 +274,15 @@ def _mean_rate(
     n_views: int,
     pool: PoolSettings,
     failure_probability: float = FAILURE_PROBABILITY,
-) -> Rate:
+) -> RateReport:
     """Return a mean over pages, each from 0 to the number of slots, with its interval."""
     low, high = mean_interval(
         n_views, total, squares, float(pool.slots), failure_probability=failure_probability
     )
-    return Rate(mean=total / max(n_views, 1), low=low, high=high)
+    return RateReport(mean=total / max(n_views, 1), low=low, high=high)
 
 
-def report_lift(counters: Counters, pool: PoolSettings) -> Rate | None:
+def report_lift(counters: Counters, pool: PoolSettings) -> RateReport | None:
     """Return policy over holdout less 1, with an interval that holds at all times at once.
 
     Each of the two means may miss its interval with half of the failure probability. None until
@@ -318,7 +295,7 @@ def report_lift(counters: Counters, pool: PoolSettings) -> Rate | None:
     )
     if holdout.low <= 0.0:
         return None
-    return Rate(
+    return RateReport(
         mean=policy.mean / holdout.mean - 1.0,
         low=policy.low / holdout.high - 1.0,
         high=policy.high / holdout.low - 1.0,
@@ -369,7 +346,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     clicks: int
     sales: int
     revenue_micros: int
-    clicks_per_view: Rate | None
+    clicks_per_view: RateReport | None
     """With a normal 95 % interval; None without views."""
 
 
@@ -432,34 +409,23 @@ def _joined(spans: Iterable[Span], from_us: int, drawn_us: int) -> tuple[Span, .
     for span in spans:
         start_us = from_us + (span.start_us - from_us) // drawn_us * drawn_us
         together[start_us, span.group].append(span)
-    sums = ("views", "clicks", "clicks_squared", "sales", "revenue_micros")
-    return tuple(
-        Span(
-            start_us=start_us,
-            group=group,
-            **{name: sum(getattr(span, name) for span in joined) for name in sums},
-        )
-        for (start_us, group), joined in sorted(together.items())
-    )
+    return tuple(_sum_of_spans(*key, joined) for key, joined in sorted(together.items()))
+
+
+def _sum_of_spans(start_us: int, group: Group, spans: Sequence[Span]) -> Span:
+    names = ("views", "clicks", "clicks_squared", "sales", "revenue_micros")
+    sums = {name: sum(getattr(span, name) for span in spans) for name in names}
+    return Span(start_us=start_us, group=group, **sums)
 
 
 def _totals(group: Group, spans: Iterable[Span]) -> Totals:
-    own = [span for span in spans if span.group == group]
-    views, clicks = sum(span.views for span in own), sum(span.clicks for span in own)
+    total = _sum_of_spans(0, group, [span for span in spans if span.group == group])
     rate = None
-    if views:
-        mean = clicks / views
-        squares = sum(span.clicks_squared for span in own) / views
-        half = NORMAL_QUANTILE * math.sqrt(max(squares - mean * mean, 0.0) / views)
-        rate = Rate(mean=mean, low=max(mean - half, 0.0), high=mean + half)
-    return Totals(
-        group=group,
-        views=views,
-        clicks=clicks,
-        sales=sum(span.sales for span in own),
-        revenue_micros=sum(span.revenue_micros for span in own),
-        clicks_per_view=rate,
-    )
+    if total.views:
+        mean, squares = total.clicks / total.views, total.clicks_squared / total.views
+        half = NORMAL_QUANTILE * math.sqrt(max(squares - mean * mean, 0.0) / total.views)
+        rate = RateReport(mean=mean, low=max(mean - half, 0.0), high=mean + half)
+    return compose(Totals, total, clicks_per_view=rate)
 
 
 MIN_EVENTS = 50

@@ -14,14 +14,14 @@ from slotwise.service.records import (
     AdjustmentEvent,
     DecisionRecord,
     Event,
-    FloorReport,
+    FloorState,
     FloorStatus,
     Outcome,
     OutcomeName,
 )
 
 
-class Rate(msgspec.Struct, frozen=True, kw_only=True):
+class RateReport(msgspec.Struct, frozen=True, kw_only=True):
     """An estimate with an interval that holds at all times at once (95 %)."""
 
     mean: float
@@ -29,7 +29,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     high: float
 
 
-class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
+class LinkStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one link; sums are exact, rates are estimates."""
 
     link_id: str
@@ -47,8 +47,8 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     late_clicks: int
     late_revenue_micros: int
     """Received after the window, less late refunds: reported, not learned."""
-    click_rate: Rate
-    revenue_per_view_micros: Rate
+    click_rate: RateReport
+    revenue_per_view_micros: RateReport
 
 
 class GroupReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,9 +57,9 @@ class GroupReport(msgspec.Struct, frozen=True, kw_only=True):
     group: Literal["policy", "holdout"]
     click_views: int
     """Page views whose click window has closed."""
-    clicks_per_view: Rate
+    clicks_per_view: RateReport
     revenue_views: int
-    revenue_per_view_micros: Rate
+    revenue_per_view_micros: RateReport
 
 
 class SegmentFloorReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,10 +67,10 @@ class SegmentFloorReport(msgspec.Struct, frozen=True, kw_only=True):
 
     feature: str
     value: str
-    floor: FloorReport
+    floor: FloorState
     delivered_views: int
     """Page views of these visitors that settled since their floor was set, without the holdout."""
-    clicks_delivered: Rate | None
+    clicks_delivered: RateReport | None
     """Clicks of a page view among them, by which the floor is judged; None without views."""
     shadow_price_micros: int
     """What one more click of these visitors costs beyond that of others."""
@@ -94,10 +94,10 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     folded_until_us: int
     """Views that closed up to this time are in the numbers."""
     currency: str
-    floor: FloorReport
+    floor: FloorState
     delivered_views: int
     """Page views that settled since the present floor was set, the holdout's left out."""
-    clicks_delivered: Rate | None
+    clicks_delivered: RateReport | None
     """Clicks of a page view among them, by which the floor is judged; None without views."""
     delivered_since_us: int
     """When the present floor was set."""
@@ -106,11 +106,11 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     page reaches the floor."""
     shadow_price_micros: int | None
     groups: tuple[GroupReport, ...]
-    lift: Rate | None
+    lift: RateReport | None
     """Revenue per view, policy over holdout, less 1; None without a holdout that surely earns."""
     n_quarantined: int
     """Events of all pools that wait for their decision."""
-    links: tuple[LinkReport, ...]
+    links: tuple[LinkStatistics, ...]
     segment_floors: tuple[SegmentFloorReport, ...] = ()
     """How visitors of segments that have a floor of their own (`floors_by`) stand to it."""
 

@@ -11,11 +11,11 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from slotwise.errors import SlotwiseError, UnknownDecision
-from slotwise.evaluation import BestMix, Estimate, evaluate
+from slotwise.evaluation import BestMix, evaluate
 from slotwise.service.deciding.decider import Decider
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.pool_directory import Notes, PoolDirectory
-from slotwise.service.records import FloorReport, PoolSettings
+from slotwise.service.records import FloorState, PoolSettings, compose
 from slotwise.service.reporting import pool_report
 from slotwise.service.reporting.decision_report import (
     log_file,
@@ -38,7 +38,7 @@ from slotwise.service.reporting.report_records import (
     GroupReport,
     Health,
     PoolReport,
-    Rate,
+    RateReport,
     RoundRow,
 )
 from slotwise.service.storage.activity import Activity
@@ -143,11 +143,6 @@ class EvaluationReport(msgspec.Struct, frozen=True, kw_only=True):
     """Pages left out because their windows are open."""
 
 
-def kept_logs() -> KeptReports[bytes]:
-    """Return a place for the logs of pools, so that moving a slider reads the store once."""
-    return KeptReports(KEEP_S)
-
-
 def evaluate_floor(
     pool: PoolSettings, click_floor: float, n_settled: int, read_log: Callable[[], bytes]
 ) -> EvaluationReport:
@@ -159,48 +154,26 @@ def evaluate_floor(
         answer = evaluate([io.BytesIO(read_log())], BestMix(click_floor, pool.slots))
     except SlotwiseError as error:
         return _no_answer(pool, click_floor, f"The log cannot tell: {error}.")
-    return EvaluationReport(
-        pool_id=pool.pool_id,
-        click_floor=click_floor,
-        currency=pool.currency,
-        revenue=_report(answer.revenue),
-        clicks=_report(answer.clicks),
-        logged_revenue=_report(answer.logged_revenue),
-        logged_clicks=_report(answer.logged_clicks),
-        floor_is_kept=answer.floor_is_kept,
-        cannot_tell=answer.cannot_tell,
-        confidence=answer.confidence,
-        effective_sample_size=answer.effective_sample_size,
-        max_weight=answer.max_weight,
-        uncovered=answer.uncovered,
-        n_pages=answer.n_pages,
-        n_fitted=answer.n_fitted,
-        n_unsettled=answer.n_unsettled,
-    )
-
-
-def _report(estimate: Estimate) -> EstimateReport:
-    return EstimateReport(value=estimate.value, low=estimate.low, high=estimate.high)
+    estimates = {
+        name: compose(EstimateReport, getattr(answer, name))
+        for name in ("revenue", "clicks", "logged_revenue", "logged_clicks")
+    }
+    return compose(EvaluationReport, pool, answer, click_floor=click_floor, **estimates)
 
 
 def _no_answer(pool: PoolSettings, click_floor: float, reason: str) -> EvaluationReport:
-    return EvaluationReport(
-        pool_id=pool.pool_id,
+    nothing = dict.fromkeys(("revenue", "clicks", "logged_revenue", "logged_clicks"))
+    numbers = ("effective_sample_size", "max_weight", "uncovered")
+    return compose(
+        EvaluationReport,
+        pool,
         click_floor=click_floor,
-        currency=pool.currency,
-        revenue=None,
-        clicks=None,
-        logged_revenue=None,
-        logged_clicks=None,
         floor_is_kept=None,
         cannot_tell=reason,
         confidence=0.95,
-        effective_sample_size=0.0,
-        max_weight=0.0,
-        uncovered=0.0,
-        n_pages=0,
-        n_fitted=0,
-        n_unsettled=0,
+        **nothing,
+        **dict.fromkeys(numbers, 0.0),
+        **dict.fromkeys(("n_pages", "n_fitted", "n_unsettled"), 0),
     )
 
 
@@ -212,10 +185,10 @@ class PoolRow(msgspec.Struct, frozen=True, kw_only=True):
     n_links: int
     slots: int
     currency: str
-    floor: FloorReport
-    clicks_delivered: Rate | None
+    floor: FloorState
+    clicks_delivered: RateReport | None
     groups: tuple[GroupReport, ...]
-    lift: Rate | None
+    lift: RateReport | None
     trouble: str
     """What keeps the pool from learning, in one sentence, or empty."""
 
@@ -225,18 +198,8 @@ def describe_pool(
 ) -> PoolRow:
     """Sum up one pool; links are not looked at."""
     totals = report_totals(reader.counters(pool.pool_id), pool, snapshot)
-    return PoolRow(
-        pool_id=pool.pool_id,
-        archived=pool.archived,
-        n_links=n_links,
-        slots=pool.slots,
-        currency=pool.currency,
-        floor=totals.floor,
-        clicks_delivered=totals.clicks_delivered,
-        groups=totals.groups,
-        lift=totals.lift,
-        trouble=describe_trouble(health, pool.pool_id),
-    )
+    trouble = describe_trouble(health, pool.pool_id)
+    return compose(PoolRow, totals, pool, n_links=n_links, trouble=trouble)
 
 
 EXPORT_CHUNK = 10_000
@@ -256,7 +219,7 @@ class Reporter:
     ) -> None:
         self._store = store
         self._decider = decider
-        self._logs = kept_logs()
+        self._logs: KeptReports[bytes] = KeptReports(KEEP_S)
         self.directory = directory
         self.notes = notes
 

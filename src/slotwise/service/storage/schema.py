@@ -37,7 +37,7 @@ from slotwise.service.counting.attribution import StoredAdjustment, StoredClick,
 from slotwise.service.records import (
     ChangeRecord,
     DecisionRecord,
-    FloorReport,
+    FloorState,
     FloorStatus,
     KeyRecord,
     LinkRecord,
@@ -454,7 +454,7 @@ class _DecisionRows(TableRows[DecisionRecord]):
             raise UnsupportedState(f"the row of decision {row[0]} is damaged: {error}") from error
         floor, *others = astuple(page)
         last = (*rest, bool(learned), key_id)
-        fields: list[Any] = [*row[:n], FloorReport(*floor), *others, *last]
+        fields: list[Any] = [*row[:n], FloorState(*floor), *others, *last]
         return DecisionRecord(*fields)
 
     def _check_columns(self, fields: Sequence[str], columns: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from slotwise.service.pool import Pool
 from slotwise.service.published_version import Shown
 from slotwise.service.records import (
     DecisionRecord,
-    FloorReport,
+    FloorState,
     LinkRecord,
     PoolSettings,
     ShownLink,
@@ -95,7 +95,7 @@ def _settled_round(pool: PoolSettings, shown: tuple[ShownLink, ...]) -> Round:
         max_revenue_micros=pool.max_revenue_micros,
         policy=pool.policy,
         policy_version=1,
-        floor=FloorReport(clicks=0.0, expected=0.0, attainable=0.0, status="met"),
+        floor=FloorState(clicks=0.0, expected=0.0, attainable=0.0, status="met"),
         shown=shown,
         random_order=pool.learn_slot_weights,
     )
