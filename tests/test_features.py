@@ -7,16 +7,18 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotwise.errors import InvalidInput
 from slotwise.features import (
     MAX_COUNTED,
     MAX_LENGTH,
+    MAX_MASS,
     MAX_WORDS,
     NOT_KNOWN,
     RARE,
+    REPLACE_EVERY,
     SEEN_OFTEN,
     Features,
     FrequentWords,
@@ -184,6 +186,99 @@ def test_no_word_is_counted_too_often(stream: list[int]) -> None:
         assert stream.count(int(word)) >= SEEN_OFTEN
     for word, n in frequent.counts.items():
         assert 1 <= n <= stream.count(int(word))
+
+
+def replacing(words: int = MAX_WORDS) -> FrequentWords:
+    """Return a list whose places are taken by words that were seen often once."""
+    frequent = FrequentWords()
+    frequent.replaces = True
+    for k in range(words * SEEN_OFTEN):
+        frequent.place(f"junk {k % words}")
+    assert len(frequent.words) == words
+    return frequent
+
+
+def see(frequent: FrequentWords, word: str) -> None:
+    frequent.place(word)
+    if frequent.challenger is not None:
+        frequent.replace()
+
+
+def test_words_that_are_seen_now_take_the_places_of_words_seen_once() -> None:
+    frequent = replacing()
+    for k in range(300 * MAX_WORDS):
+        see(frequent, f"real {k % MAX_WORDS}")
+    assert sorted(frequent.words) == sorted(f"real {k}" for k in range(MAX_WORDS))
+    assert sum(frequent.counts.values()) < MAX_MASS
+
+
+def test_a_list_changes_only_when_it_is_told_to() -> None:
+    frequent = replacing()
+    before = list(frequent.words)
+    for _ in range(500):
+        frequent.place("real")
+    assert frequent.challenger == "real"
+    assert frequent.words == before
+    place = frequent.replace()
+    assert frequent.words[place] == "real"
+    assert [word for k, word in enumerate(frequent.words) if k != place] == [
+        word for k, word in enumerate(before) if k != place
+    ]
+
+
+def test_protected_words_are_never_replaced() -> None:
+    frequent = replacing()
+    frequent.protected = frozenset(frequent.words)
+    for _ in range(500):
+        see(frequent, "real")
+    assert frequent.challenger is None
+    frequent.protected = frozenset(frequent.words[:-1])
+    see(frequent, "real")
+    assert frequent.words[-1] == "real"
+
+
+@pytest.mark.parametrize("n_attackers", [1, 10, 40, 300, 100_000])
+def test_a_flood_never_replaces_a_word_in_one_of_thirty_views(n_attackers: int) -> None:
+    """However many other words come: 31 of 32 views are the attacker's."""
+    frequent, rng = replacing(MAX_WORDS - 1), np.random.default_rng(7)
+    for _ in range(SEEN_OFTEN):
+        frequent.place("real")
+    assert frequent.words[-1] == "real"
+    for k in range(60_000):
+        see(frequent, "real" if k % 30 == 0 else f"flood {rng.integers(n_attackers)}")
+        assert "real" in frequent.words
+    assert len(frequent.counts) <= MAX_WORDS + MAX_COUNTED
+
+
+def test_words_are_replaced_at_a_bounded_rate() -> None:
+    """Each word that had a place has counters of its own for good."""
+    frequent, seen = replacing(), set[str]()
+    for k in range(200_000):
+        see(frequent, f"flood {k // 400}")  # as fast as words can become frequent
+        seen.update(frequent.words)
+    assert len(seen) <= 2 * MAX_WORDS + 200_000 // REPLACE_EVERY
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**32), st.integers(0, 4_000))
+def test_replacing_survives_saving_at_any_point(seed: int, at: int) -> None:
+    def fresh() -> Features:
+        features = Features({"w": str})
+        features.features[0].frequent = replacing()  # type: ignore[attr-defined]
+        return features
+
+    never_saved, saved = fresh(), fresh()
+    words = np.random.default_rng(seed).zipf(1.5, 4_000).tolist()
+    for k, word in enumerate(words):
+        if k == at:
+            saved = Features.restore(json.loads(json.dumps(saved.plain())))
+            saved.let_words_be_replaced(())
+        for features in (never_saved, saved):
+            features.encode({"w": str(word)})
+            if features.has_challenger:
+                assert features.replace_words()[0][1] == 1
+    assert saved.plain() == never_saved.plain()
+    assert never_saved.words["w"] != fresh().words["w"]
 
 
 def test_values_are_found_by_their_labels() -> None:

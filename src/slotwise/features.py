@@ -39,6 +39,12 @@ MAX_COUNTED = 256
 SEEN_OFTEN = 50
 """A word gets a place of its own when it was seen so often."""
 
+MAX_MASS = 10_000
+"""Counts of a full list are halved when they sum to this, so that they follow the latest views."""
+
+REPLACE_EVERY = 1_000
+"""Words counted for each word that is replaced, in the long run; 30 may be replaced at once."""
+
 MAX_LENGTH = 100
 """Longer words are never kept."""
 
@@ -53,25 +59,46 @@ def may_be_kept(word: str) -> bool:
 
 
 class FrequentWords:
-    """The first `MAX_WORDS` words of a stream that were seen often, each with a place for good.
+    """The first `MAX_WORDS` words of a stream that were seen often, each with a place.
 
     Words are counted at most `MAX_COUNTED` at a time. A further word takes one from every count,
     so counts are never too high, and a stream of words seen once leaves nothing behind.
+
+    Where `replaces` is set, a full list goes on counting. A word that was seen often, and twice as
+    often as the least frequent word with a place, becomes the `challenger`, and `replace` gives it
+    that place. Nothing changes until then: whoever uses the places must move what it knows of
+    them first. A word in more than 1/32 of the stream is never replaced.
 
     >>> words = FrequentWords()
     >>> [words.place("DE") for _ in range(60)][-1], words.place("FR"), words.words
     (0, None, ['DE'])
     """
 
-    def __init__(self, words: Iterable[str] = (), counts: dict[str, int] | None = None) -> None:
+    MAX_BUDGET = MAX_WORDS * REPLACE_EVERY
+
+    def __init__(
+        self,
+        words: Iterable[str] = (),
+        counts: dict[str, int] | None = None,
+        budget: int = MAX_BUDGET,
+    ) -> None:
         self.words = list(words)
         self.counts = dict(counts or {})
+        self.budget = budget
+        self.replaces = False
+        self.protected: frozenset[str] = frozenset()
+        """Words that are never replaced."""
+        self.challenger: str | None = None
         self._places = {word: place for place, word in enumerate(self.words)}
 
     def place(self, word: str) -> int | None:
         """Count `word` once; return its place, or None while it is rare."""
         place = self._places.get(word)
-        if place is not None or len(self.words) == MAX_WORDS or not may_be_kept(word):
+        if len(self.words) == MAX_WORDS:
+            if self.replaces and (place is not None or may_be_kept(word)):
+                self._count_in_full_list(word)
+            return place
+        if place is not None or not may_be_kept(word):
             return place
         if word not in self.counts and len(self.counts) == MAX_COUNTED:
             self.counts = {known: n - 1 for known, n in self.counts.items() if n > 1}
@@ -87,6 +114,45 @@ class FrequentWords:
             self.counts = {} if len(self.words) == MAX_WORDS else self.counts
             self.counts.pop(word, None)
         return self._places.get(word)
+
+    def _count_in_full_list(self, word: str) -> None:
+        """Count a word, with or without a place, and find out whether it should have one."""
+        counts, places = self.counts, self._places
+        if len(counts) < MAX_WORDS:  # full since now, or in a version that did not count on
+            self.counts = counts = dict.fromkeys(self.words, SEEN_OFTEN) | counts
+        self.budget = min(self.budget + 1, self.MAX_BUDGET)
+        if word not in counts and len(counts) == MAX_WORDS + MAX_COUNTED:
+            for known in [one for one in counts if one not in places]:
+                counts[known] -= 1
+                if not counts[known]:
+                    del counts[known]
+            return
+        counts[word] = counts.get(word, 0) + 1
+        if sum(counts.values()) >= MAX_MASS:
+            halved = {known: n // 2 for known, n in counts.items()}
+            self.counts = counts = {one: n for one, n in halved.items() if n or one in places}
+        if word not in places and counts[word] >= SEEN_OFTEN and self.budget >= REPLACE_EVERY:
+            weakest = self._weakest()
+            if weakest is not None and counts[word] >= 2 * counts[weakest]:
+                self.challenger = word
+
+    def _weakest(self) -> str | None:
+        """Return the least frequent word that may be replaced, the first of several."""
+        open_to = [word for word in self.words if word not in self.protected]
+        return min(open_to, key=self.counts.__getitem__, default=None)
+
+    def replace(self) -> int:
+        """Give the challenger the place of the least frequent word, and return that place."""
+        word, weakest = self.challenger, self._weakest()
+        assert word is not None
+        assert weakest is not None  # there was one when the challenger was found
+        place = self._places.pop(weakest)
+        self.words[place], self._places[word] = word, place
+        if not self.counts[weakest]:
+            del self.counts[weakest]
+        self.budget -= REPLACE_EVERY
+        self.challenger = None
+        return place
 
 
 __all__ = ["NOT_KNOWN", "RARE", "Feature", "Features", "Visitor", "declarations"]
@@ -222,7 +288,10 @@ class OpenWords(Feature):
         return value
 
     def plain(self) -> dict[str, Any]:
-        kept = {"words": self.frequent.words, "counts": self.frequent.counts}
+        frequent = self.frequent
+        kept: dict[str, Any] = {"words": frequent.words, "counts": frequent.counts}
+        if frequent.budget < frequent.MAX_BUDGET:
+            kept["budget"] = frequent.budget
         return {"name": self.name, "kind": self.kind, **kept}
 
 
@@ -480,6 +549,36 @@ class Features:
             if n_seen >= SEEN_OFTEN and name in opened and word != RARE:
                 opened[name].frequent.keep(word)
 
+    def let_words_be_replaced(self, protected: Iterable[int]) -> None:
+        """Let full open lists find words that should have a place; some places are protected."""
+        names: dict[str, set[str]] = {}
+        for place in protected:
+            name, label = self.label(place)
+            names.setdefault(name, set()).add(label)
+        for feature in self.features:
+            if isinstance(feature, OpenWords):
+                feature.frequent.replaces = True
+                feature.frequent.protected = frozenset(names.get(feature.name, ()))
+
+    @property
+    def has_challenger(self) -> bool:
+        """Whether a word of an open list is waiting for a place."""
+        return any(
+            isinstance(feature, OpenWords) and feature.frequent.challenger is not None
+            for feature in self.features
+        )
+
+    def replace_words(self) -> list[tuple[int, int]]:
+        """Give words that are waiting a place; return each such place and that of rare words.
+
+        Visitors with the words that were there before count as visitors with rare words.
+        """
+        return [
+            (start + 2 + feature.frequent.replace(), start + SHARED[RARE])
+            for feature, start in zip(self.features, self.offsets, strict=True)
+            if isinstance(feature, OpenWords) and feature.frequent.challenger is not None
+        ]
+
     def value_floors(
         self, floors_by: Mapping[str, Mapping[str, float]], n_slots: int
     ) -> tuple[tuple[int, float], ...] | None:
@@ -547,7 +646,8 @@ class Features:
             if isinstance(feature, OpenWords):
                 # Versions that kept words which cannot be printed gave them places for good.
                 words = [word.encode(errors="backslashreplace").decode() for word in one["words"]]
-                feature.frequent = FrequentWords(words, one["counts"])
+                budget = one.get("budget", FrequentWords.MAX_BUDGET)
+                feature.frequent = FrequentWords(words, one["counts"], budget)
 
 
 def declarations(features: Features) -> dict[str, Any]:

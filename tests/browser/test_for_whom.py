@@ -96,6 +96,26 @@ def test_it_tells_who_brings_what_and_sees_what(
     assert page.title() == f"{whom} · slotwise"
 
 
+def test_it_reports_that_most_page_views_are_rare(
+    watched: Watched, server: BackgroundServer, admin: httpx.Client, clock: DayClock
+) -> None:
+    features = {"campaign": "text", "country": "text"}
+    settings = POOL | {"click_window_s": 60, "revenue_window_s": 60, "features": features}
+    admin.put("/v1/pools/rare", json=settings).raise_for_status()
+    admin.post("/v1/pools/rare/links:batch", json={"links": links(6)}).raise_for_status()
+    service = server.context.service
+    for k in range(1_000):
+        if k in (100, 200):
+            clock.advance(70)
+            service.learn(clock())
+        service.decide("rare", clock(), visitor={"campaign": f"c{k}", "country": "DE"})
+    clock.advance(70)
+    service.learn(clock())
+    verdict = watched.open("rare").locator("#for-whom .verdict")
+    expect(verdict).to_contain_text("100% of page views have a rare campaign")
+    expect(verdict).not_to_contain_text("rare country")
+
+
 def test_it_is_not_there_without_features_and_slots(watched: Watched, day: str) -> None:
     page = watched.open(day)
     wait_for_charts(page)

@@ -16,6 +16,7 @@ from slotwise.policies.link_posterior import (
     mean_logit,
     new_layout,
     new_solution,
+    pair,
     solve_link,
 )
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
@@ -297,3 +298,46 @@ def test_a_rare_value_leaves_exploration_to_what_all_visitors_saw() -> None:
     seldom_due = 300 / (300 / 301 + 1) ** 5
     seen = 0.6 * log(1 + 301 * 2 / 6 / (seldom_due + 1))
     assert state.posterior.width[:2] == pytest.approx(seen, rel=1e-5)
+
+
+def dense(problem: Problem, entries: Any) -> Any:
+    """Return J of one link and level as a whole matrix."""
+    layout = new_layout(problem.feature_sizes)
+    n_values = len(layout.feature_of)
+    matrix = np.zeros((1 + n_values, 1 + n_values))
+    matrix[0, 0] = entries[0]
+    for one in range(n_values):
+        matrix[0, 1 + one] = matrix[1 + one, 0] = matrix[1 + one, 1 + one] = entries[1 + one]
+        for other in range(n_values):
+            if layout.feature_of[one] != layout.feature_of[other]:
+                matrix[1 + one, 1 + other] = entries[pair(layout, one, other)]
+    return matrix
+
+
+def test_merged_values_are_one_column_of_the_regression() -> None:
+    """With M the map of parameters, J becomes M J M' and the tilt M tilt."""
+    problem = Problem(6, 2, feature_sizes=(5, 3, 2))
+    form = PacedBayes().for_problem(problem)
+    state: Any = form.start(problem)
+    rng, ones = np.random.default_rng(2), np.ones(2)
+    for _ in range(300):
+        visitor = np.array([rng.integers(5), 5 + rng.integers(3), 8 + rng.integers(2)])
+        links = rng.choice(6, 2, replace=False)
+        clicks = (rng.random(2) < 0.3).astype(float)
+        for level, outcomes in enumerate((clicks, 0.4 * clicks)):
+            type(form).learn(state, visitor, level, links, NO_SLOTS, ones, ones, outcomes)
+    before = form.knowledge(state)
+    value, into = 3, 1
+    merged = form.merge_value(before, problem, value, into)
+    assert merged is not None
+    mapped = np.eye(11)
+    mapped[1 + into, 1 + value], mapped[1 + value, 1 + value] = 1.0, 0.0
+    for level in range(2):
+        for link in range(6):
+            expected = mapped @ dense(problem, before["information"][level, :, link]) @ mapped.T
+            assert np.allclose(dense(problem, merged["information"][level, :, link]), expected)
+        assert np.allclose(merged["tilt"][level], mapped @ before["tilt"][level])
+    assert merged["seen"].sum() == before["seen"].sum()
+    assert merged["seen"][value] == merged["value_views"][value].sum() == 0.0
+    assert form.knowledge(form.restore(problem, merged))["seen"].tolist() == merged["seen"].tolist()
+    assert before["seen"][value] > 0.0

@@ -514,6 +514,27 @@ class Player:
             player._entries = self._entries
         return player
 
+    @property
+    def can_replace_words(self) -> bool:
+        """Whether words of open lists may lose their places: the policy can merge values."""
+        return type(self.form).merge_value is not Policy.merge_value
+
+    def replace_words(self) -> list[tuple[int, int]]:
+        """Give words that have become frequent the places of others, which count as rare from here.
+
+        Returns each such place and that of rare words: pages that are open must follow.
+        """
+        replaced = self.features.replace_words()
+        for value, into in replaced:
+            merged = self.form.merge_value(
+                self.form.knowledge(self._state), self.problem, value, into
+            )
+            assert merged is not None  # see `can_replace_words`
+            self.state = self.form.restore(self.problem, merged)
+            self.visits[..., into] += self.visits[..., value]
+            self.visits[..., value] = 0.0
+        return replaced
+
     # Keeping
 
     def knowledge(self) -> PlayerKnowledge:

@@ -29,7 +29,7 @@ from slotwise.policies.joint_posterior import (
     reward_in_sales,
     score_jointly,
 )
-from slotwise.policies.link_posterior import SALES, UNIT, entries_of
+from slotwise.policies.link_posterior import SALES, UNIT, entries_of, new_layout, pair
 from slotwise.policies.paced_kl_visitors import N_VISITORS
 from slotwise.policies.policy import (
     Feedback,
@@ -325,6 +325,33 @@ class PacedBayesVisitors(QueuePolicy):
             getattr(state.posterior, name)[:] = knowledge[name]
         for name, array in segment_knowledge(state.segment_floors).items():
             array[:] = knowledge[name]
+
+    def merge_value(
+        self, knowledge: Knowledge, problem: Problem, value: int, into: int
+    ) -> Knowledge:
+        """Add what visitors with one value did to what those with another one did.
+
+        J and the tilt are sums over views, so this is exact for the rates at which views were
+        learned.
+        """
+        merged = {name: array.copy() for name, array in knowledge.items()}
+        layout = new_layout(problem.feature_sizes)
+        own = layout.feature_of[value]
+        others = [one for one, feature in enumerate(layout.feature_of) if feature != own]
+        places = {
+            "information": [(1 + value, 1 + into)]
+            + [(pair(layout, value, one), pair(layout, into, one)) for one in others],
+            "tilt": [(1 + value, 1 + into)],
+        }
+        for name, moves in places.items():
+            for old, new in moves:
+                merged[name][:, new] += merged[name][:, old]
+                merged[name][:, old] = 0.0
+        for name in ("value_views", "seen"):
+            merged[name][into] += merged[name][value]
+            merged[name][value] = 0.0
+        merged["center"][:, 1 + value] = 0.0
+        return merged
 
     def move(self, state: PacedBayesVisitorsState, problem: Problem, kept: Links) -> State:
         """Return a state for a changed pool; a segment that still has a floor keeps its queue."""

@@ -57,6 +57,10 @@ from slotwise.selection.page_search import Search, new_search
 from slotwise.selection.share_slots import take_top_links
 
 OF_LINKS = frozenset({"value_sums", "value_exposure", "link_exposure", "used_level"})
+OF_VALUES = (
+    *("value_sums", "value_exposure", "common_sums", "common_expected", "seen", "seen_at"),
+)
+"""What is known by level and value of a feature: sums over the visitors with the value."""
 
 N_VISITORS = 64
 """Visitors that stand for those seen: enough for shares in steps of 1.6 %."""
@@ -239,6 +243,20 @@ class PacedKLVisitors(QueuePolicy):
             getattr(state.effects, name)[:] = knowledge[name]
         for name, array in segment_knowledge(state.segment_floors).items():
             array[:] = knowledge[name]
+
+    def merge_value(
+        self,
+        knowledge: Knowledge,
+        problem: Problem,  # noqa: ARG002
+        value: int,
+        into: int,
+    ) -> Knowledge:
+        """Add what visitors with one value did to what those with another one did."""
+        merged = {name: array.copy() for name, array in knowledge.items()}
+        for name in OF_VALUES:
+            merged[name][:, into] += merged[name][:, value]
+            merged[name][:, value] = 0.0
+        return merged
 
     def move(self, state: PacedKLVisitorsState, problem: Problem, kept: Links) -> State:
         """Return a state for a changed pool; a segment that still has a floor keeps its queue."""

@@ -239,6 +239,20 @@ class Policy:
             knowledge[name] = moved
         return self.restore(problem, knowledge)
 
+    def merge_value(
+        self,
+        knowledge: Knowledge,  # noqa: ARG002 - overridden by some
+        problem: Problem,  # noqa: ARG002
+        value: int,  # noqa: ARG002
+        into: int,  # noqa: ARG002
+    ) -> Knowledge | None:
+        """Return what would be known if visitors with one feature value had had another one.
+
+        Both are places of values of one feature; `value` is then free for other visitors. None
+        for a policy that cannot: words of open lists then have their places for good.
+        """
+        return None
+
     def learning_only(self, state: Any) -> Any:
         """Return the state without what only `choose` needs, where that takes much memory."""
         return state

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import shutil
 import string
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,11 +13,14 @@ import pytest
 
 from slotwise.service.deciding.page_mix import MAX_KEPT
 from slotwise.service.deciding.snapshot import MAX_KEPT_VISITORS
-from slotwise.service.records import SECOND_US
+from slotwise.service.records import SECOND_US, ClickEvent
 from slotwise.service.server import BackgroundServer
 from slotwise.service.service import Service
+from slotwise.service.settings import ServiceOptions
+from slotwise.service.storage.sqlite import SqliteStore
+from slotwise.service.storage.verify import verify
 from tests.service.conftest import POOL, http, problem_of
-from tests.service.rows import T0, link, pool
+from tests.service.rows import T0, arrays_of, learned_of, link, pool
 from tests.stores.store_rows import reads
 
 FEATURES: dict[str, Any] = {"country": "text", "campaign": "text", "days": [1, 7]}
@@ -58,6 +63,83 @@ def test_a_flood_of_values_leaves_a_bounded_trace(service: Service) -> None:
     assert learned is not None
     assert len(learned.state) < 150_000
     assert len(learned.published) < 5_000
+
+
+N_JUNK = 30 * 50
+"""Page views that give 30 words a place each."""
+
+
+def occupied(service: Service, policy: str) -> int:
+    """Take all places of an open list with words that nobody has; return when they have settled."""
+    settings = {"policy": policy, "policy_settings": {}, "click_window_s": 60}
+    features = {"country": "text", "new": "bool"}
+    service.put_pool(pool(features=features, **settings), "test", T0).result()
+    service.put_links("home", [link(f"l{k}") for k in range(6)], "test", T0).result()
+    for k in range(N_JUNK):
+        service.decide("home", T0 + k, visitor={"country": f"junk {k % 30}", "new": k % 3 == 0})
+    return T0 + 100 * SECOND_US
+
+
+def real_views(service: Service, now_us: int, n_views: int) -> None:
+    """Send visitors from four countries; those from DE click."""
+    for k in range(n_views):
+        country = ("DE", "FR", "IT", "ES")[k % 4]
+        page = service.decide("home", now_us + k, visitor={"country": country, "new": k % 3 == 0})
+        if country == "DE":
+            clicked = ClickEvent(page.decision_id, page.shown[0].link_id)
+            service.submit_events([clicked], now_us + k).result()
+
+
+@pytest.mark.parametrize("policy", ["paced-bayes", "paced-kl"])
+def test_places_taken_by_an_attacker_go_to_real_words(service: Service, policy: str) -> None:
+    now_us = occupied(service, policy)
+    service.learn(now_us)
+    junk = set(learned_of(service).words["country"])
+    assert len(junk) == 30
+    real_views(service, now_us, 1_200)
+    service.learn(now_us + 100 * SECOND_US)
+    words = learned_of(service).words["country"]
+    assert {"DE", "FR", "IT", "ES"} <= set(words)
+    assert len(words) == 30
+    assert len(junk & set(words)) == 26
+    assert service._decider.snapshot("home").published.words["country"] == words
+    page = service.decide("home", now_us + 101 * SECOND_US, visitor={"country": "DE"})
+    assert page.segment["country"] == "DE"
+    # No view is lost: those of words without a place count as those of rare words.
+    seen = learned_of(service).arrays["seen"].reshape(-1, 32 + 3)[0]
+    assert seen[:32].sum() == N_JUNK + 1_200
+    assert seen[2 + words.index("DE")] > 150
+    assert verify(service._store).mismatches == ()
+
+
+@pytest.mark.parametrize("policy", ["paced-bayes", "paced-kl"])
+def test_replaced_words_are_the_same_however_often_one_learns(tmp_path: Path, policy: str) -> None:
+    """Rounds in many batches, in one batch, and with restarts between them."""
+    rows = tmp_path / "rows.db"
+    service = opened_on(rows)
+    now_us = occupied(service, policy)
+    real_views(service, now_us, 1_200)
+    service.close()
+    learned = []
+    for n_batches, is_restarted in ((1, False), (12, False), (5, True)):
+        copied = Path(shutil.copy(rows, tmp_path / f"{n_batches}.db"))
+        service = opened_on(copied)
+        for batch in range(1, n_batches + 1):
+            service.learn(now_us + 60 * SECOND_US + 1_200 * batch // n_batches)
+            if is_restarted:
+                service.close()
+                service = opened_on(copied)
+        service.learn(now_us + 200 * SECOND_US)
+        words = learned_of(service).words["country"]
+        assert "DE" in words
+        learned.append((words, arrays_of(service)))
+        service.close()
+    assert learned[1] == learned[0]
+    assert learned[2] == learned[0]
+
+
+def opened_on(path: Path) -> Service:
+    return Service(SqliteStore(path), ServiceOptions(seed=1, commit_every_ms=0.0))
 
 
 def test_a_flood_over_http_leaves_a_bounded_trace(server: BackgroundServer) -> None:

@@ -173,9 +173,26 @@ class PoolPlayer:
     def feed(self, rounds: Iterable[tuple[View, Level]]) -> None:
         """Learn the outcomes of settled views, each at one level, in this order.
 
-        If the policy raises, nothing is learned: the same rounds can be fed again.
+        If the policy raises, nothing is learned: the same rounds can be fed again. A word takes
+        the place of another one exactly after the round that made it frequent, wherever batches
+        end: learning all rounds again gives the same places.
         """
-        self.player.learn_many(self._feedback(rounds))
+        player = self.player
+        if not (player.uses_visitors and player.can_replace_words):
+            player.learn_many(self._feedback(rounds))
+            return
+        features = player.features
+        features.let_words_be_replaced(place for place, _ in player.problem.value_floors)
+        batch: list[PageFeedback] = []
+        for one in self._feedback(rounds):
+            batch.append(one)
+            if features.has_challenger:
+                player.learn_many(batch)
+                batch = []
+                for value, into in player.replace_words():
+                    if self.ahead is not None:
+                        self.ahead.merge_value(value, into)
+        player.learn_many(batch)
 
     def _feedback(self, rounds: Iterable[tuple[View, Level]]) -> Iterator[PageFeedback]:
         """Yield rounds as feedback; a word is counted once a view, when its clicks settle."""

@@ -186,6 +186,13 @@ class VisitorsAhead:
         moved._opened_us, moved._recent = self._opened_us, self._recent
         return moved
 
+    def merge_value(self, value: int, into: int) -> None:
+        """Count the latest visitors with one feature value as visitors with another one."""
+        self._open_values[:, into] += self._open_values[:, value]
+        self._open_values[:, value] = 0.0
+        latest = [tuple(into if one == value else one for one in seen) for seen in self._recent]
+        self._recent = deque(latest, maxlen=RECENT_VISITORS)
+
     def note_shown(self, views: Sequence[DecisionRecord], pool: PoolSettings, now_us: int) -> None:
         """Take in the latest views, which fade as if windows closed at a constant rate."""
         passed_s = max(now_us - self._opened_us, 0) / SECOND_US

@@ -25,7 +25,7 @@ export async function show(pool) {
 function put(figures) {
   shown = figures;
   panel.hidden = figures.values.length === 0 && figures.slots.length === 0;
-  at(".verdict").textContent = verdict(figures);
+  at(".verdict").textContent = [verdict(figures), ...mostlyRare(figures)].join(" ");
   at(".scroller").hidden = at(".csv").parentElement.hidden = figures.values.length === 0;
   at(".floor-column").hidden = !hasFloors(figures);
   at("tbody").replaceChildren(...rows(figures));
@@ -39,6 +39,13 @@ function verdict(figures) {
   if (!figures.depends_on_visitors) return `${average}. The policy of this pool shows all visitors the same pages.`;
   if (differs.length === 0) return `${average}. No group of visitors differs from it for sure yet.`;
   return `${average}. ${differs.length === 1 ? "One group differs" : `${words.count(differs.length)} groups differ`} from it for sure.`;
+}
+
+// Lists of words in which most page views have no place of their own, once they had the time to get one.
+function mostlyRare({ values, page_views }) {
+  return values
+    .filter((one) => one.value === "(rare)" && page_views >= 1000 && 2 * one.page_views > page_views)
+    .map((one) => `${words.share(one.page_views / page_views)} of page views have a rare ${one.feature}, so little is learned from it: send fewer different words, and check who sends them.`);
 }
 
 // 1 above the average, -1 below, 0 where the interval contains it.
