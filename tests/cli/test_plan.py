@@ -83,3 +83,9 @@ def test_it_gives_up_when_its_time_is_over(capsys: pytest.CaptureFixture[str]) -
     for wrong in ("0", "nan"):
         assert main([*asked, *FEW, "--within", wrong]) == 2
         assert "`--within` must be a positive number of seconds" in capsys.readouterr().err
+
+
+def test_a_certainty_that_is_nearly_1_is_answered() -> None:
+    nearly = math.nextafter(1.0, 0.0)
+    plan = plan_traffic(RoughPage(6, 2, 0.2, 0.4), certainty=nearly, n_views=200, n_cases=10)
+    assert plan.lift.views == math.inf

@@ -147,3 +147,41 @@ def test_standard_error_is_the_one_of_the_moment(
     first.close()
     ServiceLog().info("second")
     assert [line["event"] for line in lines_of(second)] == ["second"]
+
+
+def test_probes_while_stopping_are_no_refusals(tmp_path: Path, written: io.StringIO) -> None:
+    settings = Settings(port=0, store=f"sqlite:///{tmp_path / 'logged.db'}")
+    with BackgroundServer(settings) as server, http(server.url, None) as prober:
+        server.context.stopping = True
+        assert prober.get("/readyz").status_code == 503
+        assert prober.get("/v1/pools").status_code == 401
+        assert dict(server.context.refusals.total) == {"missing-key": 1}
+
+
+@pytest.mark.parametrize(
+    ("is_local", "public_url", "warns"),
+    [
+        (False, "", True),
+        (False, "http://links.example", True),
+        (False, "HTTPS://links.example", False),
+        (True, "", False),
+    ],
+)
+def test_keys_that_travel_unencrypted_are_warned_of(
+    tmp_path: Path,
+    written: io.StringIO,
+    monkeypatch: pytest.MonkeyPatch,
+    is_local: bool,
+    public_url: str,
+    warns: bool,
+) -> None:
+    settings = Settings(port=0, store=f"sqlite:///{tmp_path / 'logged.db'}", public_url=public_url)
+    with BackgroundServer(settings):
+        pass  # makes an admin key
+    # No test listens on an address that others can reach.
+    monkeypatch.setattr("slotwise.service.server.is_loopback", lambda _: is_local)
+    with BackgroundServer(settings):
+        pass
+    found = [line for line in lines_of(written) if line["event"] == "start.unencrypted"]
+    assert [line["level"] for line in found] == ["warning"] * warns
+    assert all("proxy with TLS" in str(line["detail"]) for line in found)

@@ -50,6 +50,18 @@ def test_the_process_is_told_how_long_it_may_take() -> None:
     run(ask)
 
 
+def test_a_traceback_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+    async def ask() -> None:
+        plans = planner("raise ValueError('p must be in the range 0.0 < p < 1.0')")
+        assert await all_lines(plans.start([])) == [
+            {"done": 0.5},
+            {"failed": "the simulation ended without an answer"},
+        ]
+
+    run(ask)
+    assert caplog.messages == ["a plan failed: ValueError"]
+
+
 def test_the_last_line_of_a_failure_is_told() -> None:
     async def ask() -> None:
         plans = planner("sys.exit('first\\nslotwise: `slots` must be less')")

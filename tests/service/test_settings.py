@@ -52,6 +52,16 @@ def test_a_broken_rule_names_its_source_and_key(
         load_settings(None, environment, flags)
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["https://me:secret@alerts.example/x", "http://me:secret@alerts.example", "ftp://me:secret@[/"],
+)
+def test_a_refused_alert_url_does_not_show_its_password(url: str) -> None:
+    with pytest.raises(InvalidConfig, match="alert_url: must be an https address") as refused:
+        load_settings(None, {"SLOTWISE_ALERT_URL": url}, {})
+    assert "secret" not in str(refused.value)
+
+
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "slotwise.toml"
     file.write_text('port = "8460"')

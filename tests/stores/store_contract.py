@@ -396,6 +396,20 @@ class StoreContract(StoreUpkeep):
             click_views=1, revenue_views=1, late_clicks=1, late_revenue_micros=5_000_000
         )
 
+    def test_a_duplicate_says_that_the_first_was_late(self, store: Store) -> None:
+        late_us = START_US + REVENUE_WINDOW_US + 1
+        for number, received_us in ((1, START_US + 1), (2, late_us)):
+            page, sale = f"d{number}", f"c{number}"
+            store.commit([AppendDecision(decision=decision_row(page))])
+            sent = [click_row(page, received_us=received_us)]
+            sent += [conversion_row(sale, page, received_us)]
+            sent += [refund_row(f"r{number}", sale, received_us)]
+            first, second = store.commit(sent), store.commit(sent)
+            name, reason = ("accepted", "") if number == 1 else ("late", "first-was-late")
+            assert outcomes(first) == [name] * 3
+            assert outcomes(second) == ["duplicate"] * 3
+            assert [getattr(answer, "reason", None) for answer in second] == [reason] * 3
+
     def test_what_was_learned_is_replaced(self, store: Store) -> None:
         assert reads(store).learned("home") is None
         for version in (1, 2):

@@ -153,7 +153,7 @@ def demo(
             service = server.context.service
             service.put_key(page_key.record, "demo", system_clock_us()).result()
             try:
-                console.print("Compiling the policy: up to a minute, once on a machine.")
+                console.print("Starting the shop.")
                 make_shop(client, server.url)
                 introduce(console, server.url, server.admin_key)
                 if open_shop and console.is_terminal:

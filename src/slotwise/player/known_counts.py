@@ -68,9 +68,11 @@ def parse_known_counts(text: str, name: str) -> list[KnownCounts]:
 def _check_columns(name: str, names: Sequence[str]) -> None:
     if not {"link", "views", "clicks"} <= set(names):
         raise MissingData(f"{name}: counts must have the columns link, views, clicks")
+    seen: set[str] = set()
     for column in names:
-        if names.count(column) > 1:
+        if column in seen:
             raise InvalidInput(f"{name}: counts must have each column once, got {column!r} again")
+        seen.add(column)
 
 
 def _row(where: str, names: Sequence[str], row: Sequence[str], delimiter: str) -> KnownCounts:

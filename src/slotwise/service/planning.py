@@ -7,6 +7,7 @@ processor first.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from slotwise.service.refusals import Conflict
 
 _COMMAND = (sys.executable, "-m", "slotwise", "plan", "--json-lines")
 _LOWEST_PRIORITY = 19
+_log = logging.getLogger(__name__)
 Line = dict[str, Any]
 
 
@@ -116,8 +118,11 @@ class _Run:
         if self._is_late:
             longest = f"the simulation took longer than {self._within_s:g} seconds"
             return f"{longest}; ask for fewer links, cases or views, or run `slotwise plan`"
-        last = said.strip().splitlines()[-1:]
-        return "".join(last) or "the simulation ended without an answer"
+        last = "".join(said.strip().splitlines()[-1:])
+        if "Traceback (most recent call last)" in said:
+            _log.error("a plan failed: %s", last.partition(":")[0])
+            last = ""
+        return last or "the simulation ended without an answer"
 
     def _end_late(self) -> None:
         self._is_late = True

@@ -321,6 +321,11 @@ def read_known_table(
             visitor = features.read(row.visitor)
         except InvalidInput as error:
             raise InvalidInput(f"{name}, link {row.link}: {error}", "csv") from None
+        if row.revenue > MAX_SUM_MICROS / MICROS:
+            rule = f"at most {MAX_SUM_MICROS // MICROS}"
+            raise InvalidInput(
+                f"{name}, link {row.link}: {InvalidInput.of('revenue', rule, row.revenue)}", "csv"
+            )
         counts = ImportedCounts(
             views=row.views,
             clicks=row.clicks,

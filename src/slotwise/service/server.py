@@ -316,6 +316,11 @@ class _Run:
 
     def _say_ready(self, announce: Callable[[ServerStart], None]) -> None:
         announce(self.start)
+        host = self.context.settings.host
+        if not is_loopback(host) and not self.context.is_secure:
+            detail = "others can reach the service, and keys travel unencrypted"
+            advice = "put a proxy with TLS in front and set public_url to its https address"
+            self.context.log.warning("start.unencrypted", host=host, detail=f"{detail}: {advice}")
         self.context.log.info("ready")
 
     async def main(self, announce: Callable[[ServerStart], None]) -> None:

@@ -267,7 +267,9 @@ def _check_alert_url(url: str) -> None:
     )
     if url and not is_safe:
         rule = "an https address without a user name, or an http address of this machine"
-        raise InvalidConfig(f"alert_url: must be {rule}, got {url!r}")
+        # Only what comes after a user name and a password is shown: errors end up in logs.
+        shown = url if "@" not in url else f"...@{url.rpartition('@')[2]}"
+        raise InvalidConfig(f"alert_url: must be {rule}, got {shown!r}")
 
 
 class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):

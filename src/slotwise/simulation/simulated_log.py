@@ -298,7 +298,7 @@ def _is_visible(
     error = np.sqrt(
         variance[0] / (views * (1 - page.holdout)) + variance[1] / (views * page.holdout)
     )
-    wanted = NormalDist().inv_cdf((1 + certainty) / 2)
+    wanted = -NormalDist().inv_cdf((1 - certainty) / 2)  # (1 + certainty) / 2 could round to 1
     return np.asarray((earned - by_chance > wanted * error) & (views * page.holdout >= 30))
 
 

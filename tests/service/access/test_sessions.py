@@ -285,9 +285,10 @@ def test_sessions_and_their_ends_survive_a_restart(tmp_path: Path) -> None:
     assert found == ["change", "nothing"]
 
 
-def test_behind_tls_the_cookie_is_for_tls_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["https", "HTTPS", "Https"])
+def test_behind_tls_the_cookie_is_for_tls_only(tmp_path: Path, scheme: str) -> None:
     settings = Settings(
-        port=0, store=f"sqlite:///{tmp_path / 's.db'}", public_url="https://links.example"
+        port=0, store=f"sqlite:///{tmp_path / 's.db'}", public_url=f"{scheme}://links.example"
     )
     with BackgroundServer(settings) as server, http(server.url, None) as browser:
         browser.headers.update(OWN_PAGE)

@@ -58,6 +58,8 @@ def test_a_table_is_stored_and_read(admin: httpx.Client, make_pool: Callable[...
         ("link,views,clicks\nl1,ten,1\n", "csv, row 2: `views` must be a whole number"),
         ("link,views,clicks\nl1,10,11\n", "`clicks` must be from 0 to the views (10)"),
         ("link,views,clicks\nnobody,10,1\n", "has no link 'nobody'"),
+        ("link,views,clicks,revenue\nl1,10,1,1e308\n", "csv, link l1: `revenue` must be at most"),
+        (f"link,views,clicks\nl1,1{'0' * 299},1\n", "`views` must be"),
         ("link,views,clicks,browser\nl1,10,1,x\n", "must be declared features only"),
         ("link,views,clicks,days\nl1,10,1,many\n", "link l1: `visitor['days']` must be a number"),
         ("link,views,clicks,clicks\nl1,10,1,1\n", "must have each column once"),

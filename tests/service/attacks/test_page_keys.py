@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from slotwise.cli.main import main
 from slotwise.service.api.bodies import to_time
 from slotwise.service.records import SECOND_US, ClickEvent, KeyRecord
+from slotwise.service.reporting.report_records import PageProblems
 from slotwise.service.server import BackgroundServer
 from slotwise.service.service import Service
 from slotwise.service.storage.sqlite import SqliteStore
@@ -238,3 +239,29 @@ def test_forgetting_needs_a_key_and_a_time(
     assert "`key` must be the id of a key of this store, got 'k9'" in capsys.readouterr().err
     assert main(["forget", "--key", "k9", "--since", "yesterday", *store]) == 2
     assert "`since` must be a time with its zone" in capsys.readouterr().err
+
+
+def test_junk_origins_hide_no_real_problem(server: BackgroundServer) -> None:
+    """Preflights need no key: names that are sent once take nobody's place."""
+    pages = PageProblems()
+    for k in range(3_000):
+        pages.note("refused-host", "home", f"https://junk{k}.example")
+        pages.note("unknown-pool", "", f"junk{k}")
+    pages.note("refused-visitor", "home", "`visitor` must be declared features only")
+    for k in range(300):
+        pages.note("refused-host", "home", "https://old.shop.example")
+        pages.note("refused-host", "home", f"https://more-junk{k}.example")
+    shown = pages.of("home")
+    assert ("refused-host", "https://old.shop.example") in [(one.kind, one.name) for one in shown]
+    assert "refused-visitor" in {one.kind for one in shown}
+    assert len(shown) <= 12
+    assert sum(map(len, pages._counts.values())) <= 400
+    with http(server.url, None) as visitor:
+        for k in range(250):
+            headers = {"origin": f"https://junk{k}.example"}
+            visitor.options("/v1/pools/home/page", headers=headers)
+        for _ in range(3):
+            headers = {"origin": "https://old.shop.example"}
+            visitor.options("/v1/pools/home/page", headers=headers)
+    names = [one.name for one in server.context.outcomes.pages.of("home")]
+    assert "https://old.shop.example" in names

@@ -10,6 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from slotwise.errors import InvalidInput
+from slotwise.service.alerting import AlertMessage, Delivery, Webhook
 from slotwise.service.deciding.decider import DecisionsById
 from slotwise.service.reporting.report_records import RoundRow
 from slotwise.service.server import BackgroundServer
@@ -108,3 +110,50 @@ def test_a_store_that_hangs_delays_no_page(
         monkeypatch.setattr(server.context.service._decider._by_id, "_rests_until_s", 0.0)
         assert list(senders.map(decide, asked)) == first
         assert admin.get("/readyz").json()["store_available"] is True
+
+
+def test_evaluations_that_hang_delay_no_export(
+    server: BackgroundServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, started = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> None:
+        started.set()
+        go_on.wait()
+        raise InvalidInput("`since` must be later")
+
+    monkeypatch.setattr(server.context.service.reporter, "evaluate", hang)
+    with http(server.url, server.admin_key) as admin, ThreadPoolExecutor(N_EXPORTS) as senders:
+        path = "/v1/pools/home/evaluate"
+        evaluations = [senders.submit(admin.get, path) for _ in range(N_EXPORTS)]
+        started.wait()
+        try:
+            assert admin.get("/v1/pools/home/export").status_code == 200
+        finally:
+            go_on.set()
+        assert {one.result().status_code for one in evaluations} == {422}
+
+
+def test_test_alerts_that_hang_delay_no_change(
+    server: BackgroundServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, started = threading.Event(), threading.Event()
+    watch = server.context.alerts
+    assert watch is not None
+
+    def hang(message: AlertMessage) -> Delivery:
+        started.set()
+        go_on.wait()
+        return Webhook("http://127.0.0.1:9/", "secret", "").send(message)
+
+    monkeypatch.setattr(watch.webhook, "url", "http://127.0.0.1:9/")
+    monkeypatch.setattr(watch.webhook, "send", hang)
+    with http(server.url, server.admin_key) as admin, ThreadPoolExecutor(N_EXPORTS) as senders:
+        tests = [senders.submit(admin.post, "/v1/alerts:test") for _ in range(N_EXPORTS)]
+        started.wait()
+        try:
+            changed = admin.patch("/v1/pools/home", json={"click_floor": 0.1})
+            assert changed.status_code == 200
+        finally:
+            go_on.set()
+        assert {one.result().status_code for one in tests} == {200}

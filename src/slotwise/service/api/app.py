@@ -316,7 +316,8 @@ class App:
         request: Request,
         operation: Operation | None,
     ) -> Answer:
-        self._context.refusals.note(problem.slug, request.client)
+        if operation is None or operation.name != "readyz":  # a probe is not refused, but answered
+            self._context.refusals.note(problem.slug, request.client)
         if problem.slug == "internal":
             name = operation.name if operation else "none"
             fields = {"request_id": request.request_id, "operation": name}

@@ -83,6 +83,7 @@ class Refusals:
 
 
 N_EXPORT_THREADS = 2
+N_EVALUATION_THREADS = 1
 N_CHANGE_THREADS = 2
 
 Token = TypeVar("Token")
@@ -118,6 +119,9 @@ class ServiceContext:
         self.outcomes = OutcomesSinceStart(self.clock_us())
         self.export_threads = ThreadPoolExecutor(N_EXPORT_THREADS, "slotwise-export")
         """Exports are long: with threads of their own they delay no report."""
+        self.evaluation_threads = ThreadPoolExecutor(N_EVALUATION_THREADS, "slotwise-evaluate")
+        self.alert_threads = ThreadPoolExecutor(1, "slotwise-test-alert")
+        """A test alert waits for a receiver that may not answer."""
         self.change_threads = ThreadPoolExecutor(N_CHANGE_THREADS, "slotwise-change")
         """Checks of a new pool may compile its policy."""
         self.planner = Planner(settings.plan_within_s)
@@ -136,6 +140,11 @@ class ServiceContext:
             meter: RateLimit(rate, 2 * rate) for meter, rate in rates.items()
         }
 
+    @property
+    def is_secure(self) -> bool:
+        """Whether visitors reach the service over TLS."""
+        return self.public_base.lower().startswith("https://")
+
     def renew_secrets(self) -> None:
         """Read the secrets again, after another process has made or revoked one."""
         secrets = click_secrets(self.service.keys())
@@ -149,8 +158,13 @@ class ServiceContext:
     def close(self) -> None:
         """Wait for what the threads are doing; drop what they have not begun."""
         self.planner.close()
-        self.export_threads.shutdown(cancel_futures=True)
-        self.change_threads.shutdown(cancel_futures=True)
+        for threads in (
+            self.export_threads,
+            self.evaluation_threads,
+            self.alert_threads,
+            self.change_threads,
+        ):
+            threads.shutdown(cancel_futures=True)
 
     def known_token(self, request: Request, read: Callable[[str], Token | None]) -> Token:
         """Return what the token in the path says, or refuse it.
@@ -215,11 +229,7 @@ _SAFE = ("GET", "HEAD")
 
 def _name(context: ServiceContext) -> str:
     # A browser takes a cookie with this prefix from a page with TLS only, and from this host only.
-    return "__Host-slotwise" if _is_secure(context) else "slotwise"
-
-
-def _is_secure(context: ServiceContext) -> bool:
-    return context.public_base.startswith("https://")
+    return "__Host-slotwise" if context.is_secure else "slotwise"
 
 
 def read_session(context: ServiceContext, request: Request) -> Session | None:
@@ -274,6 +284,6 @@ def removal_header(context: ServiceContext) -> tuple[bytes, bytes]:
 
 
 def _header(context: ServiceContext, text: str, max_age_s: int) -> tuple[bytes, bytes]:
-    secure = "; Secure" if _is_secure(context) else ""
+    secure = "; Secure" if context.is_secure else ""
     cookie = f"{_name(context)}={text}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Strict"
     return b"set-cookie", f"{cookie}{secure}".encode()

@@ -405,9 +405,11 @@ def _read_columns(cells: list[str]) -> list[str]:
         if name not in columns:
             rule = "name the columns link_id and url, and title if you like"
             raise broken_rule(f"the first line must {rule}, got {', '.join(columns)!r}", "/csv")
+    seen: set[str] = set()
     for name in columns:
-        if columns.count(name) > 1:
+        if name in seen:
             raise broken_rule(f"the first line must name each column once, got {name!r}", "/csv")
+        seen.add(name)
         if not re.fullmatch(METADATA_PATTERN, name):
             rule = "of small letters, digits, - and _, beginning with a letter"
             raise broken_rule(f"the name of a column must be {rule}, got {name!r}", "/csv")

@@ -206,6 +206,6 @@ async def send_test_alert(context: ServiceContext, _request: Request) -> Deliver
     alert = Alert(kind="test", pool_id="", detail="This is a test: alerts arrive here.")
     message = watch.webhook.message(alert, "test", now, now)
     loop = asyncio.get_running_loop()
-    sent = await loop.run_in_executor(context.change_threads, watch.webhook.send, message)
+    sent = await loop.run_in_executor(context.alert_threads, watch.webhook.send, message)
     watch.deliveries.appendleft(sent)
     return sent

@@ -132,7 +132,7 @@ async def evaluate(context: ServiceContext, request: Request) -> EvaluationRepor
     )
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(
-        context.export_threads,
+        context.evaluation_threads,
         context.service.reporter.evaluate,
         pool.pool_id,
         floor,

@@ -119,6 +119,11 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
 
 ACCEPTED = Outcome(outcome="accepted")
 DUPLICATE = Outcome(outcome="duplicate")
+DUPLICATE_OF_LATE = Outcome(
+    outcome="duplicate",
+    reason="first-was-late",
+    detail="the first attempt was received after its window closed",
+)
 LATE = Outcome(outcome="late", reason="window-closed", detail="received after its window closed")
 CLIPPED_SALE = Outcome(
     outcome="accepted",

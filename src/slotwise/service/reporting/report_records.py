@@ -288,8 +288,10 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Kind = Literal["refused-host", "unknown-pool", "refused-visitor", "ignored-visitor"]
-_MAX_NAMES = 200
-_SHOWN = 5
+_MAX_NAMES = 100
+"""Names of one kind that are counted at a time."""
+_SHOWN = 3
+"""Names of one kind that are shown."""
 
 
 class PageProblem(msgspec.Struct, frozen=True):
@@ -304,6 +306,9 @@ class PageProblem(msgspec.Struct, frozen=True):
 class PageProblems:
     """Counts by pool; the names of pools that do not exist are shown with every pool.
 
+    Anybody can send pages from any host without a key, so no kind of problem takes the place of
+    another, and a name that was seen once makes room for one that is seen again.
+
     >>> problems = PageProblems()
     >>> problems.note("refused-host", "home", "old.shop.example")
     >>> problems.of("home")
@@ -311,22 +316,24 @@ class PageProblems:
     """
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[Kind, str, str]] = Counter()
+        self._counts: dict[Kind, Counter[tuple[str, str]]] = {}
 
     def note(self, kind: Kind, pool_id: str, name: str) -> None:
-        """Count one request; names beyond the first two hundred are not kept."""
-        found = (kind, "" if kind == "unknown-pool" else pool_id, name[:255])
-        if found in self._counts or len(self._counts) < _MAX_NAMES:
-            self._counts[found] += 1
+        """Count one request; where too many names are counted, each loses one."""
+        counts = self._counts.setdefault(kind, Counter())
+        found = ("" if kind == "unknown-pool" else pool_id, name[:255])
+        if found in counts or len(counts) < _MAX_NAMES:
+            counts[found] += 1
+        else:
+            self._counts[kind] = Counter({one: n - 1 for one, n in counts.items() if n > 1})
 
     def of(self, pool_id: str) -> tuple[PageProblem, ...]:
-        """Return what concerns a pool, most frequent first."""
-        found = [
-            PageProblem(kind, name, n)
-            for (kind, about, name), n in Counter(self._counts).most_common()
-            if about in ("", pool_id)
-        ]
-        return tuple(found[:_SHOWN])
+        """Return what concerns a pool, the most frequent names of each kind first."""
+        found: list[PageProblem] = []
+        for kind, counts in list(self._counts.items()):
+            about = Counter({name: n for (of, name), n in counts.items() if of in ("", pool_id)})
+            found += [PageProblem(kind, *one) for one in about.most_common(_SHOWN)]
+        return tuple(sorted(found, key=lambda problem: -problem.n))
 
 
 # A duplicate changes no row of the store, so it is counted in memory. The pool of a duplicate is

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from slotwise.service.counting.attribution import (
     DUPLICATE,
+    DUPLICATE_OF_LATE,
     QUARANTINED,
     QUARANTINED_ADJUSTMENT,
     SUM_TOO_LARGE,
@@ -45,6 +46,11 @@ ClickKey = tuple[str, str, str]
 def click_key(event: ClickEvent) -> ClickKey:
     """Return what makes a click the same click: an invalid one never takes a real one's place."""
     return (event.decision_id, event.link_id, event.invalid)
+
+
+def _again(first: Outcome | None) -> Outcome:
+    """Return the outcome of an event that came before; a sender should learn that it was late."""
+    return DUPLICATE_OF_LATE if first is not None and first.outcome == "late" else DUPLICATE
 
 
 class NewRows:
@@ -153,7 +159,7 @@ class Ledger:
         decision = self.decisions.get(event.decision_id)
         key = click_key(event)
         if key in self.clicks:
-            return DUPLICATE
+            return _again(judge_click(decision, self.clicks[key]) if decision else None)
         verdict = QUARANTINED if decision is None else judge_click(decision, click)
         if verdict.outcome == "rejected" and not event.invalid:
             self._refuse(event.decision_id, event.link_id, event.link_id, event, verdict, click)
@@ -169,7 +175,8 @@ class Ledger:
         decision = self.decisions.get(event.decision_id)
         first = self.conversions.get(event.conversion_id)
         if first is not None:
-            verdict = conflict_between(first.event, event) or DUPLICATE
+            judged = judge_conversion(decision, first) if decision else None
+            verdict = conflict_between(first.event, event) or _again(judged)
         elif decision is None:
             verdict = QUARANTINED
         else:
@@ -196,7 +203,10 @@ class Ledger:
         decision = self.decisions.get(conversion.event.decision_id) if conversion else None
         first = self.adjustments.get(event.adjustment_id)
         if first is not None:
-            verdict = conflict_between(first.event, event) or DUPLICATE
+            judged = None
+            if decision is not None and conversion is not None:
+                judged = judge_adjustment(decision, conversion, first)
+            verdict = conflict_between(first.event, event) or _again(judged)
         elif conversion is None:
             verdict = QUARANTINED_ADJUSTMENT
         elif decision is None:
