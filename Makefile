@@ -3,6 +3,7 @@
 PYTHON ?= python3
 WORKERS ?= 2
 CYCLES ?= 1000
+MINUTES ?= 30
 CASES ?= 100000
 STORE ?= sqlite
 
@@ -10,7 +11,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed-by-make
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-all test-oldest check format bench bench-service crash-test fuzz paper picture docs lock clean
+.PHONY: help install test test-all test-oldest check format bench bench-service crash-test soak fuzz paper picture docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +49,9 @@ bench-service: $(INSTALLED) ## measure the decision service: ratios within one r
 
 crash-test: $(INSTALLED) ## kill -9 the service 1,000 times (CYCLES=, STORE=postgresql: two replicas)
 	$(BIN)/python -m tests.service.crash_harness --cycles $(CYCLES) --store $(STORE)
+
+soak: $(INSTALLED) ## three replicas behind nginx for 30 minutes under faults (MINUTES=)
+	$(BIN)/python -m tests.service.soak --minutes $(MINUTES)
 
 fuzz: $(INSTALLED) ## send the service 100,000 generated requests (CASES=)
 	$(BIN)/python -m tests.service.fuzz_harness --cases $(CASES)

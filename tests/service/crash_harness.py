@@ -127,6 +127,11 @@ class Server:
 
     has_fault = False
 
+    @property
+    def pid(self) -> int:
+        """The process that serves."""
+        return self.process.pid
+
     def wait_for_end(self) -> None:
         """Wait until the process has ended by itself."""
         self.process.wait()

@@ -73,6 +73,12 @@ class ForkedServer(Server):
         self.has_fault = fault is not None
         self._find_url()
 
+    @property
+    def pid(self) -> int:
+        """The process that serves."""
+        assert self._forked.pid is not None
+        return self._forked.pid
+
     def wait_for_end(self) -> None:
         """Wait until the process has died of its fault."""
         self._forked.join()

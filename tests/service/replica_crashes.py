@@ -11,7 +11,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import httpx
@@ -66,7 +66,7 @@ def is_learner(server: Server, key: str) -> bool:
         return "slotwise_learner 1.0" in client.get("/metrics").text
 
 
-def wait_for_learner(servers: list[Server], key: str) -> float:
+def wait_for_learner(servers: Sequence[Server], key: str) -> float:
     """Wait until one replica learns and return how long that took."""
     started = time.monotonic()
     while True:

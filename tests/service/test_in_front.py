@@ -18,6 +18,7 @@ from slotwise.service.storage.verify import verify
 from tests.service import replica_crashes
 from tests.service.conftest import http, until
 from tests.service.crash_harness import Server, client_of
+from tests.service.nginx import client_through, nginx_before
 from tests.service.private_postgresql import PrivatePostgresql, account
 from tests.service.test_replicas import fill, knows_pool, views_at
 
@@ -83,60 +84,18 @@ def test_a_pooler_in_transaction_mode_stands_between(
     store.close()
 
 
-NGINX = """
-daemon off;
-pid {folder}/nginx.pid;
-error_log {folder}/error.log;
-events {{ worker_connections 64; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    upstream slotwise {{
-        server {first} max_fails=1 fail_timeout=2s;
-        server {second} max_fails=1 fail_timeout=2s;
-        keepalive 16;
-    }}
-    server {{
-        listen unix:{folder}/nginx.sock;
-        location / {{
-            proxy_pass http://slotwise;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-            proxy_set_header Host $host;
-            proxy_next_upstream error timeout http_503 non_idempotent;
-        }}
-    }}
-}}
-"""
-
-
 def test_two_replicas_behind_nginx_survive_the_loss_of_one(postgresql: PrivatePostgresql) -> None:
     address = postgresql.new_database()
     servers = [Server(address)]
     key = servers[0].admin_key()
-    folder = Path(tempfile.mkdtemp(prefix="slotwise-nginx-"))
-    nginx = None
     try:
         with client_of(servers[0].url, key) as client:
             fill(client)
         servers.append(Server(address))
-        first, second = (server.url.removeprefix("http://") for server in servers)
-        (folder / "nginx.conf").write_text(NGINX.format(folder=folder, first=first, second=second))
-        program = shutil.which("nginx") or "/usr/sbin/nginx"
-        nginx = subprocess.Popen(
-            [program, "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]
-        )
-        while not (folder / "nginx.sock").exists():
-            assert nginx.poll() is None, (folder / "error.log").read_text()
-        transport = httpx.HTTPTransport(uds=str(folder / "nginx.sock"))
-        headers = {"authorization": f"Bearer {key}"}
-        with httpx.Client(
-            transport=transport, base_url="http://shop", headers=headers, timeout=600
-        ) as shop:
+        with (
+            nginx_before([server.url for server in servers]) as socket,
+            client_through(socket, key) as shop,
+        ):
             for number in range(40):
                 if number == 20:
                     servers[0].kill()
@@ -156,12 +115,8 @@ def test_two_replicas_behind_nginx_survive_the_loss_of_one(postgresql: PrivatePo
                 assert followed.headers["location"] == link["url"]
             replica_crashes.wait_for_learner(servers[1:], key)
     finally:
-        if nginx is not None:
-            nginx.terminate()
-            nginx.wait()
         for server in servers:
             server.kill()
-        shutil.rmtree(folder, ignore_errors=True)
     store = PostgresqlStore(address)
     assert verify(store).mismatches == ()
     store.close()

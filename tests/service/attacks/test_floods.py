@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,9 +19,11 @@ from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from tests.service.attacks.conftest import Line
 from tests.service.conftest import http, problem_of, until
+from tests.service.forked_server import ForkedServer
 
 N_GARBAGE = 600
 N_PIPELINED = 400
+PIPELINED = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
 def test_garbage_tokens_do_not_stop_genuine_clicks(server: BackgroundServer) -> None:
@@ -179,3 +183,41 @@ def test_few_requests_of_a_connection_are_in_flight(
     sender.join()
     assert n_answers == N_PIPELINED
     assert most <= MAX_PIPELINED + 32
+
+
+def resident_kb(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_pipelined_requests_fill_no_memory(tmp_path: Path) -> None:
+    """80 connections with 14,000 requests each, whose answers nobody reads."""
+    server = ForkedServer(tmp_path / "pipelined.db")
+    key = server.admin_key()
+    place = server.url.removeprefix("http://").split(":")
+    lines: list[socket.socket] = []
+    try:
+        with http(server.url, key) as admin:
+            for _ in range(50):
+                assert admin.get("/healthz").status_code == 200
+            before = resident_kb(server.pid)
+            for _ in range(80):
+                line = socket.create_connection((place[0], int(place[1])))
+                line.setblocking(False)
+                lines.append(line)
+            left = {line: 14_000 * len(PIPELINED) for line in lines}
+            for _ in range(50):  # as much as the server takes, and it goes on answering others
+                for line in lines:
+                    with contextlib.suppress(BlockingIOError):
+                        left[line] -= line.send(PIPELINED * min(700, left[line] // len(PIPELINED)))
+                assert admin.get("/healthz").status_code == 200
+            during = resident_kb(server.pid)
+            for line in lines:
+                line.close()
+            for _ in range(50):
+                assert admin.get("/healthz").status_code == 200
+            until(lambda: resident_kb(server.pid) <= before + 50_000)
+        assert during <= before + 50_000
+    finally:
+        server.kill()
