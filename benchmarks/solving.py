@@ -12,6 +12,8 @@ from benchmarks.measuring import Row, at_least, at_most, cpu_seconds, note
 from slotwise.compile import compiled, compiled_first, hot
 from slotwise.selection import FloorProgram, solve, solve_floors
 from slotwise.selection.floor_program import new_program, set_clicks, set_value, solve_program
+from slotwise.selection.page_within_rules import PageRules, solve_within
+from slotwise.selection.rules import SlotRule, settle_rules
 from slotwise.selection.solve import solve_into
 from slotwise.selection.zones import Program
 
@@ -86,6 +88,7 @@ def solving() -> list[Row]:
         *against_a_general_solver(),
         *several_floors(),
         *warm_against_cold(),
+        with_rules(),
         large_pool(),
     ]
 
@@ -210,6 +213,36 @@ def warm_against_cold() -> list[Row]:
             "of cold",
         ),
     ]
+
+
+@compiled_first
+@hot
+def solve_each_within(rules: PageRules, value: Floats, clicks: Floats, floors: Floats) -> float:
+    """Solve every instance afresh under the same rules, inside compiled code."""
+    total = 0.0
+    for i in range(len(floors)):
+        total += solve_within(rules, value[i], clicks[i], floors[i]).value
+    return total
+
+
+def with_rules() -> Row:
+    """Compare a cold solve with rules for 20 groups with one without rules."""
+    instances = draw_instances(N_INSTANCES, N_LINKS, N_SLOTS)
+    group = np.random.default_rng(13).integers(0, 20, N_LINKS)
+    asked = [
+        SlotRule(np.flatnonzero(group == place), (0.0, 0.5, 0.0, 1.0)[place % 4], 1.0 + place % 2)
+        for place in range(20)
+    ]
+    rules = settle_rules(asked, N_LINKS, N_SLOTS).rules
+    ruled = cpu_seconds(lambda: solve_each_within(rules, *instances)) / N_INSTANCES
+    plain = cpu_seconds(lambda: solve_each(*instances, N_SLOTS)) / N_INSTANCES
+    return at_most(
+        f"solve, cold, K = {N_LINKS}, L = {N_SLOTS}, 20 groups with rules",
+        f"{ruled * 1e6:.1f} µs against {plain * 1e6:.1f} µs without rules",
+        ruled / plain,
+        3.0,
+        "of a solve without rules",
+    )
 
 
 def large_pool() -> Row:

@@ -4,6 +4,7 @@ from slotwise.compile import compiled
 from slotwise.selection.frontier import Frontier, frontier
 from slotwise.selection.mix import Mix, dense_probabilities, new_mix, set_probabilities
 from slotwise.selection.rounding import dependent_rounding, draw_page
+from slotwise.selection.rules import RuledSolution, SlotRule, solve_rules
 from slotwise.selection.several_floors import FloorsSolution, solve_floors
 from slotwise.selection.solve import FloorProgram, Solution, solve
 from slotwise.selection.solve_kinds import KindsSolution, solve_kinds
@@ -14,6 +15,8 @@ __all__ = [
     "Frontier",
     "KindsSolution",
     "Mix",
+    "RuledSolution",
+    "SlotRule",
     "Solution",
     "compiled",
     "dense_probabilities",
@@ -25,4 +28,5 @@ __all__ = [
     "solve",
     "solve_floors",
     "solve_kinds",
+    "solve_rules",
 ]

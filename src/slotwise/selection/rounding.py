@@ -167,6 +167,59 @@ def draw_page(
         tied[pick] = link
 
 
+@inner
+def _settle_pair(left: NDArray[np.float64], one: int, other: int, rng: np.random.Generator) -> int:
+    """Round a pair of open entries, so that one of them is 0 or 1; return the other, or -1."""
+    up = min(1.0 - left[one], left[other])
+    down = min(left[one], 1.0 - left[other])
+    if next_uniform(rng) * (up + down) < down:
+        left[one] += up
+        left[other] -= up
+    else:
+        left[one] -= down
+        left[other] += down
+    if INTEGRAL < left[one] < 1.0 - INTEGRAL:
+        return one
+    return other if INTEGRAL < left[other] < 1.0 - INTEGRAL else int64(-1)
+
+
+@hot
+def draw_by_groups(
+    probabilities: NDArray[np.float64],
+    links: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    left: NDArray[np.float64],
+    rng: np.random.Generator,
+    shown: NDArray[np.int64],
+    drawn_with: NDArray[np.float64],
+) -> None:
+    """Draw a page pair by pair, first inside each group, then between groups.
+
+    So a group whose probabilities sum to s has the whole number below or above s of slots on every
+    page, and inclusion probabilities are exact. Group g is `links[ends[g - 1]:ends[g]]`, and
+    `left` is a buffer with a number for each link.
+    """
+    for link in range(len(probabilities)):
+        left[link] = probabilities[link]
+    between = int64(-1)
+    k = int64(0)
+    for group in range(len(ends)):
+        held = int64(-1)
+        while k < ends[group]:
+            link = links[k]
+            k += 1
+            if INTEGRAL < left[link] < 1.0 - INTEGRAL:
+                held = link if held < 0 else _settle_pair(left, held, link, rng)
+        if held >= 0:
+            between = held if between < 0 else _settle_pair(left, between, held, rng)
+    n_shown = int64(0)
+    for link in range(len(probabilities)):
+        if left[link] > 0.5 and n_shown < len(shown):
+            shown[n_shown] = link
+            drawn_with[n_shown] = probabilities[link]
+            n_shown += 1
+
+
 def dependent_rounding(probabilities: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return the links of one page whose inclusion probabilities are `probabilities`.
 
