@@ -62,6 +62,8 @@ class PageFeedback(NamedTuple):
     probabilities: Sequence[float]
     is_in_random_order: bool
     news: Sequence[tuple[int, Mapping[Link, float], int]]
+    was_open: bool = False
+    """Whether the page was noted as open at the levels with a first outcome here."""
 
 
 class DrawnPage(NamedTuple):

@@ -26,6 +26,7 @@ from slotwise.policies.policy import (
     Counts,
     Knowledge,
     add_counts,
+    ignore_open,
     moved_counts,
     new_counts,
     policy_for,
@@ -134,6 +135,7 @@ class _EntryPoints:
         self.draw = code_for(draw_page, state.mix, chance, page, numbers)
         self.learn = code_for(kind.learn, state, NOBODY, 0, page, NO_SLOTS, *[numbers] * 3)
         self.count = code_for(add_counts, counts, 0, page, numbers, numbers)
+        self.note_open = code_for(kind.note_open, state, 0, page, 1.0)
         if not slots.are_alike:
             self.rank = code_for(kind.rank, state, page, order.worth)
             self.order = code_for(order_page, order, chance, page, order.worth)
@@ -176,6 +178,9 @@ class Player:
         """Settled pages and outcomes, by level and value of a feature."""
         self._chooses, self._may_raise = chooses, may_raise(type(form))
         self._own_counts = new_counts(problem)
+        self.open_views = np.zeros((problem.n_levels, problem.n_links))
+        """Page views whose feedback has yet to come, by level and link. They are not learned, and
+        `save` leaves them out: whoever plays notes them again."""
         self._entries: _EntryPoints | None = None
         self._rng: np.random.Generator | None = None
         self._chance: Any = None
@@ -191,6 +196,7 @@ class Player:
     @state.setter
     def state(self, state: Any) -> None:
         self._state = state if self._chooses else self.form.learning_only(state)
+        self._note_open_views(state, self.open_views)
 
     @classmethod
     def start(
@@ -340,6 +346,8 @@ class Player:
         entries, given = self._entries or self._obtain_entries(), self.form.rng_of_choice(rng)
 
         def page_of(state: Any, _: Problem) -> Floats:
+            if state is not self._state:  # of the rest of the page
+                self._note_open_views(state, self.open_views[:, asked.is_free])
             entries.choose.call(state, visitor, given)
             return dense_probabilities(state.mix)
 
@@ -358,6 +366,28 @@ class Player:
                 page_of=page_of,
             )
         return probabilities
+
+    # Feedback to come
+
+    def note_open(self, level: int, shown: Sequence[Link], n_views: float = 1.0) -> None:
+        """Count page views whose feedback at a level has yet to come; negative: it has."""
+        place_of = self.pool.place_of
+        self._note_open(level, np.array([place_of[k] for k in shown if k in place_of]), n_views)
+
+    def _note_open(self, level: int, places: Links, n_views: float) -> None:
+        if len(places):
+            self.open_views[level, places] += n_views
+            if type(self.form).note_open is not ignore_open:
+                entries = self._entries or self._obtain_entries()
+                entries.note_open.call(self._state, level, places, n_views)
+
+    def _note_open_views(self, state: Any, open_views: Floats) -> None:
+        """Let a new state know of views that are open."""
+        if type(self.form).note_open is not ignore_open and open_views.any():
+            entries = self._entries or self._obtain_entries()
+            for level, place in np.argwhere(open_views).tolist():
+                n_views = float(open_views[level, place])
+                entries.note_open.call(state, level, np.array([place]), n_views)
 
     # Learning
 
@@ -397,12 +427,13 @@ class Player:
         """
         if not self._may_raise:
             return learn(feedback)  # type: ignore[no-any-return]
-        before = copied_state((self._state, self._own_counts, self.slots.order, self.visits))
+        parts = self._state, self._own_counts, self.slots.order, self.visits, self.open_views
+        before = copied_state(parts)
         features = copy.deepcopy(self.features)
         try:
             learn(feedback)
         except BaseException:
-            self._state, self._own_counts, self.slots.order, self.visits = before
+            self._state, self._own_counts, self.slots.order, self.visits, self.open_views = before
             self.features = features
             raise
 
@@ -411,6 +442,9 @@ class Player:
         slots, views = self.slots.shown_in(kept)
         visitor: Any = view.visitor
         entries = self._entries or self._obtain_entries()
+        for level, _, is_new in view.news if view.was_open else ():
+            if is_new:  # of all levels before the first is learned: none is open then
+                self._note_open(level, places, -1.0)
         for level, outcome, is_new in view.news:
             if level == 0 and view.is_in_random_order:
                 self.slots.learn([outcome.get(link, 0.0) for link in view.shown])
@@ -497,6 +531,7 @@ class Player:
         form = self.policy.for_knowledge(problem, self.form.knowledge(self._state))
         moved = self._with(form, problem, pool, form.move(self._state, problem, kept))
         moved._own_counts = moved_counts(self._own_counts, problem, kept)
+        moved._take_open_views(np.where(kept >= 0, self.open_views[:, kept], 0.0))
         return moved
 
     def copy(self) -> Player:
@@ -504,7 +539,12 @@ class Player:
         state = self.form.restore(self.problem, self.form.knowledge(self._state))
         copied = self._with(self.form, self.problem, self.pool, state)
         copied._own_counts = self._own_counts
+        copied._take_open_views(self.open_views.copy())
         return copied
+
+    def _take_open_views(self, open_views: Floats) -> None:
+        self.open_views = open_views
+        self._note_open_views(self._state, open_views)
 
     def _with(self, form: Policy, problem: Problem, pool: LinkPool, state: Any) -> Player:
         parts: Any = {"features": self.features, "slots": self.slots, "chooses": self._chooses}
@@ -598,6 +638,7 @@ class Player:
         self.slots.restore(arrays["slot_clicks"])
         self.visits[:] = visits
         self._own_counts = counts
+        self.open_views[:] = 0.0
         self.state = form.restore(self.problem, known)
 
 

@@ -91,8 +91,11 @@ def add_views(evidence: Evidence, level: int, link: int, n_views: float, outcome
 
 @inner
 def count_open(evidence: Evidence, level: int, links: Links, n_views: float) -> None:
-    """Record `n_views` page views with these links that wait for a level; negative: no longer."""
-    evidence.open_pages[level] += n_views
+    """Record `n_views` page views with these links that wait for a level; negative: no longer.
+
+    Links of some slots only, as where others have left the pool, are a part of a page.
+    """
+    evidence.open_pages[level] += n_views * len(links) / evidence.n_slots
     for k in range(len(links)):
         evidence.open_views[level, links[k]] += n_views
 

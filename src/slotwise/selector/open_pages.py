@@ -19,6 +19,11 @@ from slotwise.rounds import Decision, Link
 CLICKS_AND_REVENUE = ("clicks", "revenue")
 """What the levels are called in feedback where a selector names no levels of its own."""
 
+MIN_WAIT = 10_000
+"""Pages that are waited for at least, counted by those chosen after them."""
+NEVER = 2**62
+"""No page has a number as large as this one."""
+
 Outcome = dict[Link, float]
 """What a level brought: of the last level money, of the others 1 for each link."""
 
@@ -43,6 +48,11 @@ class OpenPage:
     def is_settled(self) -> bool:
         """Whether every level is settled."""
         return None not in self.outcomes
+
+    @property
+    def open_levels(self) -> list[int]:
+        """The levels that are not settled."""
+        return [level for level, outcome in enumerate(self.outcomes) if outcome is None]
 
     def told(self, given: Mapping[int, Any]) -> OpenPage:
         """Return the page with what was said of some levels, or itself if nothing is new."""
@@ -142,6 +152,10 @@ class OpenPages:
     a loaded one gets a new token, so that a page which was chosen after the selector was saved
     is never taken for the page with the same number after loading. `earlier` are the tokens
     before that, each with the numbers that were issued under it.
+
+    The policy counts pages whose feedback is to come, from the choice of the next page on: pages
+    `counted_from` to `counted_to` that are open. Some pages never get any feedback. One that waits
+    twice as long as any settled page has waited, and at least `MIN_WAIT` pages, is counted no more.
     """
 
     max_pages: int
@@ -150,6 +164,9 @@ class OpenPages:
     earlier: dict[str, range] = field(default_factory=dict)
     token: str = field(default_factory=new_token)
     level_names: tuple[str, ...] = CLICKS_AND_REVENUE
+    counted_from: int = 1
+    counted_to: int = 0
+    longest_wait: int = 0
 
     def __post_init__(self) -> None:
         self._first = self.n_issued + 1
@@ -167,17 +184,48 @@ class OpenPages:
         return {**self.earlier, self.token: range(self._first, self.n_issued + 1)}
 
     def issue(self, page: DrawnPage, visitor: tuple[int, ...] = ()) -> str:
-        """Open a page and return its id; beyond `max_pages` the oldest is forgotten."""
+        """Open a page and return its id."""
         self.n_issued += 1
-        if len(self._pages) >= self.max_pages:
-            del self._pages[next(iter(self._pages))]
-            self.n_forgotten += 1
         opened = (self.n_issued, page.shown, page.drawn_with, self.level_names)
         self._pages[self.n_issued] = OpenPage(*opened, (), visitor, page.is_in_random_order)
         return f"{self.token}-{self.n_issued}"
 
+    def forget_oldest(self) -> OpenPage | None:
+        """Forget the oldest page where `max_pages` are open, and return it."""
+        if len(self._pages) < self.max_pages:
+            return None
+        self.n_forgotten += 1
+        return self._pages.pop(next(iter(self._pages)))
+
+    def is_counted(self, page: OpenPage) -> bool:
+        """Say whether the policy counts the open levels of a page."""
+        return self.counted_from <= page.number <= self.counted_to
+
+    def last_uncounted(self) -> OpenPage | None:
+        """Return the last page if it is open and to be counted from now on."""
+        page = self._pages.get(self.n_issued)
+        is_due = max(self.counted_from, self.counted_to + 1) <= self.n_issued
+        return page if is_due else None
+
+    def waited_too_long(self) -> Iterator[OpenPage]:
+        """Yield pages that have been counted and are counted no more."""
+        if self.longest_wait:
+            first = self.n_issued - max(MIN_WAIT, 2 * self.longest_wait)
+            while self.counted_from < first:
+                page = self._pages.get(self.counted_from)
+                self.counted_from += 1
+                if page is not None:
+                    yield page
+
+    def stop_counting(self) -> list[OpenPage]:
+        """Return the pages that are counted; none is from now on."""
+        counted = [page for page in self if self.is_counted(page)]
+        self.counted_from = NEVER
+        return counted
+
     def put(self, page: OpenPage) -> None:
         """Keep a page while a level is open; drop it once all are settled."""
+        self.longest_wait = max(self.longest_wait, self.n_issued - page.number + 1)
         if page.is_settled:
             self._pages.pop(page.number, None)
         else:

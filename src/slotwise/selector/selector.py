@@ -187,8 +187,10 @@ class Selector(Generic[AnyLink]):
             if pin is not NO_LINKS or exclude is not NO_LINKS:
                 asked = player.constraints(pin, exclude)
             is_logged = journal is not None
+            self._count_open_pages()
             player.choose(known, rng, asked, explore=self._explore, all_links=is_logged)
             page = player.draw(rng)
+            self._note_open(self._pages.forget_oldest(), -1.0)
             page_id = self._pages.issue(page, tuple(known.tolist()))
             decision = Decision(page_id, page.shown, page.probabilities)
             if journal is not None:
@@ -199,6 +201,23 @@ class Selector(Generic[AnyLink]):
                 chosen = (decision, drawn, least, self._n_pool_changes, of_visitor, is_random)
                 journal.issued(issued, *chosen)
             return decision  # type: ignore[return-value]
+
+    def _count_open_pages(self) -> None:
+        """Count the last page as open if its feedback has yet to come.
+
+        So late: a page whose feedback comes before the next is chosen was never open.
+        """
+        pages = self._pages
+        self._note_open(pages.last_uncounted(), 1.0)
+        pages.counted_to = pages.n_issued
+        for page in pages.waited_too_long():
+            self._note_open(page, -1.0)
+
+    def _note_open(self, page: OpenPage | None, n_views: float) -> None:
+        """Count the open levels of a page as open, or no more."""
+        if page is not None:
+            for level in page.open_levels:
+                self._player.note_open(level, page.shown, n_views)
 
     # Learning
 
@@ -241,7 +260,9 @@ class Selector(Generic[AnyLink]):
         ]
         visitor = np.array(page.visitor, np.int64) if page.visitor else NOBODY
         slots, is_random = range(len(page.shown)), page.is_in_random_order
-        view = PageFeedback(visitor, page.shown, slots, page.probabilities, is_random, news)
+        was_open = self._pages.is_counted(page)
+        chosen = (visitor, page.shown, slots, page.probabilities, is_random)
+        view = PageFeedback(*chosen, news, was_open)
         self._player.learn(view)  # all of it or, if the policy raises, nothing
         for level, outcome, is_first in news:
             total = sum(outcome.values())
@@ -291,6 +312,8 @@ class Selector(Generic[AnyLink]):
                         brought = money.scaled(brought, batch.most_before(level)[kept])
                     totals.append(LinkTotals(NOBODY, level, places, n_views, brought))
             player.learn_counts(totals)
+            for page in self._pages.stop_counting():  # counts do not say which pages have settled
+                self._note_open(page, -1.0)
             self._money = money
             n_slots, n_pages = self.problem.n_slots, float(n_views.sum()) / self.problem.n_slots
             for one in totals:
@@ -337,7 +360,13 @@ class Selector(Generic[AnyLink]):
 
     def _move_to(self, pool: LinkPool, **changes: Any) -> None:
         problem = dataclasses.replace(self.problem, n_links=len(pool), **changes)
+        before = self._player.pool
         self._player = self._player.move(problem, pool)
+        returned = {link for link in pool.links if link in self._retired and link not in before}
+        for page in self._pages if returned else ():
+            shown = [link for link in page.shown if link in returned]
+            for level in page.open_levels if self._pages.is_counted(page) else ():
+                self._player.note_open(level, shown)
 
     # Telling
 
@@ -348,7 +377,10 @@ class Selector(Generic[AnyLink]):
         """
         with self._lock:
             player, problem, money = self._player, self.problem, self._money.max_revenue
-            ahead, counts = player.copy(), player.counts
+            ahead, counts, last = player.copy(), player.counts, self._pages.last_uncounted()
+            if last is not None:
+                for level in last.open_levels:
+                    ahead.note_open(level, last.shown)
 
             def page_for(visitor: Any) -> Any:
                 rng = copy.deepcopy(self._rng)

@@ -145,12 +145,15 @@ def _pages_from_file(
     level_names: tuple[str, ...],
     features: Features,
 ) -> OpenPages:
+    n_issued = whole_number("n_issued", header["n_issued"], at_least=0)
     pages = OpenPages(
         whole_number("max_pages", header["max_pages"], at_least=1),
-        whole_number("n_issued", header["n_issued"], at_least=0),
+        n_issued,
         whole_number("n_forgotten", header["n_forgotten"], at_least=0),
         earlier={token: range(*ends) for token, ends in header["issued"].items()},
         level_names=level_names,
+        counted_from=whole_number("counted_from", header.get("counted_from", 1), at_least=1),
+        counted_to=whole_number("counted_to", header.get("counted_to", n_issued), at_least=0),
     )
     for name in WHOLE:
         if arrays[name].dtype != np.int64:
@@ -193,6 +196,8 @@ def _pages_from_file(
         chosen = tuple(probabilities[slots].tolist())
         page = (number, shown, chosen, level_names, brought)
         pages.put(OpenPage(*page, tuple(visitor), bool(in_random_order)))
+    waited = header.get("longest_wait", 0)
+    pages.longest_wait = whole_number("longest_wait", waited, at_least=0)
     return pages
 
 
@@ -235,6 +240,9 @@ def save_selector(selector: Selector, path: Path) -> None:
             "n_issued": pages.n_issued,
             "n_forgotten": pages.n_forgotten,
             "issued": {token: [ids.start, ids.stop] for token, ids in pages.issued.items()},
+            "counted_from": pages.counted_from,
+            "counted_to": pages.counted_to,
+            "longest_wait": pages.longest_wait,
         },
         "rng": selector._rng.bit_generator.state,
     }
@@ -284,6 +292,9 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
         selector._delivered.restore(arrays["delivered"], selector.problem.n_slots)
         selector._player.features = features
         selector._player.load(arrays)
+        for page in selector._pages:
+            if selector._pages.is_counted(page):
+                selector._note_open(page, 1.0)
         selector._rng.bit_generator.state = header["rng"]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise UnsupportedState(f"{path} cannot be restored: {error}") from error
