@@ -22,6 +22,8 @@ from slotwise.errors import InvalidInput
 
 LEARN = "learn"
 """Asks for weights that are learned while pages are shown."""
+EQUAL = "equal"
+"""Says that all slots are alike: every page is in random order."""
 
 
 def check_slot_weights(weights: Sequence[float] | None) -> tuple[float, ...]:
@@ -46,17 +48,18 @@ def check_slot_weights(weights: Sequence[float] | None) -> tuple[float, ...]:
 
 
 def asked_slot_weights(weights: Any, n_slots: int) -> tuple[float, ...] | str:
-    """Return "learn", weights with mean 1 for a page of `n_slots`, or () where slots are alike.
+    """Return "learn", "equal", weights with mean 1 for a page of `n_slots`, or () for no order.
 
-    One slot is alike, and so are slots of equal weights.
+    One slot needs no order, and neither do slots of equal weights.
 
     >>> asked_slot_weights([2, 1, 1], 3), asked_slot_weights([1, 1], 2)
     ((1.5, 0.75, 0.75), ())
     """
     if isinstance(weights, str):
-        if weights != LEARN:
-            raise InvalidInput.of("slot_weights", f"{LEARN!r}, None or one number a slot", weights)
-        return LEARN if n_slots > 1 else ()
+        if weights not in (LEARN, EQUAL):
+            rule = f"{LEARN!r}, {EQUAL!r}, None or one number a slot"
+            raise InvalidInput.of("slot_weights", rule, weights)
+        return weights if n_slots > 1 else ()
     if weights is None or (isinstance(weights, tuple) and not weights):
         return ()
     checked = check_slot_weights(weights)
@@ -141,8 +144,9 @@ class Problem:
 
     `feature_sizes` says how many values each feature of a visitor has; no features, no sizes.
     `slot_weights` says how often a link is clicked in each slot, relative to the average slot:
-    numbers, which are scaled to mean 1, "learn" where they are to be learned, or nothing where all
-    slots are alike. `value_floors` asks for clicks of the visitors with one value of a feature:
+    numbers, which are scaled to mean 1, "learn" where they are to be learned, "equal" where all
+    slots are alike and pages are shuffled, or nothing: then pages are in no particular order.
+    `value_floors` asks for clicks of the visitors with one value of a feature:
     pairs of the value's place in the list of all values and the fewest expected clicks a page view.
     """
 

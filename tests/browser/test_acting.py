@@ -344,7 +344,7 @@ def test_a_pool_is_told_of_visitors_slots_and_policy(
     refused(floors, "country DE = 1\ncountry DE = 2", "Each line must have a feature", "x = 1")
     promised = "country DE = 0.3\ncountry AT = 0.25\ndays 7 to 30 = 0.2\nreturning yes = 0.15"
     fill(opened, floors, promised)
-    refused("Slots", "best first", "This must be empty, the word learn, or a number", "learn")
+    refused("Slots", "best first", "This must be empty, learn, equal, none, or a number", "learn")
     refused("Slots", "1, 2", "`slot_weights` must be", "1.6, 0.9, 0.5")
     refused("Policy", "con-ubc", "did you mean 'con-ucb'?", 'con-ucb {"horizon": 5000')
     refused("Policy", 'con-ucb {"horizon": 5000', "This does not have the form", "")

@@ -124,7 +124,7 @@ def test_equal_slots_are_alike(weights: object) -> None:
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ("learnt", "must be 'learn', None or one number a slot, got 'learnt'"),
+        ("learnt", "must be 'learn', 'equal', None or one number a slot, got 'learnt'"),
         ([1, 2], "must be one number for each of 3 slots, got"),
         ([1, 2, 0], "must be positive finite numbers, one a slot, got"),
         ([1, 2, -1], "must be positive finite numbers, one a slot, got"),

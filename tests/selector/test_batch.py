@@ -34,7 +34,9 @@ def assert_same_knowledge(
 
 @pytest.mark.parametrize("policy", [name for name in COUNTING if name in STEADY])
 def test_a_batch_teaches_what_its_pages_do(policy: str) -> None:
-    by_page, by_batch, by_level = (new_selector(policy, max_revenue=8.0) for _ in range(3))
+    by_page, by_batch, by_level = (
+        new_selector(policy, max_revenue=8.0, slot_weights="equal") for _ in range(3)
+    )
     visitors = np.random.default_rng(3)
     views: Counter[Link] = Counter()
     clicks: Counter[Link] = Counter()

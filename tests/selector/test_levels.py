@@ -44,7 +44,7 @@ POLICIES = ["paced-bayes", "paced-kl", "queue-ts", "lexp", ConUCB(gamma_scale=1e
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 def test_levels_by_name_teach_each_level(policy: Any) -> None:
-    selector = shop(policy, horizon=1000)
+    selector = shop(policy, horizon=1000, slot_weights=())
     play(selector, 40)
     report = selector.report()
     assert sum(row.levels[1].views for row in report.links) == 120

@@ -72,7 +72,7 @@ def test_weights_are_learned_and_reported() -> None:
 
 
 def test_a_report_says_which_link_stands_where() -> None:
-    chooser = selector(WEIGHTS)
+    chooser = selector(WEIGHTS, policy="cucb")  # its pages do not depend on open ones
     play(chooser, 3000)
     report = chooser.report()
     pages = [chooser.select().shown for _ in range(300)]
@@ -187,19 +187,83 @@ def test_the_log_has_slots_and_says_which_pages_were_in_random_order(tmp_path: P
     assert 0.0 < random < 0.5
 
 
-def test_a_log_without_slot_weights_has_no_such_column(tmp_path: Path) -> None:
-    chooser = selector(None, explore=0.05)
+@pytest.mark.parametrize("weights", [None, "equal"])
+def test_a_log_says_where_links_stood_and_whether_by_chance(weights: Any, tmp_path: Path) -> None:
+    chooser = selector(weights, explore=0.05)
     chooser.log_to(tmp_path / "log")
     play(chooser, 5)
     chooser.close_log()
-    names = pyarrow.parquet.read_table(tmp_path / "log").column_names
-    assert "random_order" not in names
+    log = pyarrow.parquet.read_table(tmp_path / "log").to_pydict()
+    assert log["slot"] == [1, 2, 3, 4] * 5
+    assert all(log["random_order"])
+
+
+def test_a_displayed_order_is_what_is_learned_and_logged(tmp_path: Path) -> None:
+    chooser = selector(WEIGHTS)
+    chooser.log_to(tmp_path / "log")
+    page = chooser.select()
+    turned = page.shown[::-1]
+    chooser.update(page, shown=turned)
+    chooser.update(page, clicks=[turned[0]], shown=list(turned))
+    chooser.update(page, revenue={})
+    counts = dict(zip(LINKS, chooser.knowledge().counts.views[0].tolist(), strict=True))
+    assert [counts[link] for link in turned] == pytest.approx(WEIGHTS)  # type: ignore[index]
+    chooser.close_log()
+    log = pyarrow.parquet.read_table(tmp_path / "log").to_pydict()
+    assert log["link"] == list(turned)
+    assert log["clicked"] == [True, False, False, False]
+    assert log["probability"] == [page.probabilities[link] for link in turned]
+
+
+def test_an_order_that_was_not_random_teaches_no_weights() -> None:
+    """A caller who sorts pages by some rule of its own must not make slots look better."""
+    chooser = selector("learn")
+    for _ in range(100):
+        page = chooser.select()
+        order = sorted(page.shown)  # type: ignore[type-var]
+        chooser.update(page, clicks=order[:1], revenue={}, shown=order)
+    assert sum(row.clicks for row in chooser.report().slots) < 25
+
+
+@pytest.mark.parametrize(
+    ("shown", "message"),
+    [
+        (LINKS[:3], "`shown` must be the links of the page"),
+        (["link 0"] * 4, "`shown` must be the links of the page"),
+        ("link 0", "`shown` must be a collection of links"),
+        (None, "`shown` must be given with the first feedback"),
+    ],
+)
+def test_a_displayed_order_is_one_of_the_page(shown: Any, message: str) -> None:
+    chooser = selector("learn")
+    page = chooser.select()
+    if shown is None:
+        chooser.update(page, clicks=[])
+        shown = page.shown[::-1]
+    with pytest.raises(ValueError, match=message):
+        chooser.update(page, revenue={}, shown=shown)
+    assert chooser.report().n_open_pages == 1
+
+
+def test_ties_between_slots_survive_a_file(tmp_path: Path) -> None:
+    """As many clicks in every slot, the last first: all weights are 1."""
+    chooser = selector("learn", explore=0.0)
+    for slot in (3, 2, 1, 0) * 12:
+        page = chooser.select()
+        chooser.update(page, clicks=[page.shown[slot]], revenue={page.shown[slot]: 0.1})
+    assert {row.weight for row in chooser.report().slots} == {1.0}
+    chooser.save(tmp_path / "selector")
+    loaded = slotwise.Selector.load(tmp_path / "selector")
+    assert [page.shown for page in play(chooser, 80)] == [page.shown for page in play(loaded, 80)]
 
 
 def test_counts_have_no_slots() -> None:
-    chooser = selector("learn", policy="cucb")
-    with pytest.raises(InvalidInput, match="`slot_weights` must be None for feedback as counts"):
+    chooser = selector(WEIGHTS, policy="cucb")
+    with pytest.raises(InvalidInput, match=r'must be "learn" or "equal" for feedback as counts'):
         chooser.update_batch({LINKS[0]: 3}, clicks={LINKS[0]: 1})
+    chooser = selector(None, policy="cucb")
+    chooser.update_batch({LINKS[0]: 3}, clicks={LINKS[0]: 1})
+    assert chooser.knowledge().counts.views[0, 0] == 3.0
 
 
 def test_pinned_and_excluded_links_work_where_slots_differ() -> None:
@@ -220,9 +284,36 @@ def test_every_policy_serves_slots_that_differ(name: str) -> None:
     assert abs(sum(row.weight for row in chooser.report().slots) - 4.0) < 1e-9
 
 
-def test_one_slot_and_equal_slots_are_like_no_weights() -> None:
-    plain = play(selector(None), 60)
+def test_nothing_said_of_slots_is_to_learn_them() -> None:
+    asked = [page.shown for page in play(selector("learn"), 60)]
+    assert [page.shown for page in play(selector(None), 60)] == asked
+    unsaid = slotwise.Selector(LINKS, 4, click_floor=0.3, seed=1)
+    assert [page.shown for page in play(unsaid, 60)] == asked
+
+
+def test_equal_slots_are_shuffled() -> None:
+    """Of 2,000 pages each of 4 links stands in a slot 500 times, give or take 20; 130 is 6.5."""
+    plain = play(selector("equal"), 60)
     for weights in ([1.0] * 4, [3, 3, 3, 3]):
         assert [page.shown for page in play(selector(weights), 60)] == [p.shown for p in plain]
+    chooser = slotwise.Selector(LINKS[:4], 4, slot_weights="equal", seed=1)
+    pages = [chooser.select().shown for _ in range(2000)]
+    for slot in range(4):
+        for link in LINKS[:4]:
+            assert abs(sum(page[slot] == link for page in pages) - 500) < 130
+    assert chooser.report().slots == ()
+
+
+def test_a_file_of_pages_without_order_goes_on_so(tmp_path: Path) -> None:
+    """A selector that was saved before slots were learned by default has no slot weights."""
+    chooser = selector(())
+    play(chooser, 60)
+    chooser.save(tmp_path / "selector")
+    loaded = slotwise.Selector.load(tmp_path / "selector")
+    assert loaded.problem.slot_weights == ()
+    assert [page.shown for page in play(chooser, 30)] == [page.shown for page in play(loaded, 30)]
+
+
+def test_one_slot_needs_no_order() -> None:
     alone = slotwise.Selector(LINKS, 1, slot_weights="learn", seed=1)
     assert alone.report().slots == ()

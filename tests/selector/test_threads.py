@@ -42,7 +42,8 @@ def in_threads(work: Callable[[int], list[Decision]]) -> list[Decision]:
 
 @pytest.mark.parametrize("policy", ["con-ucb", "lexp", "cucb", "uniform"])
 def test_nothing_is_lost_or_counted_twice(policy: str) -> None:
-    selector = new_selector(policy, links=range(12), n_slots=4, max_revenue=8.0)
+    settings = {"links": range(12), "n_slots": 4, "max_revenue": 8.0, "slot_weights": "equal"}
+    selector = new_selector(policy, **settings)
 
     def work(number: int) -> list[Decision]:
         rng = np.random.default_rng(number)

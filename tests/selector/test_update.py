@@ -44,7 +44,7 @@ def settle(selector: Selector, order: str) -> Decision:
 @pytest.mark.parametrize("order", ["clicks first", "revenue first"])
 @pytest.mark.parametrize("policy", COUNTING)
 def test_levels_one_at_a_time_teach_what_both_together_do(policy: str, order: str) -> None:
-    together, apart = new_selector(policy), new_selector(policy)
+    together, apart = (new_selector(policy, slot_weights="equal") for _ in range(2))
     for _ in range(25):
         assert settle(together, "together").shown == settle(apart, order).shown
     assert knowledge(apart) == knowledge(together)
@@ -307,7 +307,7 @@ def test_money_beyond_every_number_is_clipped_like_any_other() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_clicks_one_at_a_time_teach_what_they_teach_together(policy: str) -> None:
-    together, apart = new_selector(policy), new_selector(policy)
+    together, apart = (new_selector(policy, slot_weights="equal") for _ in range(2))
     for number in range(20):
         pinned = LINKS[number % 3 : number % 3 + 2]
         page, twin = together.select(pin=pinned), apart.select(pin=pinned)
@@ -368,7 +368,8 @@ def test_clipped_money_of_a_retired_link_is_not_counted() -> None:
 
 
 def test_own_counts_are_those_of_the_feedback() -> None:
-    selector = Selector(list("abcd"), 2, seed=3)  # the default policy keeps no plain counts
+    # the default policy keeps no plain counts
+    selector = Selector(list("abcd"), 2, seed=3, slot_weights="equal")
     views, sums = np.zeros((2, 4)), np.zeros((2, 4))
     for _ in range(30):
         page = selector.select()

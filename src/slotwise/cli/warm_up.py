@@ -57,8 +57,8 @@ def _play(selector: Selector, visitor: dict[str, str]) -> None:
     for _ in range(2):
         page = selector.select(visitor=visitor)
         link = page.shown[0]
-        feedback: dict[str, Any] = {name: [link] for name in reached}
-        selector.update(page, **feedback, **{last: {link: 0.5}})
+        feedback: dict[str, Any] = {name: [link] for name in reached} | {last: {link: 0.5}}
+        selector.update(page, **feedback)
     selector.select(exclude=["a"])
     selector.report()
     selector.frontier()

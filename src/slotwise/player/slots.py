@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
 from slotwise.policies import NO_SLOTS
-from slotwise.problem import Problem
+from slotwise.problem import EQUAL, Problem
 from slotwise.rounds import Link
 from slotwise.selection.page_order import (
     expose,
@@ -55,11 +55,13 @@ class SlotReport:
 
 
 class PageSlots:
-    """The order of a problem's pages; nothing happens here where all slots are alike."""
+    """The order of a problem's pages; nothing happens here where pages have no order."""
 
     def __init__(self, problem: Problem, clicks: Sequence[float] = ()) -> None:
         self.order = new_page_order(problem)
         self.are_alike = not problem.slot_weights
+        """Whether pages have no order."""
+        self.have_weights = bool(problem.slot_weights) and problem.slot_weights != EQUAL
         self._one_view = np.ones(problem.n_slots)
         if len(clicks) and len(clicks) == len(self.order.clicks):
             learn_slot_weights(self.order, np.array(clicks, np.float64))
@@ -79,9 +81,12 @@ class PageSlots:
         return [float(weights[min(slot, len(weights) - 1)]) for slot in slots]
 
     def refuse_counts(self) -> None:
-        """Refuse feedback as counts where slots differ: counts do not say where links stood."""
-        if not self.are_alike:
-            rule = "None for feedback as counts, which have no slots"
+        """Refuse feedback as counts where slots differ: counts do not say where links stood.
+
+        Where weights are learned, counts are those of an average slot.
+        """
+        if self.have_weights and not self.order.is_learned:
+            rule = '"learn" or "equal" for feedback as counts, which have no slots'
             weights = self.order.weights.tolist()
             raise InvalidInput.of("slot_weights", rule, weights, "give every page with `update`")
 
@@ -98,7 +103,7 @@ class PageSlots:
         learn_slot_weights(self.order, clicks.astype(np.float64))
 
     def report(self, links: Sequence[Link], pages: Iterable[Links]) -> tuple[SlotReport, ...]:
-        """Return a row for every slot; none where slots are alike. `pages` are in slot order."""
+        """Return a row for every slot; none without weights. `pages` are in slot order."""
         rows = self.rows()
         if not rows:
             return ()
@@ -110,7 +115,9 @@ class PageSlots:
         return tuple(told)
 
     def rows(self) -> tuple[SlotReport, ...]:
-        """Return the weight of every slot; none where slots are alike."""
+        """Return the weight of every slot; none where all slots are alike."""
+        if not self.have_weights:
+            return ()
         order = self.order
         n_slots = len(order.weights)
         total = float(order.clicks.sum()) + n_slots

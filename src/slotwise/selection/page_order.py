@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.compile import hot
-from slotwise.problem import Problem
+from slotwise.problem import EQUAL, LEARN, Problem
 from slotwise.selection.vectors.uniforms import next_uniform
 
 Floats = NDArray[np.float64]
@@ -38,8 +38,9 @@ SHARE = 0.25
 
 
 class PageOrder(NamedTuple):
-    """Slot weights and the slots from best to worst; both are empty where slots are alike.
+    """Slot weights and the slots from best to worst; both are empty where pages have no order.
 
+    Where slots are equal all weights are 1, and every page `is_shuffled`.
     `clicks` are those on pages in random order, by slot. `worth`, `held` and
     `held_probabilities` are room for one page; a caller writes into `worth` what each link of the
     page is worth.
@@ -49,6 +50,7 @@ class PageOrder(NamedTuple):
     best_first: Links
     clicks: Floats
     is_learned: bool
+    is_shuffled: bool
     worth: Floats
     held: Links
     held_probabilities: Floats
@@ -61,13 +63,14 @@ def new_page_order(problem: Problem) -> PageOrder:
     [1, 0]
     """
     n_slots = problem.n_slots if problem.slot_weights else 0
-    is_learned = problem.slot_weights == "learn"
-    weights = np.ones(n_slots) if is_learned else np.array(problem.slot_weights, np.float64)
+    is_named = isinstance(problem.slot_weights, str)
+    weights = np.ones(n_slots) if is_named else np.array(problem.slot_weights, np.float64)
     return PageOrder(
         weights=weights,
         best_first=np.argsort(-weights, kind="stable"),
         clicks=np.zeros(n_slots),
-        is_learned=is_learned,
+        is_learned=problem.slot_weights == LEARN,
+        is_shuffled=problem.slot_weights == EQUAL,
         worth=np.zeros(problem.n_slots),
         held=np.zeros(problem.n_slots, np.int64),
         held_probabilities=np.zeros(problem.n_slots),
@@ -78,7 +81,7 @@ def new_page_order(problem: Problem) -> PageOrder:
 def share_in_random_order(order: PageOrder) -> float:
     """Return the share of pages that are in random order now."""
     if not order.is_learned:
-        return 0.0
+        return 1.0 if order.is_shuffled else 0.0
     total = 0.0
     for slot in range(len(order.clicks)):
         total += order.clicks[slot]
@@ -147,9 +150,8 @@ def set_weights(order: PageOrder, total: float) -> None:
     kept = beyond / (beyond + noise) if beyond > 0.0 else 0.0
     for slot in range(n_slots):
         weights[slot] = 1.0 + kept * (weights[slot] - 1.0)
-    for k in range(n_slots):
-        slot = order.best_first[k]
-        place = k
+    for k in range(n_slots):  # from the first slot on: ties stand in the order of the page
+        slot, place = k, k
         while place > 0 and weights[order.best_first[place - 1]] < weights[slot]:
             order.best_first[place] = order.best_first[place - 1]
             place -= 1

@@ -10,9 +10,17 @@ from typing import Any
 from slotwise.errors import InvalidFeedback, InvalidInput
 from slotwise.features import Features
 from slotwise.policies import Policy, default_policy, make_policy
-from slotwise.problem import TWO_LEVELS, check_floor, is_finite_number, whole_number
+from slotwise.problem import (
+    EQUAL,
+    LEARN,
+    TWO_LEVELS,
+    asked_slot_weights,
+    check_floor,
+    is_finite_number,
+    whole_number,
+)
 
-NOT_LEVELS = ("self", "page", "views", "click_floor")
+NOT_LEVELS = ("self", "page", "views", "click_floor", "shown")
 """Arguments of `update`, `update_batch` and `set_floor`, so no level can have their names."""
 
 
@@ -66,6 +74,18 @@ def checked_levels(levels: Sequence[str] | None) -> Any:
         if level in NOT_LEVELS:
             raise InvalidInput.of("levels", f"other names than {', '.join(NOT_LEVELS)}", level)
     return TWO_LEVELS if levels is None else levels
+
+
+def checked_slot_weights(weights: Any, n_slots: int) -> Any:
+    """Return what a problem is given: "learn" where nothing is said, "equal" for equal numbers.
+
+    An empty tuple leaves pages without an order, as selectors that were saved so have it.
+    """
+    if weights is None or isinstance(weights, str):
+        return LEARN if weights is None else weights
+    n_slots = whole_number("n_slots", n_slots, at_least=1)
+    asked = asked_slot_weights(weights, n_slots)
+    return EQUAL if not asked and len(weights) else asked
 
 
 def by_level(

@@ -54,6 +54,22 @@ class OpenPage:
         """The levels that are not settled."""
         return [level for level, outcome in enumerate(self.outcomes) if outcome is None]
 
+    def displayed(self, shown: Any) -> OpenPage:
+        """Return the page in the order in which a caller displayed it."""
+        order = tuple(listed_links("shown", shown))
+        if order == self.shown:
+            return self
+        if len(order) != len(self.shown) or {*order} != {*self.shown}:
+            raise InvalidFeedback(
+                f"`shown` must be the links of the page {self.shown}, got {order}"
+            )
+        if self.outcomes.count(None) < len(self.outcomes):
+            rule = f"given with the first feedback of the page, which had {self.shown}"
+            raise InvalidFeedback(f"`shown` must be {rule}, got {order}")
+        chances = dict(zip(self.shown, self.probabilities, strict=True))
+        chosen = tuple(chances[link] for link in order)
+        return replace(self, shown=order, probabilities=chosen, is_in_random_order=False)
+
     def told(self, given: Mapping[int, Any]) -> OpenPage:
         """Return the page with what was said of some levels, or itself if nothing is new."""
         outcomes = list(self.outcomes)

@@ -80,7 +80,8 @@ class PageJournal:
         """Take in a page whose clicks and revenue are both known."""
         entry = self._by_number.pop(page.number, None)
         if entry is not None:
-            entry.settled = page
+            entry.settled, entry.shown = page, page.shown  # as displayed
+            entry.probabilities, entry.random_order = page.probabilities, page.is_in_random_order
 
     def flush(self) -> None:
         """Write the settled pages that no open page stands before."""

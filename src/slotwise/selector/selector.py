@@ -19,7 +19,7 @@ from slotwise.player.link_pool import LinkPool
 from slotwise.player.pages import PageFeedback
 from slotwise.player.player import LinkTotals, Player, PlayerKnowledge
 from slotwise.policies import NOBODY, Policy
-from slotwise.problem import Problem, whole_number
+from slotwise.problem import LEARN, Problem, whole_number
 from slotwise.rounds import AnyLink, Decision, Link
 from slotwise.selector.arguments import (
     by_level,
@@ -27,6 +27,7 @@ from slotwise.selector.arguments import (
     checked_levels,
     checked_policy,
     checked_share,
+    checked_slot_weights,
     refuse_unknown,
 )
 from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages, read_batch
@@ -70,8 +71,9 @@ class Selector(Generic[AnyLink]):
     `features` declares what may be said of a visitor (`slotwise.features.Features`), for
     `select(visitor=...)`; the floor is kept on average over all page views. `floors_by` asks for
     clicks a page view of some visitors: `{"country": {"DE": 0.3}}`. `slot_weights` says how often a
-    link is clicked in each slot relative to the average slot: a list, "learn", or None where all
-    slots are alike. The links worth most then go to the best slots.
+    link is clicked in each slot relative to the average slot: a list, "learn" (the default) to find
+    out, or "equal" where all slots are alike. The links worth most go to the best slots; where
+    slots are alike, pages are in random order.
 
     Safe to use from several threads: every method is one step, so the outcome is that of the
     same calls in some order, and no page, click or sale is lost or counted twice. Which order
@@ -102,7 +104,7 @@ class Selector(Generic[AnyLink]):
         max_open_pages: int = 1_000_000,
         explore: float = 0.0,
         features: Mapping[str, Any] | None = None,
-        slot_weights: Sequence[float] | str | None = None,
+        slot_weights: Sequence[float] | str | None = LEARN,
         floors_by: Mapping[str, Mapping[Any, float]] | None = None,
         seed: int | None = None,
         **unknown: Never,
@@ -126,7 +128,7 @@ class Selector(Generic[AnyLink]):
             rate_floors=rate_floors or {},
             rewards=rewards or {},
             feature_sizes=declared.sizes,
-            slot_weights=slot_weights,  # type: ignore[arg-type]
+            slot_weights=checked_slot_weights(slot_weights, n_slots),
             value_floors=checked_floors_by(floors_by, declared, n_slots),
         )
         self._player = Player.start(problem, asked, pool.links, features=declared)
@@ -143,6 +145,7 @@ class Selector(Generic[AnyLink]):
     def __repr__(self) -> str:
         """Return links, page, policy and how many pages were chosen."""
         asked = repr(self.problem).removeprefix("Problem(").removesuffix(")")
+        asked = asked.replace(f", slot_weights={LEARN!r}", "")
         pages = f"{self._pages.n_issued} pages, {len(self._pages)} open"
         return f"<Selector {asked}, policy={self.policy.name!r}: {pages}>"
 
@@ -226,6 +229,8 @@ class Selector(Generic[AnyLink]):
         page: Decision | str,
         clicks: Iterable[Link] | None = None,
         revenue: Mapping[Any, float] | None = None,
+        *,
+        shown: Sequence[Link] | None = None,
         **levels: Any,
     ) -> None:
         """Tell what is known of a page, given as the decision or its id.
@@ -236,12 +241,18 @@ class Selector(Generic[AnyLink]):
         once every level is known, or by `settle`; until then further clicks are added to those
         known, and what comes later is ignored. Revenue is said once: saying the same twice changes
         nothing, saying something else is refused. After an error everything is as before.
+
+        `shown` is the order in which the page was displayed, where that is not `page.shown`. It is
+        given with the first feedback of the page, or before it.
         """
         given = by_level(self._level_names, clicks, revenue, levels)
         with self._lock:
             found = self._pages.find(page)
             if found is not None:
-                self._take_in(found, found.told(given))
+                displayed = found if shown is None else found.displayed(shown)
+                self._take_in(displayed, displayed.told(given))
+                if displayed is not found and not given:
+                    self._pages.put(displayed)
 
     def settle(self, page: Decision | str) -> None:
         """Say that nothing more will come of a page: what is not known by now did not happen."""

@@ -282,7 +282,7 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
             max_revenue=header["max_revenue"],
             explore=header["explore"],
             features=declarations(features),
-            slot_weights=header["slot_weights"] or None,
+            slot_weights=header["slot_weights"] or (),
             floors_by=_floors_by(header["value_floors"], features),
         )
         selector._money.n_clipped = whole_number("n_clipped", header["n_clipped"], at_least=0)

@@ -16,7 +16,7 @@ from slotwise.features import Features, declared_floors
 from slotwise.player.known_counts import parse_known_counts
 from slotwise.player.slots import PageSlots
 from slotwise.policies import Policy, default_policy, make_policy, policy_class
-from slotwise.problem import LEARN, Problem, asked_slot_weights
+from slotwise.problem import EQUAL, LEARN, Problem, asked_slot_weights
 from slotwise.service.limits import (
     ID_RULE,
     MAX_ALL_VALUES,
@@ -31,7 +31,7 @@ from slotwise.service.limits import (
     is_currency,
     is_id,
 )
-from slotwise.service.records import ImportedCounts, LinkRecord, PoolSettings
+from slotwise.service.records import EQUAL_SLOTS, ImportedCounts, LinkRecord, PoolSettings
 
 _log = logging.getLogger(__name__)
 
@@ -123,15 +123,20 @@ def problem_of(
     )
 
 
+def slot_weights_of(pool: PoolSettings) -> tuple[float, ...] | str:
+    """Return the slot weights of a pool as those of a problem."""
+    named = LEARN if pool.learn_slot_weights else pool.slot_weights
+    return asked_slot_weights(EQUAL if named == EQUAL_SLOTS else named, pool.slots)
+
+
 def has_slot_weights(pool: PoolSettings) -> bool:
     """Say whether slots differ, or may."""
-    asked = LEARN if pool.learn_slot_weights else pool.slot_weights
-    return bool(asked_slot_weights(asked, pool.slots))
+    return slot_weights_of(pool) not in ((), EQUAL)
 
 
 def slots_of_pool(pool: PoolSettings, clicks: Sequence[float] = ()) -> PageSlots:
     """Return the slots of a pool's pages after these clicks on pages in random order."""
-    asked = LEARN if pool.learn_slot_weights else pool.slot_weights
+    asked = slot_weights_of(pool)
     return PageSlots(Problem(n_links=pool.slots, n_slots=pool.slots, slot_weights=asked), clicks)
 
 
@@ -220,7 +225,7 @@ def _check_slot_weights(pool: PoolSettings) -> None:
     if weights and min(weights) > 0 and max(weights) > MAX_WEIGHT_RATIO * min(weights):
         rule = f"numbers at most {MAX_WEIGHT_RATIO} times as large as each other"
         raise InvalidInput.of("slot_weights", rule, weights)
-    asked_slot_weights(weights, pool.slots)
+    slot_weights_of(pool)
 
 
 def _check_floors_by(pool: PoolSettings) -> None:

@@ -73,10 +73,14 @@ class PoolSettings(msgspec.Struct, frozen=True):
     (bin edges), "text" or "bool"."""
     slot_weights: tuple[float, ...] = ()
     """How much more often a link is clicked in one slot than in another, by position and with
-    mean 1; empty where slots are alike or their weights are learned."""
+    mean 1; `EQUAL_SLOTS` where slots are alike and pages are shuffled; empty where weights are
+    learned, and in pools of earlier releases, whose links stand in the order of their worth."""
     learn_slot_weights: bool = False
     floors_by: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
     """Click floors for visitors with one value of a feature, by feature and label of the value."""
+
+
+EQUAL_SLOTS = (0.0,)
 
 
 class ImportedCounts(msgspec.Struct, frozen=True, kw_only=True):

@@ -115,15 +115,20 @@ def test_features_that_cannot_be_are_refused(admin: httpx.Client, features: Any)
     assert len(refused.content) < 2_000
 
 
-@pytest.mark.parametrize("weights", ["learn", [1.5, 0.5], None])
+@pytest.mark.parametrize("weights", ["learn", "equal", [1.5, 0.5], []])
 def test_slot_weights_are_answered_as_they_were_set(admin: httpx.Client, weights: Any) -> None:
     put = admin.put("/v1/pools/slots", json=CHANGED | {"slot_weights": weights})
     assert put.json()["slot_weights"] == weights
     patched = admin.patch("/v1/pools/slots", json={"click_floor": 0.1})
     assert patched.json()["slot_weights"] == weights
-    assert (
-        admin.patch("/v1/pools/slots", json={"slot_weights": None}).json()["slot_weights"] is None
-    )
+    patched = admin.patch("/v1/pools/slots", json={"slot_weights": None})
+    assert patched.json()["slot_weights"] == "learn"
+
+
+def test_pools_learn_slots_by_default_and_equal_weights_are_alike(admin: httpx.Client) -> None:
+    assert admin.put("/v1/pools/slots", json=CHANGED).json()["slot_weights"] == "learn"
+    put = admin.put("/v1/pools/slots", json=CHANGED | {"slot_weights": [2, 2]})
+    assert put.json()["slot_weights"] == "equal"
 
 
 @pytest.mark.parametrize(

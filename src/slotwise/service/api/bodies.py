@@ -64,12 +64,13 @@ Visitor = Annotated[
     ),
 ]
 SlotWeights = Annotated[
-    Literal["learn"]
+    Literal["learn", "equal"]
     | Annotated[tuple[Annotated[float, Meta(gt=0, le=1e6)], ...], Meta(max_length=MAX_SLOTS)]
     | None,
     Meta(
         description="How often a link is clicked in each slot, relative to the average slot; "
-        '"learn" to find out while serving, null where slots are alike',
+        '"learn" (also null) to find out while serving, "equal" where slots are alike and pages '
+        "are shuffled. An empty list is that of older pools: links stand in the order of worth",
     ),
 ]
 Slots = Annotated[int, Meta(ge=1, le=MAX_SLOTS, description="How many links a page has")]

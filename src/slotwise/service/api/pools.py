@@ -41,7 +41,7 @@ from slotwise.service.limits import (
     MAX_SLOTS,
     MAX_WINDOW_S,
 )
-from slotwise.service.records import Pin, PoolSettings
+from slotwise.service.records import EQUAL_SLOTS, Pin, PoolSettings
 from slotwise.service.refusals import UnknownPool
 
 Host = Annotated[
@@ -114,7 +114,7 @@ class PoolBody(Strict, frozen=True, kw_only=True):
     fallback_order: Order = ()
     pins: Pins = ()
     features: Features = msgspec.field(default_factory=dict)
-    slot_weights: SlotWeights = None
+    slot_weights: SlotWeights = "learn"
     floors_by: FloorsBy = msgspec.field(default_factory=dict)
 
 
@@ -160,8 +160,21 @@ def body_of(pool: PoolSettings) -> PoolBody:
         max_revenue=MoneyBody(amount_micros=pool.max_revenue_micros, currency=pool.currency),
         policy=PolicyBody(name=pool.policy, settings=pool.policy_settings),
         pins=tuple(PinBody(link_id=pin.link_id, position=pin.position) for pin in pool.pins),
-        slot_weights="learn" if pool.learn_slot_weights else pool.slot_weights or None,
+        slot_weights=_told_weights(pool),
     )
+
+
+def _told_weights(pool: PoolSettings) -> Any:
+    if pool.slot_weights == EQUAL_SLOTS:
+        return "equal"
+    return "learn" if pool.learn_slot_weights else pool.slot_weights
+
+
+def _asked_weights(weights: Any) -> tuple[float, ...]:
+    """Return known weights as they are stored; equal ones are those of slots that are alike."""
+    if weights == "equal" or (isinstance(weights, tuple) and len(weights) > len({*weights}) == 1):
+        return EQUAL_SLOTS
+    return weights if isinstance(weights, tuple) else ()
 
 
 def _settings_of(pool_id: str, body: PoolBody) -> PoolSettings:
@@ -175,8 +188,8 @@ def _settings_of(pool_id: str, body: PoolBody) -> PoolSettings:
         policy=body.policy.name,
         policy_settings=body.policy.settings,
         pins=tuple(Pin(link_id=pin.link_id, position=pin.position) for pin in body.pins),
-        slot_weights=body.slot_weights if isinstance(body.slot_weights, tuple) else (),
-        learn_slot_weights=body.slot_weights == "learn",
+        slot_weights=_asked_weights(body.slot_weights),
+        learn_slot_weights=body.slot_weights in ("learn", None),
     )
 
 
@@ -202,7 +215,7 @@ EXAMPLE = {
     "pins": [],
     "allowed_hosts": ["shop.example"],
     "features": {"device": ["phone", "desktop"], "country": "text", "returning": "bool"},
-    "slot_weights": None,
+    "slot_weights": "learn",
     "floors_by": {"country": {"DE": 0.25}},
 }
 ANSWER_EXAMPLE = {

@@ -27,7 +27,7 @@ from slotwise.service.deciding.page_mix import (
     uniform_probabilities,
 )
 from slotwise.service.deciding.page_request import NO_WISH, Wish
-from slotwise.service.pool import has_slot_weights, slots_of_pool
+from slotwise.service.pool import slot_weights_of, slots_of_pool
 from slotwise.service.published_version import EMPTY_POOL, POLICY_FAILED, Version
 from slotwise.service.records import SECOND_US, FloorState, PoolSettings, ShownLink
 
@@ -119,7 +119,7 @@ class Snapshot:
         if visitors is not None and not published.fallback:
             self._visitors = VisitorMixes(visitors, self.link_ids, self._pool, published.floor)
         self.slots = None
-        if has_slot_weights(self._pool) and not published.fallback:
+        if slot_weights_of(self._pool) and not published.fallback:
             self.slots = SlotOrder(self._pool, published.slot_clicks)
         self.guests: Guests = Guests.of(
             self._pool, published.words, before.guests if before else None

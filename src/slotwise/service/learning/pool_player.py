@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from slotwise.features import Features
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.pages import PageFeedback
-from slotwise.player.player import KNOWS, LinkTotals, Player
+from slotwise.player.player import KNOWS, Player
 from slotwise.policies import Feedback
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
 from slotwise.policies.policy import NOBODY
 from slotwise.problem import Problem
 from slotwise.service.counting.attribution import CLICKS, LEVELS, Level, View, attribute
 from slotwise.service.counting.rates import LinkCounts, count_known
-from slotwise.service.learning.version_pages import VisitorsAhead
+from slotwise.service.learning.version_pages import VisitorsAhead, totals_of
 from slotwise.service.pool import Pool, has_slot_weights, policy_of, pool_problem, slots_of_pool
 from slotwise.service.records import ImportedCounts
 
@@ -237,7 +237,7 @@ class PoolPlayer:
     @property
     def slots_differ(self) -> bool:
         """Whether links are counted by the slots that they stood in."""
-        return not self.player.slots.are_alike
+        return self.player.slots.have_weights
 
     def exposure(self) -> LinkCounts:
         """Return copies of the counts of links, weighted by slot."""
@@ -246,7 +246,7 @@ class PoolPlayer:
 
     def slot_clicks(self) -> tuple[float, ...]:
         """Return the clicks by slot on pages in random order; empty where slots are alike."""
-        return tuple(self.player.slots.order.clicks.tolist())
+        return tuple(self.player.slots.order.clicks.tolist()) if self.slots_differ else ()
 
     def save(self, pool: Pool, fed_to: RoundPosition) -> bytes:
         """Return a player of a pool that was fed up to a round, to be restored after a restart."""
@@ -338,13 +338,6 @@ def player_of_counts(pool: Pool, counts: LinkCounts) -> Player:
     player = Player.start(pool.problem(), policy_of(pool.settings), pool.active)
     player.learn_counts(totals_of(counts, NOBODY))
     return player
-
-
-def totals_of(counts: LinkCounts, visitor: NDArray[np.int64]) -> Iterator[LinkTotals]:
-    """Yield counts by level, of the links that have been seen."""
-    for level, (views, sums) in enumerate(zip(counts.views, counts.sums, strict=True)):
-        seen = np.flatnonzero(views > 0)
-        yield LinkTotals(visitor, level, seen, views[seen], sums[seen])
 
 
 def _outcomes(view: View, level: Level) -> Mapping[Hashable, float]:

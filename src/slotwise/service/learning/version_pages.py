@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.compile import switching
-from slotwise.player.player import Player
+from slotwise.player.player import LinkTotals, Player
 from slotwise.policies import Policy, regression_pages, visitor_pages
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.policies.page_views import average_ahead, expect_views, fill_slots, rest_of_page
-from slotwise.policies.policy import Visitor
+from slotwise.policies.policy import NOBODY, Visitor
 from slotwise.policies.sampling import average_probabilities
 from slotwise.policies.visitor_pages import Open, VisitorPages
 from slotwise.problem import Problem
-from slotwise.service.counting.rates import LinkRates, solve_page
+from slotwise.service.counting.rates import LinkCounts, LinkRates, solve_page
 from slotwise.service.published_version import PagesForVisitors, VisitorKind
 from slotwise.service.records import SECOND_US, DecisionRecord, PoolSettings
 
@@ -51,6 +51,10 @@ class AveragePages:
 
     def __init__(self, player: Player) -> None:
         self._player = player
+
+    def learn_early(self, counts: LinkCounts) -> None:
+        """Learn what open views count as; the player must be a copy that is not stored."""
+        self._player.learn_counts(totals_of(counts, NOBODY))
 
     def expect_views(self, views: Floats, rates: LinkRates) -> None:
         """Take in what views that are still open are expected to bring, where that steers pages.
@@ -116,6 +120,13 @@ def _has_learned(form: Policy, state: Any) -> bool:
 
 def _by_level(rates: LinkRates) -> Floats:
     return np.stack([rates.clicks, rates.revenue])
+
+
+def totals_of(counts: LinkCounts, visitor: Visitor) -> Iterator[LinkTotals]:
+    """Yield counts by level, of the links that have been seen."""
+    for level, (views, sums) in enumerate(zip(counts.views, counts.sums, strict=True)):
+        seen = np.flatnonzero(views > 0)
+        yield LinkTotals(visitor, level, seen, views[seen], sums[seen])
 
 
 class OfSegment(NamedTuple):

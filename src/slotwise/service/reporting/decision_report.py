@@ -19,7 +19,7 @@ from slotwise.service.counting.attribution import (
     judge_click,
     judge_conversion,
 )
-from slotwise.service.pool import has_slot_weights
+from slotwise.service.pool import slot_weights_of
 from slotwise.service.records import ChangeRecord, PoolSettings, compose
 from slotwise.service.reporting.report_records import (
     DecisionReport,
@@ -143,7 +143,7 @@ class LogTables:
     """
 
     def __init__(self, pool: PoolSettings) -> None:
-        optional = (*OPTIONAL, "random_order") if has_slot_weights(pool) else OPTIONAL
+        optional = (*OPTIONAL, "random_order") if slot_weights_of(pool) else OPTIONAL
         self._features = tuple(pool.features)
         max_revenue = pool.max_revenue_micros / MICROS
         self.schema = log_schema(optional, self._features, max_revenue=max_revenue)

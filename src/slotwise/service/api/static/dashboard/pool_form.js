@@ -55,6 +55,7 @@ const policyText = ({ name, settings }) => (Object.keys(settings).length ? `${na
 function slotWeights(text) {
   const words = text.trim().split(/[\s,;]+/).filter(Boolean);
   if (words.length === 0) return null;
+  if (text.trim().toLowerCase() === "none") return [];
   return isNumbers(words) ? words.map(Number) : text.trim().toLowerCase();
 }
 
@@ -75,7 +76,7 @@ const FIELDS = [
   { name: "policy", label: "Policy", hint: "How links are chosen. Leave it empty for the usual one; otherwise a name, and settings if it needs them: con-ucb {\"horizon\": 100000}", read: policy, show: policyText },
   { name: "features", kind: "area", rows: 3, label: "What is known of visitors", hint: "One feature on each line: device = phone, desktop (words), days = 1, 7, 30 (edges of bins), country = text (any word), returning = yes/no. Leave it empty where pages are the same for all.", read: features, show: featureLines },
   { name: "floors_by", kind: "area", rows: 2, label: "Click floors for some visitors", hint: "One on each line, beside the floor for all: country DE = 0.3, days 7 to 30 = 0.2. A small group of visitors cannot starve then. Leave it empty where the floor for all is enough.", rule: "Each line must have a feature, one of its values and a number: country DE = 0.3", read: floorsBy, show: floorLines },
-  { name: "slot_weights", label: "Slots", hint: "Leave it empty where all places are alike; learn, to find out how often each is clicked; or known weights: 1.6, 0.9, 0.5", rule: "This must be empty, the word learn, or a number for each place.", read: slotWeights, show: (value) => (Array.isArray(value) ? value.join(", ") : value ?? "") },
+  { name: "slot_weights", label: "Slots", hint: "Leave it empty to find out how often each place is clicked (learn); equal, where all places are alike; or known weights: 1.6, 0.9, 0.5", rule: "This must be empty, learn, equal, none, or a number for each place.", read: slotWeights, show: (value) => (Array.isArray(value) ? value.join(", ") || "none" : value ?? "") },
 ];
 
 const rows = FIELDS.map(({ value, read, show, ...field }) => makeField(field));
