@@ -22,7 +22,7 @@ def play(title: str, links: SegmentLinks, n_slots: int, n_rounds: int, n_runs: i
     """Print what the default earns with and without features, halfway up the floors."""
     floor = halfway_floor(links, n_slots)
     problem = Problem(links.n_links, n_slots, floor, horizon=n_rounds)
-    knowing = Problem(links.n_links, n_slots, floor, feature_sizes=links.feature_sizes)
+    knowing = Problem(links.n_links, n_slots, floor, features=links.features)
     best = find_optimum(links, knowing, n_rounds)
     blind = best.value_without_visitors or 0.0
     at = np.array([n_rounds])

@@ -68,7 +68,7 @@ class Case:
                 dataset.n_slots,
                 dataset.click_floor,
                 horizon=n_rounds,
-                feature_sizes=self.links.feature_sizes,
+                features=self.links.features,
                 slot_weights=self.slot_weights or (),
             ),
             policies=policies,

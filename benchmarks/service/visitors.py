@@ -31,7 +31,10 @@ FEATURES: dict[str, Any] = {
     "returning": "bool",
     "days": [1, 7, 30],
 }
-FLOORS_BY = {"country": {"DE": 0.3, "FR": 0.3, "IT": 0.2, "ES": 0.2}, "returning": {"True": 0.3}}
+SEGMENT_FLOORS = {
+    "country": {"DE": 0.3, "FR": 0.3, "IT": 0.2, "ES": 0.2},
+    "returning": {"True": 0.3},
+}
 COUNTRIES = ("DE", "FR", "IT", "ES", "NL", "PL", "AT", "SE")
 N_LINKS, N_SLOTS = 100, 10
 _IDLE_CPU_S = 0.03
@@ -56,7 +59,7 @@ def decide_for_visitors(target: Target) -> dict[str, float]:
     settings = {"click_window_s": 1, "revenue_window_s": 1, "features": FEATURES}
     target.make_pool("whom", N_LINKS, "paced-kl", **settings)
     plain = [target.request("/v1/pools/plain/decide", "{}")]
-    target.make_pool("floors", N_LINKS, "paced-kl", **settings, floors_by=FLOORS_BY)
+    target.make_pool("floors", N_LINKS, "paced-kl", **settings, segment_floors=SEGMENT_FLOORS)
     whom, floors = (
         [
             target.request(f"/v1/pools/{pool}/decide", json.dumps({"visitor": one}))

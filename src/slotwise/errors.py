@@ -11,12 +11,18 @@
     ├── InvalidLog           (ValueError)           a log of page views that breaks a rule
     └── InvalidConfig        (ValueError)           a settings file, named with its key
 
-Every message names the argument, the rule and the value, then says what to do.
+Every message names the argument, the rule and the value, then says what to do. The two checks of
+numbers that arguments of all layers need are here as well.
 """
 
 from __future__ import annotations
 
+import math
+import operator
 import reprlib
+from decimal import Decimal
+from numbers import Real
+from typing import Any
 
 __all__ = [
     "InvalidConfig",
@@ -94,3 +100,33 @@ class InvalidConfig(SlotwiseError, ValueError):
 
 class InvalidLog(SlotwiseError, ValueError):
     """A log of page views breaks a rule; the message starts with the file and names the row."""
+
+
+def whole_number(name: str, value: Any, at_least: int) -> int:
+    """Return `value` as an int; `name` is the argument at fault if it is not one.
+
+    >>> whole_number("n_slots", 2.5, at_least=1)
+    Traceback (most recent call last):
+    slotwise.errors.InvalidInput: `n_slots` must be a whole number, got 2.5
+    """
+    if isinstance(value, bool):
+        raise InvalidInput.of(name, "a whole number", value)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidInput.of(name, "a whole number", value) from None
+    if number < at_least:
+        raise InvalidInput.of(name, f"at least {at_least}", number)
+    return number
+
+
+def is_finite_number(value: Any) -> bool:
+    """Say whether `value` is a real number, neither NaN nor infinite; booleans are rejected."""
+    if type(value) is float:
+        return math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        return False
+    try:
+        return math.isfinite(value)
+    except (OverflowError, ValueError):
+        return False  # an int beyond every float, a signalling NaN

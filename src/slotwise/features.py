@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import InvalidInput
-from slotwise.problem import is_finite_number
+from slotwise.errors import InvalidInput, is_finite_number
 
 # The limits of all features are here as well: `slotwise.features` and the service share them, and
 # processes that only store rows read them without numpy.
@@ -215,7 +214,7 @@ class Feature:
         labels = [label for label in self.labels() if label]
         if value not in labels:
             rule = f"by values of {self.name} ({', '.join(labels)})"
-            raise InvalidInput.of("floors_by", rule, value[:100])
+            raise InvalidInput.of("segment_floors", rule, value[:100])
         return value
 
     def plain(self) -> dict[str, Any]:
@@ -248,6 +247,18 @@ class Words(Feature):
 
     def plain(self) -> dict[str, Any]:
         return {"name": self.name, "kind": self.kind, "words": list(self.words)}
+
+
+class Values(Words):
+    """A closed list of which every visitor has one value, as in simulations."""
+
+    kind = "values"
+
+    def labels(self) -> list[str]:
+        return list(self.words)
+
+    def place(self, value: Any) -> int:
+        return self.words.index(value)
 
 
 class OpenWords(Feature):
@@ -284,7 +295,7 @@ class OpenWords(Feature):
             return value
         if value not in (NOT_KNOWN, RARE):
             rule = f"by words of {self.name} with at most {MAX_LENGTH} printable characters"
-            raise InvalidInput.of("floors_by", rule, value[:100])
+            raise InvalidInput.of("segment_floors", rule, value[:100])
         return value
 
     def plain(self) -> dict[str, Any]:
@@ -458,8 +469,32 @@ class Features:
                 feature.frequent = FrequentWords((words or {}).get(feature.name, ()))
         return features
 
+    @classmethod
+    def of_values(cls, values: Mapping[str, Sequence[str]]) -> Features:
+        """Return features of which every visitor has a value; none is "not known".
+
+        >>> Features.of_values({"device": ["phone", "desktop"]}).sizes
+        (2,)
+        """
+        features = cls({})
+        features._set([Values(name, tuple(labels)) for name, labels in values.items()])
+        return features
+
     def __len__(self) -> int:
         return len(self.features)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Features) and self._declared == other._declared
+
+    def __hash__(self) -> int:
+        return hash(self._declared)
+
+    def __repr__(self) -> str:
+        return repr(declarations(self))
+
+    @property
+    def _declared(self) -> tuple[Any, ...]:
+        return tuple((one.kind, one.name, one.declaration) for one in self.features)
 
     @property
     def words(self) -> dict[str, tuple[str, ...]]:
@@ -579,25 +614,6 @@ class Features:
             if isinstance(feature, OpenWords) and feature.frequent.challenger is not None
         ]
 
-    def value_floors(
-        self, floors_by: Mapping[str, Mapping[str, float]], n_slots: int
-    ) -> tuple[tuple[int, float], ...] | None:
-        """Return floors of segments as a problem has them; a word with a floor gets a place.
-
-        None where an open list has no place left for one. A floor that no page reaches is lowered.
-        """
-        most = math.nextafter(n_slots, 0.0)
-        floors = []
-        for name, of_values in floors_by.items():
-            for label, least in of_values.items():
-                try:
-                    place = self.place(name, label)
-                except InvalidInput:
-                    return None
-                if least > 0.0:
-                    floors.append((place, min(least, most)))
-        return tuple(floors)
-
     def describe(self, visitor: Visitor) -> dict[str, str]:
         """Return the label of each feature's value."""
         rows = zip(self.features, self.offsets, visitor.tolist(), strict=True)
@@ -668,7 +684,7 @@ def _in_json(error: InvalidInput) -> InvalidInput:
 
 
 def declared_floors(
-    floors_by: Mapping[str, Mapping[str, float]], declared: Mapping[str, Any]
+    segment_floors: Mapping[str, Mapping[str, float]], declared: Mapping[str, Any]
 ) -> dict[str, dict[str, float]]:
     """Return the floors of segments by the labels of values, for features declared in JSON.
 
@@ -676,17 +692,19 @@ def declared_floors(
     """
     features = {one.name: one for one in Features.of_json(declared).features}
     floors: dict[str, dict[str, float]] = {}
-    for name, of_values in floors_by.items():
+    for name, of_values in segment_floors.items():
         if name not in features:
             known = ", ".join(features) or "none is declared"
-            raise InvalidInput.of("floors_by", f"by declared features ({known})", name[:100])
+            raise InvalidInput.of("segment_floors", f"by declared features ({known})", name[:100])
         floors[name] = {}
         for value, least in of_values.items():
             label = features[name].checked_label(value)
             if label in floors[name]:
-                raise InvalidInput.of("floors_by", f"one floor for each value of {name}", value)
+                raise InvalidInput.of(
+                    "segment_floors", f"one floor for each value of {name}", value
+                )
             floors[name][label] = least
         if isinstance(features[name], OpenWords) and len(floors[name].keys() - SHARED) > MAX_WORDS:
             rule = f"of at most {MAX_WORDS} words of {name}, an open list"
-            raise InvalidInput.of("floors_by", rule, len(floors[name]))
+            raise InvalidInput.of("segment_floors", rule, len(floors[name]))
     return {name: of_values for name, of_values in floors.items() if of_values}

@@ -1,19 +1,20 @@
-"""The problem a policy solves: how many links, how many slots, which floors."""
+"""The problem a policy solves: links, slots, floors, and how visitors and slots differ.
+
+Selector, `simulate`, experiment files and pools of the service each build one `Problem` and hold
+it; policies and players read it. It depends on features and errors only.
+"""
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
-from numbers import Real
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, is_finite_number, whole_number
+from slotwise.features import Features
 
 #     P(click on link i in slot l) = weight_l * rate_i,   weights with mean 1
 #
@@ -74,36 +75,6 @@ TWO_LEVELS = ("click", "revenue")
 """The levels of the paper, and of a problem that names none."""
 
 
-def whole_number(name: str, value: Any, at_least: int) -> int:
-    """Return `value` as an int; `name` is the argument at fault if it is not one.
-
-    >>> whole_number("n_slots", 2.5, at_least=1)
-    Traceback (most recent call last):
-    slotwise.errors.InvalidInput: `n_slots` must be a whole number, got 2.5
-    """
-    if isinstance(value, bool):
-        raise InvalidInput.of(name, "a whole number", value)
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise InvalidInput.of(name, "a whole number", value) from None
-    if number < at_least:
-        raise InvalidInput.of(name, f"at least {at_least}", number)
-    return number
-
-
-def is_finite_number(value: Any) -> bool:
-    """Say whether `value` is a real number, neither NaN nor infinite; booleans are rejected."""
-    if type(value) is float:
-        return math.isfinite(value)
-    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
-        return False
-    try:
-        return math.isfinite(value)
-    except (OverflowError, ValueError):
-        return False  # an int beyond every float, a signalling NaN
-
-
 class Floor(NamedTuple):
     """One floor as a row of the program: (C^level - rate * C^(level - 1)) . x >= least.
 
@@ -142,12 +113,16 @@ class Problem:
     >>> shop.click_floor, [floor.name for floor in shop.active_floors]
     (4.0, ['click', 'cart', 'purchase/cart'])
 
-    `feature_sizes` says how many values each feature of a visitor has; no features, no sizes.
+    `features` declares what may be known of a visitor (`slotwise.features.Features`), and
+    `segment_floors` asks for clicks of a segment, the visitors with one value of a feature.
     `slot_weights` says how often a link is clicked in each slot, relative to the average slot:
     numbers, which are scaled to mean 1, "learn" where they are to be learned, "equal" where all
     slots are alike and pages are shuffled, or nothing: then pages are in no particular order.
-    `value_floors` asks for clicks of the visitors with one value of a feature:
-    pairs of the value's place in the list of all values and the fewest expected clicks a page view.
+
+    >>> page = Problem(n_links=5, n_slots=2, features={"device": ("phone", "desktop")},
+    ...                segment_floors={"device": {"phone": 0.2}})
+    >>> page.feature_sizes, page.segment_floor_places
+    ((3,), ((1, 0.2),))
     """
 
     n_links: int
@@ -158,9 +133,9 @@ class Problem:
     floors: Mapping[str, float] = field(default_factory=dict, hash=False)
     rate_floors: Mapping[str, float] = field(default_factory=dict, hash=False)
     rewards: Mapping[str, float] = field(default_factory=dict, hash=False)
-    feature_sizes: tuple[int, ...] = ()
+    features: Features | Mapping[str, Any] = field(default_factory=dict, hash=False)
     slot_weights: tuple[float, ...] | str = ()
-    value_floors: tuple[tuple[int, float], ...] = ()
+    segment_floors: Mapping[str, Mapping[Any, float]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         n_links = whole_number("n_links", self.n_links, at_least=1)
@@ -172,13 +147,13 @@ class Problem:
         levels = _checked_levels(self.levels)
         if self.horizon is not None:
             object.__setattr__(self, "horizon", whole_number("horizon", self.horizon, at_least=1))
-        sizes = tuple(
-            whole_number("feature_sizes", size, at_least=1) for size in self.feature_sizes
-        )
-        object.__setattr__(self, "feature_sizes", sizes)
+        features = self.features
+        features = features if isinstance(features, Features) else Features(features)
+        object.__setattr__(self, "features", features)
         slot_weights = asked_slot_weights(self.slot_weights, n_slots)
         object.__setattr__(self, "slot_weights", slot_weights)
-        object.__setattr__(self, "value_floors", self._checked_value_floors(sizes, n_slots))
+        places = _segment_floor_places(self.segment_floors, features, n_slots)
+        object.__setattr__(self, "_segment_floor_places", places)
         floors = self._checked_floors(levels, n_slots)
         object.__setattr__(self, "n_links", n_links)
         object.__setattr__(self, "n_slots", n_slots)
@@ -199,19 +174,6 @@ class Problem:
             raise InvalidInput.of("click_floor", rule, self.click_floor)
         floors = {levels[0]: first, **given}
         return {level: float(floors[level]) for level in levels if level in floors}
-
-    def _checked_value_floors(
-        self, sizes: tuple[int, ...], n_slots: int
-    ) -> tuple[tuple[int, float], ...]:
-        floors: list[tuple[int, float]] = []
-        for place, least in self.value_floors:
-            at = whole_number("value_floors", place, at_least=0)
-            if at >= sum(sizes) or at in dict(floors):
-                rule = f"one floor a value, of the {sum(sizes)} values of the features"
-                raise InvalidInput.of("value_floors", rule, place)
-            check_floor("value_floors", least, n_slots)
-            floors.append((at, float(least)))
-        return tuple(floors)
 
     def _checked_rates(self, levels: tuple[str, ...]) -> dict[str, float]:
         given = _by_level("rate_floors", self.rate_floors, levels)
@@ -249,25 +211,54 @@ class Problem:
             parts.append(f"rate_floors={dict(self.rate_floors)}")
         if not self.rewards_last_level_only:
             parts.append(f"rewards={dict(self.rewards)}")
-        if self.feature_sizes:
-            parts.append(f"feature_sizes={self.feature_sizes}")
+        if self.features:
+            parts.append(f"features={self.features!r}")
         if self.slot_weights:
             parts.append(f"slot_weights={self.slot_weights!r}")
-        if self.value_floors:
-            parts.append(f"value_floors={self.value_floors}")
+        if self.segment_floors:
+            parts.append(f"segment_floors={self.segment_floors}")
         return f"Problem({', '.join(parts)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy by what was asked for; mappings that cannot change have no copies."""
         mappings = (dict(self.floors), dict(self.rate_floors), dict(self.rewards))
         plain = (self.n_links, self.n_slots, self.click_floor, self.levels, self.horizon)
-        pages = (self.feature_sizes, self.slot_weights, self.value_floors)
+        pages = (self.features, self.slot_weights, self.segment_floors)
         return (type(self), (*plain, *mappings, *pages))
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, Any], **further: Any) -> Problem:
+        """Return the problem that a TOML or JSON table describes; `further` has what it leaves out.
+
+        Features are declared as JSON can: "text", "bool", a list of words or of rising numbers.
+
+        >>> Problem.from_mapping({"n_slots": 2, "features": {"new": "bool"}}, n_links=5)
+        Problem(n_links=5, n_slots=2, click_floor=0.0, features={'new': <class 'bool'>})
+        """
+        known = [one.name for one in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise InvalidInput.of("problem", f"of the fields {', '.join(known)}", name)
+        values = {**given, **further}
+        if not isinstance(features := values.get("features", {}), Features):
+            values["features"] = Features.of_json(features)
+        return cls(**values)
 
     @property
     def n_levels(self) -> int:
         """How many levels of feedback a shown link gives."""
         return len(self.levels)
+
+    @property
+    def feature_sizes(self) -> tuple[int, ...]:
+        """How many values each feature of a visitor has."""
+        features: Any = self.features
+        return features.sizes  # type: ignore[no-any-return]
+
+    @property
+    def segment_floor_places(self) -> tuple[tuple[int, float], ...]:
+        """The floor of each segment that has one, with the place of its value among all values."""
+        return self._segment_floor_places  # type: ignore[attr-defined,no-any-return]
 
     @property
     def active_floors(self) -> tuple[Floor, ...]:
@@ -294,6 +285,28 @@ class Problem:
     def rewards_last_level_only(self) -> bool:
         """Whether the last level is all that is to be maximised."""
         return dict(self.rewards) == {self.levels[-1]: 1.0}
+
+
+def _segment_floor_places(
+    floors: Any, features: Features, n_slots: int
+) -> tuple[tuple[int, float], ...]:
+    """Return floors with the places of their values; a word of an open list gets a place."""
+    rule = "a mapping of features to mappings of values to clicks per page view"
+    if not isinstance(floors, Mapping):
+        raise InvalidInput.of("segment_floors", rule, floors)
+    found = []
+    for name, of_values in floors.items():
+        if not isinstance(of_values, Mapping):
+            raise InvalidInput.of("segment_floors", rule, floors)
+        for value, least in of_values.items():
+            check_floor(f"segment_floors[{name!r}][{value!r}]", least, n_slots)
+            try:
+                place = features.place(name, value)
+            except InvalidInput as error:
+                raise InvalidInput(f"`segment_floors`: {error}", "segment_floors") from error
+            if least > 0:
+                found.append((place, float(least)))
+    return tuple(found)
 
 
 def check_floor(name: str, floor: Any, n_slots: int) -> None:

@@ -361,7 +361,7 @@ def test_a_pool_is_told_of_visitors_slots_and_policy(
         "country": "text",
         "returning": "bool",
     }
-    assert stored["floors_by"] == {
+    assert stored["segment_floors"] == {
         "country": {"DE": 0.3, "AT": 0.25},
         "days": {"7 to 30": 0.2},
         "returning": {"True": 0.15},

@@ -27,7 +27,7 @@ def whom(server: BackgroundServer, admin: httpx.Client, clock: DayClock) -> str:
         "revenue_window_s": 600,
         "features": {"device": ["phone", "desktop"], "country": "text", "returning": "bool"},
         "slot_weights": "learn",
-        "floors_by": {"device": {"phone": 0.2}, "country": {"AT": 0.3}},
+        "segment_floors": {"device": {"phone": 0.2}, "country": {"AT": 0.3}},
     }
     admin.put("/v1/pools/whom", json=settings).raise_for_status()
     admin.post("/v1/pools/whom/links:batch", json={"links": links(6)}).raise_for_status()

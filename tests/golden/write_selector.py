@@ -50,7 +50,7 @@ def with_visitors() -> Selector:
         2,
         click_floor=0.4,
         features={"device": ("phone", "desktop"), "country": str},
-        floors_by={"device": {"phone": 0.3}},
+        segment_floors={"device": {"phone": 0.3}},
         slot_weights="learn",
         explore=0.1,
         seed=12,

@@ -35,7 +35,7 @@ VISITORS: list[dict[str, object]] = [
     {"country": "x" * 200, "days": 0.5},
     {},
 ]
-FLOORS_BY = {"country": {"DE": 0.2}, "device": {"phone": 0.25}}
+SEGMENT_FLOORS = {"country": {"DE": 0.2}, "device": {"phone": 0.25}}
 LINK_IDS = [f"l{k}" for k in range(1, 7)]
 
 
@@ -60,7 +60,7 @@ def set_up(service: Service) -> None:
     settings = {"horizon": 1000}
     home = pool("home", "con-ucb", policy_settings=settings, learn_slot_weights=True)
     service.put_pool(home, "test", T0).result()
-    side = pool("side", "paced-bayes", pins=pins, features=FEATURES, floors_by=FLOORS_BY)
+    side = pool("side", "paced-bayes", pins=pins, features=FEATURES, segment_floors=SEGMENT_FLOORS)
     service.put_pool(side, "test", T0).result()
     key = KeyRecord(key_id="k1", key_hash="ab" * 32, scopes=("decide", "read"), label="old")
     service.put_key(key, "test", T0).result()

@@ -26,9 +26,10 @@ from slotwise.selection import dense_probabilities, draw_page
 from slotwise.simulation.engine import play_run
 from slotwise.testing import PolicyContract
 from tests.reference.visitor_regression import RegressionTwin, log
+from tests.unnamed_features import features_of
 
 SIZES = (2, 3)
-PROBLEM = Problem(n_links=6, n_slots=2, click_floor=0.6, feature_sizes=SIZES)
+PROBLEM = Problem(n_links=6, n_slots=2, click_floor=0.6, features=features_of(SIZES))
 EVERYBODY = [np.array([a, 2 + b], np.int64) for a in range(2) for b in range(3)]
 
 
@@ -112,7 +113,7 @@ def test_every_page_is_that_of_the_slow_twin(seed: int) -> None:
 
 @pytest.mark.parametrize("sizes", [SIZES, (3, 4, 3, 5, 6, 5, 3, 3, *[2] * 8)])
 def test_a_first_sale_that_is_tiny_does_not_make_later_ones_endless(sizes: tuple[int, ...]) -> None:
-    problem = Problem(n_links=7, n_slots=2, click_floor=0.4, feature_sizes=sizes)
+    problem = Problem(n_links=7, n_slots=2, click_floor=0.4, features=features_of(sizes))
     state: Any = PacedBayesVisitors().start(problem)
     rng, ends = np.random.default_rng(4), np.cumsum(sizes)
     for k in range(120):
@@ -158,16 +159,18 @@ def test_the_default_for_visitors_by_how_many_pairs_of_values_there_are() -> Non
     policy = PacedBayes()
     assert policy.for_problem(Problem(6, 2)) is policy
     assert policy.for_problem(PROBLEM) == PacedBayesVisitors()
-    many = Problem(10_000, 10, feature_sizes=(31, 32))
+    many = Problem(10_000, 10, features=features_of((31, 32)))
     assert not has_few_pairs(many)
     assert isinstance(policy.for_problem(many), PacedKLVisitors)
-    assert has_few_pairs(Problem(6_000, 10, feature_sizes=(64,)))
-    assert not has_few_pairs(Problem(10_000, 10, feature_sizes=(24,)))  # a page would take too long
-    assert has_few_pairs(Problem(100, 10, feature_sizes=(3, 32, 3, 5)))
+    assert has_few_pairs(Problem(6_000, 10, features=features_of((64,))))
+    assert not has_few_pairs(
+        Problem(10_000, 10, features=features_of((24,)))
+    )  # a page would take too long
+    assert has_few_pairs(Problem(100, 10, features=features_of((3, 32, 3, 5))))
 
 
 def test_what_was_learned_goes_on_in_its_own_form() -> None:
-    policy, many = PacedBayes(), Problem(10_000, 10, feature_sizes=(31, 32))
+    policy, many = PacedBayes(), Problem(10_000, 10, features=features_of((31, 32)))
     forms: tuple[Any, ...] = (PacedBayesVisitors(), PacedKLVisitors())
     for form in forms:
         learned = form.knowledge(form.start(PROBLEM))
@@ -203,7 +206,7 @@ def test_what_is_known_survives_saving_and_goes_on_alike() -> None:
 def test_links_join_and_leave_without_touching_what_is_known_of_the_others() -> None:
     policy, state = PacedBayesVisitors(), played()
     kept = np.array([5, 0, -1, 3, 1], np.int64)
-    problem = Problem(n_links=5, n_slots=2, click_floor=0.6, feature_sizes=SIZES)
+    problem = Problem(n_links=5, n_slots=2, click_floor=0.6, features=features_of(SIZES))
     moved: Any = policy.move(state, problem, kept)
     stays = kept >= 0
     for name in policy.per_link:
@@ -253,7 +256,7 @@ def test_visitors_who_want_different_links_get_them() -> None:
     rates[0, :2] = rates[1, 2:4] = 0.5
     links = SegmentLinks(rates, np.full((2, 10), 0.5), [0.5, 0.5])
     n_rounds = 6_000
-    problem = Problem(10, 2, 0.5, feature_sizes=links.feature_sizes)
+    problem = Problem(10, 2, 0.5, features=links.features)
     record = play_run(PacedBayes(), links, problem, np.array([n_rounds]), seed=1, run=0)
     # without context a page of two links brings 0.3 a view, with context 0.5
     assert record[0, 1, 0] / n_rounds > 0.46
@@ -264,7 +267,7 @@ def fitted_variance(effect: float) -> float:
     rng = np.random.default_rng(4)
     rates = rng.uniform(0.1, 0.4, (2, 40))
     rates[1] = rates[0] + effect * (rates[1] - rates[0])
-    problem = Problem(n_links=40, n_slots=2, click_floor=0.4, feature_sizes=SIZES)
+    problem = Problem(n_links=40, n_slots=2, click_floor=0.4, features=features_of(SIZES))
     state: Any = PacedBayesVisitors().start(problem)
     for k in range(8_000):
         visitor = EVERYBODY[k % 6]
@@ -286,7 +289,7 @@ def test_features_are_found_to_matter_or_not() -> None:
 def test_a_rare_value_leaves_exploration_to_what_all_visitors_saw() -> None:
     """Many features, and a value that is due no view yet, do not stop the search for links."""
     sizes = (2,) * 5
-    problem = Problem(n_links=6, n_slots=2, click_floor=0.6, feature_sizes=sizes)
+    problem = Problem(n_links=6, n_slots=2, click_floor=0.6, features=features_of(sizes))
     state: Any = PacedBayesVisitors().start(problem)
     common, rare = np.arange(0, 10, 2), np.arange(1, 10, 2)
     page = (np.array([0, 1]), NO_SLOTS, np.ones(2), np.ones(2), np.zeros(2))
@@ -316,7 +319,7 @@ def dense(problem: Problem, entries: Any) -> Any:
 
 def test_merged_values_are_one_column_of_the_regression() -> None:
     """With M the map of parameters, J becomes M J M' and the tilt M tilt."""
-    problem = Problem(6, 2, feature_sizes=(5, 3, 2))
+    problem = Problem(6, 2, features=features_of((5, 3, 2)))
     form = PacedBayes().for_problem(problem)
     state: Any = form.start(problem)
     rng, ones = np.random.default_rng(2), np.ones(2)

@@ -14,9 +14,10 @@ from slotwise.selection import dense_probabilities, draw_page
 from slotwise.simulation.engine import play_run
 from slotwise.testing import PolicyContract
 from tests.reference.visitor_effects import learned, upper_bounds
+from tests.unnamed_features import features_of
 
 SIZES = (2, 3)
-PROBLEM = Problem(n_links=6, n_slots=2, click_floor=0.6, feature_sizes=SIZES)
+PROBLEM = Problem(n_links=6, n_slots=2, click_floor=0.6, features=features_of(SIZES))
 
 
 class TestWithoutFeatures(PolicyContract):
@@ -72,10 +73,14 @@ def test_every_step_is_that_of_the_slow_twin(seed: int) -> None:
     assert n_fits > 30
 
 
-def shown_in_currency(scale: float, value_floors: Any) -> list[list[int]]:
+def shown_in_currency(scale: float, segment_floors: Any) -> list[list[int]]:
     """Return the pages of 1,500 rounds with sales of two sizes, in some currency."""
     problem = Problem(
-        n_links=12, n_slots=3, click_floor=1.2, feature_sizes=SIZES, value_floors=value_floors
+        n_links=12,
+        n_slots=3,
+        click_floor=1.2,
+        features=features_of(SIZES),
+        segment_floors=segment_floors,
     )
     state: Any = PacedKLVisitors().start(problem)
     rng, feedback = np.random.default_rng(3), np.random.default_rng(4)
@@ -97,15 +102,17 @@ def shown_in_currency(scale: float, value_floors: Any) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("scale", [10.0, 0.1, 0.25])
-@pytest.mark.parametrize("value_floors", [(), ((0, 1.3),)], ids=["one floor", "of a segment too"])
-def test_another_currency_gives_the_same_pages(scale: float, value_floors: Any) -> None:
-    assert shown_in_currency(scale, value_floors) == shown_in_currency(1.0, value_floors)
+@pytest.mark.parametrize(
+    "segment_floors", [{}, {"f0": {"v0": 1.3}}], ids=["one floor", "of a segment too"]
+)
+def test_another_currency_gives_the_same_pages(scale: float, segment_floors: Any) -> None:
+    assert shown_in_currency(scale, segment_floors) == shown_in_currency(1.0, segment_floors)
 
 
 def test_scores_of_a_pool_of_several_blocks_are_those_of_the_slow_twin() -> None:
     rng = np.random.default_rng(5)
     n_links = 2 * BLOCK + 77
-    problem = Problem(n_links, n_slots=9, click_floor=2.0, feature_sizes=SIZES)
+    problem = Problem(n_links, n_slots=9, click_floor=2.0, features=features_of(SIZES))
     state: Any = PacedKLVisitors().start(problem)
     shown, chances, once = np.zeros(9, np.int64), np.zeros(9), np.ones(9)
     for _ in range(300):
@@ -169,7 +176,7 @@ def test_what_is_known_of_visitors_survives_saving() -> None:
 def test_links_join_and_leave_without_touching_what_is_known_of_the_others() -> None:
     policy, state = PacedKLVisitors(), played()
     kept = np.array([5, 0, -1, 3, 1], np.int64)
-    problem = Problem(n_links=5, n_slots=2, click_floor=0.6, feature_sizes=SIZES)
+    problem = Problem(n_links=5, n_slots=2, click_floor=0.6, features=features_of(SIZES))
     moved: Any = policy.move(state, problem, kept)
     stays = kept >= 0
     for name in policy.per_link:
@@ -185,7 +192,7 @@ def test_visitors_who_want_different_links_get_them() -> None:
     rates[0, :2] = rates[1, 2:4] = 0.5
     links = SegmentLinks(rates, np.full((2, 10), 0.5), [0.5, 0.5])
     n_rounds = 6_000
-    problem = Problem(10, 2, 0.5, horizon=n_rounds, feature_sizes=links.feature_sizes)
+    problem = Problem(10, 2, 0.5, horizon=n_rounds, features=links.features)
     record = play_run(PacedKL(), links, problem, np.array([n_rounds]), seed=1, run=0)
     # without context a page of two links brings 0.3 a view, with context 0.5
     assert record[0, 1, 0] / n_rounds > 0.44
@@ -205,7 +212,7 @@ def test_features_that_do_not_matter_are_found_out() -> None:
         visitors=[{"a": a, "b": b} for a in range(2) for b in range(3)],
     )
     policy: Any = PacedKLVisitors()
-    state: Any = policy.start(Problem(10, 3, 0.5, feature_sizes=alike.feature_sizes))
+    state: Any = policy.start(Problem(10, 3, 0.5, features=alike.features))
     visitor, shown, chances, once = (
         np.zeros(3, np.int64),
         np.zeros(3, np.int64),

@@ -17,6 +17,7 @@ from slotwise.policies.visitor_pages import Open
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
 from tests.policies.test_paced_bayes_visitors import EVERYBODY, PROBLEM, SIZES, played
+from tests.unnamed_features import features_of
 
 
 def nothing_open() -> Open:
@@ -103,8 +104,8 @@ def test_open_views_make_bounds_narrower_and_a_price_follow_what_they_bring() ->
 
 
 def test_a_segment_with_a_floor_has_a_price_of_its_own() -> None:
-    floors = ((0, 1.9),)
-    problem = Problem(6, 2, click_floor=0.6, feature_sizes=SIZES, value_floors=floors)
+    floors = {"f0": {"v0": 1.9}}
+    problem = Problem(6, 2, click_floor=0.6, features=features_of(SIZES), segment_floors=floors)
     policy = PacedBayesVisitors()
     state = played(300, state=policy.start(problem))
     opened = nothing_open()

@@ -21,6 +21,7 @@ from slotwise.policies import (
 from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.problem import Problem
 from slotwise.selection import solve
+from tests.unnamed_features import features_of
 
 PROBLEM = Problem(n_links=12, n_slots=3, click_floor=0.7, horizon=200_000)
 RNG = np.random.default_rng(8)
@@ -77,7 +78,7 @@ def test_a_plan_has_rounds() -> None:
         average_ahead(PacedKL(), PROBLEM, state, RATES, np.random.default_rng(1), n_rounds=0)
 
 
-FOR_WHOM = Problem(n_links=6, n_slots=1, click_floor=0.2, feature_sizes=(2, 3))
+FOR_WHOM = Problem(n_links=6, n_slots=1, click_floor=0.2, features=features_of((2, 3)))
 LIKED = np.array([[0.6, 0.1, 0.1, 0.1, 0.1, 0.1], [0.1, 0.6, 0.1, 0.1, 0.1, 0.1]])
 
 

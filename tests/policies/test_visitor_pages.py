@@ -13,9 +13,10 @@ from slotwise.policies.visitor_pages import Open, pages_of, prices_ahead
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 from tests.reference.visitor_effects import rate, upper_bounds
+from tests.unnamed_features import features_of
 
 SIZES = (2, 3)
-PROBLEM = Problem(n_links=7, n_slots=2, click_floor=0.8, feature_sizes=SIZES)
+PROBLEM = Problem(n_links=7, n_slots=2, click_floor=0.8, features=features_of(SIZES))
 
 
 def played(n_rounds: int, state: Any = None, seed: int = 5, sale: float = 1.0) -> Any:

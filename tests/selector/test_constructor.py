@@ -105,7 +105,7 @@ def test_a_selector_says_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"floor_by": {}}, "`Selector` has no argument `floor_by`; did you mean `floors_by`?"),
+        ({"segment_floor": {}}, "no argument `segment_floor`; did you mean `segment_floors`?"),
         ({"click_flor": 0.3}, "did you mean `click_floor`?"),
         ({"xyz": 1}, "`Selector` has no argument `xyz`; known are links, n_slots, policy"),
     ],

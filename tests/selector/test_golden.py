@@ -72,7 +72,7 @@ def test_visitors_and_slots() -> None:
     selector = Selector.load(GOLDEN / "selector-v2-visitors.sel")
     assert selector.links == ("spring-sale", "new-in", "gift-cards", "blog")
     assert selector.policy == PacedBayes()
-    assert selector.problem.value_floors == ((1, 0.3),)
+    assert selector.problem.segment_floor_places == ((1, 0.3),)
     assert selector.knowledge().slot_clicks.tolist() == [11, 10]
     assert selector.knowledge().visits[0, 0, :5].tolist() == [0, 30, 30, 0, 60]
     known = knowledge(selector)

@@ -83,7 +83,7 @@ def test_odd_values_are_not_known_and_memory_is_bounded() -> None:
             visitor={"device": "fridge", "country": f"{k}" * 200, "days_since_visit": math.nan}
         )
         selector.update(page, clicks=[], revenue={})
-    rows = {(row.feature, row.value): row.page_views for row in selector.report().for_whom}
+    rows = {(row.feature, row.value): row.page_views for row in selector.report().segments}
     assert rows[("device", "(not known)")] == 5_000
     assert rows[("country", "(rare)")] == 5_000
 
@@ -102,7 +102,7 @@ def test_a_policy_without_context_takes_visitors_and_ignores_them() -> None:
 
 def test_reports_say_for_whom_in_words_and_in_columns() -> None:
     report = taught().report()
-    rows = {(row.feature, row.value): row for row in report.for_whom}
+    rows = {(row.feature, row.value): row for row in report.segments}
     phone, desktop = rows[("device", "phone")], rows[("device", "desktop")]
     assert phone.top_links == ("a",)
     assert desktop.top_links == ("b",)
@@ -110,19 +110,19 @@ def test_reports_say_for_whom_in_words_and_in_columns() -> None:
     assert phone.clicks.low < phone.clicks.estimate < phone.clicks.high
     assert phone.revenue.estimate == pytest.approx(0.5 * phone.clicks.estimate)
     assert "device phone: " in str(report)
-    columns = report.for_whom_columns()
+    columns = report.segment_columns()
     assert len({len(column) for column in columns.values()}) == 1
     assert {"feature", "value", "page_views", "clicks", "clicks_low", "revenue_high"} <= set(
         columns
     )
-    assert Selector(LINKS, n_slots=1).report().for_whom == ()
+    assert Selector(LINKS, n_slots=1).report().segments == ()
 
 
 def test_a_saved_selector_goes_on_with_its_visitors(tmp_path: Path) -> None:
     selector = taught(n_open=20)
     selector.save(tmp_path / "shop.slotwise")
     loaded = Selector.load(tmp_path / "shop.slotwise")
-    assert loaded.report().for_whom == selector.report().for_whom
+    assert loaded.report().segments == selector.report().segments
     for k in range(60):
         visitor = {"device": ("phone", "desktop")[k % 2], "country": f"new {k % 3}"}
         one, other = selector.select(visitor=visitor), loaded.select(visitor=visitor)
@@ -142,7 +142,7 @@ def test_late_feedback_is_learned_for_the_visitor_who_saw_the_page(tmp_path: Pat
     loaded.select(visitor={"device": "desktop"})
     loaded.update(page, clicks=page.shown, revenue={})
     rows = {
-        row.value: row.page_views for row in loaded.report().for_whom if row.feature == "device"
+        row.value: row.page_views for row in loaded.report().segments if row.feature == "device"
     }
     assert rows == {"phone": 1}
 
@@ -161,11 +161,11 @@ def test_a_file_with_values_that_no_feature_has_is_refused(tmp_path: Path) -> No
 
 def test_links_come_and_go_while_visitors_stay_known() -> None:
     selector = taught()
-    before = {row.value: row.page_views for row in selector.report().for_whom}
+    before = {row.value: row.page_views for row in selector.report().segments}
     of_phones = selector._player.state.regression.tilt[:, :, 2]
     selector.retire(["b"])
     selector.add_links(["g"])
-    assert {row.value: row.page_views for row in selector.report().for_whom} == before
+    assert {row.value: row.page_views for row in selector.report().segments} == before
     known = dict(zip(LINKS, of_phones.T.tolist(), strict=True))
     moved = dict(
         zip(selector.links, selector._player.state.regression.tilt[:, :, 2].T.tolist(), strict=True)

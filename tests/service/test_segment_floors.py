@@ -30,7 +30,7 @@ LINKS = [f"l{k}" for k in range(8)]
 OPTIONS = ServiceOptions(seed=3, commit_every_ms=0.0)
 
 
-def opened(service: Service, floors_by: Any, now_us: int = T0, **changes: Any) -> Service:
+def opened(service: Service, segment_floors: Any, now_us: int = T0, **changes: Any) -> Service:
     settings: dict[str, Any] = {
         "policy": "paced-bayes",
         "policy_settings": {},
@@ -38,7 +38,7 @@ def opened(service: Service, floors_by: Any, now_us: int = T0, **changes: Any) -
         "click_floor": 0.2,
         "click_window_s": 60,
         "revenue_window_s": 60,
-        "floors_by": floors_by,
+        "segment_floors": segment_floors,
         **changes,
     }
     service.put_pool(pool(**settings), "test", now_us).result()
@@ -182,7 +182,7 @@ def test_a_restart_goes_on_with_queues_pages_and_what_was_delivered(tmp_path: Pa
     before, page = everything(service), page_of(service)
     service.close()
     again = Service(SqliteStore(tmp_path / "store.db"), OPTIONS)
-    assert again.pool("home").floors_by == floors
+    assert again.pool("home").segment_floors == floors
     np.testing.assert_allclose(page_of(again), page, atol=1e-6)
     assert everything(again) == before
     now_us, _ = visit(again, 100, now_us + 61 * SECOND_US, seed=2)
@@ -249,7 +249,7 @@ def test_slots_links_and_a_floor_above_what_a_page_can_have(service: Service) ->
 
 
 @pytest.mark.parametrize(
-    ("floors_by", "message"),
+    ("segment_floors", "message"),
     [
         ({"browser": {"lynx": 0.3}}, r"declared features \(device, country, new\), got 'browser'"),
         ({"device": {"fridge": 0.3}}, r"values of device \(\(not known\), phone, desktop\), got"),
@@ -270,14 +270,18 @@ def test_slots_links_and_a_floor_above_what_a_page_can_have(service: Service) ->
         ),
     ],
 )
-def test_floors_that_cannot_be_are_refused(service: Service, floors_by: Any, message: str) -> None:
+def test_floors_that_cannot_be_are_refused(
+    service: Service, segment_floors: Any, message: str
+) -> None:
     with pytest.raises(InvalidInput, match=message) as refused:
-        opened(service, floors_by)
-    assert refused.value.argument == "floors_by"
+        opened(service, segment_floors)
+    assert refused.value.argument == "segment_floors"
 
 
 def test_only_a_policy_that_keeps_them_may_have_them(service: Service) -> None:
-    with pytest.raises(InvalidInput, match=r"keeps floors of segments.*or leave `floors_by` empty"):
+    with pytest.raises(
+        InvalidInput, match=r"keeps floors of segments.*or leave `segment_floors` empty"
+    ):
         opened(service, {"new": {"True": 0.1}}, policy="con-ucb", policy_settings={"horizon": 9})
     with pytest.raises(InvalidInput, match=r"declared features \(none is declared\)"):
         opened(service, {"new": {"True": 0.1}}, features={})

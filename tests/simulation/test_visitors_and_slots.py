@@ -17,6 +17,7 @@ from slotwise.simulation.experiment import Experiment
 from slotwise.simulation.experiment_file import load_experiment
 from slotwise.simulation.series import run_experiment
 from slotwise.simulation.simulated_log import log_run, simulate_log
+from tests.unnamed_features import features_of
 
 WEIGHTS = (1.8, 0.9, 0.3)
 KINDS = slotwise.SegmentLinks(
@@ -29,7 +30,9 @@ KINDS = slotwise.SegmentLinks(
 
 
 def experiment(slot_weights: Any, n_rounds: int = 300) -> Experiment:
-    problem = Problem(6, 3, 0.3, horizon=n_rounds, feature_sizes=(2,), slot_weights=slot_weights)
+    problem = Problem(
+        6, 3, 0.3, horizon=n_rounds, features=features_of((2,)), slot_weights=slot_weights
+    )
     return Experiment(KINDS, problem, {"default": PacedKL(), "other": QueueTS()}, 2, seed=3)
 
 

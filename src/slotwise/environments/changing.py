@@ -117,9 +117,7 @@ class LateFeedback(Environment):
         self._links = links
         self.levels = links.levels
         self.views_per_round = links.views_per_round
-        self.feature_sizes = links.feature_sizes
-        self.value_labels = links.value_labels
-        self.feature_names = links.feature_names
+        self.features = links.features
         self.slot_weights = links.slot_weights
         self.delays = (click_delay, *(revenue_delay for _ in links.levels[1:]))
 
@@ -239,9 +237,7 @@ class DriftingSegments(Environment):
             if worlds[0].conditional.shape != worlds[1].conditional.shape:
                 raise InvalidInput.of("stations", "of one number of links", station.n_links)
         self._stations = tuple(stations)
-        self.feature_sizes = first.feature_sizes
-        self.value_labels = first.value_labels
-        self.feature_names = first.feature_names
+        self.features = first.features
         self.slot_weights = first.slot_weights
 
     @property

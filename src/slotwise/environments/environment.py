@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.compile import hot
-from slotwise.errors import InvalidInput
+from slotwise.features import Features
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -41,7 +41,7 @@ class Environment:
     of the round. An environment knows nothing of regret or floors; it only answers what links
     bring.
 
-    Where visitors differ, `feature_sizes` says how many values each of their features has, and
+    Where visitors differ, `features` has the values of each of their features, and
     `arrive(world, round_number, rng, visitor)` writes one visitor before the page is chosen: for
     each feature its value's place in the list of all values, then one number more, which `serve`
     gets and policies do not. `slot_weights` are those that `serve` uses; none means equal slots.
@@ -58,11 +58,7 @@ class Environment:
     views_per_round: int = 1
     delays: tuple[int, ...] = (0, 0)
     """How many rounds pass before the feedback of each level is known."""
-    feature_sizes: tuple[int, ...] = ()
-    value_labels: tuple[tuple[str, ...], ...] = ()
-    """A label for every value of every feature."""
-    feature_names: tuple[str, ...] = ()
-    """The name of every feature, as logs have it."""
+    features: Features = Features({})
     slot_weights: tuple[float, ...] = ()
 
     @property
@@ -75,21 +71,15 @@ class Environment:
         """The function that writes a visitor: `arrive`, unless links are wrapped."""
         return type(self).arrive
 
-    def value_floors(
-        self, floors_by: Mapping[str, Mapping[Any, float]]
-    ) -> tuple[tuple[int, float], ...]:
-        """Return floors by feature and value as `Problem` takes them."""
-        places: dict[str, int] = {}
-        for labels in self.value_labels:
-            places |= {label: len(places) + k for k, label in enumerate(labels)}
-        floors = []
-        for name, of_values in floors_by.items():
-            for value, least in of_values.items():
-                if f"{name} {value}" not in places:
-                    rule = f"by the values of features ({', '.join(places) or 'none'})"
-                    raise InvalidInput.of("floors_by", rule, f"{name} {value}")
-                floors.append((places[f"{name} {value}"], float(least)))
-        return tuple(floors)
+    @property
+    def feature_sizes(self) -> tuple[int, ...]:
+        """How many values each feature of a visitor has."""
+        return self.features.sizes
+
+    @property
+    def segment_labels(self) -> list[str]:
+        """The feature and value of every segment, as results name it."""
+        return [f"{one.name} {label}" for one in self.features.features for label in one.labels()]
 
     @property
     def n_links(self) -> int:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from slotwise.compile import hot
 from slotwise.environments.environment import Environment, Floats, VisitorRates
 from slotwise.errors import InvalidInput
+from slotwise.features import Features
 from slotwise.problem import check_slot_weights, is_finite_number
 from slotwise.selection.solve import check_kinds, check_rates
 
@@ -124,8 +125,8 @@ def serve_logistic(
             outcomes[level, slot] = alive
 
 
-def _read_features(visitors: Any, n_kinds: int) -> tuple[Places, tuple[tuple[str, ...], ...]]:
-    """Return the values of every kind's features, each counted from 0, and a label for each."""
+def _read_features(visitors: Any, n_kinds: int) -> tuple[Places, Features]:
+    """Return the values of every kind's features, each counted from 0, and the features."""
     rows = list(visitors)
     if len(rows) != n_kinds or not all(isinstance(row, Mapping) for row in rows):
         rule = f"a mapping of features to values for each of the {n_kinds} kinds"
@@ -138,11 +139,11 @@ def _read_features(visitors: Any, n_kinds: int) -> tuple[Places, tuple[tuple[str
         [column.index(row[name]) for name, column in zip(names, columns, strict=True)]
         for row in rows
     ]
-    labels = tuple(
-        tuple(f"{name} {value}" for value in column)
+    labels = {
+        str(name): [str(value) for value in column]
         for name, column in zip(names, columns, strict=True)
-    )
-    return np.array(values, np.int64).reshape(n_kinds, len(names)), labels
+    }
+    return np.array(values, np.int64).reshape(n_kinds, len(names)), Features.of_values(labels)
 
 
 class SegmentLinks(Environment):
@@ -176,10 +177,8 @@ class SegmentLinks(Environment):
         n_kinds = len(clicks)
         if visitors is None:
             visitors = [{"kind": kind} for kind in range(n_kinds)]
-        values, self.value_labels = _read_features(visitors, n_kinds)
-        self.feature_names = tuple(str(name) for name in visitors[0])
-        self.feature_sizes = tuple(len(labels) for labels in self.value_labels)
-        first = np.cumsum([0, *self.feature_sizes])[:-1].astype(np.int64)
+        values, self.features = _read_features(visitors, n_kinds)
+        first = np.array(self.features.offsets, np.int64)
         self.slot_weights = check_slot_weights(slot_weights)
         if clicks.max() * max(self.slot_weights, default=1.0) > 1.0:
             rule = "so low that no slot's weight lifts them above 1"
@@ -247,7 +246,9 @@ class LogisticLinks(Environment):
     ) -> None:
         logits = np.array([click_logit, revenue_logit], dtype=np.float64)
         shares = [check_rates("value_shares", share) for share in value_shares]
-        self.feature_sizes = tuple(len(share) for share in shares)
+        self.features = Features.of_values(
+            {f"feature {f}": [f"value {v}" for v in range(len(s))] for f, s in enumerate(shares)}
+        )
         effects = []
         for name, given in (("click_effects", click_effects), ("revenue_effects", revenue_effects)):
             rows = [np.asarray(effect, np.float64) for effect in given]
@@ -262,11 +263,6 @@ class LogisticLinks(Environment):
             if abs(share.sum() - 1.0) > 1e-6:
                 raise InvalidInput.of("value_shares", "numbers that sum to 1", share.tolist())
         self.slot_weights = check_slot_weights(slot_weights)
-        self.feature_names = tuple(f"feature {f}" for f in range(len(shares)))
-        self.value_labels = tuple(
-            tuple(f"feature {f} value {v}" for v in range(size))
-            for f, size in enumerate(self.feature_sizes)
-        )
         self._world = LogisticWorld(
             logits=logits,
             effects=np.array(effects),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,13 +169,12 @@ class Player:
         pool: LinkPool,
         state: Any,
         *,
-        features: Features,
         slots: PageSlots,
         chooses: bool = True,
     ) -> None:
         self.policy, self.form, self.problem, self.pool = policy, form, problem, pool
-        self.features, self.slots = features, slots
-        self.visits = np.zeros((problem.n_levels, 2, sum(features.sizes)))
+        self.slots = slots
+        self.visits = np.zeros((problem.n_levels, 2, sum(problem.feature_sizes)))
         """Settled pages and outcomes, by level and value of a feature."""
         self._chooses, self._may_raise = chooses, may_raise(type(form))
         self._own_counts = new_counts(problem)
@@ -205,15 +205,15 @@ class Player:
         policy: Policy,
         links: Iterable[Link],
         *,
-        features: Features | None = None,
         slots: PageSlots | None = None,
         chooses: bool = True,
     ) -> Player:
-        """Return a player that has seen nothing.
+        """Return a player that has seen nothing; it counts the words of visitors by itself.
 
         `slots` are those of the problem, unless its page may be shorter than the slots that are
         learned of. A player that never `chooses` needs less memory.
         """
+        problem = replace(problem, features=copy.deepcopy(problem.features))
         form = policy_for(policy, problem)
         return cls(
             policy,
@@ -221,10 +221,14 @@ class Player:
             problem,
             LinkPool(links),
             form.start(problem),
-            features=Features({}) if features is None else features,
             slots=PageSlots(problem) if slots is None else slots,
             chooses=chooses,
         )
+
+    @property
+    def features(self) -> Features:
+        """The features of visitors, with the words that were frequent so far."""
+        return self.problem.features  # type: ignore[return-value]
 
     @property
     def counts(self) -> Counts:
@@ -234,7 +238,7 @@ class Player:
     @property
     def uses_visitors(self) -> bool:
         """Whether pages depend on what is known of the visitor."""
-        return self.form.uses_visitors and bool(self.features.features)
+        return self.form.uses_visitors and bool(self.features)
 
     @property
     def takes_counts(self) -> bool:
@@ -245,7 +249,7 @@ class Player:
 
     def encode(self, visitor: Mapping[str, Any] | None) -> Visitor:
         """Return what is known of a visitor as places of feature values."""
-        if visitor is None and not self.features.features:
+        if visitor is None and not self.features:
             return NOBODY
         return self.features.encode(visitor)
 
@@ -429,12 +433,12 @@ class Player:
             return learn(feedback)  # type: ignore[no-any-return]
         parts = self._state, self._own_counts, self.slots.order, self.visits, self.open_views
         before = copied_state(parts)
-        features = copy.deepcopy(self.features)
+        words = copy.deepcopy(self.features.plain())
         try:
             learn(feedback)
         except BaseException:
             self._state, self._own_counts, self.slots.order, self.visits, self.open_views = before
-            self.features = features
+            self.features.take_words(words)
             raise
 
     def _learn(self, view: PageFeedback) -> None:
@@ -547,7 +551,7 @@ class Player:
         self._note_open_views(self._state, open_views)
 
     def _with(self, form: Policy, problem: Problem, pool: LinkPool, state: Any) -> Player:
-        parts: Any = {"features": self.features, "slots": self.slots, "chooses": self._chooses}
+        parts: Any = {"slots": self.slots, "chooses": self._chooses}
         player = Player(self.policy, form, problem, pool, state, **parts)
         player.visits = self.visits
         if type(form) is type(self.form):

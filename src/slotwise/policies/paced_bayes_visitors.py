@@ -268,7 +268,7 @@ class PacedBayesVisitors(QueuePolicy):
         {"queue", "segment_queue", *KNOWN, *FITTED} - {"value_views", "seen"}
     )
     refitted_knowledge: ClassVar[frozenset[str]] = frozenset(KNOWN) - {"value_views", "seen"}
-    keeps_value_floors: ClassVar[bool] = True
+    keeps_segment_floors: ClassVar[bool] = True
     uses_visitors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

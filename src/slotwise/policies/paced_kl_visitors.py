@@ -195,7 +195,7 @@ class PacedKLVisitors(QueuePolicy):
         "value_sums",
         "seen",
     }
-    keeps_value_floors: ClassVar[bool] = True
+    keeps_segment_floors: ClassVar[bool] = True
     uses_visitors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

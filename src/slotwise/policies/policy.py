@@ -175,8 +175,8 @@ class Policy:
     where the problem has some. A policy that does not declare it may get an empty visitor."""
     keeps_floor: ClassVar[bool] = True
     """Whether the policy tries to keep the click floor at all."""
-    keeps_value_floors: ClassVar[bool] = False
-    """Whether it keeps floors for visitors with one value of a feature (`value_floors`)."""
+    keeps_segment_floors: ClassVar[bool] = False
+    """Whether it keeps floors for visitors with one value of a feature (`segment_floors`)."""
     moves_each_round: ClassVar[bool] = False
     """Whether its pages are meant to follow each other, as with a queue that moves the price of
     clicks every round: then one page is no plan for many views, but `average_ahead` is."""
@@ -279,7 +279,7 @@ def policy_for(policy: Policy, problem: Problem) -> Policy:
     Policies that keep no floor at all play any problem, for comparison.
     """
     player = policy.for_problem(problem)
-    if problem.value_floors and player.keeps_floor and not player.keeps_value_floors:
+    if problem.segment_floors and player.keeps_floor and not player.keeps_segment_floors:
         rule = "paced-bayes, the default, or paced-kl where segments have floors"
         raise InvalidInput.of("policy", rule, policy.name)
     return player

@@ -332,7 +332,7 @@ class SegmentFloors(NamedTuple):
 
 def new_segment_floors(problem: Problem, patience: float) -> SegmentFloors:
     """Return empty queues, one for each floor of a segment."""
-    floors = problem.value_floors
+    floors = problem.segment_floor_places
     queues = new_queues(problem, patience=patience)._replace(
         lengths=np.zeros(len(floors)),
         owed=np.zeros(len(floors)),

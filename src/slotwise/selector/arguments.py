@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from slotwise.errors import InvalidFeedback, InvalidInput
-from slotwise.features import Features
 from slotwise.policies import Policy, default_policy, make_policy
 from slotwise.problem import (
     EQUAL,
     LEARN,
     TWO_LEVELS,
     asked_slot_weights,
-    check_floor,
     is_finite_number,
     whole_number,
 )
@@ -97,29 +95,3 @@ def by_level(
         if outcome is not None and name not in names:
             raise InvalidFeedback(f"feedback must be on {', '.join(names)}, got `{name}`")
     return {j: given[name] for j, name in enumerate(names) if given.get(name) is not None}
-
-
-def checked_floors_by(
-    floors_by: Any, features: Features, n_slots: int
-) -> tuple[tuple[int, float], ...]:
-    """Return the floors of feature values, each as the value's place and the fewest clicks."""
-    rule = "a mapping of features to mappings of values to clicks a page view"
-    if floors_by is None:
-        return ()
-    if not isinstance(floors_by, Mapping):
-        raise InvalidInput.of("floors_by", rule, floors_by)
-    n_slots = whole_number("n_slots", n_slots, at_least=1)
-    floors = []
-    for name, of_values in floors_by.items():
-        if not isinstance(of_values, Mapping):
-            raise InvalidInput.of("floors_by", rule, floors_by)
-        for value, least in of_values.items():
-            where = f"floors_by[{name!r}][{value!r}]"
-            check_floor(where, least, n_slots)
-            try:
-                place = features.place(name, value)
-            except InvalidInput as error:
-                raise InvalidInput(f"`floors_by`: {error}") from error
-            if least > 0:
-                floors.append((place, float(least)))
-    return tuple(floors)

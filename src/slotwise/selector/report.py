@@ -292,7 +292,7 @@ def visitor_reports(
     """Return a row for every value seen; `page_for` gives the probabilities for a visitor."""
     rows = []
     problem, features, visits = player.problem, player.features, player.visits
-    n_slots, floors = problem.n_slots, dict(problem.value_floors)
+    n_slots, floors = problem.n_slots, dict(problem.segment_floor_places)
     names = [feature.name for feature in features.features]
     for place in np.flatnonzero(visits[0, PAGES] > 0.0).tolist():
         name, label = features.label(place)
@@ -377,7 +377,7 @@ def text_table(report: Report) -> str:
     ]
     if len(links) > MAX_ROWS:
         lines.append(f"... and {len(links) - MAX_ROWS} more links")
-    learned = [*visitor_lines(report.for_whom), *slot_lines(report.slots)]
+    learned = [*visitor_lines(report.segments), *slot_lines(report.slots)]
     page = [*_delivered_lines(report.delivered), *_page_lines(report.page)]
     return "\n".join([*lines, "", *page, *learned, _feedback_line(report)])
 
@@ -519,12 +519,12 @@ class Report:
     n_open_pages: int
     n_forgotten_pages: int
     n_clipped: int
-    for_whom: tuple[VisitorReport, ...] = ()
+    segments: tuple[VisitorReport, ...] = ()
     slots: tuple[SlotReport, ...] = ()
 
-    def for_whom_columns(self) -> dict[str, list[object]]:
-        """Return `for_whom` as columns, as frames of polars and pandas take them."""
-        return visitor_columns(self.for_whom)
+    def segment_columns(self) -> dict[str, list[object]]:
+        """Return `segments` as columns, as frames of polars and pandas take them."""
+        return visitor_columns(self.segments)
 
     def slot_columns(self) -> dict[str, list[object]]:
         """Return `slots` as columns, as frames of polars and pandas take them."""

@@ -23,7 +23,6 @@ from slotwise.problem import LEARN, Problem, whole_number
 from slotwise.rounds import AnyLink, Decision, Link
 from slotwise.selector.arguments import (
     by_level,
-    checked_floors_by,
     checked_levels,
     checked_policy,
     checked_share,
@@ -69,10 +68,10 @@ class Selector(Generic[AnyLink]):
     page brings above a random one. 0 turns it off.
 
     `features` declares what may be said of a visitor (`slotwise.features.Features`), for
-    `select(visitor=...)`; the floor is kept on average over all page views. `floors_by` asks for
-    clicks a page view of some visitors: `{"country": {"DE": 0.3}}`. `slot_weights` says how often a
-    link is clicked in each slot relative to the average slot: a list, "learn" (the default) to find
-    out, or "equal" where all slots are alike. The links worth most go to the best slots; where
+    `select(visitor=...)`; the floor is kept on average over all page views. `segment_floors` asks
+    for clicks per page view of a segment: `{"country": {"DE": 0.3}}`. `slot_weights` says how often
+    a link is clicked in each slot relative to the average slot: a list, "learn" (the default) to
+    find out, or "equal" where all slots are alike. The links worth most go to the best slots; where
     slots are alike, pages are in random order.
 
     Safe to use from several threads: every method is one step, so the outcome is that of the
@@ -103,9 +102,9 @@ class Selector(Generic[AnyLink]):
         max_revenue: float = 1.0,
         max_open_pages: int = 1_000_000,
         explore: float = 0.0,
-        features: Mapping[str, Any] | None = None,
+        features: Mapping[str, Any] | Features | None = None,
         slot_weights: Sequence[float] | str | None = LEARN,
-        floors_by: Mapping[str, Mapping[Any, float]] | None = None,
+        segment_floors: Mapping[str, Mapping[Any, float]] | None = None,
         seed: int | None = None,
         **unknown: Never,
     ) -> None:
@@ -117,7 +116,6 @@ class Selector(Generic[AnyLink]):
         if seed is not None:
             seed = whole_number("seed", seed, at_least=0)
         pool = LinkPool(links)
-        declared = Features({} if features is None else features)
         problem = Problem(
             len(pool),
             n_slots,
@@ -127,11 +125,11 @@ class Selector(Generic[AnyLink]):
             floors=floors or {},
             rate_floors=rate_floors or {},
             rewards=rewards or {},
-            feature_sizes=declared.sizes,
+            features={} if features is None else features,
             slot_weights=checked_slot_weights(slot_weights, n_slots),
-            value_floors=checked_floors_by(floors_by, declared, n_slots),
+            segment_floors={} if segment_floors is None else segment_floors,
         )
-        self._player = Player.start(problem, asked, pool.links, features=declared)
+        self._player = Player.start(problem, asked, pool.links)
         self._levels = None if levels is None else problem.levels
         self._level_names = self._levels or CLICKS_AND_REVENUE
         self._rng = np.random.default_rng(seed)
@@ -410,7 +408,7 @@ class Selector(Generic[AnyLink]):
                 n_open_pages=len(self._pages),
                 n_forgotten_pages=self._pages.n_forgotten,
                 n_clipped=self._money.n_clipped,
-                for_whom=values,
+                segments=values,
                 slots=player.slots.report(self.links, pages),
             )
 

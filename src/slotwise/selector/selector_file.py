@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput, UnsupportedState
-from slotwise.features import Features, declarations
+from slotwise.features import Features
 from slotwise.policies import make_policy, policy_reference, policy_settings
 from slotwise.problem import whole_number
 from slotwise.rounds import Link
@@ -233,7 +233,7 @@ def save_selector(selector: Selector, path: Path) -> None:
         "n_clipped": selector._money.n_clipped,
         "features": selector._player.features.plain(),
         "slot_weights": problem.slot_weights,
-        "value_floors": problem.value_floors,
+        "value_floors": problem.segment_floor_places,
         "policy": {"name": policy_reference(policy), "settings": policy_settings(policy)},
         "pages": {
             "max_pages": pages.max_pages,
@@ -254,7 +254,9 @@ def save_selector(selector: Selector, path: Path) -> None:
     write_file(path, header, arrays)
 
 
-def _floors_by(value_floors: list[list[float]], features: Features) -> dict[str, dict[str, float]]:
+def _segment_floors(
+    value_floors: list[list[float]], features: Features
+) -> dict[str, dict[str, float]]:
     """Return the floors of feature values as they were asked for."""
     asked: dict[str, dict[str, float]] = {}
     for place, least in value_floors:
@@ -281,16 +283,15 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
             horizon=header["horizon"],
             max_revenue=header["max_revenue"],
             explore=header["explore"],
-            features=declarations(features),
+            features=features,
             slot_weights=header["slot_weights"] or (),
-            floors_by=_floors_by(header["value_floors"], features),
+            segment_floors=_segment_floors(header["value_floors"], features),
         )
         selector._money.n_clipped = whole_number("n_clipped", header["n_clipped"], at_least=0)
         selector._retired = {link_from_json(link): None for link in header["retired"]}
         names = selector._level_names
         selector._pages = _pages_from_file(header["pages"], arrays, links, names, features)
         selector._delivered.restore(arrays["delivered"], selector.problem.n_slots)
-        selector._player.features = features
         selector._player.load(arrays)
         for page in selector._pages:
             if selector._pages.is_counted(page):

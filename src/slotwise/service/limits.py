@@ -72,7 +72,7 @@ LIMITS: dict[str, int] = {
     "features of a pool": MAX_FEATURES,
     "words or bin edges of a feature": MAX_FEATURE_VALUES,
     f"values of all features, {MAX_WORDS + 2} for an open list, one for not known": MAX_ALL_VALUES,
-    "floors of segments (`floors_by`)": MAX_SEGMENT_FLOORS,
+    "floors of segments (`segment_floors`)": MAX_SEGMENT_FLOORS,
     "a slot's weight over that of another": MAX_WEIGHT_RATIO,
     f"characters of a feature's value (of a word that is kept: {MAX_LENGTH})": MAX_VALUE_CHARS,
     "seconds of a click or revenue window": MAX_WINDOW_S,

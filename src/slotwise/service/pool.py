@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput, SlotwiseError, UnknownName
@@ -111,15 +109,25 @@ def with_known_policy(pool: PoolSettings) -> PoolSettings:
 
 
 def problem_of(
-    n_links: int, n_slots: int, click_floor: float, feature_sizes: tuple[int, ...] = ()
+    n_links: int,
+    n_slots: int,
+    click_floor: float,
+    features: Features | None = None,
+    segment_floors: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Problem:
-    """Return the problem of a page; a floor that no page reaches is lowered."""
+    """Return the problem of a page; floors that no page reaches are lowered."""
     slots = min(n_slots, n_links)
+    most = math.nextafter(slots, 0.0)
+    lowered = {
+        name: {value: min(least, most) for value, least in of_values.items()}
+        for name, of_values in (segment_floors or {}).items()
+    }
     return Problem(
         n_links=n_links,
         n_slots=slots,
-        click_floor=min(click_floor, float(np.nextafter(slots, 0))),
-        feature_sizes=feature_sizes,
+        click_floor=min(click_floor, most),
+        features={} if features is None else features,
+        segment_floors=lowered,
     )
 
 
@@ -146,12 +154,13 @@ def pool_problem(pool: PoolSettings, n_links: int, features: Features | None) ->
     With `features` it has the floors of segments, too; None where an open list among them has no
     place for one.
     """
-    sizes = Features.of_json(pool.features).sizes if pool.features else ()
-    problem = problem_of(n_links, pool.slots, pool.click_floor, sizes)
-    if features is None or not pool.floors_by:
-        return problem
-    floors = features.value_floors(pool.floors_by, problem.n_slots)
-    return None if floors is None else dataclasses.replace(problem, value_floors=floors)
+    page = (n_links, pool.slots, pool.click_floor)
+    if features is None:
+        return problem_of(*page, Features.of_json(pool.features))
+    try:
+        return problem_of(*page, features, pool.segment_floors)
+    except InvalidInput:
+        return None
 
 
 LEARNS_FROM_COUNTS = "one that learns from counts"
@@ -186,7 +195,7 @@ def check_pool(pool: PoolSettings, n_active_links: int, *, has_known: bool = Fal
     if n_values > MAX_ALL_VALUES:
         raise InvalidInput.of("features", f"of at most {MAX_ALL_VALUES} values in all", n_values)
     _check_slot_weights(pool)
-    _check_floors_by(pool)
+    _check_segment_floors(pool)
     _check_policy(pool, n_active_links, has_known=has_known)
 
 
@@ -228,18 +237,18 @@ def _check_slot_weights(pool: PoolSettings) -> None:
     slot_weights_of(pool)
 
 
-def _check_floors_by(pool: PoolSettings) -> None:
+def _check_segment_floors(pool: PoolSettings) -> None:
     """Refuse floors of values that are not declared, and a policy that keeps no such floors."""
-    floors = declared_floors(pool.floors_by, pool.features)
+    floors = declared_floors(pool.segment_floors, pool.features)
     n_floors = sum(len(of_values) for of_values in floors.values())
     if n_floors > MAX_SEGMENT_FLOORS:
         rule = f"at most {MAX_SEGMENT_FLOORS} floors in all"
-        raise InvalidInput.of("floors_by", rule, n_floors)
+        raise InvalidInput.of("segment_floors", rule, n_floors)
     for name, of_values in floors.items():
         for value, least in of_values.items():
             if not math.isfinite(least) or not 0 <= least < pool.slots:
                 rule = f"at least 0 and below slots ({pool.slots}) for {name} {value}"
-                raise InvalidInput.of("floors_by", rule, least)
+                raise InvalidInput.of("segment_floors", rule, least)
 
 
 def _check_pins(pool: PoolSettings) -> None:
@@ -289,11 +298,10 @@ def _check_policy(pool: PoolSettings, n_active_links: int, *, has_known: bool) -
     except (TypeError, ValueError, ArithmeticError) as error:
         rule = f"settings that {pool.policy} can use ({error})"
         raise InvalidInput.of("policy_settings", rule, pool.policy_settings) from error
-    sizes = Features.of_json(pool.features).sizes
-    visitors = problem_of(problem.n_links, pool.slots, 0.0, sizes)
-    if pool.floors_by and not policy.for_problem(visitors).keeps_value_floors:
+    visitors = problem_of(problem.n_links, pool.slots, 0.0, Features.of_json(pool.features))
+    if pool.segment_floors and not policy.for_problem(visitors).keeps_segment_floors:
         rule = "one that keeps floors of segments, such as the default"
-        raise InvalidInput.of("policy", rule, pool.policy, "or leave `floors_by` empty")
+        raise InvalidInput.of("policy", rule, pool.policy, "or leave `segment_floors` empty")
     if has_known and "views" not in policy.knowledge(state):
         advice = "its links start from imported counts: import 0 views of them first"
         raise InvalidInput.of("policy", LEARNS_FROM_COUNTS, pool.policy, advice)

@@ -76,7 +76,7 @@ class PoolSettings(msgspec.Struct, frozen=True):
     mean 1; `EQUAL_SLOTS` where slots are alike and pages are shuffled; empty where weights are
     learned, and in pools of earlier releases, whose links stand in the order of their worth."""
     learn_slot_weights: bool = False
-    floors_by: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
+    segment_floors: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
     """Click floors for visitors with one value of a feature, by feature and label of the value."""
 
 

@@ -132,8 +132,7 @@ class Experiment:
 
     def _by_value(self, best: Optimum) -> dict[str, Any]:
         """Return what the best mixes bring to visitors with each feature value, by its label."""
-        labels = [label for labels in self.environment.value_labels for label in labels]
-        pairs = zip(labels, best.by_place, strict=False)
+        pairs = zip(self.environment.segment_labels, best.by_place, strict=False)
         return {"by_value": {label: list(pair) for label, pair in pairs}} if best.by_place else {}
 
     def config(self) -> dict[str, Any]:
@@ -163,7 +162,7 @@ class Experiment:
             "rewards": dict(problem.rewards),
             "feature_sizes": list(problem.feature_sizes),
             "slot_weights": _plain({"": problem.slot_weights})[""],
-            "value_floors": [list(floor) for floor in problem.value_floors],
+            "segment_floors": [list(floor) for floor in problem.segment_floor_places],
             "failure_probability": self.failure_probability,
             "n_rounds": self.n_rounds,
             "n_runs": len(self.runs),

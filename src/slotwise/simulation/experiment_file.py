@@ -240,7 +240,7 @@ class ExperimentFile(Section):
     data set unless they are given here. `floors`, `rate_floors` and `rewards` are those of
     `Problem`, by the levels of the data set; a floor on the first level replaces its click floor.
     `knows_visitors` says whether policies are told of visitors, `slot_weights` what they know of
-    slots: "learn", the weights, or nothing. `floors_by` has click floors by feature and value.
+    slots: "learn", the weights, or nothing. `segment_floors` has click floors by feature and value.
     """
 
     title: str
@@ -255,7 +255,7 @@ class ExperimentFile(Section):
     rewards: dict[str, float] = pydantic.Field({})
     knows_visitors: bool = True
     slot_weights: str | list[float] | None = None
-    floors_by: dict[str, dict[str, float]] = pydantic.Field({})
+    segment_floors: dict[str, dict[str, float]] = pydantic.Field({})
     n_rounds: int = pydantic.Field(50_000, ge=1)
     n_runs: int = pydantic.Field(200, ge=1)
     seed: int = pydantic.Field(1, ge=0)
@@ -335,9 +335,9 @@ class ExperimentFile(Section):
             floors=self.floors,
             rate_floors=self.rate_floors,
             rewards=self.rewards,
-            feature_sizes=environment.feature_sizes if self.knows_visitors else (),
+            features=environment.features if self.knows_visitors else {},
             slot_weights=self.slot_weights,  # type: ignore[arg-type]
-            value_floors=environment.value_floors(self.floors_by),
+            segment_floors=self.segment_floors,
         )
 
     def _policies(self, problem: Problem, failure_probability: float) -> dict[str, Policy]:

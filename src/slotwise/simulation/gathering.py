@@ -43,7 +43,7 @@ DECIDING = (
     "rewards",
     "feature_sizes",
     "slot_weights",
-    "value_floors",
+    "segment_floors",
     "levels",
     "n_rounds",
     "seed",
@@ -161,7 +161,7 @@ class Gathering:
         The records are handed over: they are not kept here.
         """
         experiment = self.experiment
-        values = [label for labels in experiment.environment.value_labels for label in labels]
+        values = experiment.environment.segment_labels
         totals = {}
         for label in experiment.policies:
             of_label = self._records.pop(label)

@@ -92,7 +92,7 @@ def _where_pages_differ(
     """Return the best mix that knows visitors and slots, and what it brings without either."""
     known, n_slots = environment.visitor_rates(n_rounds), problem.n_slots
     floors = [(np.ones(len(known.shares), bool), problem.click_floor)]
-    for place, least in problem.value_floors:
+    for place, least in problem.segment_floor_places:
         floors.append(((known.places == place).any(axis=1), least))
     rates = known.rates[:, -1], known.rates[:, 0], known.shares
     best = solve_kinds(*rates, np.ones(n_slots), floors)
@@ -106,7 +106,7 @@ def _where_pages_differ(
         for_all = [(np.ones(1, bool), problem.click_floor)]
         blind = solve_kinds(average[-1:], average[:1], np.ones(1), weights, for_all).value
         best = solve_kinds(*rates, weights, floors)
-    has_slots_or_segments = environment.slot_weights or problem.value_floors
+    has_slots_or_segments = environment.slot_weights or problem.segment_floors
     n_places = 0 if has_slots_or_segments else sum(environment.feature_sizes)
     return shuffled._replace(
         by_place=tuple(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 NO_FLOORS: Mapping[str, float] = MappingProxyType({})
+NO_SEGMENTS: Mapping[str, Mapping[Any, float]] = MappingProxyType({})
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished runs and the number of all runs."""
@@ -59,7 +60,7 @@ def simulate(
     rate_floors: Mapping[str, float] = NO_FLOORS,
     rewards: Mapping[str, float] = NO_FLOORS,
     slot_weights: Sequence[float] | str | None = None,
-    floors_by: Mapping[str, Mapping[Any, float]] | None = None,
+    segment_floors: Mapping[str, Mapping[Any, float]] = NO_SEGMENTS,
     n_threads: int | None = None,
     scheduler: str | Client | None = None,
     parts: str | Path | None = None,
@@ -72,9 +73,9 @@ def simulate(
     finished runs: after Ctrl-C the same call continues from there. `floors`, `rate_floors` and
     `rewards` are those of `Problem`, for links with more than two levels. `slot_weights` says what
     policies know of slots that differ: "learn", the weights themselves, or None for slots that
-    are taken to be alike. `floors_by` asks for clicks of the visitors with a feature value, as in
-    `Selector`. `scheduler` is a client
-    of a Dask cluster, or the address of its scheduler; the runs are then made by its workers.
+    are taken to be alike. `segment_floors` asks for clicks of the visitors with a feature value, as
+    in `Selector`. `scheduler` is a client of a Dask cluster, or the address of its scheduler; the
+    runs are then made by its workers.
 
     >>> import slotwise
     >>> links = slotwise.BernoulliLinks([0.3, 0.2, 0.1], [0.1, 0.5, 0.9])
@@ -93,9 +94,9 @@ def simulate(
         floors=floors,
         rate_floors=rate_floors,
         rewards=rewards,
-        feature_sizes=links.feature_sizes,
+        features=links.features,
         slot_weights=slot_weights,  # type: ignore[arg-type]
-        value_floors=links.value_floors(floors_by or {}),
+        segment_floors=segment_floors,
     )
     experiment = Experiment(links, problem, label_policies(policies), n_runs, seed)
     folder = None if parts is None else Path(parts)

@@ -74,7 +74,7 @@ def simulate_log(
         click_floor,
         levels=links.levels,
         horizon=horizon,
-        feature_sizes=links.feature_sizes,
+        features=links.features,
         slot_weights=slot_weights,  # type: ignore[arg-type]
     )
     log_run(Experiment(links, problem, {"policy": policy}, 1, seed), "policy", path, explore)
@@ -97,7 +97,7 @@ def log_run(
     if environment.views_per_round != 1:
         rule = "1 for a log, which has a row for every view of a link"
         raise InvalidInput.of("views_per_round", rule, environment.views_per_round)
-    names = environment.feature_names
+    names = [one.name for one in environment.features.features]
     writer = LogWriter(
         path,
         names,
@@ -118,7 +118,7 @@ def log_run(
                 revenue=revenue,
                 min_probability=least,
                 policy=policy.name,
-                visitor=_described(environment, page.visitor),
+                visitor={**environment.features.describe(page.visitor)},
                 levels=dict(zip(problem.levels[1:-1], between, strict=True)),
                 random_order=page.random_order,
             )
@@ -167,17 +167,6 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
                 expose(order, slots, views, exposure)
                 seen = (old.shown, slots, old.probabilities, exposure, brought)
                 learn(state, old.visitor, level, *seen)
-
-
-def _described(environment: Environment, visitor: Places) -> dict[str, str | None]:
-    """Return the value of every feature of a visitor by its label."""
-    described: dict[str, str | None] = {}
-    first = 0
-    names = environment.feature_names
-    for name, labels, place in zip(names, environment.value_labels, visitor.tolist(), strict=True):
-        described[name] = labels[place - first].removeprefix(f"{name} ")
-        first += len(labels)
-    return described
 
 
 SHAPE = 2.0

@@ -20,7 +20,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.compile import switching
-from slotwise.features import Features, Visitor
+from slotwise.features import Visitor
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.pages import PageFeedback
 from slotwise.player.player import LinkTotals, Player
@@ -54,7 +54,13 @@ N_ROUNDS = 120
 N_CHOICES = 4_000
 
 
-OF_VISITORS = Problem(n_links=7, n_slots=3, click_floor=1.2, horizon=400, feature_sizes=(2, 3))
+OF_VISITORS = Problem(
+    n_links=7,
+    n_slots=3,
+    click_floor=1.2,
+    horizon=400,
+    features={"device": ("phone",), "country": ("DE", "FR")},  # and "not known"
+)
 EVERYBODY = [np.array([one, 2 + other], np.int64) for one in range(2) for other in range(3)]
 """All visitors of that problem: a value of the first feature, a value of the second."""
 OF_SLOTS = Problem(n_links=7, n_slots=3, click_floor=1.2, horizon=400, slot_weights=(2.4, 0.5, 0.1))
@@ -108,10 +114,7 @@ class PolicyContract:
 
     def start(self, problem: Problem) -> Player:
         """Return a player of the policy that has seen nothing; links are called by their place."""
-        sizes = enumerate(problem.feature_sizes)  # one value of a feature is "not known"
-        words = {f"f{k}": tuple(f"v{value}" for value in range(1, size)) for k, size in sizes}
-        policy, features = self.make_policy(problem), Features(words)
-        return Player.start(problem, policy, range(problem.n_links), features=features)
+        return Player.start(problem, self.make_policy(problem), range(problem.n_links))
 
     def choose(self, player: Player, seed: int = 0, visitor: Visitor = NOBODY) -> Floats:
         """Let the policy choose; return the probability of every link."""

@@ -20,7 +20,11 @@ LABELLED = FLOORS | {"returning": {"True": 0.3}}
 @pytest.fixture
 def floors(admin: httpx.Client) -> httpx.Client:
     """Return a client of a server with the pool `floors`."""
-    body = POOL | {"policy": {"name": "paced-bayes"}, "features": FEATURES, "floors_by": FLOORS}
+    body = POOL | {
+        "policy": {"name": "paced-bayes"},
+        "features": FEATURES,
+        "segment_floors": FLOORS,
+    }
     admin.put("/v1/pools/floors", json=body).raise_for_status()
     for link_id in ("l1", "l2", "l3"):
         url = {"url": f"https://shop.example/{link_id}"}
@@ -29,16 +33,16 @@ def floors(admin: httpx.Client) -> httpx.Client:
 
 
 def test_floors_are_answered_by_the_labels_of_values(floors: httpx.Client) -> None:
-    assert floors.get("/v1/pools/floors").json()["floors_by"] == LABELLED
+    assert floors.get("/v1/pools/floors").json()["segment_floors"] == LABELLED
     patched = floors.patch("/v1/pools/floors", json={"click_floor": 0.1}).json()
-    assert patched["floors_by"] == LABELLED
-    fewer = floors.patch("/v1/pools/floors", json={"floors_by": {"country": {}}}).json()
-    assert fewer["floors_by"] == {}
+    assert patched["segment_floors"] == LABELLED
+    fewer = floors.patch("/v1/pools/floors", json={"segment_floors": {"country": {}}}).json()
+    assert fewer["segment_floors"] == {}
     assert floors.get("/v1/pools/floors/stats").json()["segment_floors"] == []
 
 
 @pytest.mark.parametrize(
-    ("floors_by", "sentence"),
+    ("segment_floors", "sentence"),
     [
         ({"browser": {"lynx": 0.3}}, "declared features (device, country, returning, days)"),
         ({"device": {"fridge": 0.3}}, "values of device ((not known), phone, desktop)"),
@@ -59,21 +63,21 @@ def test_floors_are_answered_by_the_labels_of_values(floors: httpx.Client) -> No
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(
-    floors: httpx.Client, floors_by: Any, sentence: str
+    floors: httpx.Client, segment_floors: Any, sentence: str
 ) -> None:
-    refused = floors.patch("/v1/pools/floors", json={"floors_by": floors_by})
+    refused = floors.patch("/v1/pools/floors", json={"segment_floors": segment_floors})
     assert refused.status_code == 422, refused.text
     [error] = problem_of(refused)["errors"]
-    assert error["pointer"].startswith("/floors_by")
+    assert error["pointer"].startswith("/segment_floors")
     assert sentence in error["detail"]
     assert len(error["detail"]) < 400
-    assert floors.get("/v1/pools/floors").json()["floors_by"] == LABELLED
+    assert floors.get("/v1/pools/floors").json()["segment_floors"] == LABELLED
 
 
 def test_a_feature_with_a_floor_cannot_be_taken_away(floors: httpx.Client) -> None:
     refused = floors.patch("/v1/pools/floors", json={"features": {"device": ["phone"]}})
-    assert problem_of(refused)["errors"][0]["pointer"] == "/floors_by"
-    both = {"features": {"device": ["phone"]}, "floors_by": {"device": {"phone": 0.1}}}
+    assert problem_of(refused)["errors"][0]["pointer"] == "/segment_floors"
+    both = {"features": {"device": ["phone"]}, "segment_floors": {"device": {"phone": 0.1}}}
     assert floors.patch("/v1/pools/floors", json=both).status_code == 200
     ucb = {"policy": {"name": "con-ucb", "settings": {"horizon": 100}}}
     refused = floors.patch("/v1/pools/floors", json=ucb)
@@ -84,7 +88,7 @@ def test_a_decision_says_which_floors_held(floors: httpx.Client) -> None:
     said = {"device": "phone", "country": "DE", "returning": True}
     page = floors.post("/v1/pools/floors/decide", json={"visitor": said}).json()
     other = floors.post("/v1/pools/floors/decide", json={"visitor": {"country": "FR"}}).json()
-    floors.patch("/v1/pools/floors", json={"floors_by": {"country": {"DE": 0.1}}})
+    floors.patch("/v1/pools/floors", json={"segment_floors": {"country": {"DE": 0.1}}})
     later = floors.post("/v1/pools/floors/decide", json={"visitor": said}).json()
 
     def held(answer: dict[str, Any]) -> dict[tuple[str, str], float]:
@@ -122,8 +126,8 @@ def test_many_changes_at_once_leave_one_of_them(
 ) -> None:
     asked = [{"country": {"DE": k / 100, f"c{k}": 0.1}} for k in range(1, 21)]
 
-    def change(floors_by: Any) -> int:
-        return floors.patch("/v1/pools/floors", json={"floors_by": floors_by}).status_code
+    def change(segment_floors: Any) -> int:
+        return floors.patch("/v1/pools/floors", json={"segment_floors": segment_floors}).status_code
 
     with ThreadPoolExecutor(4) as threads:
         decided = threads.submit(
@@ -134,7 +138,7 @@ def test_many_changes_at_once_leave_one_of_them(
         )
         assert set(threads.map(change, asked)) == {200}
     assert {one.status_code for one in decided.result()} == {200}
-    stored = floors.get("/v1/pools/floors").json()["floors_by"]
+    stored = floors.get("/v1/pools/floors").json()["segment_floors"]
     assert stored in asked
     told = floors.get("/v1/pools/floors/stats").json()["segment_floors"]
     assert {one["value"]: one["floor"]["clicks"] for one in told} == stored["country"]

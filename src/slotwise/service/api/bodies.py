@@ -42,7 +42,7 @@ Features = Annotated[
         'numbers (bin edges), "text" (an open list of words) or "bool"',
     ),
 ]
-FloorsBy = Annotated[
+SegmentFloorTable = Annotated[
     dict[
         str,
         Annotated[

@@ -17,10 +17,10 @@ from slotwise.policies import default_policy
 from slotwise.service.api.bodies import (
     Currency,
     Features,
-    FloorsBy,
     Id,
     PinBody,
     Pins,
+    SegmentFloorTable,
     Slots,
     SlotWeights,
     Strict,
@@ -115,7 +115,7 @@ class PoolBody(Strict, frozen=True, kw_only=True):
     pins: Pins = ()
     features: Features = msgspec.field(default_factory=dict)
     slot_weights: SlotWeights = "learn"
-    floors_by: FloorsBy = msgspec.field(default_factory=dict)
+    segment_floors: SegmentFloorTable = msgspec.field(default_factory=dict)
 
 
 PoolPatch = msgspec.defstruct(
@@ -216,7 +216,7 @@ EXAMPLE = {
     "allowed_hosts": ["shop.example"],
     "features": {"device": ["phone", "desktop"], "country": "text", "returning": "bool"},
     "slot_weights": "learn",
-    "floors_by": {"country": {"DE": 0.25}},
+    "segment_floors": {"country": {"DE": 0.25}},
 }
 ANSWER_EXAMPLE = {
     "pool_id": "home",
@@ -302,8 +302,8 @@ async def _store(context: ServiceContext, request: Request, body: PoolBody) -> m
 
     def check_and_store() -> Future[PoolSettings]:
         _check_links_stay_allowed(context, pool_id, body)
-        floors_by = declared_floors(body.floors_by, settings.features)
-        labelled = replace(settings, floors_by=floors_by)
+        segment_floors = declared_floors(body.segment_floors, settings.features)
+        labelled = replace(settings, segment_floors=segment_floors)
         return context.service.put_pool(labelled, request.caller(), context.clock_us())
 
     try:

@@ -68,7 +68,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     exposure: bytes = b""
     known_us: int = 0
     """When the counts of the past that it has learned were imported."""
-    floors_by: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
+    segment_floors: dict[str, dict[str, float]] = msgspec.field(
+        name="floors_by", default_factory=dict
+    )
     """The floors of segments whose queues are among `arrays`."""
     open_views: tuple[bytes, bytes] = (b"", b"")
     """Where pages depend on the visitor: views that were open, by link, and by value and link."""
@@ -132,7 +134,7 @@ class PoolPlayer:
         features = Features.of_json(pool.settings.features)
         problem = pool_problem(pool.settings, len(pool.active), features)
         assert problem is not None  # nobody has taken a place yet
-        started = cls(_player(pool, problem, pool.active, features))
+        started = cls(_player(pool, problem, pool.active))
         started._import(tuple(pool.known_counts()), pool.settings.max_revenue_micros)
         return started
 
@@ -182,7 +184,7 @@ class PoolPlayer:
             player.learn_many(self._feedback(rounds))
             return
         features = player.features
-        features.let_words_be_replaced(place for place, _ in player.problem.value_floors)
+        features.let_words_be_replaced(place for place, _ in player.problem.segment_floor_places)
         batch: list[PageFeedback] = []
         for one in self._feedback(rounds):
             batch.append(one)
@@ -272,7 +274,7 @@ class PoolPlayer:
                 slot_clicks=self.slot_clicks(),
                 exposure=np.stack(self.exposure()).tobytes() if self.slots_differ else b"",
                 known_us=pool.known_us,
-                floors_by=pool.settings.floors_by,
+                segment_floors=pool.settings.segment_floors,
                 open_views=(b"", b"") if self.ahead is None else self.ahead.open_bytes(),
             )
         )
@@ -293,11 +295,11 @@ class PoolPlayer:
         features = Features.of_json(stored.features)
         if stored.words:
             features.take_words(stored.words)
-        settings = replace(pool.settings, floors_by=stored.floors_by)
+        settings = replace(pool.settings, segment_floors=stored.segment_floors)
         problem = pool_problem(settings, len(stored.link_ids), features)
         if problem is None:
             return None
-        player = _player(pool, problem, stored.link_ids, features)
+        player = _player(pool, problem, stored.link_ids)
         arrays = {
             f"{KNOWS}{name}": np.frombuffer(saved, np.float64).reshape(shape).copy()
             for name, (shape, saved) in stored.arrays.items()
@@ -327,10 +329,10 @@ class PoolPlayer:
         return run.move(pool, starts), fed_to
 
 
-def _player(pool: Pool, problem: Problem, link_ids: Sequence[str], features: Features) -> Player:
+def _player(pool: Pool, problem: Problem, link_ids: Sequence[str]) -> Player:
     """Return a player on some links that has seen nothing."""
     policy, slots = policy_of(pool.settings), slots_of_pool(pool.settings)
-    return Player.start(problem, policy, link_ids, features=features, slots=slots, chooses=False)
+    return Player.start(problem, policy, link_ids, slots=slots, chooses=False)
 
 
 def player_of_counts(pool: Pool, counts: LinkCounts) -> Player:

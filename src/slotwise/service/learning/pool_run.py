@@ -293,7 +293,7 @@ def _floors(pool: PoolSettings) -> dict[Segment, tuple[float, int]]:
     """Return the floor of each segment, with the number of slots: other slots start over, too."""
     of_segments = {
         (feature, value): (least, pool.slots)
-        for feature, of_values in pool.floors_by.items()
+        for feature, of_values in pool.segment_floors.items()
         for value, least in of_values.items()
     }
     return {ALL_VISITORS: (pool.click_floor, pool.slots), **of_segments}

@@ -32,7 +32,7 @@ from slotwise.service.learning.pool_run import (
     pool_counts,
 )
 from slotwise.service.learning.version_pages import AveragePages, ForVisitors, OfSegment
-from slotwise.service.pool import Pool
+from slotwise.service.pool import Pool, pool_problem
 from slotwise.service.published_version import (
     EMPTY_POOL,
     LEARNING_FAILED,
@@ -124,7 +124,7 @@ def _for_visitors(published: Published, draft: Draft, visitors: ForVisitors) -> 
 def _segment_floor(one: OfSegment, draft: Draft) -> SegmentFloor:
     """Return how a segment stands to its floor, as the pool has it."""
     pages, since_us = draft.delivered[one.feature, one.value]
-    least = draft.pool.settings.floors_by[one.feature][one.value]
+    least = draft.pool.settings.segment_floors[one.feature][one.value]
     n_slots = round(float(one.probabilities.sum()))
     return SegmentFloor(
         feature=one.feature,
@@ -202,11 +202,10 @@ def _published(
 
 def _words_with_floors(pool: PoolSettings) -> dict[str, tuple[str, ...]]:
     """Return the words of open lists that are never rare: a version without a run knows them."""
-    if not pool.floors_by:
+    if not pool.segment_floors:
         return {}
     features = Features.of_json(pool.features)
-    features.value_floors(pool.floors_by, pool.slots)
-    return features.words
+    return features.words if pool_problem(pool, pool.slots, features) else {}
 
 
 _log = logging.getLogger(__name__)

@@ -234,12 +234,12 @@ class VisitorsAhead:
         pages = self._pages_ahead(open_views, rates, visitors)
         probabilities, clicks = np.zeros(problem.n_links), 0.0
         different, counts = np.unique(visitors, axis=0, return_counts=True)
-        segments = [_SegmentSeen(problem.n_links) for _ in problem.value_floors]
+        segments = [_SegmentSeen(problem.n_links) for _ in problem.segment_floor_places]
         for visitor, count in zip(different, counts.tolist(), strict=True):
             page, expected = pages.page(visitor, pages.links, problem.n_slots)
             probabilities += page * (count / len(visitors))
             clicks += expected * count / len(visitors)
-            for (place, _), seen in zip(problem.value_floors, segments, strict=True):
+            for (place, _), seen in zip(problem.segment_floor_places, segments, strict=True):
                 if place in visitor:
                     seen.add(page, pages.rate[0], count)
         told = tuple(
@@ -270,7 +270,7 @@ class VisitorsAhead:
 
     @property
     def _n_floors(self) -> int:
-        return len(self.player.problem.value_floors)
+        return len(self.player.problem.segment_floor_places)
 
     def _pages_ahead(
         self, open_views: Floats | None, rates: LinkRates, visitors: Links
@@ -302,7 +302,7 @@ class VisitorsAhead:
     ) -> OfSegment:
         """Return what is known of a segment, on average over its latest visitors."""
         problem, features = self.player.problem, self.player.features
-        place, _ = problem.value_floors[floor]
+        place, _ = problem.segment_floor_places[floor]
         feature, value = features.label(place)
         if not seen.n_visitors:  # then for a visitor of whom nothing else is known
             only = features.stored_places({feature: value}, is_counted=False)
@@ -337,7 +337,7 @@ class ChosenPages:
         self.rate: Floats = _by_level(rates)
         """What each link brings a view, by level: the same for all visitors."""
         self.rewards = np.array([0.0, 1.0])
-        self.prices = np.zeros(1 + len(problem.value_floors))
+        self.prices = np.zeros(1 + len(problem.segment_floor_places))
         """None are known, but a version whose pages depend on visitors is stored with some."""
         price = solve_page(rates, problem.n_slots, problem.click_floor).shadow_price
         self.shadow_price = float(price)

@@ -50,9 +50,9 @@ def report_decision(
         clicked=tuple(sorted(counted.clicked)),
         revenue_micros=dict(sorted(counted.revenue_micros.items())),
         segment_floors=tuple(
-            SegmentFloorSet(feature=name, value=value, click_floor=pool.floors_by[name][value])
+            SegmentFloorSet(feature=name, value=value, click_floor=pool.segment_floors[name][value])
             for name, value in decision.segment.items()
-            if value in pool.floors_by.get(name, ())
+            if value in pool.segment_floors.get(name, ())
         ),
     )
 

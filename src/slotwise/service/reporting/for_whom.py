@@ -121,7 +121,7 @@ def counted_values(counters: Counters, pool: PoolSettings) -> list[tuple[str, st
         for (group, feature, value), pages in counters.visitors.items()
         if group == "policy" and feature in pool.features
     }
-    with_floor = {(name, value) for name, values in pool.floors_by.items() for value in values}
+    with_floor = {(name, value) for name, values in pool.segment_floors.items() for value in values}
     found = [(*one, seen.get(one, PageCounters())) for one in {**seen, **dict.fromkeys(with_floor)}]
     found.sort(key=lambda one: (one[:2] not in with_floor, -one[2].click_views))
     found = sorted(found[:MAX_VALUES], key=lambda one: -one[2].click_views)

@@ -112,7 +112,7 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     """Events of all pools that wait for their decision."""
     links: tuple[LinkStatistics, ...]
     segment_floors: tuple[SegmentFloorReport, ...] = ()
-    """How visitors of segments that have a floor of their own (`floors_by`) stand to it."""
+    """How visitors of segments that have a floor of their own (`segment_floors`) stand to it."""
 
 
 class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -351,6 +351,9 @@ PAGE_FORMAT = 3
 N_PAGE_FIELDS = 7
 """Fields of a decision that are in `page`, from `floor` on; a row may lack the last three."""
 
+COLUMN_OF = {"segment_floors": "floors_by"}
+"""The columns of fields that were renamed: replicas of the release before still read them."""
+
 _encode_json = msgspec.json.Encoder().encode
 
 
@@ -378,7 +381,7 @@ class TableRows(Generic[Record]):
         decoders = [(place, _decoder(hints[name])) for place, name in enumerate(names)]
         self._decoders = [(place, decode) for place, decode in decoders if decode is not None]
         self._encoded = [place for place, decode in self._decoders if decode is not bool]
-        self._check_columns(names, row_columns(table))
+        self._check_columns([COLUMN_OF.get(name, name) for name in names], row_columns(table))
 
     def row(self, record: Record) -> Row:
         """Return the columns of a record."""

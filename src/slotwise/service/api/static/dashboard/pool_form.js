@@ -28,7 +28,7 @@ function features(text) {
 const featureLines = (value) => Object.entries(value).map(([name, kind]) => `${name} = ${kind === "bool" ? "yes/no" : Array.isArray(kind) ? kind.join(", ") : kind}`).join("\n");
 
 // Floors of segments: a line for each, with the feature, the value and the fewest clicks. Values may have spaces.
-function floorsBy(text) {
+function segmentFloors(text) {
   const floors = Object.create(null); // whatever is typed is a name, "__proto__" too
   for (const line of text.split("\n").map((one) => one.trim()).filter(Boolean)) {
     const [, name, value, least] = /^(\S+)\s*([^]*?)\s*=\s*([^=]*)$/.exec(line) ?? [null, line, "", ""];
@@ -75,7 +75,7 @@ const FIELDS = [
   { name: "revenue_window_s", label: "Sales count for (hours)", hint: "After the page was seen. A page is learned from when both have passed.", value: "24", inputMode: "decimal", ...seconds(3600) },
   { name: "policy", label: "Policy", hint: "How links are chosen. Leave it empty for the usual one; otherwise a name, and settings if it needs them: con-ucb {\"horizon\": 100000}", read: policy, show: policyText },
   { name: "features", kind: "area", rows: 3, label: "What is known of visitors", hint: "One feature on each line: device = phone, desktop (words), days = 1, 7, 30 (edges of bins), country = text (any word), returning = yes/no. Leave it empty where pages are the same for all.", read: features, show: featureLines },
-  { name: "floors_by", kind: "area", rows: 2, label: "Click floors for some visitors", hint: "One on each line, beside the floor for all: country DE = 0.3, days 7 to 30 = 0.2. A small group of visitors cannot starve then. Leave it empty where the floor for all is enough.", rule: "Each line must have a feature, one of its values and a number: country DE = 0.3", read: floorsBy, show: floorLines },
+  { name: "segment_floors", kind: "area", rows: 2, label: "Click floors for some visitors", hint: "One on each line, beside the floor for all: country DE = 0.3, days 7 to 30 = 0.2. A small group of visitors cannot starve then. Leave it empty where the floor for all is enough.", rule: "Each line must have a feature, one of its values and a number: country DE = 0.3", read: segmentFloors, show: floorLines },
   { name: "slot_weights", label: "Slots", hint: "Leave it empty to find out how often each place is clicked (learn); equal, where all places are alike; or known weights: 1.6, 0.9, 0.5", rule: "This must be empty, learn, equal, none, or a number for each place.", read: slotWeights, show: (value) => (Array.isArray(value) ? value.join(", ") || "none" : value ?? "") },
 ];
 

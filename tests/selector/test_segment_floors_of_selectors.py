@@ -16,14 +16,15 @@ from slotwise.policies.prices import OF_SEGMENTS
 from slotwise.problem import Problem
 from slotwise.selector import KnownCounts, start_from_counts
 from tests.reference.paced_kl import Queue
+from tests.unnamed_features import features_of
 
 LINKS = [f"link {k}" for k in range(8)]
 FEATURES = {"country": str, "new": bool, "days": (1, 7)}
 
 
-def selector(floors_by: Any, **changes: Any) -> slotwise.Selector:
+def selector(segment_floors: Any, **changes: Any) -> slotwise.Selector:
     wanted: dict[str, Any] = {"click_floor": 0.2, "features": FEATURES, "seed": 1, **changes}
-    return slotwise.Selector(LINKS, 2, floors_by=floors_by, **wanted)
+    return slotwise.Selector(LINKS, 2, segment_floors=segment_floors, **wanted)
 
 
 def play(chooser: slotwise.Selector, n_pages: int) -> None:
@@ -43,7 +44,7 @@ def test_a_segment_keeps_its_own_floor() -> None:
     # the most clicked page has 0.62 clicks, the page that earns most about 0.35
     chooser = selector({"country": {"DE": 0.55}})
     play(chooser, 6000)
-    rows = {(row.feature, row.value): row for row in chooser.report().for_whom}
+    rows = {(row.feature, row.value): row for row in chooser.report().segments}
     assert rows["country", "DE"].click_floor == 0.55
     assert rows["country", "FR"].click_floor is None
     assert rows["country", "DE"].clicks.estimate > 0.5
@@ -97,9 +98,8 @@ def test_a_segment_that_still_has_a_floor_keeps_its_queue() -> None:
     chooser = selector({"country": {"DE": 0.55, "AT": 0.3}})
     play(chooser, 200)
     before = chooser.knowledge().arrays
-    (german, _), (austrian, _) = chooser.problem.value_floors
-    floors = ((german + 9, 0.2), (austrian, 0.4))
-    problem = dataclasses.replace(chooser.problem, value_floors=floors)
+    floors = {"country": {"FR": 0.2, "AT": 0.4}}
+    problem = dataclasses.replace(chooser.problem, segment_floors=floors)
     player = chooser._player
     after = player.move(problem, player.pool).knowledge().arrays
     for name in OF_SEGMENTS:
@@ -108,21 +108,30 @@ def test_a_segment_that_still_has_a_floor_keeps_its_queue() -> None:
 
 
 @pytest.mark.parametrize(
-    ("floors_by", "message"),
+    ("segment_floors", "message"),
     [
-        (0.3, "`floors_by` must be a mapping of features"),
-        ({"country": 0.3}, "`floors_by` must be a mapping of features"),
-        ({"browser": {"lynx": 0.3}}, r"`floors_by`: `feature` must be a declared one \(country"),
-        ({"days": {"often": 0.3}}, "`floors_by`: `days` must be one of its values"),
-        ({"country": {"DE": float("nan")}}, r"`floors_by\['country'\]\['DE'\]` must be at least 0"),
-        ({"country": {"DE": 2.0}}, r"`floors_by\['country'\]\['DE'\]` must be .* below n_slots"),
+        (0.3, "`segment_floors` must be a mapping of features"),
+        ({"country": 0.3}, "`segment_floors` must be a mapping of features"),
+        (
+            {"browser": {"lynx": 0.3}},
+            r"`segment_floors`: `feature` must be a declared one \(country",
+        ),
+        ({"days": {"often": 0.3}}, "`segment_floors`: `days` must be one of its values"),
+        (
+            {"country": {"DE": float("nan")}},
+            r"`segment_floors\['country'\]\['DE'\]` must be at least 0",
+        ),
+        (
+            {"country": {"DE": 2.0}},
+            r"`segment_floors\['country'\]\['DE'\]` must be .* below n_slots",
+        ),
         ({"country": {"DE": -1}}, "must be at least 0 and below n_slots .*, got -1"),
         ({"country": {"DE": "0.3"}}, "must be at least 0"),
     ],
 )
-def test_mistakes_are_named(floors_by: Any, message: str) -> None:
+def test_mistakes_are_named(segment_floors: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        selector(floors_by)
+        selector(segment_floors)
 
 
 def test_floors_need_features_and_a_policy_that_keeps_them() -> None:
@@ -132,8 +141,17 @@ def test_floors_need_features_and_a_policy_that_keeps_them() -> None:
         InvalidInput, match="`policy` must be paced-bayes, the default, or paced-kl where segments"
     ):
         selector({"country": {"DE": 0.3}}, policy="queue-ts")
-    with pytest.raises(InvalidInput, match="`value_floors` must be one floor a value"):
-        Problem(4, 2, feature_sizes=(2,), value_floors=((2, 0.1),))
+    with pytest.raises(InvalidInput, match="`segment_floors`: `f0` must be one of its values"):
+        Problem(4, 2, features=features_of((2,)), segment_floors={"f0": {"v2": 0.1}})
+
+
+def test_a_word_with_a_floor_of_0_does_not_move_the_floors_of_a_saved_selector(
+    tmp_path: Path,
+) -> None:
+    chooser = selector({"country": {"AT": 0.0, "DE": 0.4}})
+    chooser.save(tmp_path / "selector")
+    loaded = slotwise.Selector.load(tmp_path / "selector")
+    assert loaded.problem.segment_floor_places == chooser.problem.segment_floor_places
 
 
 def test_simulations_keep_floors_of_segments() -> None:
@@ -144,7 +162,14 @@ def test_simulations_keep_floors_of_segments() -> None:
         visitors=[{"device": "phone"}, {"device": "desktop"}],
     )
     results = slotwise.simulate(
-        links, [PacedKL()], 1, 0.05, 4_000, 2, floors_by={"device": {"desktop": 0.2}}, n_threads=1
+        links,
+        [PacedKL()],
+        1,
+        0.05,
+        4_000,
+        2,
+        segment_floors={"device": {"desktop": 0.2}},
+        n_threads=1,
     )
     totals = results.totals["paced-kl"]
     clicks = totals["clicks:device desktop"][:, -1] / totals["rounds:device desktop"][:, -1]
@@ -152,5 +177,5 @@ def test_simulations_keep_floors_of_segments() -> None:
     # below what a policy without a queue would bring on average
     assert clicks.min() > 0.16
     assert results.config["optimum"]["value_prices"][0] > 0.0
-    with pytest.raises(InvalidInput, match="`floors_by` must be by the values of features"):
-        slotwise.simulate(links, [PacedKL()], 1, floors_by={"device": {"fridge": 0.2}})
+    with pytest.raises(InvalidInput, match="`segment_floors`: `device` must be one of its values"):
+        slotwise.simulate(links, [PacedKL()], 1, segment_floors={"device": {"fridge": 0.2}})
