@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import signal
@@ -136,10 +137,24 @@ class Server:
         """Wait until the process has ended by itself."""
         self.process.wait()
 
-    def __init__(self, store: Path | str, *flags: str) -> None:
-        command = [sys.executable, "-m", "slotwise.cli.main", *serve_arguments(store, flags)]
+    def __init__(
+        self,
+        store: Path | str,
+        *flags: str,
+        before: tuple[str, ...] = (),
+        source: Path | None = None,
+    ) -> None:
+        """Start it: `before` is a command that runs it, `source` another release's `src`."""
+        serve = ["-m", "slotwise.cli.main", *serve_arguments(store, flags)]
+        command = [*before, sys.executable, *serve]
+        environment = None
+        if source is not None:
+            own = {name: os.environ[name] for name in os.environ if "SLOTWISE" not in name}
+            environment = own | {"PYTHONPATH": str(source)}
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+        self.process = subprocess.Popen(
+            command, stdout=pipe, stderr=pipe, text=True, env=environment
+        )
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self._lines: IO[str] = self.process.stdout

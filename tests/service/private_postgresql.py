@@ -31,6 +31,8 @@ _SETTINGS = {
     "timezone": "UTC",
 }
 _MAX_STARTS = 100
+PRIVATE_NETWORK = "10.199.0.0/16"
+"""Addresses inside network namespaces of the tests; servers listen on none unless told to."""
 GUARDED = ("guarded", "right")
 """A role that needs a password, and the password."""
 
@@ -57,8 +59,10 @@ def account() -> str | None:
 class PrivatePostgresql:
     """A server that can be killed, started again and asked for empty databases."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path, before: tuple[str, ...] = (), **settings: str) -> None:
+        """Start a server in a folder; `before` is a command that runs it."""
         self.folder = folder
+        self._before = before
         self._account = account()
         self._settings = _SETTINGS | settings
         self._process: subprocess.Popen[bytes] | None = None
@@ -71,6 +75,7 @@ class PrivatePostgresql:
         as_user = ["-U", "slotwise", "-A", "trust"]
         self._run("initdb", "-D", "data", *as_user, "-E", "UTF8", "-N", *locale)
         hba = f"local all {GUARDED[0]} scram-sha-256\nlocal all all trust\n"
+        hba += f"host all all {PRIVATE_NETWORK} trust\n"
         (folder / "data" / "pg_hba.conf").write_text(hba)
         self.start()
         name, password = GUARDED
@@ -97,11 +102,15 @@ class PrivatePostgresql:
         The connections of a killed server end one by one; until then a new one does not start.
         """
         options = [f"-c{name}={value}" for name, value in self._settings.items()]
-        command = [str(bin_folder() / "postgres"), "-D", "data", "-k", str(self.folder), *options]
+        program = [str(bin_folder() / "postgres"), "-D", "data", "-k", str(self.folder), *options]
+        command, user = program, self._account
+        if self._before and user:  # what runs it needs root, the server refuses root
+            command = [*self._before, "setpriv", f"--reuid={user}", "--clear-groups", *program]
+            user = None
         for _ in range(_MAX_STARTS):
             with (self.folder / "log").open("ab") as log:
                 self._process = subprocess.Popen(
-                    command, cwd=self.folder, user=self._account, stdout=log, stderr=log
+                    command, cwd=self.folder, user=user, stdout=log, stderr=log
                 )
             while self._process.poll() is None:
                 try:
@@ -137,11 +146,13 @@ class PrivatePostgresql:
 
 
 @contextmanager
-def private_postgresql(**settings: str) -> Iterator[PrivatePostgresql]:
+def private_postgresql(
+    before: tuple[str, ...] = (), **settings: str
+) -> Iterator[PrivatePostgresql]:
     """Return a running server; stopped and removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="slotwise-pg-"))
     try:
-        server = PrivatePostgresql(folder, **settings)
+        server = PrivatePostgresql(folder, before, **settings)
         try:
             yield server
         finally:

@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 
 PUBLISHED_FORMAT = 3
+READ_FORMATS = (2, PUBLISHED_FORMAT)
+"""A learner of the last version before the first release writes 2 where no segment has a floor."""
 POLICY_FAILED = "policy-failed"
 LEARNING_FAILED = "learning-failed"
 EMPTY_POOL = "empty-pool"
@@ -87,7 +89,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     def decode(cls, stored: bytes) -> Published:
         """Read a version as `msgspec.msgpack.encode` wrote it."""
         published_format = msgspec.msgpack.decode(stored, type=_Numbered).format
-        if published_format != PUBLISHED_FORMAT:
+        if published_format not in READ_FORMATS:
             raise UnsupportedState(
                 f"a published version has format {published_format}, this version of slotwise "
                 f"knows {PUBLISHED_FORMAT}; use the version that wrote it"

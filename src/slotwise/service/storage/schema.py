@@ -346,6 +346,8 @@ Row = Sequence[Any]
 Record = TypeVar("Record", bound=msgspec.Struct)
 
 PAGE_FORMAT = 3
+READ_FORMATS = (2, PAGE_FORMAT)
+"""Replicas of the last version before the first release write 2, also after the migration."""
 """How `decisions.page` is written; each row says in which format it is."""
 
 N_PAGE_FIELDS = 7
@@ -446,7 +448,7 @@ class _DecisionRows(TableRows[DecisionRecord]):
         n = self._N_BEFORE
         *rest, learned, key_id, page_format = row[n + 1 : n + 8]
         rest[0] = bool(rest[0])
-        if page_format != PAGE_FORMAT:
+        if page_format not in READ_FORMATS:
             raise UnsupportedState(
                 f"a decision has row format {page_format}, this version of slotwise knows "
                 f"{PAGE_FORMAT}; use the version that wrote it"
