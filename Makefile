@@ -11,7 +11,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed-by-make
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-all test-oldest check format bench bench-service crash-test soak fuzz paper picture docs lock clean
+.PHONY: help install system-packages test test-all test-oldest check format bench bench-service crash-test soak fuzz paper picture docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,10 +22,13 @@ $(INSTALLED): pyproject.toml requirements-dev.lock scripts/set-up
 	scripts/set-up $(PYTHON)
 	@touch $@
 
-test: $(INSTALLED) ## run the tests and the examples of the docs, but the slow ones
+system-packages: ## install what only tests need: browser, PostgreSQL, nginx (as root, with apt)
+	@scripts/system-packages
+
+test: $(INSTALLED) system-packages ## run the tests and the examples of the docs, but the slow ones
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow"
 
-test-all: $(INSTALLED) ## run every test, the slow ones too
+test-all: $(INSTALLED) system-packages ## run every test, the slow ones too
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 
 test-oldest: ## test with the oldest versions that pyproject.toml allows
@@ -47,10 +50,13 @@ bench: $(INSTALLED) ## measure speed: ratios within one run
 bench-service: $(INSTALLED) ## measure the decision service: ratios within one run
 	$(BIN)/python -m benchmarks.service
 
-crash-test: $(INSTALLED) ## kill -9 the service 1,000 times (CYCLES=, STORE=postgresql: two replicas)
+crash-system-packages: ## install what only tests need: browser, PostgreSQL, nginx (as root, with apt)
+	@scripts/system-packages
+
+test: $(INSTALLED) system-packages ## kill -9 the service 1,000 times (CYCLES=, STORE=postgresql: two replicas)
 	$(BIN)/python -m tests.service.crash_harness --cycles $(CYCLES) --store $(STORE)
 
-soak: $(INSTALLED) ## three replicas behind nginx for 30 minutes under faults (MINUTES=)
+soak: $(INSTALLED) system-packages ## three replicas behind nginx for 30 minutes under faults (MINUTES=)
 	$(BIN)/python -m tests.service.soak --minutes $(MINUTES)
 
 fuzz: $(INSTALLED) ## send the service 100,000 generated requests (CASES=)
@@ -59,7 +65,7 @@ fuzz: $(INSTALLED) ## send the service 100,000 generated requests (CASES=)
 paper: $(INSTALLED) ## reproduce the paper into paper/
 	$(BIN)/slotwise reproduce --out paper
 
-picture: $(INSTALLED) ## take the manual's picture of the dashboard anew
+picture: $(INSTALLED) system-packages ## take the manual's picture of the dashboard anew
 	$(BIN)/python -m pytest -q tests/browser/test_dashboard.py -k every_panel
 	cp .cache/screenshots/day.png docs/images/dashboard.png
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from playwright.sync_api import Browser, sync_playwright
+
+from tests.system_programs import system_program
 
 PATIENCE_MS = 120_000
 """How long a test waits for a page: never reached when all is well, however busy the machine is."""
@@ -19,8 +20,7 @@ def running_chromium(flags: Sequence[str] = ()) -> Iterator[Browser]:
     While it runs its thread counts as one with a running event loop, and neither a second
     browser nor a test that runs a loop of its own could start there.
     """
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    assert chromium, "these tests need Chromium; install it (as root: apt-get install chromium)"
+    chromium = system_program("chromium", "chromium-browser", package="chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium, args=["--no-sandbox", *flags]

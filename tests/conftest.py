@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.system_programs import skipped_for
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # Machine code is made before it is used, unless a test is about the switch; in our own folder.
@@ -26,3 +28,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_LIMIT_S))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """End with one line on the tests that were skipped because a system package is missing."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = [str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped]
+    if line := skipped_for(reasons):
+        terminalreporter.write_line(line, yellow=True)

@@ -17,6 +17,7 @@ from slotwise.client import Client
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from tests.service.conftest import Clock
+from tests.system_programs import system_program
 
 SHOWN_URL, SHOWN_KEY = "http://127.0.0.1:8460", "sw_ak_..."
 
@@ -39,6 +40,7 @@ class ExampleService:
 
     def run_shell(self, code: str) -> str:
         """Run a block of curl commands; every answer must be a good one."""
+        system_program("curl", package="curl")
         done = subprocess.run(
             ["bash", "-euc", self.place(code).replace("curl -sS", "curl -sS --fail-with-body")],
             env=os.environ | self.shell,

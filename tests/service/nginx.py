@@ -11,6 +11,8 @@ from pathlib import Path
 
 import httpx
 
+from tests.system_programs import system_program
+
 CONFIGURATION = """
 daemon off;
 pid {folder}/nginx.pid;
@@ -46,13 +48,13 @@ http {{
 @contextmanager
 def nginx_before(urls: Sequence[str], read_timeout_s: int = 600) -> Iterator[Path]:
     """Start nginx before services at these addresses; yield the socket that it listens on."""
+    program = system_program("nginx", package="nginx")
     folder = Path(tempfile.mkdtemp(prefix="slotwise-nginx-"))
     places = [url.removeprefix("http://") for url in urls]
     servers = "\n        ".join(f"server {one} max_fails=1 fail_timeout=2s;" for one in places)
     (folder / "nginx.conf").write_text(
         CONFIGURATION.format(folder=folder, servers=servers, read_timeout_s=read_timeout_s)
     )
-    program = shutil.which("nginx") or "/usr/sbin/nginx"
     process = subprocess.Popen([program, "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"])
     try:
         while not (folder / "nginx.sock").exists():

@@ -19,6 +19,8 @@ from typing import Any
 
 import psycopg
 
+from tests.system_programs import system_program
+
 # Nothing here survives a power cut, and nothing has to: a killed process leaves what it wrote to
 # the system. `synchronous_commit` stays on, or a killed server would lose what it acknowledged.
 _SETTINGS = {
@@ -39,13 +41,7 @@ GUARDED = ("guarded", "right")
 
 def bin_folder() -> Path:
     """Return the folder of PostgreSQL's programs: Debian keeps them out of the path."""
-    found = shutil.which("initdb")
-    if found:
-        return Path(found).resolve().parent
-    folders = Path("/usr/lib/postgresql").glob("*/bin/initdb")
-    newest = max(folders, key=lambda path: int(path.parts[-3]), default=None)
-    assert newest is not None, "PostgreSQL is not installed; run: scripts/set-up"
-    return newest.parent
+    return system_program("initdb", package="postgresql").resolve().parent
 
 
 def account() -> str | None:

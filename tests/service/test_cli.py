@@ -22,6 +22,7 @@ from slotwise.service.access.keys import new_key
 from slotwise.service.server import BackgroundServer, open_service
 from slotwise.service.settings import Settings
 from tests.service.crash_harness import Server
+from tests.system_programs import system_program
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +47,7 @@ def test_the_printed_commands_work_when_pasted(tmp_path: Path) -> None:
     try:
         steps = first_steps(server.url, server.admin_key())
         commands = "\n".join(line for line in steps.splitlines() if line.startswith("  "))
+        system_program("curl", package="curl")
         done = subprocess.run(
             ["bash", "-euc", commands.replace("curl -sS", "echo; curl -sS --fail-with-body")],
             capture_output=True,

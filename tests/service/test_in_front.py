@@ -21,11 +21,13 @@ from tests.service.crash_harness import Server, client_of
 from tests.service.nginx import client_through, nginx_before
 from tests.service.private_postgresql import PrivatePostgresql, account
 from tests.service.test_replicas import fill, knows_pool, views_at
+from tests.system_programs import system_program
 
 
 @pytest.fixture
 def pooler(postgresql: PrivatePostgresql) -> Iterator[str]:
     """Return the folder of the socket of a pgbouncer in transaction mode."""
+    program = system_program("pgbouncer", package="pgbouncer")
     folder = Path(tempfile.mkdtemp(prefix="slotwise-pool-"))
     users = folder / "users.txt"
     users.write_text('"slotwise" ""\n')
@@ -40,7 +42,6 @@ def pooler(postgresql: PrivatePostgresql) -> Iterator[str]:
     if owner:
         settings.write_text(f"{settings.read_text()}user = {owner}\n")
         shutil.chown(folder, owner)
-    program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
     folder.chmod(0o755)
     process = subprocess.Popen([program, "-q", str(settings)], stderr=subprocess.DEVNULL)
     try:

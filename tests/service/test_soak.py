@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,6 @@ from tests.service import soak
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="processes are watched in /proc")
-@pytest.mark.skipif(
-    not (shutil.which("nginx") or Path("/usr/sbin/nginx").exists()), reason="needs nginx"
-)
 def test_every_fault_once_loses_nothing_and_counts_nothing_twice() -> None:
     result = soak.run(minutes=None, seed=1)
     assert set(result["faults"].values()) == {1}
