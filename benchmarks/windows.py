@@ -98,20 +98,20 @@ def _pages(
     links = [
         LinkRecord(pool_id=POOL, link_id=f"l{k}", url="/") for k in range(len(visitors.clicks))
     ]
-    pool_made = service.put_pool(settings, "benchmark", START_US)
-    service.commit_waiting()
+    pool_made = service.directory.put_pool(settings, "benchmark", START_US)
+    service.committer.commit_waiting()
     pool_made.result()
-    links_made = service.put_links(POOL, links, "benchmark", START_US)
-    service.commit_waiting()
+    links_made = service.directory.put_links(POOL, links, "benchmark", START_US)
+    service.committer.commit_waiting()
     links_made.result()
     for number in range(n_views):
         now_us = START_US + number * SECOND_US // VIEWS_PER_S
         if number % VIEWS_PER_S == 0:
-            service.learn(now_us)
+            service.learner.learn(now_us)
         for _ in range(n_unseen):
-            service.propose(POOL, now_us)
-        page = service.propose(POOL, now_us)
-        service.record_view(page, now_us)
+            service.decider.propose(POOL, now_us)
+        page = service.decider.propose(POOL, now_us)
+        service.decider.record_view(page, now_us)
         shown = [int(link.link_id[1:]) for link in page.shown]
         service.submit_events(_feedback(page.decision_id, shown, visitors, rng), now_us + 1)
         yield shown

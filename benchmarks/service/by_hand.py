@@ -158,13 +158,17 @@ def _page() -> tuple[Service, TokenSigner, DecisionRecord]:
         policy="uniform",
         allowed_hosts=("shop.example",),
     )
-    service.put_pool(pool, "bench", 1).result()
+    service.directory.put_pool(pool, "bench", 1).result()
     links = [
         LinkRecord(pool_id=POOL, link_id=f"link-{n}", url=f"https://shop.example/articles/{n}")
         for n in range(100)
     ]
-    service.put_links(POOL, links, "bench", 1).result()
-    return service, TokenSigner({"k1": b"0" * 32}), service.decide(POOL, 1_700_000_000_000_000)
+    service.directory.put_links(POOL, links, "bench", 1).result()
+    return (
+        service,
+        TokenSigner({"k1": b"0" * 32}),
+        service.decider.decide(POOL, 1_700_000_000_000_000),
+    )
 
 
 def _timed(own: Callable[[], object], library: Callable[[], object]) -> tuple[float, float, float]:
@@ -190,7 +194,7 @@ def compare_page_json() -> dict[str, tuple[float, float, float]]:
         floor, issued_ms = decision.floor, decision.issued_us // 1000
         links = []
         for shown in decision.shown:
-            link = service.link(POOL, shown.link_id)
+            link = service.directory.link(POOL, shown.link_id)
             click = ClickToken(POOL, decision.decision_id, issued_ms, shown.position, shown.link_id)
             click_url = f"{base}/r/{signer.token(click)}"
             where = (shown.link_id, shown.position, link.url, click_url)

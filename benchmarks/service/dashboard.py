@@ -96,16 +96,16 @@ def fill(folder: Path, n_views: int) -> None:
         holdout=0.1,
         allowed_hosts=("shop.example",),
     )
-    service.put_pool(pool, "bench", now_us).result()
+    service.directory.put_pool(pool, "bench", now_us).result()
     links = [
         LinkRecord(pool_id=POOL, link_id=f"link-{n}", url=f"https://shop.example/articles/{n}")
         for n in range(N_LINKS)
     ]
-    service.put_links(POOL, links, "bench", now_us).result()
+    service.directory.put_links(POOL, links, "bench", now_us).result()
     click_rates, worth = rng.beta(1, 9, N_LINKS), rng.beta(1, 4, N_LINKS)
     for view in range(n_views):
         now_us += DAY_US // n_views
-        decision = service.decide(POOL, now_us)
+        decision = service.decider.decide(POOL, now_us)
         events: list[Event] = []
         for shown in decision.shown:
             link = int(shown.link_id.removeprefix("link-"))
@@ -118,7 +118,7 @@ def fill(folder: Path, n_views: int) -> None:
                 events.append(ConversionEvent(**named, **sale, revenue_micros=9_000_000))
         service.submit_events(events, now_us)
         if view % (n_views // 24) == 0:
-            service.learn(now_us)
+            service.learner.learn(now_us)
     service.close()
 
 

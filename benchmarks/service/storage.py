@@ -184,7 +184,7 @@ def _verify(store: Store, *_: object) -> None:
 def _export(store: Store, *_: object) -> None:
     tune_interpreter()  # as where it is served
     service = Service(store)
-    for n_bytes in map(len, round_file(service.export("home"))):
+    for n_bytes in map(len, round_file(service.reporter.export("home"))):
         assert n_bytes
     service.close()
 

@@ -123,20 +123,22 @@ def memory_of_a_pool(n_links: int = 10_000, n_pages: int = 2_000) -> dict[str, f
         tracemalloc.start()
         service = Service(MemoryStore(), ServiceOptions(seed=1, commit_every_ms=0.0))
         settings = {name: getattr(pool, name) for name in pool.__struct_fields__}
-        service.put_pool(PoolSettings(**{**settings, "features": declared}), "bench", 1).result()
+        service.directory.put_pool(
+            PoolSettings(**{**settings, "features": declared}), "bench", 1
+        ).result()
         links = [
             LinkRecord(pool_id="large", link_id=f"link-{k}", url=f"https://shop.example/{k}")
             for k in range(n_links)
         ]
-        service.put_links("large", links, "bench", 1).result()
+        service.directory.put_links("large", links, "bench", 1).result()
         rng = np.random.default_rng(1)
         now_us = 10 * SECOND_US
         for k in range(n_pages):
             said = {"first": words[rng.integers(30)], "second": f"v{rng.integers(31)}"}
-            service.decide("large", now_us, visitor=said if declared else {})
+            service.decider.decide("large", now_us, visitor=said if declared else {})
             if k % 500 == 499:
                 now_us += 10 * SECOND_US
-                service.learn(now_us)
+                service.learner.learn(now_us)
         gc.collect()
         sizes.append(tracemalloc.get_traced_memory()[0] / 1e6)
         tracemalloc.stop()

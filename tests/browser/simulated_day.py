@@ -60,7 +60,7 @@ def play_day(server: BackgroundServer, admin: httpx.Client, clock: DayClock, poo
         events: list[Event] = []
         for _ in range(VIEWS_AN_HOUR):
             clock.advance(3600 / VIEWS_AN_HOUR)
-            decision = service.decide(pool_id, clock())
+            decision = service.decider.decide(pool_id, clock())
             for shown in decision.shown:
                 link = int(shown.link_id.removeprefix("l"))
                 if rng.random() >= CLICK_RATES[link]:
@@ -82,4 +82,4 @@ def play_day(server: BackgroundServer, admin: httpx.Client, clock: DayClock, poo
                 service.submit_events(events, clock()).result()
                 events = []
         service.submit_events(events, clock()).result()
-        service.learn(clock())
+        service.learner.learn(clock())

@@ -28,7 +28,7 @@ def shop(tmp_path: Path) -> Iterator[BackgroundServer]:
         BackgroundServer(settings, shop_operations(key.secret)) as server,
         Client(server.url, server.admin_key) as client,
     ):
-        server.context.service.put_key(key.record, "test", system_clock_us()).result()
+        server.context.service.directory.put_key(key.record, "test", system_clock_us()).result()
         make_shop(client, server.url)
         yield server
 
@@ -57,6 +57,6 @@ def test_a_purchase_reaches_the_dashboard(shop: BackgroundServer, page: Page) ->
     page.goto(f"{shop.url}/?pool={SHOP_POOL}")
     expect(page.locator("#freshness")).not_to_be_empty()
     expect(page.locator("#start")).to_be_hidden()
-    report = shop.context.service.activity(SHOP_POOL, 0, 3_600_000_000)
+    report = shop.context.service.reporter.activity(SHOP_POOL, 0, 3_600_000_000)
     [span] = report.spans
     assert (span.views, span.clicks, span.sales) == (1, 1, 1)

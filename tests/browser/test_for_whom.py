@@ -38,7 +38,7 @@ def whom(server: BackgroundServer, admin: httpx.Client, clock: DayClock) -> str:
             clock.advance(2)
             device = chance.choice(["phone", "desktop"])
             said = {"device": device, "country": chance.choice(["DE", HOSTILE]), "returning": True}
-            page = service.decide("whom", clock(), visitor=said)
+            page = service.decider.decide("whom", clock(), visitor=said)
             for shown in page.shown:
                 likes = (int(shown.link_id[1:]) < 3) == (device == "phone")
                 if chance.random() < (0.3 if likes else 0.05) * WEIGHTS[shown.position - 1]:
@@ -49,7 +49,7 @@ def whom(server: BackgroundServer, admin: httpx.Client, clock: DayClock) -> str:
                     events.append(ConversionEvent(sale, *one, earned, "EUR"))
         service.submit_events(events, clock()).result()
         clock.advance(700)
-        service.learn(clock())
+        service.learner.learn(clock())
     return "whom"
 
 
@@ -107,10 +107,10 @@ def test_it_reports_that_most_page_views_are_rare(
     for k in range(1_300):  # a part of them are random pages
         if k in (100, 200):
             clock.advance(70)
-            service.learn(clock())
-        service.decide("rare", clock(), visitor={"campaign": f"c{k}", "country": "DE"})
+            service.learner.learn(clock())
+        service.decider.decide("rare", clock(), visitor={"campaign": f"c{k}", "country": "DE"})
     clock.advance(70)
-    service.learn(clock())
+    service.learner.learn(clock())
     verdict = watched.open("rare").locator("#for-whom .verdict")
     expect(verdict).to_contain_text("100% of page views have a rare campaign")
     expect(verdict).not_to_contain_text("rare country")

@@ -28,11 +28,9 @@ import typer
 {imports}
 from slotwise.errors import InvalidInput
 
-def register_{function}(app: typer.Typer) -> None:
-    @app.command("{name}")
-    def run(word: str = "nothing") -> None:
-        "Do what the test asks for."
-        {body}
+def {function}_command(word: str = "nothing") -> None:
+    "Do what the test asks for."
+    {body}
 """
 
 
@@ -44,7 +42,7 @@ def add_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Add
 
     def add(name: str, body: str, imports: str = "") -> None:
         module = name.replace("-", "_")
-        text = COMMAND.format(name=name, function=module, body=body, imports=imports)
+        text = COMMAND.format(function=module, body=body, imports=imports)
         (tmp_path / f"{module}.py").write_text(text)
         monkeypatch.setitem(HEADINGS["Serving"], name, module)
         modules.append(f"slotwise.cli.{module}")

@@ -75,7 +75,7 @@ def example_service(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[Example
                 really_sleep(seconds)
                 return
             clock.advance(seconds)
-            server.context.service.learn(clock())
+            server.context.service.learner.learn(clock())
 
         patch.setattr(time, "sleep", sleep)
         service = ExampleService(server)

@@ -59,21 +59,21 @@ def set_up(service: Service) -> None:
     pins = (Pin(link_id="l5", position=2),)
     settings = {"horizon": 1000}
     home = pool("home", "con-ucb", policy_settings=settings, learn_slot_weights=True)
-    service.put_pool(home, "test", T0).result()
+    service.directory.put_pool(home, "test", T0).result()
     side = pool("side", "paced-bayes", pins=pins, features=FEATURES, segment_floors=SEGMENT_FLOORS)
-    service.put_pool(side, "test", T0).result()
+    service.directory.put_pool(side, "test", T0).result()
     key = KeyRecord(key_id="k1", key_hash="ab" * 32, scopes=("decide", "read"), label="old")
-    service.put_key(key, "test", T0).result()
+    service.directory.put_key(key, "test", T0).result()
     for pool_id in ("home", "side"):
         links = [
             LinkRecord(pool_id=pool_id, link_id=item, url=f"https://shop.example/{item}")
             for item in LINK_IDS
         ]
-        service.put_links(pool_id, links, "test", T0).result()
+        service.directory.put_links(pool_id, links, "test", T0).result()
     known = {"l1": [ImportedCounts(views=100, clicks=9, revenue_micros=40_000_000, discount=0.5)]}
-    service.put_known("home", known, "test", T0 + 1).result()
+    service.directory.put_known("home", known, "test", T0 + 1).result()
     phones = ImportedCounts(views=80, clicks=8, visitor={"device": "phone", "country": "DE"})
-    service.put_known("side", {"l2": [phones]}, "test", T0 + 1).result()
+    service.directory.put_known("side", {"l2": [phones]}, "test", T0 + 1).result()
 
 
 def live(service: Service, start_us: int, n_views: int) -> None:
@@ -82,7 +82,7 @@ def live(service: Service, start_us: int, n_views: int) -> None:
         now_us = start_us + k * 60 * SECOND_US
         for pool_id in ("home", "side"):
             name = f"{pool_id}-{start_us // HOUR_US}-{k}"
-            page = service.decide(
+            page = service.decider.decide(
                 pool_id,
                 now_us,
                 exclude=("l6",) if k % 7 == 0 else (),
@@ -127,12 +127,14 @@ def write_store(path: Path) -> None:
     unknown = ClickEvent(decision_id="nobody", link_id="l1")
     crawler = ClickEvent(decision_id=first, link_id="l2", invalid="crawler")
     service.submit_events([late, unknown, crawler], T0 + 3 * HOUR_US).result()
-    service.learn(T0 + 4 * HOUR_US)
+    service.learner.learn(T0 + 4 * HOUR_US)
     anew = LinkRecord(pool_id="home", link_id="l2", url="https://shop.example/2", title="anew")
-    service.put_links("home", [anew], "test", T0 + 5 * HOUR_US, reset_statistics=True).result()
+    service.directory.put_links(
+        "home", [anew], "test", T0 + 5 * HOUR_US, reset_statistics=True
+    ).result()
     live(service, T0 + 6 * HOUR_US, 20)
-    service.learn(T0 + 48 * HOUR_US)
-    service.decide("home", T0 + 49 * HOUR_US, decision_id="last")
+    service.learner.learn(T0 + 48 * HOUR_US)
+    service.decider.decide("home", T0 + 49 * HOUR_US, decision_id="last")
     service.flush().result()
     service.close()
     with closing(sqlite3.connect(path)) as connection:

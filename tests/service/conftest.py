@@ -73,8 +73,10 @@ def open_service(tmp_path: Path) -> Iterator[OpenService]:
 def service(open_service: OpenService) -> Service:
     """Return a service with the pool `home` of five links and two slots."""
     service = open_service()
-    service.put_pool(rows.pool(), "test", rows.T0).result()
-    service.put_links("home", [rows.link(f"l{k}") for k in range(1, 6)], "test", rows.T0).result()
+    service.directory.put_pool(rows.pool(), "test", rows.T0).result()
+    service.directory.put_links(
+        "home", [rows.link(f"l{k}") for k in range(1, 6)], "test", rows.T0
+    ).result()
     return service
 
 
@@ -131,7 +133,7 @@ def let_windows_close(server: BackgroundServer, clock: Clock) -> Callable[[float
 
     def close(seconds: float) -> None:
         clock.advance(seconds)
-        server.context.service.learn(clock())
+        server.context.service.learner.learn(clock())
 
     return close
 

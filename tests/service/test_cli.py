@@ -169,7 +169,7 @@ def test_the_list_of_keys_names_the_pool_of_a_page_key(
     page_key = new_key(["page"], label="front", pool_id="start-page", now_us=1)
     service = open_service(Settings(store=f"sqlite:///{path}"))
     try:
-        service.put_key(page_key.record, "a test", 1).result()
+        service.directory.put_key(page_key.record, "a test", 1).result()
     finally:
         service.close()
     assert main(["keys", "list", "--store", f"sqlite:///{path}"]) == 0

@@ -29,13 +29,13 @@ OPTIONS = ServiceOptions(seed=3, commit_every_ms=0.0)
 def opened(path: Path) -> Service:
     """Return a service with a pool of the default policy, which has learned from 400 views."""
     service = Service(SqliteStore(path / "store.db"), OPTIONS)
-    service.put_pool(visitors_pool(policy="paced-bayes"), "test", T0).result()
-    service.put_links("home", [link(one) for one in LINKS], "test", T0).result()
+    service.directory.put_pool(visitors_pool(policy="paced-bayes"), "test", T0).result()
+    service.directory.put_links("home", [link(one) for one in LINKS], "test", T0).result()
     return service
 
 
 def phone_page(service: Service) -> list[float]:
-    snapshot: Any = service._decider.snapshot("home")
+    snapshot: Any = service.decider.snapshot("home")
     known = snapshot.guests.know({"device": "phone"})
     return list(snapshot._visitors.probabilities(known.places))
 
@@ -47,7 +47,7 @@ def test_the_regression_learns_for_whom_and_logs_exact_propensities(tmp_path: Pa
     assert links_for(service, {"device": "phone"}, now_us) <= {"l0", "l1"}
     assert links_for(service, {"device": "desktop"}, now_us) <= {"l6", "l7"}
     pages = [
-        service.decide("home", now_us, visitor={"device": ("phone", None)[k % 2]})
+        service.decider.decide("home", now_us, visitor={"device": ("phone", None)[k % 2]})
         for k in range(2_000)
     ]
     frequencies_are_exact(pages)
@@ -84,7 +84,7 @@ def test_a_pool_that_outgrows_the_regression_learns_again_in_the_other_form(
     assert isinstance(learned.form, PacedBayesVisitors)
     n_numbers = learned.arrays["information"][0].size
     monkeypatch.setattr(paced_bayes_visitors, "MAX_NUMBERS", n_numbers)
-    service.put_links("home", [link("l8")], "test", now_us).result()
+    service.directory.put_links("home", [link("l8")], "test", now_us).result()
     now_us = visit(service, 100, now_us)
     learned = learned_of(service)
     assert isinstance(learned.form, PacedKLVisitors)

@@ -41,7 +41,7 @@ def test_a_policy_of_another_package_is_told_of_visitors(open_service: OpenServi
     assert [one.failure for one in service.health().pools] == [""]
     assert links_for(service, {"device": "phone"}, now_us) <= {"l0", "l1"}
     assert links_for(service, {"device": "desktop"}, now_us) <= {"l6", "l7"}
-    page = service.decide("home", now_us, visitor={"device": "phone"}, exclude=["l0"])
+    page = service.decider.decide("home", now_us, visitor={"device": "phone"}, exclude=["l0"])
     assert "l0" not in {shown.link_id for shown in page.shown}
     assert not page.fallback
     known = arrays_of(service)
@@ -50,7 +50,7 @@ def test_a_policy_of_another_package_is_told_of_visitors(open_service: OpenServi
     again = open_service()
     assert arrays_of(again) == known
     assert links_for(again, {"device": "phone"}, now_us) <= {"l0", "l1"}
-    again.put_links("home", [link("l8")], "test", now_us).result()
+    again.directory.put_links("home", [link("l8")], "test", now_us).result()
     assert again.health().pools[0].failure == ""
     assert links_for(again, {"device": "desktop"}, now_us) <= {"l6", "l7", "l8"}
 
@@ -62,13 +62,13 @@ def test_rounds_at_which_a_policy_raises_are_learned_once(
 ) -> None:
     service = opened(open_service(), policy="by-visitor")
     for _ in range(12):
-        service.decide("home", T0, visitor={"device": "phone", "country": "DE"})
+        service.decider.decide("home", T0, visitor={"device": "phone", "country": "DE"})
     later_us = T0 + 61 * SECOND_US
     FAILING.append(n_levels)
-    service.learn(later_us)
+    service.learner.learn(later_us)
     assert service.health().pools[0].failure == "ArithmeticError: cannot learn"
     FAILING.clear()
-    service.learn(later_us)
+    service.learner.learn(later_us)
     assert service.health().pools[0].failure == ""
     assert learned_of(service).arrays["views"].sum() == 24
     fed: Any = service._publisher.runs["home"]._fed_player()
@@ -82,14 +82,14 @@ def test_a_large_pool_plays_the_form_for_large_pools(
     monkeypatch.setattr(PacedBayes, "for_problem", form_for)
     service = open_service()
     default = pool(policy="paced-bayes", policy_settings={})
-    service.put_pool(default, "test", T0).result()
+    service.directory.put_pool(default, "test", T0).result()
     many = [link(f"l{k}") for k in range(MANY_LINKS + 1)]
-    service.put_links("home", many[:-1], "test", T0).result()
+    service.directory.put_links("home", many[:-1], "test", T0).result()
     assert not isinstance(learned_of(service).form, FormForLargePools)
-    service.decide("home", T0)
-    service.learn(T0 + 10**12)
+    service.decider.decide("home", T0)
+    service.learner.learn(T0 + 10**12)
     rounds = arrays_of(service)["rounds"]
-    service.put_links("home", many[-1:], "test", T0 + 10**12).result()
+    service.directory.put_links("home", many[-1:], "test", T0 + 10**12).result()
     assert isinstance(learned_of(service).form, FormForLargePools)
     assert arrays_of(service)["rounds"] == rounds == [1.0, 1.0]
     service.flush().result()

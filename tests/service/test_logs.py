@@ -62,7 +62,7 @@ def test_nothing_secret_is_ever_written(tmp_path: Path, written: io.StringIO) ->
         admin.get("/v1/pools", headers={"authorization": f"Basic {made['key']}"})
         admin.post("/v1/events", json={"type": "click", "decision_id": made["key"]})
         admin.put("/v1/pools/home", content=made["key"].encode())
-        keys = server.context.service.keys()
+        keys = server.context.service.directory.keys()
         secrets += [key.key_hash for key in keys]
     text = written.getvalue()
     assert len(lines_of(written)) > 12
@@ -102,7 +102,7 @@ def test_a_failure_is_logged_by_its_place_and_answered_by_its_request_id(
         def fail() -> None:
             raise RuntimeError("secret words")
 
-        monkeypatch.setattr(server.context.service, "pools", fail)
+        monkeypatch.setattr(server.context.service.directory, "pools", fail)
         answer = admin.get("/v1/pools")
     assert answer.status_code == 500
     assert answer.json()["type"] == "internal"

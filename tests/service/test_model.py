@@ -197,11 +197,11 @@ class Life(RuleBasedStateMachine):
             click_window_s=CLICK_WINDOW // SECOND_US,
             revenue_window_s=REVENUE_WINDOW // SECOND_US,
         )
-        made = self.service.put_pool(home, "test", T0)
-        self.service.commit_waiting()
+        made = self.service.directory.put_pool(home, "test", T0)
+        self.service.committer.commit_waiting()
         made.result()
-        added = self.service.put_links("home", [link(item) for item in LINKS], "test", T0)
-        self.service.commit_waiting()
+        added = self.service.directory.put_links("home", [link(item) for item in LINKS], "test", T0)
+        self.service.committer.commit_waiting()
         added.result()
 
     def open(self) -> None:
@@ -230,7 +230,7 @@ class Life(RuleBasedStateMachine):
     @rule()
     def decide(self) -> None:
         self.n_made += 1
-        page = self.service.decide("home", self.now, decision_id=f"d{self.n_made}")
+        page = self.service.decider.decide("home", self.now, decision_id=f"d{self.n_made}")
         self.answered.append(page)
         self.waiting.append((page, self.now, None))
 
@@ -239,7 +239,7 @@ class Life(RuleBasedStateMachine):
         """Ask again for a decision: answered the same, unless it was lost in a crash."""
         if self.answered:
             before = self.pick(k)
-            page = self.service.decide("home", self.now, decision_id=before.decision_id)
+            page = self.service.decider.decide("home", self.now, decision_id=before.decision_id)
             kept = {what.decision_id for what, _, _ in self.waiting if isinstance(what, type(page))}
             if before.decision_id in self.model.pages or before.decision_id in kept:
                 assert page.shown == before.shown
@@ -309,12 +309,12 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def commit(self) -> None:
-        assert self.service.commit_waiting()
+        assert self.service.committer.commit_waiting()
         self.take_in_waiting()
 
     @rule()
     def learn(self) -> None:
-        self.service.learn(self.now)
+        self.service.learner.learn(self.now)
         self.take_in_waiting()
         self.model.closed = max(self.model.closed, self.now)
         self.model.latest = max(self.model.latest, self.now)
@@ -323,7 +323,7 @@ class Life(RuleBasedStateMachine):
     def lose_the_store_for_a_while(self) -> None:
         """Refuse a commit: feedback fails and may be sent again, decisions wait."""
         with mock.patch.object(SqliteStore, "commit", side_effect=StoreUnavailable("away")):
-            assert not self.service.commit_waiting()
+            assert not self.service.committer.commit_waiting()
         answers = [answer for _, _, answer in self.waiting if answer is not None]
         assert all(isinstance(item.exception(0), StoreUnavailable) for item in answers)
         self.waiting = [item for item in self.waiting if item[2] is None]
@@ -332,7 +332,7 @@ class Life(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         """Lose everything that was not committed, as a process that is killed does."""
-        self.service._committer._waiting.clear()
+        self.service.committer._waiting.clear()
         self.service._store.close()
         self.waiting.clear()
         self.open()

@@ -50,103 +50,115 @@ from tests.service.rows import T0, link, pool
 def test_a_pool_that_breaks_a_rule_is_refused_with_its_name(
     service: Service, changes: dict[str, Any], message: str
 ) -> None:
-    before = service.pools()
+    before = service.directory.pools()
     with pytest.raises(InvalidInput, match=message):
-        service.put_pool(pool(**changes), "test", T0)
-    assert service.pools() == before
+        service.directory.put_pool(pool(**changes), "test", T0)
+    assert service.directory.pools() == before
 
 
 def test_a_pool_keeps_when_it_was_made_and_says_when_it_changed(service: Service) -> None:
-    service.put_pool(pool(slots=3), "test", T0 + 5).result()
-    found = service.pool("home")
+    service.directory.put_pool(pool(slots=3), "test", T0 + 5).result()
+    found = service.directory.pool("home")
     assert (found.slots, found.created_us, found.changed_us) == (3, T0, T0 + 5)
 
 
 def test_every_change_says_who_made_it(service: Service) -> None:
-    service.put_pool(pool(slots=3), "key-7", T0 + 5).result()
-    service.put_links("home", [link("l1", retired=True)], "key-8", T0 + 6).result()
-    service.archive_pool("home", "key-9", T0 + 7).result()
-    found = [(item.changed_by, item.action, item.subject) for item in service.changes(limit=3)]
+    service.directory.put_pool(pool(slots=3), "key-7", T0 + 5).result()
+    service.directory.put_links("home", [link("l1", retired=True)], "key-8", T0 + 6).result()
+    service.directory.archive_pool("home", "key-9", T0 + 7).result()
+    found = [
+        (item.changed_by, item.action, item.subject) for item in service.directory.changes(limit=3)
+    ]
     assert found == [
         ("key-9", "pool.archive", "home"),
         ("key-8", "link.retire", "home/l1"),
         ("key-7", "pool.change", "home"),
     ]
-    change = service.changes("home")[1]
+    change = service.directory.changes("home")[1]
     assert msgspec.json.decode(change.before)["slots"] == 2
     assert msgspec.json.decode(change.after)["slots"] == 3
-    assert service.changes("home/l9") == []
+    assert service.directory.changes("home/l9") == []
 
 
 def test_settings_links_and_keys_survive_a_restart(
     service: Service, open_service: OpenService
 ) -> None:
     key = KeyRecord(key_id="k1", key_hash="f00d", scopes=("decide",), label="shop")
-    service.put_key(key, "test", T0).result()
-    pools, links, keys = service.pools(), service.links("home"), service.keys()
+    service.directory.put_key(key, "test", T0).result()
+    pools, links, keys = (
+        service.directory.pools(),
+        service.directory.links("home"),
+        service.directory.keys(),
+    )
     service.close()
     again = open_service()
-    assert (again.pools(), again.links("home"), again.keys()) == (pools, links, keys)
+    assert (again.directory.pools(), again.directory.links("home"), again.directory.keys()) == (
+        pools,
+        links,
+        keys,
+    )
 
 
 def test_links_keep_their_place_and_change_all_or_none(service: Service) -> None:
-    saved = service.put_links("home", [link("l6"), link("l2", title="New")], "t", T0 + 1).result()
+    saved = service.directory.put_links(
+        "home", [link("l6"), link("l2", title="New")], "t", T0 + 1
+    ).result()
     assert [(item.link_id, item.place) for item in saved] == [("l6", 5), ("l2", 1)]
-    assert service.link("home", "l2").title == "New"
-    assert service.link("home", "l2").created_us == T0
+    assert service.directory.link("home", "l2").title == "New"
+    assert service.directory.link("home", "l2").created_us == T0
     with pytest.raises(InvalidInput, match="`link_id` must be 1 to 64 characters"):
-        service.put_links("home", [link("l7"), link("l 8")], "t", T0)
+        service.directory.put_links("home", [link("l7"), link("l 8")], "t", T0)
     with pytest.raises(InvalidInput, match="`url` must be an address"):
-        service.put_links("home", [link("l7", url="")], "t", T0)
+        service.directory.put_links("home", [link("l7", url="")], "t", T0)
     with pytest.raises(UnknownLink, match="pool 'home' has no link 'l7'"):
-        service.link("home", "l7")
+        service.directory.link("home", "l7")
     with pytest.raises(UnknownPool, match="no pool 'away'"):
-        service.put_links("away", [link("l7")], "t", T0)
+        service.directory.put_links("away", [link("l7")], "t", T0)
 
 
 def test_limits_are_named_with_their_number(open_service: OpenService) -> None:
     service = open_service(max_pools=1, max_links=3)
-    service.put_pool(pool(), "t", T0).result()
+    service.directory.put_pool(pool(), "t", T0).result()
     with pytest.raises(LimitReached, match="`max_pools` is 1, and there are 1 pools"):
-        service.put_pool(pool(pool_id="other"), "t", T0)
-    service.put_pool(pool(slots=3), "t", T0).result()
-    service.put_links("home", [link("l1"), link("l2")], "t", T0).result()
+        service.directory.put_pool(pool(pool_id="other"), "t", T0)
+    service.directory.put_pool(pool(slots=3), "t", T0).result()
+    service.directory.put_links("home", [link("l1"), link("l2")], "t", T0).result()
     with pytest.raises(LimitReached, match="`max_links` is 3, and there would be 4 links"):
-        service.put_links("home", [link("l3"), link("l4")], "t", T0)
-    service.put_links("home", [link("l1"), link("l3")], "t", T0).result()
+        service.directory.put_links("home", [link("l3"), link("l4")], "t", T0)
+    service.directory.put_links("home", [link("l1"), link("l3")], "t", T0).result()
 
 
 def test_keys_are_made_once_revoked_for_good_and_their_hash_is_never_logged(
     service: Service,
 ) -> None:
     key = KeyRecord(key_id="k1", key_hash="f00d", scopes=("admin",))
-    service.put_key(key, "test", T0 + 1).result()
+    service.directory.put_key(key, "test", T0 + 1).result()
     with pytest.raises(Conflict, match="the key id 'k1' is taken"):
-        service.put_key(key, "test", T0 + 2)
-    service.revoke_key("k1", "test", T0 + 3).result()
-    service.revoke_key("k1", "test", T0 + 4).result()
-    found = service.key("k1")
+        service.directory.put_key(key, "test", T0 + 2)
+    service.directory.revoke_key("k1", "test", T0 + 3).result()
+    service.directory.revoke_key("k1", "test", T0 + 4).result()
+    found = service.directory.key("k1")
     assert found is not None
     assert (found.created_us, found.revoked_us) == (T0 + 1, T0 + 3)
     with pytest.raises(UnknownKey, match="there is no key 'k2'"):
-        service.revoke_key("k2", "test", T0)
-    assert service.key("k2") is None
-    assert all("f00d" not in item.before + item.after for item in service.changes())
+        service.directory.revoke_key("k2", "test", T0)
+    assert service.directory.key("k2") is None
+    assert all("f00d" not in item.before + item.after for item in service.directory.changes())
 
 
 def test_what_was_read_too_early_replaces_nothing(service: Service) -> None:
     """Another process's changes are read beside this one's: the reading may be the older one."""
-    directory = service._directory
+    directory = service.directory
     [early] = directory.all_pools()
-    service.put_links("home", [link("l1", title="newer")], "test", T0 + 1).result()
-    service.put_pool(pool(click_floor=0.01), "test", T0 + 1).result()
+    service.directory.put_links("home", [link("l1", title="newer")], "test", T0 + 1).result()
+    service.directory.put_pool(pool(click_floor=0.01), "test", T0 + 1).result()
     later = link("l2", title="of another process", changed_us=T0 + 2)
     directory._take_changed(
         early.with_links([msgspec.structs.replace(later, place=1, pool_id="home")])
     )
-    assert service.link("home", "l1").title == "newer"
-    assert service.link("home", "l2").title == "of another process"
-    assert service.pool("home").click_floor == 0.01
+    assert service.directory.link("home", "l1").title == "newer"
+    assert service.directory.link("home", "l2").title == "of another process"
+    assert service.directory.pool("home").click_floor == 0.01
 
 
 @pytest.mark.parametrize("policy", ["queue-kl", "of-a-package-that-is-gone"])
@@ -154,20 +166,23 @@ def test_a_stored_pool_whose_policy_does_not_exist_uses_the_default(
     open_service: OpenService, tmp_path: Path, caplog: pytest.LogCaptureFixture, policy: str
 ) -> None:
     service = open_service()
-    service.put_pool(pool(), "test", T0).result()
-    service.put_links("home", [link(f"l{k}") for k in range(1, 6)], "test", T0).result()
-    service.decide("home", T0)
+    service.directory.put_pool(pool(), "test", T0).result()
+    service.directory.put_links("home", [link(f"l{k}") for k in range(1, 6)], "test", T0).result()
+    service.decider.decide("home", T0)
     service.close()
     with closing(sqlite3.connect(tmp_path / "store.db")) as connection, connection:
         connection.execute("UPDATE pools SET policy = ?", (policy,))
     service = open_service()
-    assert (service.pool("home").policy, service.pool("home").policy_settings) == (
+    assert (
+        service.directory.pool("home").policy,
+        service.directory.pool("home").policy_settings,
+    ) == (
         "paced-bayes",
         {},
     )
     assert f"pool home uses paced-bayes: {policy_missing(policy)}" in caplog.text
-    service.learn(T0 + 1)
-    assert service.decide("home", T0 + 2).fallback == ""
+    service.learner.learn(T0 + 1)
+    assert service.decider.decide("home", T0 + 2).fallback == ""
     assert service.health().pools[0].fallback == ""
 
 

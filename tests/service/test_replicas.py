@@ -73,13 +73,13 @@ def fill(client: httpx.Client, **changes: object) -> None:
 
 
 def knows_pool(server: BackgroundServer, n_links: int = 5) -> bool:
-    published = dict(server.context.service._decider.published())
+    published = dict(server.context.service.decider.published())
     return "home" in published and len(published["home"].link_ids) == n_links
 
 
 def views_at(server: BackgroundServer) -> int:
     """Return how many views went into the version that a replica draws from."""
-    return dict(server.context.service._decider.published())["home"].delivered.click_views
+    return dict(server.context.service.decider.published())["home"].delivered.click_views
 
 
 def test_replicas_are_alike(start_replica: StartReplica) -> None:
@@ -190,7 +190,7 @@ def test_changes_and_versions_reach_the_others(start_replica: StartReplica) -> N
         shown = [one.post("/v1/pools/home/decide").json()["links"] for _ in range(20)]
         assert "l0" not in {link["link_id"] for links in shown for link in links}
         made = other.post("/v1/keys", json={"scopes": ["decide"], "label": "shop"}).json()
-        until(lambda: first.context.service.key(made["key_id"]) is not None)
+        until(lambda: first.context.service.directory.key(made["key_id"]) is not None)
         with http(first.url, made["key"]) as shop:
             assert shop.post("/v1/pools/home/decide").status_code == 200
 
@@ -257,7 +257,7 @@ def test_the_learner_counts_open_views_of_all_replicas(
         fill(one)
         until(lambda: knows_pool(first) and knows_pool(second))
         until(lambda: is_learner(first) or is_learner(second))
-        learner = (first if is_learner(first) else second).context.service._learner
+        learner = (first if is_learner(first) else second).context.service.learner
         until(lambda: learner._runs["home"].knows_open_views)
         with learner._learning, learner._runs["home"].publishing:  # it counts them itself, too
             run = learner._runs["home"]

@@ -41,9 +41,9 @@ def opened(service: Service, segment_floors: Any, now_us: int = T0, **changes: A
         "segment_floors": segment_floors,
         **changes,
     }
-    service.put_pool(pool(**settings), "test", now_us).result()
-    if len(service.links("home")) < len(LINKS):
-        service.put_links("home", [link(one) for one in LINKS], "test", now_us).result()
+    service.directory.put_pool(pool(**settings), "test", now_us).result()
+    if len(service.directory.links("home")) < len(LINKS):
+        service.directory.put_links("home", [link(one) for one in LINKS], "test", now_us).result()
     return service
 
 
@@ -57,7 +57,9 @@ def visit(service: Service, n_views: int, now_us: int, seed: int = 1) -> tuple[i
     for k in range(n_views):
         now_us += SECOND_US // 20
         country = "DE" if chance.random() < 0.2 else "FR"
-        page = service.decide("home", now_us, visitor={"country": country, "new": k % 2 == 0})
+        page = service.decider.decide(
+            "home", now_us, visitor={"country": country, "new": k % 2 == 0}
+        )
         events: list[Any] = []
         for shown in page.shown:
             number = int(shown.link_id[1:])
@@ -73,7 +75,7 @@ def visit(service: Service, n_views: int, now_us: int, seed: int = 1) -> tuple[i
         seen.append((page, len(events) // 2))
         if k % 100 == 99:
             now_us += 61 * SECOND_US
-            service.learn(now_us)
+            service.learner.learn(now_us)
     return now_us, seen
 
 
@@ -95,7 +97,7 @@ def test_a_segment_keeps_a_floor_of_its_own(service: Service) -> None:
     # and without the floor they would have 0.35.
     assert delivered(chosen, "DE") > 0.4
     assert delivered(chosen, "FR") < 0.48
-    [told] = service._decider.snapshot("home").published.segment_floors
+    [told] = service.decider.snapshot("home").published.segment_floors
     assert (told.feature, told.value, told.floor.clicks) == ("country", "DE", 0.55)
     assert told.shadow_price > 0.05
     assert told.floor.expected > 0.5
@@ -123,7 +125,7 @@ def test_queues_are_the_twins(service: Service) -> None:
 def test_prices_of_a_visitor_add_up_over_their_segments(service: Service) -> None:
     opened(service, {"country": {"DE": 0.5}, "new": {"True": 0.45}})
     visit(service, 600, T0)
-    snapshot = service._decider.snapshot("home")
+    snapshot = service.decider.snapshot("home")
     assert snapshot._visitors is not None
     pages: Any = snapshot._visitors._pages
     assert pages.prices.shape == (256, 3)
@@ -152,7 +154,7 @@ def test_propensities_are_exact_given_the_visitor(
     now_us, _ = visit(service, 400, T0)
     devices = ["phone", "desktop", None]
     pages = [
-        service.decide("home", now_us, visitor={"device": devices[k % 3], "new": True})
+        service.decider.decide("home", now_us, visitor={"device": devices[k % 3], "new": True})
         for k in range(3_000)
     ]
     frequencies_are_exact(pages)
@@ -162,11 +164,11 @@ def test_a_restart_goes_on_with_queues_pages_and_what_was_delivered(tmp_path: Pa
     floors = {"country": {"DE": 0.5, "AT": 0.2}, "new": {"True": 0.4}}
     service = Service(SqliteStore(tmp_path / "store.db"), OPTIONS)
     now_us, _ = visit(opened(service, floors), 600, T0)
-    service.learn(now_us + 61 * SECOND_US)
+    service.learner.learn(now_us + 61 * SECOND_US)
     service.flush().result()
 
     def everything(service: Service) -> Any:
-        snapshot = service._decider.snapshot("home")
+        snapshot = service.decider.snapshot("home")
         told = [
             (one.feature, one.value, one.delivered, one.since_us)
             for one in snapshot.published.segment_floors
@@ -174,7 +176,7 @@ def test_a_restart_goes_on_with_queues_pages_and_what_was_delivered(tmp_path: Pa
         return segment_arrays(service), told, snapshot.published.words
 
     def page_of(service: Service) -> list[float]:
-        snapshot = service._decider.snapshot("home")
+        snapshot = service.decider.snapshot("home")
         assert snapshot._visitors is not None
         known = snapshot.guests.know({"country": "DE", "new": True})
         return list(snapshot._visitors.probabilities(known.places))
@@ -182,7 +184,7 @@ def test_a_restart_goes_on_with_queues_pages_and_what_was_delivered(tmp_path: Pa
     before, page = everything(service), page_of(service)
     service.close()
     again = Service(SqliteStore(tmp_path / "store.db"), OPTIONS)
-    assert again.pool("home").segment_floors == floors
+    assert again.directory.pool("home").segment_floors == floors
     np.testing.assert_allclose(page_of(again), page, atol=1e-6)
     assert everything(again) == before
     now_us, _ = visit(again, 100, now_us + 61 * SECOND_US, seed=2)
@@ -197,12 +199,12 @@ def test_floors_may_come_change_and_go_without_learning_anew(service: Service) -
     queues = segment_arrays(service)["segment_queue"]
     assert queues == [0.0, 0.0, before]
     assert arrays_of(service)["views"] == views
-    [_, _, german] = service._decider.snapshot("home").published.segment_floors
+    [_, _, german] = service.decider.snapshot("home").published.segment_floors
     assert (german.value, german.since_us, german.delivered.click_views) == ("DE", now_us, 0)
     now_us, _ = visit(service, 100, now_us + 1, seed=5)
     opened(service, {}, now_us)
     assert segment_arrays(service)["segment_queue"] == []
-    assert service._decider.snapshot("home").published.segment_floors == ()
+    assert service.decider.snapshot("home").published.segment_floors == ()
     assert service.health().pools[0].failure == ""
 
 
@@ -210,22 +212,22 @@ def test_a_word_without_a_place_left_is_learned_from_the_rows(service: Service) 
     opened(service, {})
     for k in range(MAX_WORDS * 60):
         word = {"country": f"c{k % MAX_WORDS}"}
-        service.decide("home", T0 + k, visitor=word)
-    service.learn(T0 + 100 * SECOND_US)
+        service.decider.decide("home", T0 + k, visitor=word)
+    service.learner.learn(T0 + 100 * SECOND_US)
     assert len(learned_of(service).words["country"]) == MAX_WORDS
     opened(service, {"country": {"DE": 0.5}}, T0 + 101 * SECOND_US)
-    service.learn(T0 + 102 * SECOND_US)
+    service.learner.learn(T0 + 102 * SECOND_US)
     words = learned_of(service).words["country"]
     assert words[0] == "DE"
     assert len(words) == MAX_WORDS
     assert arrays_of(service)["rounds"][0] == MAX_WORDS * 60
-    page = service.decide("home", T0 + 103 * SECOND_US, visitor={"country": "DE"})
+    page = service.decider.decide("home", T0 + 103 * SECOND_US, visitor={"country": "DE"})
     assert page.segment["country"] == "DE"
 
 
 def test_visitors_of_a_segment_are_known_while_nothing_is_learned(service: Service) -> None:
     opened(service, {"country": {"DE": 0.5}})
-    known = service._directory.all_pools()[0]
+    known = service.directory.all_pools()[0]
     version = stand_in(known, Counters(), 1, T0, LEARNING_FAILED)
     guests = Snapshot(version).guests
     assert guests.know({"country": "DE"}).segment["country"] == "DE"
@@ -234,18 +236,21 @@ def test_visitors_of_a_segment_are_known_while_nothing_is_learned(service: Servi
 
 def test_slots_links_and_a_floor_above_what_a_page_can_have(service: Service) -> None:
     opened(service, {"country": {"DE": 1.9}})
-    service.learn(T0 + 1)
+    service.learner.learn(T0 + 1)
     assert segment_arrays(service)["segment_queue"] == [0.0]
     gone = [link(one, retired=True) for one in LINKS[1:]]
-    service.put_links("home", gone, "test", T0 + 1).result()
+    service.directory.put_links("home", gone, "test", T0 + 1).result()
     now_us, _ = visit(service, 200, T0 + 2)
-    [told] = service._decider.snapshot("home").published.segment_floors
+    [told] = service.decider.snapshot("home").published.segment_floors
     assert (told.floor.clicks, told.floor.status) == (1.9, "infeasible")
     assert told.floor.attainable < 0.3
-    service.put_links("home", [link(LINKS[0], retired=True)], "test", now_us).result()
-    service.learn(now_us + 61 * SECOND_US)
+    service.directory.put_links("home", [link(LINKS[0], retired=True)], "test", now_us).result()
+    service.learner.learn(now_us + 61 * SECOND_US)
     assert service.health().pools[0].failure == ""
-    assert service.decide("home", now_us + 62 * SECOND_US, visitor={"country": "DE"}).shown == ()
+    assert (
+        service.decider.decide("home", now_us + 62 * SECOND_US, visitor={"country": "DE"}).shown
+        == ()
+    )
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ def opened(service: Service, **changes: Any) -> Service:
         "click_floor": 0.2,
         **changes,
     }
-    service.put_pool(pool(**settings), "test", T0).result()
-    service.put_links("home", [link(one) for one in LINKS], "test", T0).result()
+    service.directory.put_pool(pool(**settings), "test", T0).result()
+    service.directory.put_links("home", [link(one) for one in LINKS], "test", T0).result()
     return service
 
 
@@ -45,7 +45,7 @@ def visit(
     chance, pages = random.Random(seed), []
     for k in range(n_views):
         now_us += SECOND_US // 20
-        page = service.decide("home", now_us)
+        page = service.decider.decide("home", now_us)
         pages.append(page)
         clicked = [
             (page.decision_id, shown.link_id)
@@ -59,7 +59,7 @@ def visit(
             service.submit_events(events, now_us + 1).result()
         if k % 250 == 249:
             now_us += 61 * SECOND_US
-            service.learn(now_us)
+            service.learner.learn(now_us)
     return pages
 
 
@@ -78,10 +78,10 @@ def test_known_weights_put_the_best_link_into_the_best_slot(service: Service) ->
     late = pages[-200:]
     rates = np.array([[RATES[shown.link_id] for shown in page.shown] for page in late])
     assert rates.mean(axis=0).argmax() == 1
-    told = service.for_whom("home").slots
+    told = service.reporter.for_whom("home").slots
     assert [one.weight for one in told] == [0.5, 2.0, 0.5]
     assert all(one.low == one.weight == one.high for one in told)
-    now = [service.decide("home", T0 + 10**12) for _ in range(300)]
+    now = [service.decider.decide("home", T0 + 10**12) for _ in range(300)]
     for one in told:
         assert one.mostly is not None
         stood = [page.shown[one.position - 1].link_id == one.mostly.link_id for page in now]
@@ -89,8 +89,10 @@ def test_known_weights_put_the_best_link_into_the_best_slot(service: Service) ->
         assert one.mostly.probability == pytest.approx(np.mean(stood), abs=0.3)
         assert one.mostly.probability > 1 / 6
     pinned = (Pin(link_id="l0", position=3),)
-    service.put_pool(replace(service.pool("home"), pins=pinned), "test", T0 + 2 * 10**12).result()
-    last = service.for_whom("home").slots[2].mostly
+    service.directory.put_pool(
+        replace(service.directory.pool("home"), pins=pinned), "test", T0 + 2 * 10**12
+    ).result()
+    last = service.reporter.for_whom("home").slots[2].mostly
     assert last is not None
     assert (last.link_id, last.probability) == ("l0", 1.0)
 
@@ -108,10 +110,10 @@ def test_weights_are_learned_from_pages_in_random_order(service: Service) -> Non
     last = [page for page in pages[-250:] if not page.random_order]
     rates = np.array([[RATES[shown.link_id] for shown in page.shown] for page in last])
     assert rates.mean(axis=0).argmax() == 1
-    told = service.for_whom("home").slots
+    told = service.reporter.for_whom("home").slots
     assert [one.weight for one in told] == weights.tolist()
     assert all(one.low < one.weight < one.high for one in told)
-    published = service._decider.snapshot("home").published
+    published = service.decider.snapshot("home").published
     shown = dict(zip(published.link_ids, published.rates().clicks.tolist(), strict=True))
     assert shown["l5"] == pytest.approx(RATES["l5"], abs=0.1)  # that of the average slot
 
@@ -128,12 +130,12 @@ def test_the_rows_teach_the_same_again(tmp_path: Path) -> None:
     again = Service(SqliteStore(tmp_path / "store.db"), options)
     assert exposure_of(again) == before
     now_us = T0 + 10_000 * SECOND_US
-    settings = again.pool("home")
+    settings = again.directory.pool("home")
     alike = pool(**{**_asdict(settings), "learn_slot_weights": False})
-    again.put_pool(alike, "test", now_us).result()
-    assert not again.decide("home", now_us + 1).random_order
-    again.put_pool(settings, "test", now_us + 2).result()
-    again.learn(now_us + 3)
+    again.directory.put_pool(alike, "test", now_us).result()
+    assert not again.decider.decide("home", now_us + 1).random_order
+    again.directory.put_pool(settings, "test", now_us + 2).result()
+    again.learner.learn(now_us + 3)
     assert exposure_of(again) == before
     assert verify(again._store).mismatches == ()
     again.close()
@@ -147,13 +149,13 @@ def test_pins_stay_and_other_lengths_of_pages_work(service: Service) -> None:
     opened(service, learn_slot_weights=True, pins=(Pin(link_id="l0", position=2),))
     for slots in (None, 1, 2, 5):
         for _ in range(30):
-            page = service.decide("home", T0, slots=slots)
+            page = service.decider.decide("home", T0, slots=slots)
             assert [one.position for one in page.shown] == list(range(1, (slots or 3) + 1))
             assert len({one.link_id for one in page.shown}) == len(page.shown)
             if len(page.shown) > 1:
                 assert page.shown[1].link_id == "l0"
                 assert not page.random_order
-    service.learn(T0 + 100 * SECOND_US)
+    service.learner.learn(T0 + 100 * SECOND_US)
     assert service.health().pools[0].failure == ""
 
 

@@ -43,8 +43,8 @@ def visitors_pool(**changes: Any) -> Any:
 
 
 def opened(service: Service, **changes: Any) -> Service:
-    service.put_pool(visitors_pool(**changes), "test", T0).result()
-    service.put_links("home", [link(one) for one in LINKS], "test", T0).result()
+    service.directory.put_pool(visitors_pool(**changes), "test", T0).result()
+    service.directory.put_links("home", [link(one) for one in LINKS], "test", T0).result()
     return service
 
 
@@ -59,7 +59,7 @@ def visit(service: Service, n_views: int, now_us: int, seed: int = 1) -> int:
     for k in range(n_views):
         now_us += SECOND_US // 20
         said = {"device": chance.choice(["phone", "desktop"]), "country": chance.choice("AB")}
-        page = service.decide("home", now_us, visitor=said)
+        page = service.decider.decide("home", now_us, visitor=said)
         events: list[Any] = []
         for shown in page.shown:
             if chance.random() < click_rate(said["device"], shown.link_id):
@@ -71,18 +71,18 @@ def visit(service: Service, n_views: int, now_us: int, seed: int = 1) -> int:
             service.submit_events(events, now_us + 1).result()
         if k % 100 == 99:
             now_us += 61 * SECOND_US
-            service.learn(now_us)
+            service.learner.learn(now_us)
     return now_us
 
 
 def links_for(service: Service, said: dict[str, Any], now_us: int, n_pages: int = 30) -> set[str]:
-    pages = [service.decide("home", now_us, visitor=said) for _ in range(n_pages)]
+    pages = [service.decider.decide("home", now_us, visitor=said) for _ in range(n_pages)]
     return {shown.link_id for page in pages for shown in page.shown if shown.propensity > 0.5}
 
 
 def test_a_visitor_is_stored_as_the_values_they_fall_into(service: Service) -> None:
     opened(service)
-    page = service.decide(
+    page = service.decider.decide(
         "home", T0, visitor={"device": "phone", "country": "DE", "returning": True, "days": 9}
     )
     assert page.visitor == {
@@ -92,13 +92,15 @@ def test_a_visitor_is_stored_as_the_values_they_fall_into(service: Service) -> N
         "days": "7 to 30",
     }
     assert page.segment == {**page.visitor, "country": "(rare)"}
-    nobody = service.decide("home", T0, visitor={"device": "toaster", "days": None, "country": ""})
+    nobody = service.decider.decide(
+        "home", T0, visitor={"device": "toaster", "days": None, "country": ""}
+    )
     assert nobody.visitor == {}
     assert nobody.segment == dict.fromkeys(FEATURES, "(not known)")
-    assert service.decide("home", T0).segment == nobody.segment
+    assert service.decider.decide("home", T0).segment == nobody.segment
     service.flush().result()
-    assert service.decision(page.decision_id).decision.visitor == page.visitor
-    assert service.decision(page.decision_id).decision.segment == page.segment
+    assert service.reporter.decision(page.decision_id).decision.visitor == page.visitor
+    assert service.reporter.decision(page.decision_id).decision.segment == page.segment
 
 
 @pytest.mark.parametrize(
@@ -116,19 +118,19 @@ def test_what_was_not_declared_is_refused(
     service: Service, said: dict[str, Any], message: str
 ) -> None:
     opened(service)
-    service.decide("home", T0, visitor={"returning": True, "days": 1.0})
+    service.decider.decide("home", T0, visitor={"returning": True, "days": 1.0})
     for _ in range(2):
         with pytest.raises(InvalidInput, match=message) as refused:
-            service.decide("home", T0, visitor=said)
+            service.decider.decide("home", T0, visitor=said)
         assert refused.value.argument == "visitor"
 
 
 def test_a_pool_without_features_takes_no_visitor(service: Service) -> None:
-    service.put_pool(pool(), "test", T0).result()
-    service.put_links("home", [link("l1")], "test", T0).result()
+    service.directory.put_pool(pool(), "test", T0).result()
+    service.directory.put_links("home", [link("l1")], "test", T0).result()
     with pytest.raises(InvalidInput, match=r"declared features only \(none is declared\)"):
-        service.decide("home", T0, visitor={"device": "phone"})
-    assert service.decide("home", T0, visitor={}).segment == {}
+        service.decider.decide("home", T0, visitor={"device": "phone"})
+    assert service.decider.decide("home", T0, visitor={}).segment == {}
 
 
 @pytest.mark.parametrize(
@@ -150,18 +152,18 @@ def test_features_that_cannot_be_are_refused(
     service: Service, features: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidInput, match=message) as refused:
-        service.put_pool(visitors_pool(features=features), "test", T0)
+        service.directory.put_pool(visitors_pool(features=features), "test", T0)
     assert refused.value.argument == "features"
     assert "tuple" not in str(refused.value)
 
 
 def test_the_same_id_for_another_visitor_is_another_request(service: Service) -> None:
     opened(service)
-    first = service.decide("home", T0, decision_id="mine", visitor={"device": "phone"})
-    again = service.decide("home", T0 + 1, decision_id="mine", visitor={"device": "phone"})
+    first = service.decider.decide("home", T0, decision_id="mine", visitor={"device": "phone"})
+    again = service.decider.decide("home", T0 + 1, decision_id="mine", visitor={"device": "phone"})
     assert again == first
     with pytest.raises(Conflict, match="made for another request"):
-        service.decide("home", T0, decision_id="mine", visitor={"device": "desktop"})
+        service.decider.decide("home", T0, decision_id="mine", visitor={"device": "desktop"})
 
 
 def frequencies_are_exact(pages: list[DecisionRecord]) -> None:
@@ -208,7 +210,7 @@ def test_propensities_are_exact_given_the_visitor(
     now_us = visit(opened(service, **changes), 600, T0)
     devices = ["phone", "desktop", None]
     pages = [
-        service.decide("home", now_us, visitor={"device": devices[k % 3]}, **wish)
+        service.decider.decide("home", now_us, visitor={"device": devices[k % 3]}, **wish)
         for k in range(3_000)
     ]
     frequencies_are_exact(pages)
@@ -220,14 +222,14 @@ def test_it_learns_for_whom(service: Service) -> None:
     now_us = visit(opened(service, click_floor=0.3), 1_500, T0)
     assert links_for(service, {"device": "phone"}, now_us) == {"l0", "l1"}
     assert links_for(service, {"device": "desktop"}, now_us) == {"l6", "l7"}
-    phone = service.decide("home", now_us, visitor={"device": "phone"})
+    phone = service.decider.decide("home", now_us, visitor={"device": "phone"})
     assert phone.floor.expected == pytest.approx(1.0, abs=0.2)
     assert phone.floor.status == "met"
 
 
 def test_the_price_of_the_floor_is_that_of_the_kinds_who_came(service: Service) -> None:
     visit(opened(service, click_floor=0.3, explore=0.1), 1_500, T0)
-    told, snapshot = service.frontier("home"), service._decider.snapshot("home")
+    told, snapshot = service.reporter.frontier("home"), service.decider.snapshot("home")
     assert told.n_kinds == 4  # two devices, two countries
     kinds = snapshot.published.kinds
     assert sum(one.share for one in kinds) == pytest.approx(1.0)
@@ -254,9 +256,9 @@ def test_clicks_owed_for_a_while_are_no_cost_of_the_floor(service: Service) -> N
     now_us = visit(opened(service, click_floor=0.3), 1_500, T0)
     for k in range(300):
         said = {"device": ("phone", "desktop")[k % 2], "country": "ABBA"[k % 4]}
-        service.decide("home", now_us + k, visitor=said)
-    service.learn(now_us + 100 * SECOND_US)
-    price = service.stats("home").shadow_price_micros
+        service.decider.decide("home", now_us + k, visitor=said)
+    service.learner.learn(now_us + 100 * SECOND_US)
+    price = service.reporter.stats("home").shadow_price_micros
     assert price is not None
     assert price > 0
     seen = draw_pool(
@@ -269,22 +271,22 @@ def test_clicks_owed_for_a_while_are_no_cost_of_the_floor(service: Service) -> N
 def test_kinds_that_are_too_many_are_taken_as_alike(service: Service) -> None:
     opened(service, features={"days": list(range(64)), "new": "bool"})
     for k in range(256):
-        service.decide("home", T0 + k, visitor={"days": k % 64, "new": k % 128 < 64})
-    service.learn(T0 + 100 * SECOND_US)
-    told = service.frontier("home")
+        service.decider.decide("home", T0 + k, visitor={"days": k % 64, "new": k % 128 < 64})
+    service.learner.learn(T0 + 100 * SECOND_US)
+    told = service.reporter.frontier("home")
     assert (told.n_kinds, told.expected_revenue) == (0, None)
-    assert service._decider.snapshot("home").published.kinds == ()
+    assert service.decider.snapshot("home").published.kinds == ()
     assert told.points
 
 
 def test_a_policy_that_ignores_visitors_shows_everybody_the_same(service: Service) -> None:
     now_us = visit(opened(service, policy="con-ucb", policy_settings={"horizon": 1000}), 400, T0)
     pages = [
-        service.decide("home", now_us, visitor={"device": device})
+        service.decider.decide("home", now_us, visitor={"device": device})
         for device in ("phone", "desktop")
     ]
     assert pages[0].segment["device"] == "phone"
-    chances = set(service._decider.snapshot("home").probabilities.tolist())
+    chances = set(service.decider.snapshot("home").probabilities.tolist())
     assert {shown.propensity for page in pages for shown in page.shown} <= chances
     assert reads(service._store).counters("home").visitors["policy", "device", "phone"].click_views
 
@@ -292,20 +294,20 @@ def test_a_policy_that_ignores_visitors_shows_everybody_the_same(service: Servic
 def test_words_that_are_seen_often_get_a_place_where_views_settle(service: Service) -> None:
     opened(service)
     for k in range(300):
-        service.decide("home", T0 + k, visitor={"country": "DE" if k % 3 else f"x{k}"})
-    assert service.decide("home", T0 + 400, visitor={"country": "DE"}).segment["country"] == (
-        "(rare)"
-    )
-    service.learn(T0 + 100 * SECOND_US)
-    later = service.decide("home", T0 + 101 * SECOND_US, visitor={"country": "DE"})
+        service.decider.decide("home", T0 + k, visitor={"country": "DE" if k % 3 else f"x{k}"})
+    assert service.decider.decide("home", T0 + 400, visitor={"country": "DE"}).segment[
+        "country"
+    ] == ("(rare)")
+    service.learner.learn(T0 + 100 * SECOND_US)
+    later = service.decider.decide("home", T0 + 101 * SECOND_US, visitor={"country": "DE"})
     assert later.segment["country"] == "DE"
-    rare = service.decide("home", T0 + 101 * SECOND_US, visitor={"country": "x0"})
+    rare = service.decider.decide("home", T0 + 101 * SECOND_US, visitor={"country": "x0"})
     assert (rare.visitor["country"], rare.segment["country"]) == ("x0", "(rare)")
 
 
 def test_no_flood_of_values_makes_anything_grow(service: Service) -> None:
     opened(service)
-    guests = service._decider.snapshot("home").guests
+    guests = service.decider.snapshot("home").guests
     for k in range(20_000):
         guests.know({"country": f"c{k}", "days": k / 7})
     assert len(guests._kept) <= MAX_KEPT
@@ -324,11 +326,11 @@ def test_no_flood_of_values_makes_anything_grow(service: Service) -> None:
 def test_words_that_mean_something_else_are_no_words(service: Service, word: str) -> None:
     opened(service)
     for k in range(100):
-        service.decide("home", T0 + k, visitor={"country": word})
-    service.learn(T0 + 100 * SECOND_US)
-    page = service.decide("home", T0 + 101 * SECOND_US, visitor={"country": word})
+        service.decider.decide("home", T0 + k, visitor={"country": word})
+    service.learner.learn(T0 + 100 * SECOND_US)
+    page = service.decider.decide("home", T0 + 101 * SECOND_US, visitor={"country": word})
     assert page.segment["country"] == ("(not known)" if word == "(not known)" else "(rare)")
-    assert service._decider.snapshot("home").published.words == {"country": ()}
+    assert service.decider.snapshot("home").published.words == {"country": ()}
 
 
 def test_counters_of_visitors_add_up_and_equal_the_rows(open_service: OpenService) -> None:
@@ -352,7 +354,7 @@ def test_a_restart_shows_everybody_what_was_shown_before(tmp_path: Path) -> None
     said = [{"device": "phone"}, {"device": "desktop", "country": "A"}, {}]
 
     def pages_of(service: Service) -> list[Any]:
-        snapshot = service._decider.snapshot("home")
+        snapshot = service.decider.snapshot("home")
         assert snapshot.depends_on_visitors
         assert snapshot._visitors is not None
         known = [snapshot.guests.know(one) for one in said]
@@ -360,7 +362,7 @@ def test_a_restart_shows_everybody_what_was_shown_before(tmp_path: Path) -> None
             (one.segment, snapshot._visitors.probabilities(one.places).tolist()) for one in known
         ]
 
-    service.learn(now_us + 61 * SECOND_US)
+    service.learner.learn(now_us + 61 * SECOND_US)
     service.flush().result()
     before, knowledge = pages_of(service), arrays_of(service)
     service.close()
@@ -383,7 +385,10 @@ def test_every_policy_goes_on_after_a_restart(policy: str, tmp_path: Path) -> No
     service.close()
     again = Service(SqliteStore(tmp_path / "store.db"), options)
     now_us = visit(again, 100, now_us)
-    assert (again.health().pools[0].failure, again.decide("home", now_us).fallback) == ("", "")
+    assert (again.health().pools[0].failure, again.decider.decide("home", now_us).fallback) == (
+        "",
+        "",
+    )
     again.close()
 
 
@@ -393,40 +398,42 @@ def test_other_features_are_learned_from_the_rows_again(tmp_path: Path) -> None:
     now_us = visit(opened(service), 1_500, T0)
     all_features = arrays_of(service)
     fewer = {"device": ["desktop", "phone", "tablet"]}
-    service.put_pool(visitors_pool(features=fewer), "test", now_us).result()
-    service.learn(now_us + 1)
-    assert service.decide("home", now_us + 2).segment == {"device": "(not known)"}
+    service.directory.put_pool(visitors_pool(features=fewer), "test", now_us).result()
+    service.learner.learn(now_us + 1)
+    assert service.decider.decide("home", now_us + 2).segment == {"device": "(not known)"}
     assert links_for(service, {"device": "phone"}, now_us) == {"l0", "l1"}
     with pytest.raises(InvalidInput, match="declared features only"):
-        service.decide("home", now_us + 2, visitor={"country": "A"})
-    service.put_pool(visitors_pool(), "test", now_us + 3).result()
-    service.learn(now_us + 4)
+        service.decider.decide("home", now_us + 2, visitor={"country": "A"})
+    service.directory.put_pool(visitors_pool(), "test", now_us + 3).result()
+    service.learner.learn(now_us + 4)
     assert arrays_of(service) == all_features
-    service.put_pool(visitors_pool(features={}), "test", now_us + 5).result()
-    service.learn(now_us + 6)
-    assert service.decide("home", now_us + 7).segment == {}
+    service.directory.put_pool(visitors_pool(features={}), "test", now_us + 5).result()
+    service.learner.learn(now_us + 6)
+    assert service.decider.decide("home", now_us + 7).segment == {}
     assert verify(service._store).mismatches == ()
     service.close()
 
 
 def test_links_may_join_and_leave(service: Service) -> None:
     now_us = visit(opened(service), 1_500, T0)
-    service.put_links("home", [link("l1", retired=True), link("new")], "test", now_us).result()
+    service.directory.put_links(
+        "home", [link("l1", retired=True), link("new")], "test", now_us
+    ).result()
     assert "l0" in links_for(service, {"device": "phone"}, now_us)
-    pages = [service.decide("home", now_us, visitor={"device": "phone"}) for _ in range(50)]
+    pages = [service.decider.decide("home", now_us, visitor={"device": "phone"}) for _ in range(50)]
     assert "l1" not in {shown.link_id for page in pages for shown in page.shown}
-    service.learn(now_us + 61 * SECOND_US)
+    service.learner.learn(now_us + 61 * SECOND_US)
     assert service.health().pools[0].failure == ""
     assert verify(service._store).mismatches == ()
 
 
 def test_explain_says_for_whom(service: Service) -> None:
     now_us = visit(opened(service, holdout=0.1), 1_500, T0)
-    explained = {one.link_id: one.for_whom for one in service.explain("home")}
+    explained = {one.link_id: one.for_whom for one in service.reporter.explain("home")}
     assert explained["l0"].startswith("most likely for device phone (")
     assert "least for device desktop (" in explained["l0"]
     assert explained["l7"].startswith("most likely for device desktop (")
-    told = service.for_whom("home")
+    told = service.reporter.for_whom("home")
     assert told.depends_on_visitors
     pages = reads(service._store).counters("home").pages["policy"]
     assert told.page_views == pages.click_views
@@ -441,15 +448,15 @@ def test_explain_says_for_whom(service: Service) -> None:
     assert phone.clicks_per_view.mean == counted.clicks / counted.click_views
     assert phone.clicks_per_view.low < phone.clicks_per_view.mean < phone.clicks_per_view.high
     assert {one.link_id for one in phone.top_links[:2]} == {"l0", "l1"}
-    service.put_pool(visitors_pool(features={}), "test", now_us).result()
-    assert service.for_whom("home").values == ()
-    assert all(one.for_whom == "" for one in service.explain("home"))
+    service.directory.put_pool(visitors_pool(features={}), "test", now_us).result()
+    assert service.reporter.for_whom("home").values == ()
+    assert all(one.for_whom == "" for one in service.reporter.explain("home"))
 
 
 def test_the_log_has_the_visitor_and_the_slot(service: Service) -> None:
     visit(opened(service, slot_weights=(1.5, 0.5)), 100, T0)
-    settings = service.pool("home")
-    table = pq.read_table(log_file(settings, service.export("home")))
+    settings = service.directory.pool("home")
+    table = pq.read_table(log_file(settings, service.reporter.export("home")))
     names = [f"visitor.{name}" for name in FEATURES]
     assert [name for name in table.column_names if name.startswith("visitor.")] == names
     rows = table.to_pylist()
@@ -457,7 +464,7 @@ def test_the_log_has_the_visitor_and_the_slot(service: Service) -> None:
     assert {row["visitor.device"] for row in rows} == {"phone", "desktop"}
     assert {row["visitor.returning"] for row in rows} == {None}
     assert {row["random_order"] for row in rows} == {False}
-    [first] = list(service.export("home"))[:1]
+    [first] = list(service.reporter.export("home"))[:1]
     by_page = {one.decision_id: one for one in first}
     for row in rows:
         page = by_page[row["page_id"]]

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from slotwise.service.counting.attribution import (
     CLICKS,
+    FOLD_START,
     REVENUE,
     Counters,
+    FoldPosition,
     Level,
     StoredAdjustment,
     StoredClick,
@@ -24,14 +26,7 @@ from slotwise.service.records import (
     PoolSettings,
 )
 from slotwise.service.storage.activity import MAX_DELAYS, Activity, link_spans_of, spans_of
-from slotwise.service.storage.contract import (
-    FOLD_START,
-    FoldPosition,
-    Learned,
-    Progress,
-    Refusal,
-    ViewBatch,
-)
+from slotwise.service.storage.contract import Learned, Progress, Refusal, ViewBatch
 from slotwise.service.storage.ledger import ClickKey
 
 

@@ -9,11 +9,16 @@ from threading import RLock
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
-from slotwise.service.counting.attribution import CLICKS, Counters, StoredAdjustment, View
+from slotwise.service.counting.attribution import (
+    CLICKS,
+    FOLD_START,
+    Counters,
+    StoredAdjustment,
+    View,
+)
 from slotwise.service.counting.counters import add_counters, count_purged, subtract_counters
 from slotwise.service.records import LinkRecord
 from slotwise.service.storage.contract import (
-    FOLD_START,
     AppendDecision,
     ApplyFold,
     CloseWindows,

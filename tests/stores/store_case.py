@@ -7,20 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.service.counting.attribution import LEVELS
+from slotwise.service.counting.attribution import FOLD_START, LEVELS, fold_position
 from slotwise.service.counting.counters import count_settled
 from slotwise.service.records import (
     Outcome,
 )
-from slotwise.service.storage.contract import (
-    FOLD_START,
-    ApplyFold,
-    CloseWindows,
-    SaveLinks,
-    SavePool,
-    Store,
-)
-from slotwise.service.storage.verify import fold_position, verify
+from slotwise.service.storage.contract import ApplyFold, CloseWindows, SaveLinks, SavePool, Store
+from slotwise.service.storage.verify import verify
 from tests.stores.store_rows import (
     LINK_IDS,
     change_row,

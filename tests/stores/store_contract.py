@@ -18,19 +18,25 @@ import pytest
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
-from slotwise.service.counting.attribution import CLICKS, REVENUE, Level, LinkCounters
+from slotwise.service.counting.attribution import (
+    CLICKS,
+    FOLD_START,
+    REVENUE,
+    FoldPosition,
+    Level,
+    LinkCounters,
+    fold_position,
+)
 from slotwise.service.counting.counters import count_settled
 from slotwise.service.records import (
     SECOND_US,
     KeyRecord,
 )
 from slotwise.service.storage.contract import (
-    FOLD_START,
     AppendDecision,
     ApplyFold,
     CloseWindows,
     EndSession,
-    FoldPosition,
     Learned,
     Operation,
     SaveChange,
@@ -40,7 +46,6 @@ from slotwise.service.storage.contract import (
     SavePool,
     Store,
 )
-from slotwise.service.storage.verify import fold_position
 from tests.stores.store_case import outcomes
 from tests.stores.store_rows import (
     CLICK_WINDOW_US,

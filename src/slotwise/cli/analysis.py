@@ -41,21 +41,6 @@ from slotwise.selector import Selector
 from slotwise.simulation.simulated_log import RoughPage, Waiting, plan_traffic
 
 MAX_ROUNDS = 50_000
-EVALUATE_HELP = """Ask a log of page views what another floor, mix or policy would have earned.
-
-LOG is a Parquet file, or a folder of them, with a row for each link shown. Answers are revenue and
-clicks a page view. Both intervals hold together, also for a log whose policy learned meanwhile.
-
-Examples:
-
-  slotwise evaluate log.parquet --floor 0.35
-
-  slotwise evaluate log.parquet --mix mine.csv
-
-  slotwise evaluate log.parquet --policy paced-kl --floor 0.35
-
-  slotwise evaluate log.parquet --frontier --out figures
-"""
 
 
 class Question(NamedTuple):
@@ -68,76 +53,82 @@ class Question(NamedTuple):
     by: tuple[str, ...]
 
 
-def register_evaluate(app: typer.Typer) -> None:
-    """Add the command to `app`."""
+def evaluate_command(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="A Parquet file or a folder.")],
+    floor: Annotated[float | None, typer.Option("--floor", help="The click floor to keep.")] = None,
+    mix: Annotated[
+        Path | None, typer.Option("--mix", help="A CSV file: link, probability, features.")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="A policy, on a simulator fitted to the log.")
+    ] = None,
+    frontier: Annotated[
+        bool, typer.Option("--frontier", help="The best mix at eleven floors.")
+    ] = False,
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--by", help="A feature of visitors: a mix for each of its values."),
+    ] = None,
+    estimator: Annotated[str, typer.Option("--estimator", help="dr, ips, sn or clipped.")] = "dr",
+    confidence: Annotated[
+        float, typer.Option("--confidence", help="Of both intervals together.")
+    ] = 0.95,
+    clip: Annotated[
+        float, typer.Option("--clip", help="The largest weight of the clipped estimator.")
+    ] = 100.0,
+    max_revenue: Annotated[
+        float | None,
+        typer.Option("--max-revenue", help="The most that a link can bring, in money."),
+    ] = None,
+    runs: Annotated[int, typer.Option("--runs", help="Simulated runs of --policy.")] = 20,
+    seed: Annotated[int, typer.Option("--seed", help="Of the simulator and bootstrap.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The directory for a figure of the answer.")
+    ] = None,
+    formats: Annotated[
+        str, typer.Option("--format", help="svg, png, or both with a comma.")
+    ] = "svg,png",
+) -> None:
+    """Ask a log of page views what another floor, mix or policy would have earned.
 
-    @app.command("evaluate", help=EVALUATE_HELP)
-    def evaluate_log(
-        log: Annotated[Path, typer.Argument(metavar="LOG", help="A Parquet file or a folder.")],
-        floor: Annotated[
-            float | None, typer.Option("--floor", help="The click floor to keep.")
-        ] = None,
-        mix: Annotated[
-            Path | None, typer.Option("--mix", help="A CSV file: link, probability, features.")
-        ] = None,
-        policy: Annotated[
-            str | None, typer.Option("--policy", help="A policy, on a simulator fitted to the log.")
-        ] = None,
-        frontier: Annotated[
-            bool, typer.Option("--frontier", help="The best mix at eleven floors.")
-        ] = False,
-        by: Annotated[
-            list[str] | None,
-            typer.Option("--by", help="A feature of visitors: a mix for each of its values."),
-        ] = None,
-        estimator: Annotated[
-            str, typer.Option("--estimator", help="dr, ips, sn or clipped.")
-        ] = "dr",
-        confidence: Annotated[
-            float, typer.Option("--confidence", help="Of both intervals together.")
-        ] = 0.95,
-        clip: Annotated[
-            float, typer.Option("--clip", help="The largest weight of the clipped estimator.")
-        ] = 100.0,
-        max_revenue: Annotated[
-            float | None,
-            typer.Option("--max-revenue", help="The most that a link can bring, in money."),
-        ] = None,
-        runs: Annotated[int, typer.Option("--runs", help="Simulated runs of --policy.")] = 20,
-        seed: Annotated[int, typer.Option("--seed", help="Of the simulator and bootstrap.")] = 1,
-        as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-        out: Annotated[
-            Path | None, typer.Option("--out", help="The directory for a figure of the answer.")
-        ] = None,
-        formats: Annotated[
-            str, typer.Option("--format", help="svg, png, or both with a comma.")
-        ] = "svg,png",
-    ) -> None:
-        question = Question(log, floor, mix, policy, tuple(by or ()))
-        _check(question, frontier)
-        settings = EvaluationSettings(estimator, confidence, clip, max_revenue, floor, seed)
-        if policy is not None:
-            _print_simulated(_simulated(question, settings, runs), as_json)
-        elif frontier:
-            curve = frontier_of_log(log, settings=settings, features=question.by)
-            _print_frontier(curve, as_json)
-            _draw(
-                curve, f"frontier-{log.stem}", f"{log.name}: the price of the floor", out, formats
-            )
-        else:
-            candidate = (
-                read_mix(mix) if mix is not None else BestMix(floor or 0.0, features=question.by)
-            )
-            asked = "best mix" if mix is None else mix.stem
-            answer = evaluate_all(log, {asked: candidate}, settings)[asked]
-            _print_answer(answer, as_json)
-            _draw(
-                answer,
-                f"answer-{log.stem}-{asked.replace(' ', '-')}",
-                f"{log.name}: {asked}",
-                out,
-                formats,
-            )
+    LOG is a Parquet file, or a folder of them, with a row for each link shown. Answers are revenue
+    and clicks a page view. Both intervals hold together, also for a log whose policy learned
+    meanwhile.
+
+    Examples:
+
+      slotwise evaluate log.parquet --floor 0.35
+
+      slotwise evaluate log.parquet --mix mine.csv
+
+      slotwise evaluate log.parquet --policy paced-kl --floor 0.35
+
+      slotwise evaluate log.parquet --frontier --out figures
+    """
+    question = Question(log, floor, mix, policy, tuple(by or ()))
+    _check(question, frontier)
+    settings = EvaluationSettings(estimator, confidence, clip, max_revenue, floor, seed)
+    if policy is not None:
+        _print_simulated(_simulated(question, settings, runs), as_json)
+    elif frontier:
+        curve = frontier_of_log(log, settings=settings, features=question.by)
+        _print_frontier(curve, as_json)
+        _draw(curve, f"frontier-{log.stem}", f"{log.name}: the price of the floor", out, formats)
+    else:
+        candidate = (
+            read_mix(mix) if mix is not None else BestMix(floor or 0.0, features=question.by)
+        )
+        asked = "best mix" if mix is None else mix.stem
+        answer = evaluate_all(log, {asked: candidate}, settings)[asked]
+        _print_answer(answer, as_json)
+        _draw(
+            answer,
+            f"answer-{log.stem}-{asked.replace(' ', '-')}",
+            f"{log.name}: {asked}",
+            out,
+            formats,
+        )
 
 
 def _check(question: Question, frontier: bool) -> None:
@@ -295,23 +286,6 @@ def _draw(
 
 
 N_ROWS = 10
-FRONTIER_HELP = """\
-Print, and draw, the best revenue for every click floor and the price of one more click.
-
-TABLE is a CSV, TSV or Parquet file with clicks, views and revenue of each link, or the name of a
-data set. With --selector the curve is computed from the present estimates of a saved selector, with
-a band.
-
-Examples:
-
-  slotwise frontier links.csv --slots 15 --floor 4 --out figures
-
-  slotwise frontier links.csv --slots 15 -o clicks=n_clicks -o max_revenue=80
-
-  slotwise frontier coupon-like
-
-  slotwise frontier --selector selector.npz --out figures
-"""
 
 
 class Priced(NamedTuple):
@@ -321,57 +295,69 @@ class Priced(NamedTuple):
     name: str
 
 
-def register_frontier(app: typer.Typer) -> None:
-    """Add the command to `app`."""
+def frontier_command(
+    table: Annotated[
+        str | None, typer.Argument(metavar="[TABLE]", help="A file, or a data set's name.")
+    ] = None,
+    slots: Annotated[
+        int | None, typer.Option("--slots", help="Slots on the page; needed for a file.")
+    ] = None,
+    floor: Annotated[
+        float | None,
+        typer.Option("--floor", help="The floor to mark, in clicks per page view."),
+    ] = None,
+    selector: Annotated[
+        Path | None, typer.Option("--selector", help="A saved selector, instead of TABLE.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="The directory with a data set's files.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", help="An option of the table, as name=value."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The directory for the figure and the CSV.")
+    ] = None,
+    formats: Annotated[
+        str, typer.Option("--format", help="svg, png, or both with a comma.")
+    ] = "svg,png",
+) -> None:
+    """Print, and draw, the best revenue for every click floor and the price of one more click.
 
-    @app.command("frontier", help=FRONTIER_HELP)
-    def show_frontier(
-        table: Annotated[
-            str | None, typer.Argument(metavar="[TABLE]", help="A file, or a data set's name.")
-        ] = None,
-        slots: Annotated[
-            int | None, typer.Option("--slots", help="Slots on the page; needed for a file.")
-        ] = None,
-        floor: Annotated[
-            float | None,
-            typer.Option("--floor", help="The floor to mark, in clicks per page view."),
-        ] = None,
-        selector: Annotated[
-            Path | None, typer.Option("--selector", help="A saved selector, instead of TABLE.")
-        ] = None,
-        data: Annotated[
-            Path | None, typer.Option("--data", help="The directory with a data set's files.")
-        ] = None,
-        option: Annotated[
-            list[str] | None,
-            typer.Option("--option", "-o", help="An option of the table, as name=value."),
-        ] = None,
-        out: Annotated[
-            Path | None, typer.Option("--out", help="The directory for the figure and the CSV.")
-        ] = None,
-        formats: Annotated[
-            str, typer.Option("--format", help="svg, png, or both with a comma.")
-        ] = "svg,png",
-    ) -> None:
-        if (table is None) == (selector is None):
-            raise InvalidInput.of("TABLE", "given, or else --selector", table)
-        if selector is not None:
-            if slots is not None or data is not None or option:
-                rule = "left out with --selector, which knows its page"
-                raise InvalidInput.of("--slots, --data and --option", rule, slots or data or option)
-            priced = _of_selector(selector, floor)
-        else:
-            options = dict(parse_option(text) for text in option or [])
-            priced = _of_dataset(_load(str(table), slots, floor, data, options), floor)
-        console = Console(highlight=False)
-        console.print(priced.picture.title, style="bold", markup=False)
-        console.print(priced.picture.subtitle, markup=False)
-        console.print(_table(priced.picture))
-        if out is not None:
-            kinds = [kind.strip() for kind in formats.split(",")]
-            paths = save_figure(draw_frontier(priced.picture), out, priced.name, kinds)
-            for path in [*paths, _write_corners(priced.picture.curve, out, priced.name)]:
-                typer.echo(path)
+    TABLE is a CSV, TSV or Parquet file with clicks, views and revenue of each link, or the name of
+    a data set. With --selector the curve is computed from the present estimates of a saved
+    selector, with a band.
+
+    Examples:
+
+      slotwise frontier links.csv --slots 15 --floor 4 --out figures
+
+      slotwise frontier links.csv --slots 15 -o clicks=n_clicks -o max_revenue=80
+
+      slotwise frontier coupon-like
+
+      slotwise frontier --selector selector.npz --out figures
+    """
+    if (table is None) == (selector is None):
+        raise InvalidInput.of("TABLE", "given, or else --selector", table)
+    if selector is not None:
+        if slots is not None or data is not None or option:
+            rule = "left out with --selector, which knows its page"
+            raise InvalidInput.of("--slots, --data and --option", rule, slots or data or option)
+        priced = _of_selector(selector, floor)
+    else:
+        options = dict(parse_option(text) for text in option or [])
+        priced = _of_dataset(_load(str(table), slots, floor, data, options), floor)
+    console = Console(highlight=False)
+    console.print(priced.picture.title, style="bold", markup=False)
+    console.print(priced.picture.subtitle, markup=False)
+    console.print(_table(priced.picture))
+    if out is not None:
+        kinds = [kind.strip() for kind in formats.split(",")]
+        paths = save_figure(draw_frontier(priced.picture), out, priced.name, kinds)
+        for path in [*paths, _write_corners(priced.picture.curve, out, priced.name)]:
+            typer.echo(path)
 
 
 def _load(
@@ -494,82 +480,75 @@ def _write_corners(curve: Frontier, directory: Path, name: str) -> Path:
     return path
 
 
-PLAN_HELP = """\
-Say how many days of traffic a page needs until its floor is kept and its lift is visible.
+def plan_command(
+    links: Annotated[int, typer.Option("--links", help="Links to choose from.")],
+    slots: Annotated[int, typer.Option("--slots", help="Links on a page.")],
+    click_rate: Annotated[float, typer.Option("--click-rate", help="Of a typical link.")],
+    revenue: Annotated[
+        float,
+        typer.Option(
+            "--revenue-per-click", help="Of a typical link, as a share of the largest sale."
+        ),
+    ],
+    per_day: Annotated[float, typer.Option("--views-per-day", help="Page views a day.")],
+    floor: Annotated[float, typer.Option("--floor", help="Clicks promised a page view.")] = 0.0,
+    certainty: Annotated[
+        float, typer.Option("--certainty", help="In which share of cases the answer holds.")
+    ] = 0.95,
+    holdout: Annotated[
+        float, typer.Option("--holdout", help="The share of views with random links.")
+    ] = 0.05,
+    views: Annotated[int, typer.Option("--views", help="Page views of a case.")] = 20_000,
+    cases: Annotated[int, typer.Option("--cases", help="Simulated cases.")] = 100,
+    policy: Annotated[str | None, typer.Option("--policy", help="Another policy.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Another seed.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, in page views.")] = False,
+    as_lines: Annotated[
+        bool,
+        typer.Option("--json-lines", help="Print progress, then the answer, as lines of JSON."),
+    ] = False,
+    within: Annotated[
+        float,
+        typer.Option("--within", show_default=False, help="Give up after so many seconds."),
+    ] = math.inf,
+) -> None:
+    """Say how many days of traffic a page needs until its floor is kept and its lift is visible.
 
-Rates are rough: those of a typical link. Many cases are simulated, each with links whose rates
-are drawn around them; the answer holds in the wanted share of the cases. The lift is that over
-random links, which a holdout shows to some visitors for comparison.
+    Rates are rough: those of a typical link. Many cases are simulated, each with links whose rates
+    are drawn around them; the answer holds in the wanted share of the cases. The lift is that over
+    random links, which a holdout shows to some visitors for comparison.
 
-Examples:
+    Examples:
 
-  slotwise plan --links 40 --slots 5 --click-rate 0.03 --revenue-per-click 0.1 --views-per-day 5000
-"""
-
-
-def register_plan(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-
-    @app.command("plan", help=PLAN_HELP)
-    def plan(
-        links: Annotated[int, typer.Option("--links", help="Links to choose from.")],
-        slots: Annotated[int, typer.Option("--slots", help="Links on a page.")],
-        click_rate: Annotated[float, typer.Option("--click-rate", help="Of a typical link.")],
-        revenue: Annotated[
-            float,
-            typer.Option(
-                "--revenue-per-click", help="Of a typical link, as a share of the largest sale."
-            ),
-        ],
-        per_day: Annotated[float, typer.Option("--views-per-day", help="Page views a day.")],
-        floor: Annotated[float, typer.Option("--floor", help="Clicks promised a page view.")] = 0.0,
-        certainty: Annotated[
-            float, typer.Option("--certainty", help="In which share of cases the answer holds.")
-        ] = 0.95,
-        holdout: Annotated[
-            float, typer.Option("--holdout", help="The share of views with random links.")
-        ] = 0.05,
-        views: Annotated[int, typer.Option("--views", help="Page views of a case.")] = 20_000,
-        cases: Annotated[int, typer.Option("--cases", help="Simulated cases.")] = 100,
-        policy: Annotated[str | None, typer.Option("--policy", help="Another policy.")] = None,
-        seed: Annotated[int, typer.Option("--seed", help="Another seed.")] = 1,
-        as_json: Annotated[bool, typer.Option("--json", help="Print JSON, in page views.")] = False,
-        as_lines: Annotated[
-            bool,
-            typer.Option("--json-lines", help="Print progress, then the answer, as lines of JSON."),
-        ] = False,
-        within: Annotated[
-            float,
-            typer.Option("--within", show_default=False, help="Give up after so many seconds."),
-        ] = math.inf,
-    ) -> None:
-        if not (math.isfinite(per_day) and per_day > 0):
-            raise InvalidInput.of("--views-per-day", "a positive finite number", per_day)
-        page = RoughPage(links, slots, click_rate, revenue, floor, holdout)
-        showing = nullcontext(_tell_line) if as_lines else progress_bar("plan")
-        with _giving_up_after(within), showing as tell:
-            tell(0.0, "plan")
-            found = plan_traffic(
-                page,
-                certainty=certainty,
-                n_views=views,
-                n_cases=cases,
-                policy=None if policy is None else make_policy(policy),
-                seed=seed,
-                progress=lambda share: tell(share, "plan"),
-            )
-        if as_json or as_lines:
-            answer = json.dumps(asdict(found)).replace("Infinity", "null")
-            print(f'{{"plan": {answer}}}' if as_lines else answer)
-            return
-        console = Console(highlight=False)
-        share = f"{certainty:.0%} of {cases} simulated cases"
-        console.print(f"floor kept:   {_days(found.floor, per_day, views)}", markup=False)
-        console.print(f"lift visible: {_days(found.lift, per_day, views)}", markup=False)
-        console.print(f"in {share}; intervals for the number of cases", markup=False)
-        if found.share_of_floors_in_reach < 1:
-            reach = f"{found.share_of_floors_in_reach:.0%}"
-            console.print(f"the floor is in reach of the links in {reach} of cases", markup=False)
+      slotwise plan --links 40 --slots 5 --click-rate 0.03 --revenue-per-click 0.1 --views-per-day 5000
+    """  # noqa: E501 - a command
+    if not (math.isfinite(per_day) and per_day > 0):
+        raise InvalidInput.of("--views-per-day", "a positive finite number", per_day)
+    page = RoughPage(links, slots, click_rate, revenue, floor, holdout)
+    showing = nullcontext(_tell_line) if as_lines else progress_bar("plan")
+    with _giving_up_after(within), showing as tell:
+        tell(0.0, "plan")
+        found = plan_traffic(
+            page,
+            certainty=certainty,
+            n_views=views,
+            n_cases=cases,
+            policy=None if policy is None else make_policy(policy),
+            seed=seed,
+            progress=lambda share: tell(share, "plan"),
+        )
+    if as_json or as_lines:
+        answer = json.dumps(asdict(found)).replace("Infinity", "null")
+        print(f'{{"plan": {answer}}}' if as_lines else answer)
+        return
+    console = Console(highlight=False)
+    share = f"{certainty:.0%} of {cases} simulated cases"
+    console.print(f"floor kept:   {_days(found.floor, per_day, views)}", markup=False)
+    console.print(f"lift visible: {_days(found.lift, per_day, views)}", markup=False)
+    console.print(f"in {share}; intervals for the number of cases", markup=False)
+    if found.share_of_floors_in_reach < 1:
+        reach = f"{found.share_of_floors_in_reach:.0%}"
+        console.print(f"the floor is in reach of the links in {reach} of cases", markup=False)
 
 
 @contextmanager

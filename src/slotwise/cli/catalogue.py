@@ -29,55 +29,51 @@ from slotwise.problem import Problem
 EXAMPLES = {"table": "slotwise datasets table --data links.csv -o n_slots=10 -o click_floor=0.4"}
 """Commands of data sets that need more than a directory."""
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
-DATASETS_HELP = """List the data sets, or show one: its sizes, its optimum and its rates.
-
-Examples:
-
-  slotwise datasets
-
-  slotwise datasets coupon-like --floor 5
-
-  slotwise datasets edx-course --data downloads
-
-  {table}
-"""
 
 
-def register_datasets(app: typer.Typer) -> None:
-    """Add the command to `app`."""
+def datasets_command(
+    name: Annotated[str | None, typer.Argument(help="The data set to show.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="The directory with the original files.")
+    ] = None,
+    floor: Annotated[
+        float | None, typer.Option("--floor", help="Another floor, in clicks per page view.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", help="An option of the data set, as name=value."),
+    ] = None,
+) -> None:
+    """List the data sets, or show one: its sizes, its optimum and its rates.
 
-    @app.command("datasets", help=DATASETS_HELP.format_map(EXAMPLES))
-    def datasets(
-        name: Annotated[str | None, typer.Argument(help="The data set to show.")] = None,
-        data: Annotated[
-            Path | None, typer.Option("--data", help="The directory with the original files.")
-        ] = None,
-        floor: Annotated[
-            float | None, typer.Option("--floor", help="Another floor, in clicks per page view.")
-        ] = None,
-        option: Annotated[
-            list[str] | None,
-            typer.Option("--option", "-o", help="An option of the data set, as name=value."),
-        ] = None,
-    ) -> None:
-        console = Console()
-        if name is None:
-            if data is not None or floor is not None or option:
-                rule = "given together with --data, --floor or --option"
-                raise InvalidInput.of("NAME", rule, None)
-            console.print(datasets_overview())
-            return
-        options = dict(parse_option(text) for text in option or [])
-        if floor is not None:
-            options["click_floor"] = floor
-        try:
-            dataset = load_dataset(name, data, **options)
-        except MissingData as error:
-            if data is not None:
-                raise
-            command = EXAMPLES.get(name, f"slotwise datasets {name} --data DIR")
-            raise MissingData(f"{error}; name them: {command}") from error
-        show(console, dataset)
+    Examples:
+
+      slotwise datasets
+
+      slotwise datasets coupon-like --floor 5
+
+      slotwise datasets edx-course --data downloads
+
+      slotwise datasets table --data links.csv -o n_slots=10 -o click_floor=0.4
+    """
+    console = Console()
+    if name is None:
+        if data is not None or floor is not None or option:
+            rule = "given together with --data, --floor or --option"
+            raise InvalidInput.of("NAME", rule, None)
+        console.print(datasets_overview())
+        return
+    options = dict(parse_option(text) for text in option or [])
+    if floor is not None:
+        options["click_floor"] = floor
+    try:
+        dataset = load_dataset(name, data, **options)
+    except MissingData as error:
+        if data is not None:
+            raise
+        command = EXAMPLES.get(name, f"slotwise datasets {name} --data DIR")
+        raise MissingData(f"{error}; name them: {command}") from error
+    show(console, dataset)
 
 
 def parse_option(text: str) -> tuple[str, str | int | float]:
@@ -172,34 +168,28 @@ def rates(dataset: Dataset) -> Table:
     return table
 
 
-POLICIES_HELP = """List the policies with their settings, or show the formula of one.
+def policies_command(
+    name: Annotated[str | None, typer.Argument(help="The policy to show.")] = None,
+) -> None:
+    """List the policies with their settings, or show the formula of one.
 
-Examples:
+    Examples:
 
-  slotwise policies
+      slotwise policies
 
-  slotwise policies con-ucb
-"""
-
-
-def register_policies(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-
-    @app.command("policies", help=POLICIES_HELP)
-    def policies(
-        name: Annotated[str | None, typer.Argument(help="The policy to show.")] = None,
-    ) -> None:
-        console = Console()
-        if name is None:
-            console.print(policies_overview())
-            return
-        policy = policy_class(name)
-        console.print(f"[bold]{policy.name}[/]", highlight=False)
-        # The example at the end belongs to the source, not to the terminal.
-        formula = (inspect.getdoc(policy) or "").partition(">>>")[0].rstrip()
-        console.print(formula, highlight=False, markup=False, soft_wrap=True)
-        console.print()
-        console.print(f"settings: {settings_of(policy)}", highlight=False, markup=False)
+      slotwise policies con-ucb
+    """
+    console = Console()
+    if name is None:
+        console.print(policies_overview())
+        return
+    policy = policy_class(name)
+    console.print(f"[bold]{policy.name}[/]", highlight=False)
+    # The example at the end belongs to the source, not to the terminal.
+    formula = (inspect.getdoc(policy) or "").partition(">>>")[0].rstrip()
+    console.print(formula, highlight=False, markup=False, soft_wrap=True)
+    console.print()
+    console.print(f"settings: {settings_of(policy)}", highlight=False, markup=False)
 
 
 def policies_overview() -> Table:

@@ -26,17 +26,6 @@ from slotwise.service.demo.shop import PRODUCTS, SHOP_POOL, shop_operations
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 
-DEMO_HELP = """\
-Open a small shop with simulated visitors and watch the service learn what to show them.
-
-Nothing is kept: the store is a temporary file. It runs until Ctrl-C.
-
-Examples:
-
-  slotwise demo
-
-  slotwise demo --seconds 60 --seed 7 --port 8470
-"""
 MAX_REVENUE_MICROS = 50_000_000
 CLICK_FLOOR = 0.4
 CLICK_WINDOW_S, REVENUE_WINDOW_S = 2, 3
@@ -79,11 +68,6 @@ TASTES = {
     "sencha": Taste(0.18, 0.06),
     "honey": Taste(0.30, 0.03),
 }
-
-
-def register_demo(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("demo", help=DEMO_HELP)(demo)
 
 
 class DemoVisitors:
@@ -129,7 +113,7 @@ class DemoVisitors:
         return events
 
 
-def demo(
+def demo_command(
     seconds: Annotated[
         float | None, typer.Option(help="How long to run; until Ctrl-C without it")
     ] = None,
@@ -139,7 +123,16 @@ def demo(
     ] = 0,
     open_shop: Annotated[bool, typer.Option("--open/--no-open", help="Open the demo shop")] = True,
 ) -> None:
-    """Watch the service learn."""
+    """Open a small shop with simulated visitors and watch the service learn what to show them.
+
+    Nothing is kept: the store is a temporary file. It runs until Ctrl-C.
+
+    Examples:
+
+      slotwise demo
+
+      slotwise demo --seconds 60 --seed 7 --port 8470
+    """
     console = Console()
     with tempfile.TemporaryDirectory(prefix="slotwise-demo-") as folder:
         settings = Settings(
@@ -151,7 +144,7 @@ def demo(
             Client(server.url, server.admin_key, timeout_s=COMPILE_S) as client,
         ):
             service = server.context.service
-            service.put_key(page_key.record, "demo", system_clock_us()).result()
+            service.directory.put_key(page_key.record, "demo", system_clock_us()).result()
             try:
                 console.print("Starting the shop.")
                 make_shop(client, server.url)

@@ -28,83 +28,75 @@ from slotwise.simulation.gathering import merge_shards
 from slotwise.simulation.results import Results
 from slotwise.simulation.series import notes_of, plan_paper, refuse_to_shrink, shard_plan
 
-SIMULATE_HELP = """\
-Run the experiment of a TOML file, or a shipped experiment by name, into a results file.
 
-The numbers depend on the file and its seed alone, not on the number of threads. Ctrl-C keeps
-finished runs; the same command continues from there. `slotwise draw` draws the results.
+def simulate_command(
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="A TOML file, or the name of a shipped experiment."),
+    ],
+    runs: Annotated[int | None, typer.Option("--runs", help="Runs of each policy.")] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", help="Rounds of a run.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Another seed.")] = None,
+    threads: ThreadsOption = None,
+    scheduler: SchedulerOption = None,
+    shard: ShardOption = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="The directory with the original files.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The results file; FILE.parquet by default.")
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option("--log", help="Log the pages of run 0 of each policy to DIR/LABEL."),
+    ] = None,
+    explore: Annotated[
+        float,
+        typer.Option("--explore", help="The share of the page that --log gives random links."),
+    ] = 0.0,
+) -> None:
+    """Run the experiment of a TOML file, or a shipped experiment by name, into a results file.
 
-Examples:
+    The numbers depend on the file and its seed alone, not on the number of threads. Ctrl-C keeps
+    finished runs; the same command continues from there. `slotwise draw` draws the results.
 
-  slotwise simulate figure-1-coupon --runs 20
+    Examples:
 
-  slotwise simulate mine.toml --seed 7 --out mine.parquet
+      slotwise simulate figure-1-coupon --runs 20
 
-  slotwise simulate figure-3-edx --data downloads
+      slotwise simulate mine.toml --seed 7 --out mine.parquet
 
-  slotwise simulate mine.toml --scheduler tcp://head:8786
+      slotwise simulate figure-3-edx --data downloads
 
-  slotwise simulate mine.toml --shard 3/16
+      slotwise simulate mine.toml --scheduler tcp://head:8786
 
-  slotwise simulate mine.toml --log logs --explore 0.05
-"""
+      slotwise simulate mine.toml --shard 3/16
 
-
-def register_simulate(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-
-    @app.command("simulate", help=SIMULATE_HELP)
-    def simulate(
-        file: Annotated[
-            str,
-            typer.Argument(
-                metavar="FILE", help="A TOML file, or the name of a shipped experiment."
-            ),
-        ],
-        runs: Annotated[int | None, typer.Option("--runs", help="Runs of each policy.")] = None,
-        rounds: Annotated[int | None, typer.Option("--rounds", help="Rounds of a run.")] = None,
-        seed: Annotated[int | None, typer.Option("--seed", help="Another seed.")] = None,
-        threads: ThreadsOption = None,
-        scheduler: SchedulerOption = None,
-        shard: ShardOption = None,
-        data: Annotated[
-            Path | None, typer.Option("--data", help="The directory with the original files.")
-        ] = None,
-        out: Annotated[
-            Path | None, typer.Option("--out", help="The results file; FILE.parquet by default.")
-        ] = None,
-        log: Annotated[
-            Path | None,
-            typer.Option("--log", help="Log the pages of run 0 of each policy to DIR/LABEL."),
-        ] = None,
-        explore: Annotated[
-            float,
-            typer.Option("--explore", help="The share of the page that --log gives random links."),
-        ] = 0.0,
-    ) -> None:
-        path = experiment_path(file)
-        look_for_modules_in(str(path.parent.absolute()))
-        wanted = {"n_runs": runs, "n_rounds": rounds, "seed": seed}
-        changes = {key: value for key, value in wanted.items() if value is not None}
-        experiment = load_experiment(path, changes).experiment(data)
-        planned = Planned(experiment, Path(f"{path.stem}.parquet") if out is None else out)
-        if shard is not None:
-            (planned,), _ = shard_plan([planned], shard, planned.path.parent)
-        parts = planned.path.with_name(f"{planned.path.name}.parts")
-        plan = [planned]
-        console = Console()
-        for note in notes_of(plan):
-            console.print(f"note: {note}", highlight=False, markup=False)
-        with say_what_is_kept(plan, parts), progress_bar(experiment.title) as progress:
-            (results,) = run_series(
-                plan, parts, n_threads=threads, scheduler=scheduler, progress=progress
-            )
-        console.print(finals_table(results))
-        typer.echo(planned.path)
-        if log is not None:
-            for label, name in folder_names(experiment.policies).items():
-                log_run(experiment, label, _new_log_folder(log / name), explore)
-                typer.echo(log / name)
+      slotwise simulate mine.toml --log logs --explore 0.05
+    """
+    path = experiment_path(file)
+    look_for_modules_in(str(path.parent.absolute()))
+    wanted = {"n_runs": runs, "n_rounds": rounds, "seed": seed}
+    changes = {key: value for key, value in wanted.items() if value is not None}
+    experiment = load_experiment(path, changes).experiment(data)
+    planned = Planned(experiment, Path(f"{path.stem}.parquet") if out is None else out)
+    if shard is not None:
+        (planned,), _ = shard_plan([planned], shard, planned.path.parent)
+    parts = planned.path.with_name(f"{planned.path.name}.parts")
+    plan = [planned]
+    console = Console()
+    for note in notes_of(plan):
+        console.print(f"note: {note}", highlight=False, markup=False)
+    with say_what_is_kept(plan, parts), progress_bar(experiment.title) as progress:
+        (results,) = run_series(
+            plan, parts, n_threads=threads, scheduler=scheduler, progress=progress
+        )
+    console.print(finals_table(results))
+    typer.echo(planned.path)
+    if log is not None:
+        for label, name in folder_names(experiment.policies).items():
+            log_run(experiment, label, _new_log_folder(log / name), explore)
+            typer.echo(log / name)
 
 
 def folder_names(labels: Iterable[str]) -> dict[str, str]:
@@ -133,142 +125,128 @@ def _new_log_folder(folder: Path) -> Path:
     return folder
 
 
-REPRODUCE_HELP = """Reproduce the paper's experiments, draw its figures and judge its claims.
+def reproduce_command(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few runs of few rounds, for a first look.")
+    ] = False,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="The directory with the original files.")
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option("--runs", help="Runs of each policy (at most 40 in sweeps).")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", help="Rounds of a run.")] = None,
+    threads: ThreadsOption = None,
+    scheduler: SchedulerOption = None,
+    shard: ShardOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="The directory for results, figures and report; `paper` by default, "
+            "`paper-quick` with --quick.",
+        ),
+    ] = None,
+) -> None:
+    """Reproduce the paper's experiments, draw its figures and judge its claims.
 
-There are three data sets, and Ad-Clicks once more with a binding floor. On each run Con-UCB at the
-printed γ and at γ/72, LExp, CUCB, Exp3.M, the best fixed mix and the default policy, which is not
-in the paper and marked so; then Con-UCB over many γ. Without --data the data are look-alikes drawn
-from recipes, and every figure says so. Ctrl-C keeps finished runs; the same command continues from
-there, and finished experiments are not run again.
+    There are three data sets, and Ad-Clicks once more with a binding floor. On each run Con-UCB at
+    the printed γ and at γ/72, LExp, CUCB, Exp3.M, the best fixed mix and the default policy, which
+    is not in the paper and marked so; then Con-UCB over many γ. Without --data the data are
+    look-alikes drawn from recipes, and every figure says so. Ctrl-C keeps finished runs; the same
+    command continues from there, and finished experiments are not run again.
 
-Examples:
+    Examples:
 
-  slotwise reproduce --quick
+      slotwise reproduce --quick
 
-  slotwise reproduce --out paper
+      slotwise reproduce --out paper
 
-  slotwise reproduce --data downloads --runs 50
+      slotwise reproduce --data downloads --runs 50
 
-  slotwise reproduce --scheduler tcp://head:8786
+      slotwise reproduce --scheduler tcp://head:8786
 
-  slotwise reproduce --shard 3/16
-"""
-
-
-def register_reproduce(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-
-    @app.command("reproduce", help=REPRODUCE_HELP)
-    def reproduce(
-        quick: Annotated[
-            bool, typer.Option("--quick", help="Few runs of few rounds, for a first look.")
-        ] = False,
-        data: Annotated[
-            Path | None, typer.Option("--data", help="The directory with the original files.")
-        ] = None,
-        runs: Annotated[
-            int | None, typer.Option("--runs", help="Runs of each policy (at most 40 in sweeps).")
-        ] = None,
-        rounds: Annotated[int | None, typer.Option("--rounds", help="Rounds of a run.")] = None,
-        threads: ThreadsOption = None,
-        scheduler: SchedulerOption = None,
-        shard: ShardOption = None,
-        out: Annotated[
-            Path | None,
-            typer.Option(
-                "--out",
-                help="The directory for results, figures and report; `paper` by default, "
-                "`paper-quick` with --quick.",
-            ),
-        ] = None,
-    ) -> None:
-        if out is None:
-            out = Path("paper-quick" if quick else "paper")
-        plan = plan_paper(out, data, n_runs=runs, n_rounds=rounds, is_quick=quick)
-        parts = out / "parts"
-        if shard is not None:
-            plan, parts = shard_plan(plan, shard, out)
-        refuse_to_shrink(plan)
-        console = Console()
-        for note in notes_of(plan):
-            console.print(f"note: {note}", highlight=False, markup=False)
-        pictures = Pictures()
-        with say_what_is_kept(plan, parts), progress_bar("The paper") as progress:
-            results = run_series(
-                plan,
-                parts,
-                n_threads=threads,
-                scheduler=scheduler,
-                progress=progress,
-                finished=None if shard else pictures.of,
-            )
-        if shard is not None:
-            typer.echo(f"shard {shard}: {len(plan)} results files in {out / 'results'}")
-            return
-        experiments = [each for each in results if not is_sweep(each)]
-        sweeps = [each for each in results if is_sweep(each)]
-        report = write_report(experiments, sweeps, out, pictures)
-        for each in experiments:
-            console.print(finals_table(each))
-        console.print(claims_table([one for each in experiments for one in findings_of(each)]))
-        typer.echo(f"report: {report.html} and {report.markdown.name} beside it")
+      slotwise reproduce --shard 3/16
+    """
+    if out is None:
+        out = Path("paper-quick" if quick else "paper")
+    plan = plan_paper(out, data, n_runs=runs, n_rounds=rounds, is_quick=quick)
+    parts = out / "parts"
+    if shard is not None:
+        plan, parts = shard_plan(plan, shard, out)
+    refuse_to_shrink(plan)
+    console = Console()
+    for note in notes_of(plan):
+        console.print(f"note: {note}", highlight=False, markup=False)
+    pictures = Pictures()
+    with say_what_is_kept(plan, parts), progress_bar("The paper") as progress:
+        results = run_series(
+            plan,
+            parts,
+            n_threads=threads,
+            scheduler=scheduler,
+            progress=progress,
+            finished=None if shard else pictures.of,
+        )
+    if shard is not None:
+        typer.echo(f"shard {shard}: {len(plan)} results files in {out / 'results'}")
+        return
+    experiments = [each for each in results if not is_sweep(each)]
+    sweeps = [each for each in results if is_sweep(each)]
+    report = write_report(experiments, sweeps, out, pictures)
+    for each in experiments:
+        console.print(finals_table(each))
+    console.print(claims_table([one for each in experiments for one in findings_of(each)]))
+    typer.echo(f"report: {report.html} and {report.markdown.name} beside it")
 
 
-DRAW_HELP = """Draw the figure of one or more results files.
+def draw_command(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULTS", help="Files that `slotwise simulate` wrote."),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The directory for the figures.")
+    ] = None,
+    formats: Annotated[
+        str, typer.Option("--format", help="svg, png or pdf, several with commas.")
+    ] = "svg,png",
+    panels: Annotated[
+        str | None, typer.Option("--panels", help="Only these metrics, with commas.")
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", help="A title for chosen panels.")] = None,
+    width: Annotated[
+        str | None, typer.Option("--width", help="column (3.5 in), text (7.2 in) or wide.")
+    ] = None,
+    log: Annotated[
+        str | None, typer.Option("--log", help="Logarithmic axes: x, y or both.")
+    ] = None,
+) -> None:
+    """Draw the figure of one or more results files.
 
-An experiment is drawn with the paper's panels; Con-UCB at four or more scales of γ is drawn as a
-sweep. With --panels, --title, --width or --log the figure has the chosen panels only. Each figure
-has the name of its results file and lies beside it, or in the directory given.
+    An experiment is drawn with the paper's panels; Con-UCB at four or more scales of γ is drawn as
+    a sweep. With --panels, --title, --width or --log the figure has the chosen panels only. Each
+    figure has the name of its results file and lies beside it, or in the directory given.
 
-Examples:
+    Examples:
 
-  slotwise draw coupon.parquet
+      slotwise draw coupon.parquet
 
-  slotwise draw results/*.parquet --out figures --format svg
+      slotwise draw results/*.parquet --out figures --format svg
 
-  slotwise draw coupon.parquet --format pdf --width column --panels regret,shortfall --log x
-"""
-
-
-def register_draw(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-
-    @app.command("draw", help=DRAW_HELP)
-    def draw(
-        files: Annotated[
-            list[Path],
-            typer.Argument(metavar="RESULTS", help="Files that `slotwise simulate` wrote."),
-        ],
-        out: Annotated[
-            Path | None, typer.Option("--out", help="The directory for the figures.")
-        ] = None,
-        formats: Annotated[
-            str, typer.Option("--format", help="svg, png or pdf, several with commas.")
-        ] = "svg,png",
-        panels: Annotated[
-            str | None, typer.Option("--panels", help="Only these metrics, with commas.")
-        ] = None,
-        title: Annotated[
-            str | None, typer.Option("--title", help="A title for chosen panels.")
-        ] = None,
-        width: Annotated[
-            str | None, typer.Option("--width", help="column (3.5 in), text (7.2 in) or wide.")
-        ] = None,
-        log: Annotated[
-            str | None, typer.Option("--log", help="Logarithmic axes: x, y or both.")
-        ] = None,
-    ) -> None:
-        kinds, metrics = listed(formats), listed(panels or "")
-        layout = None
-        if metrics or title or width or log:
-            layout = Layout(title, width or "wide", log or "none")
-        for file in files:
-            directory = file.parent if out is None else out
-            results = Results.load(file)
-            for path in draw_results(
-                results, directory, file.stem, kinds, panels=metrics, layout=layout
-            ):
-                typer.echo(path)
+      slotwise draw coupon.parquet --format pdf --width column --panels regret,shortfall --log x
+    """
+    kinds, metrics = listed(formats), listed(panels or "")
+    layout = None
+    if metrics or title or width or log:
+        layout = Layout(title, width or "wide", log or "none")
+    for file in files:
+        directory = file.parent if out is None else out
+        results = Results.load(file)
+        for path in draw_results(
+            results, directory, file.stem, kinds, panels=metrics, layout=layout
+        ):
+            typer.echo(path)
 
 
 def listed(text: str) -> list[str]:
@@ -276,28 +254,22 @@ def listed(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-MERGE_HELP = """Put the results files of shards together into those of whole experiments.
+def merge_command(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="SHARDS", help="The results files of all shards.")
+    ],
+) -> None:
+    """Put the results files of shards together into those of whole experiments.
 
-The option `--shard` of `slotwise simulate` and `reproduce` writes such files. Every
-run of an experiment must be in exactly one of them. The merged results file lies beside them, and
-the same command without `--shard` then finds it finished.
+    The option `--shard` of `slotwise simulate` and `reproduce` writes such files. Every
+    run of an experiment must be in exactly one of them. The merged results file lies beside them,
+    and the same command without `--shard` then finds it finished.
 
-Examples:
+    Examples:
 
-  slotwise merge mine.shard-*.parquet
+      slotwise merge mine.shard-*.parquet
 
-  slotwise merge paper/results/*.shard-*.parquet
-"""
-
-
-def register_merge(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-
-    @app.command("merge", help=MERGE_HELP)
-    def merge(
-        files: Annotated[
-            list[Path], typer.Argument(metavar="SHARDS", help="The results files of all shards.")
-        ],
-    ) -> None:
-        for path in merge_shards(files):
-            typer.echo(path)
+      slotwise merge paper/results/*.shard-*.parquet
+    """
+    for path in merge_shards(files):
+        typer.echo(path)

@@ -40,7 +40,10 @@ HEADINGS = {
     },
     "Logs and planning": dict.fromkeys(("evaluate", "frontier", "plan"), "analysis"),
 }
-"""The commands under the headings of `slotwise --help`, each with its module in this folder."""
+"""The commands under the headings of `slotwise --help`, each with its module in this folder.
+
+The function or group of a command is called `<name>_command`; its docstring is the help text.
+"""
 
 OF_SERVICE = frozenset({*HEADINGS["Serving"], *HEADINGS["Store maintenance"]} - {"warm-up"})
 """Commands that the extra `service` brings; the others belong to `experiments`."""
@@ -134,7 +137,11 @@ def add_command(app: typer.Typer, name: str) -> None:
     except ModuleNotFoundError as error:
         add_stand_in(app, name, missing_package(f"`slotwise {name}`", error))
     else:
-        getattr(module, f"register_{name.replace('-', '_')}")(app)
+        command = getattr(module, f"{name.replace('-', '_')}_command")
+        if isinstance(command, type(app)):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
     for registered in (app.registered_commands, app.registered_groups):
         if registered and registered[-1].name == name:
             registered[-1].rich_help_panel = heading

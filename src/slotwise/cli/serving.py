@@ -29,27 +29,6 @@ from slotwise.service.settings import Settings, load_settings, setting_notes
 from slotwise.service.storage import public_address
 from slotwise.service.storage.maintenance import open_existing_to_read
 
-SERVE_HELP = """Run the decision service on this machine, with an embedded store or on PostgreSQL.
-
-The first start makes an admin key and prints it, once, with commands to try.
-Settings come from a TOML file, SLOTWISE_* variables and flags; later ones win.
-
-Examples:
-
-  slotwise serve
-
-  slotwise serve --store sqlite:////var/lib/slotwise/slotwise.db --port 9000
-
-  slotwise serve --store postgresql://shop@db.example/shop --host 10.0.0.5
-
-  slotwise serve --config slotwise.toml --set max_batch=500 --check
-"""
-
-
-def register_serve(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("serve", help=SERVE_HELP)(serve_command)
-
 
 def serve_command(
     config: Annotated[
@@ -67,7 +46,21 @@ def serve_command(
         bool, typer.Option("--check", help="Check settings and store, print them, and stop")
     ] = False,
 ) -> None:
-    """Run the decision service."""
+    """Run the decision service on this machine, with an embedded store or on PostgreSQL.
+
+    The first start makes an admin key and prints it, once, with commands to try.
+    Settings come from a TOML file, SLOTWISE_* variables and flags; later ones win.
+
+    Examples:
+
+      slotwise serve
+
+      slotwise serve --store sqlite:////var/lib/slotwise/slotwise.db --port 9000
+
+      slotwise serve --store postgresql://shop@db.example/shop --host 10.0.0.5
+
+      slotwise serve --config slotwise.toml --set max_batch=500 --check
+    """
     settings = gather_settings(config, {"host": host, "port": port, "store": store}, set_ or [])
     if check:
         check_start(settings)
@@ -146,15 +139,6 @@ StoreUrl = Annotated[str, typer.Option(help="Store URL")]
 _DEFAULT_STORE = Settings().store
 
 
-def register_keys(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    keys = typer.Typer(help=KEYS_HELP, no_args_is_help=True)
-    keys.command("make", help="Make a key and print it, this once.")(make)
-    keys.command("list", help="List the keys; their secrets are not known.")(list_keys)
-    keys.command("revoke", help="Make a key useless for good.")(revoke)
-    app.add_typer(keys, name="keys")
-
-
 def make(
     scopes: Annotated[list[str], typer.Argument(help=f"Some of: {', '.join(SCOPES)}")],
     label: Annotated[str, typer.Option(help="Whose key it is")] = "",
@@ -169,8 +153,8 @@ def make(
     made = new_key(wanted, label=label, pool_id=pool, now_us=now_us)
     with _opened(store, "POST /v1/keys") as service:
         if pool:
-            service.pool(pool)
-        service.put_key(made.record, "slotwise keys", now_us).result()
+            service.directory.pool(pool)
+        service.directory.put_key(made.record, "slotwise keys", now_us).result()
     print(made.secret)
 
 
@@ -198,8 +182,14 @@ def revoke(
 ) -> None:
     """Revoke a key."""
     with _opened(store, f"DELETE /v1/keys/{key_id}") as service:
-        service.revoke_key(key_id, "slotwise keys", system_clock_us()).result()
+        service.directory.revoke_key(key_id, "slotwise keys", system_clock_us()).result()
     print(f"{key_id} is revoked")
+
+
+keys_command = typer.Typer(help=KEYS_HELP, no_args_is_help=True)
+keys_command.command("make", help="Make a key and print it, this once.")(make)
+keys_command.command("list", help="List the keys; their secrets are not known.")(list_keys)
+keys_command.command("revoke", help="Make a key useless for good.")(revoke)
 
 
 @contextmanager
@@ -218,87 +208,81 @@ def _opened(store: str, call: str) -> Iterator[Service]:
 MAX_CHARS = 500_000
 """Of a table that is sent in one call; a body may have a million bytes."""
 
-IMPORT_HELP = """\
-Let a pool or a saved selector start from known views, clicks and revenue of each link.
 
-FILE is a CSV file with the columns link, views, clicks and revenue. Any further column is a
-feature of visitors, with a row for each of its values.
+def import_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV file.")],
+    discount: Annotated[
+        float, typer.Option("--discount", help="What a known view is worth, from 0 to 1.")
+    ] = 1.0,
+    pool: Annotated[str | None, typer.Option("--pool", help="Into this pool.")] = None,
+    url: Annotated[str | None, typer.Option("--url", help="Of the running service.")] = None,
+    store: Annotated[str | None, typer.Option("--store", help="Of a stopped one.")] = None,
+    key: Annotated[
+        str, typer.Option("--key", envvar="SLOTWISE_KEY", help="An admin key, for --url.")
+    ] = "",
+    slots: Annotated[
+        int | None, typer.Option("--slots", help="Of a selector: links on a page.")
+    ] = None,
+    floor: Annotated[
+        float, typer.Option("--floor", help="Of a selector: clicks promised a page view.")
+    ] = 0.0,
+    max_revenue: Annotated[
+        float, typer.Option("--max-revenue", help="Of a selector: the most of a click.")
+    ] = 1.0,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="Of a selector: another policy.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The selector's file; FILE.sel by default.")
+    ] = None,
+) -> None:
+    """Let a pool or a saved selector start from known views, clicks and revenue of each link.
 
-With --pool the links of a pool start from it: those of a running service at --url, with an admin
-key in SLOTWISE_KEY, or in a --store that no service is running on. Without it a selector is made,
-and `slotwise.Selector.load` goes on from there.
+    FILE is a CSV file with the columns link, views, clicks and revenue. Any further column is a
+    feature of visitors, with a row for each of its values.
 
-Examples:
+    With --pool the links of a pool start from it: those of a running service at --url, with an
+    admin key in SLOTWISE_KEY, or in a --store that no service is running on. Without it a selector
+    is made, and `slotwise.Selector.load` goes on from there.
 
-  slotwise import clicks.csv --pool home --url http://127.0.0.1:8460 --discount 0.2
+    Examples:
 
-  slotwise import clicks.csv --pool home --store sqlite:///slotwise.db
+      slotwise import clicks.csv --pool home --url http://127.0.0.1:8460 --discount 0.2
 
-  slotwise import clicks.csv --slots 3 --floor 0.3 --max-revenue 50 --discount 0.2
-"""
+      slotwise import clicks.csv --pool home --store sqlite:///slotwise.db
 
-
-def register_import(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-
-    @app.command("import", help=IMPORT_HELP)
-    def import_counts(
-        file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV file.")],
-        discount: Annotated[
-            float, typer.Option("--discount", help="What a known view is worth, from 0 to 1.")
-        ] = 1.0,
-        pool: Annotated[str | None, typer.Option("--pool", help="Into this pool.")] = None,
-        url: Annotated[str | None, typer.Option("--url", help="Of the running service.")] = None,
-        store: Annotated[str | None, typer.Option("--store", help="Of a stopped one.")] = None,
-        key: Annotated[
-            str, typer.Option("--key", envvar="SLOTWISE_KEY", help="An admin key, for --url.")
-        ] = "",
-        slots: Annotated[
-            int | None, typer.Option("--slots", help="Of a selector: links on a page.")
-        ] = None,
-        floor: Annotated[
-            float, typer.Option("--floor", help="Of a selector: clicks promised a page view.")
-        ] = 0.0,
-        max_revenue: Annotated[
-            float, typer.Option("--max-revenue", help="Of a selector: the most of a click.")
-        ] = 1.0,
-        policy: Annotated[
-            str | None, typer.Option("--policy", help="Of a selector: another policy.")
-        ] = None,
-        out: Annotated[
-            Path | None, typer.Option("--out", help="The selector's file; FILE.sel by default.")
-        ] = None,
-    ) -> None:
-        if (pool is None) == (slots is None):
-            raise InvalidInput("say --pool for a pool, or --slots for a selector")
-        if pool is not None:
-            if (url is None) == (store is None):
-                raise InvalidInput("say --url for a running service, or --store for a stopped one")
-            n_links, n_views = (
-                _into_service(file, pool, discount, url, key)
-                if url is not None
-                else _into_store(file, pool, discount, str(store))
-            )
-            typer.echo(f"{n_links:,} links of {pool} start from {n_views:,} views")
-            return
-        counts = read_known_counts(file)
-        values: dict[str, dict[str, None]] = {}
-        for row in counts:
-            for name, value in row.visitor.items():
-                values.setdefault(name, {})[value] = None
-        selector = Selector(
-            list(dict.fromkeys(row.link for row in counts)),
-            cast("int", slots),
-            policy=policy,
-            click_floor=floor,
-            max_revenue=max_revenue,
-            features={name: tuple(words) for name, words in values.items()},
+      slotwise import clicks.csv --slots 3 --floor 0.3 --max-revenue 50 --discount 0.2
+    """
+    if (pool is None) == (slots is None):
+        raise InvalidInput("say --pool for a pool, or --slots for a selector")
+    if pool is not None:
+        if (url is None) == (store is None):
+            raise InvalidInput("say --url for a running service, or --store for a stopped one")
+        n_links, n_views = (
+            _into_service(file, pool, discount, url, key)
+            if url is not None
+            else _into_store(file, pool, discount, str(store))
         )
-        start_from_counts(selector, counts, discount)
-        path = file.with_suffix(".sel") if out is None else out
-        selector.save(path)
-        typer.echo(f"{len(selector.links)} links, {sum(row.views for row in counts):,} views known")
-        typer.echo(path)
+        typer.echo(f"{n_links:,} links of {pool} start from {n_views:,} views")
+        return
+    counts = read_known_counts(file)
+    values: dict[str, dict[str, None]] = {}
+    for row in counts:
+        for name, value in row.visitor.items():
+            values.setdefault(name, {})[value] = None
+    selector = Selector(
+        list(dict.fromkeys(row.link for row in counts)),
+        cast("int", slots),
+        policy=policy,
+        click_floor=floor,
+        max_revenue=max_revenue,
+        features={name: tuple(words) for name, words in values.items()},
+    )
+    start_from_counts(selector, counts, discount)
+    path = file.with_suffix(".sel") if out is None else out
+    selector.save(path)
+    typer.echo(f"{len(selector.links)} links, {sum(row.views for row in counts):,} views known")
+    typer.echo(path)
 
 
 def _into_service(file: Path, pool: str, discount: float, url: str, key: str) -> tuple[int, int]:
@@ -352,8 +336,8 @@ def _into_store(file: Path, pool: str, discount: float, store: str) -> tuple[int
     read_known_counts(file)
     service = Service(open_existing(store))
     try:
-        known = read_known_table(text, service.pool(pool), discount, file.name)
-        service.put_known(pool, known, "slotwise import", system_clock_us()).result()
+        known = read_known_table(text, service.directory.pool(pool), discount, file.name)
+        service.directory.put_known(pool, known, "slotwise import", system_clock_us()).result()
     finally:
         service.close()
     return len(known), sum(one.views for rows in known.values() for one in rows)

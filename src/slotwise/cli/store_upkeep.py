@@ -31,29 +31,23 @@ from slotwise.service.storage.maintenance import (
 )
 from slotwise.service.storage.verify import verify
 
-MOVE_STORE_HELP = """Copy a store to an empty one, also between SQLite and PostgreSQL, and verify.
-
-Stop all services on both first. Interrupted, the same command goes on where it stopped. Every row
-is compared at the end; until then no service opens the new store. The old one stays as it is.
-
-Examples:
-
-  slotwise move-store sqlite:///slotwise.db postgresql://shop@db.example/shop
-
-  slotwise move-store postgresql://shop@db.example/shop sqlite:///back.db
-"""
-
-
-def register_move_store(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("move-store", help=MOVE_STORE_HELP)(move_store_command)
-
 
 def move_store_command(
     source: Annotated[str, typer.Argument(help="Store URL to read")],
     target: Annotated[str, typer.Argument(help="Store URL to fill; empty, or interrupted before")],
 ) -> None:
-    """Move a store."""
+    """Copy a store to an empty one, also between SQLite and PostgreSQL, and verify.
+
+    Stop all services on both first. Interrupted, the same command goes on where it stopped. Every
+    row is compared at the end; until then no service opens the new store. The old one stays as it
+    is.
+
+    Examples:
+
+      slotwise move-store sqlite:///slotwise.db postgresql://shop@db.example/shop
+
+      slotwise move-store postgresql://shop@db.example/shop sqlite:///back.db
+    """
     with progress_bar("move and compare") as tell:
         moved = move_store(source, target, tell)
     found = moved.verification
@@ -63,29 +57,21 @@ def move_store_command(
     )
 
 
-FORGET_HELP = """Let the views that a key asked for since a time count no more.
-
-For a key on a page that somebody misused. Revoke the key first. The rows stay; counters lose
-what these views added, and policies that learn view by view learn again from the rest.
-While a service runs on a store in a file, ask it: `POST /v1/keys/{key_id}/forget`.
-
-Examples:
-
-  slotwise forget --key 5f0c9a7d3b21e884 --since 2026-01-05T10:00:00Z
-"""
-
-
-def register_forget(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("forget", help=FORGET_HELP)(forget)
-
-
-def forget(
+def forget_command(
     key: Annotated[str, typer.Option(help="Id of the key, from `slotwise keys list`")],
     since: Annotated[str, typer.Option(help="The first moment to forget, RFC 3339")],
     store: Annotated[str, typer.Option(help="Store URL")] = Settings().store,
 ) -> None:
-    """Forget views."""
+    """Let the views that a key asked for since a time count no more.
+
+    For a key on a page that somebody misused. Revoke the key first. The rows stay; counters lose
+    what these views added, and policies that learn view by view learn again from the rest.
+    While a service runs on a store in a file, ask it: `POST /v1/keys/{key_id}/forget`.
+
+    Examples:
+
+      slotwise forget --key 5f0c9a7d3b21e884 --since 2026-01-05T10:00:00Z
+    """
     try:
         moment: datetime = msgspec.convert(since, Time)
     except msgspec.ValidationError:
@@ -115,27 +101,21 @@ _NOT_NEEDED = (
     "replicas on PostgreSQL take their time from the database, so only its own clock can be ahead: "
     "set that right and wait until the time in the store has passed"
 )
-SET_BACK_HELP = """Set the times of a store back, after a clock that was ahead once.
-
-A store never counts back by itself: when its latest time lies in the future, all feedback until
-then is late (the metric slotwise_store_ahead_seconds). This sets every time back by as much, so
-that what counted still counts. Make a backup first. No service may run on the store.
-
-Examples:
-
-  slotwise set-back --store sqlite:////var/lib/slotwise/slotwise.db
-"""
 
 
-def register_set_back(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("set-back", help=SET_BACK_HELP)(set_back)
-
-
-def set_back(
+def set_back_command(
     store: Annotated[str, typer.Option(help="Store URL")] = Settings().store,
 ) -> None:
-    """Set times back."""
+    """Set the times of a store back, after a clock that was ahead once.
+
+    A store never counts back by itself: when its latest time lies in the future, all feedback until
+    then is late (the metric slotwise_store_ahead_seconds). This sets every time back by as much, so
+    that what counted still counts. Make a backup first. No service may run on the store.
+
+    Examples:
+
+      slotwise set-back --store sqlite:////var/lib/slotwise/slotwise.db
+    """
     by_us = set_times_back(
         existing_store(only_sqlite(store, "set-back", _NOT_NEEDED)), system_clock_us()
     )
@@ -146,30 +126,24 @@ def set_back(
 
 
 DEFAULT_STORE = "sqlite:///slotwise.db"
-VERIFY_HELP = """Recompute every counter of a store from its raw rows and compare.
-
-Also asks the database to check its own files. The service may be running. The exit status is 1
-when a counter differs or the database is damaged.
-
-Examples:
-
-  slotwise verify
-
-  slotwise verify --store sqlite:////var/lib/slotwise/slotwise.db
-
-  slotwise verify --store postgresql://shop@db.example/shop
-"""
-
-
-def register_verify(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("verify", help=VERIFY_HELP)(verify_command)
 
 
 def verify_command(
     store: Annotated[str, typer.Option(help="Store URL")] = DEFAULT_STORE,
 ) -> None:
-    """Compare every counter with its rows."""
+    """Recompute every counter of a store from its raw rows and compare.
+
+    Also asks the database to check its own files. The service may be running. The exit status is 1
+    when a counter differs or the database is damaged.
+
+    Examples:
+
+      slotwise verify
+
+      slotwise verify --store sqlite:////var/lib/slotwise/slotwise.db
+
+      slotwise verify --store postgresql://shop@db.example/shop
+    """
     opened = open_existing_to_read(store)
     try:
         report = verify(opened)
@@ -191,23 +165,6 @@ _POSTGRESQL = (
     "copy a database with PostgreSQL's own tools: `pg_dump --format=custom --file=shop.dump URL` "
     "for a copy of one moment, or pg_basebackup with an archive of the WAL to go back to any moment"
 )
-BACKUP_HELP = """\
-Copy a store to a new file that only its owner can read; the service may be running.
-
-A store in PostgreSQL is copied with pg_dump or pg_basebackup.
-With --verify the copy's counters are compared with its rows, as `slotwise restore` does.
-
-Examples:
-
-  slotwise backup monday.db
-
-  slotwise backup monday.db --store sqlite:////var/lib/slotwise/slotwise.db --verify
-"""
-
-
-def register_backup(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("backup", help=BACKUP_HELP)(backup_command)
 
 
 def backup_command(
@@ -215,7 +172,17 @@ def backup_command(
     store: Annotated[str, typer.Option(help="Store URL")] = DEFAULT_STORE,
     check: Annotated[bool, typer.Option("--verify", help="Verify the copy")] = False,
 ) -> None:
-    """Copy a store."""
+    """Copy a store to a new file that only its owner can read; the service may be running.
+
+    A store in PostgreSQL is copied with pg_dump or pg_basebackup.
+    With --verify the copy's counters are compared with its rows, as `slotwise restore` does.
+
+    Examples:
+
+      slotwise backup monday.db
+
+      slotwise backup monday.db --store sqlite:////var/lib/slotwise/slotwise.db --verify
+    """
     back_up(only_sqlite(store, "backup", _POSTGRESQL), target)
     print(f"{target}: {target.stat().st_size / 1e6:.1f} MB copied")
     if check:
@@ -226,22 +193,6 @@ _POSTGRESQL_RESTORE = (
     "stop all replicas and use PostgreSQL's own tools: `createdb shop`, then "
     "`pg_restore --dbname=URL shop.dump`, then `slotwise verify --store URL`"
 )
-RESTORE_HELP = """Put a verified copy of a backup where the store is; stop the service first.
-
-A store in PostgreSQL is restored with pg_restore.
-With --overwrite a store that is there is replaced, and kept beside it as `.replaced`.
-
-Examples:
-
-  slotwise restore monday.db
-
-  slotwise restore monday.db --overwrite
-"""
-
-
-def register_restore(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("restore", help=RESTORE_HELP)(restore_command)
 
 
 def restore_command(
@@ -251,35 +202,37 @@ def restore_command(
         bool, typer.Option("--overwrite", help="Replace a store that is there")
     ] = False,
 ) -> None:
-    """Restore a store."""
+    """Put a verified copy of a backup where the store is; stop the service first.
+
+    A store in PostgreSQL is restored with pg_restore.
+    With --overwrite a store that is there is replaced, and kept beside it as `.replaced`.
+
+    Examples:
+
+      slotwise restore monday.db
+
+      slotwise restore monday.db --overwrite
+    """
     report = restore(backup, only_sqlite(store, "restore", _POSTGRESQL_RESTORE), overwrite)
     print(f"{store}: {report.n_pools} pools, {report.n_decisions} decisions, verified")
-
-
-PURGE_HELP = """Drop raw rows whose windows closed long ago; every counter stays as it is.
-
-Decisions go with their clicks, conversions and refunds once they are counted. A running service
-does this by itself with the setting `retention_days`; here it must be stopped where the
-store is a file; on PostgreSQL it may run. The store keeps its size: the room is used again.
-
-Examples:
-
-  slotwise purge --older-than 90
-
-  slotwise purge --older-than 30 --store sqlite:////var/lib/slotwise/slotwise.db
-"""
-
-
-def register_purge(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("purge", help=PURGE_HELP)(purge_command)
 
 
 def purge_command(
     older_than: Annotated[int, typer.Option(help="Days since the windows closed", min=1)],
     store: Annotated[str, typer.Option(help="Store URL")] = DEFAULT_STORE,
 ) -> None:
-    """Drop old raw rows."""
+    """Drop raw rows whose windows closed long ago; every counter stays as it is.
+
+    Decisions go with their clicks, conversions and refunds once they are counted. A running service
+    does this by itself with the setting `retention_days`; here it must be stopped where the
+    store is a file; on PostgreSQL it may run. The store keeps its size: the room is used again.
+
+    Examples:
+
+      slotwise purge --older-than 90
+
+      slotwise purge --older-than 30 --store sqlite:////var/lib/slotwise/slotwise.db
+    """
     opened = open_existing(store)
     try:
         with opened.reading() as reader:

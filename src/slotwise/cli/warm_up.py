@@ -94,37 +94,31 @@ def _simulate(policy: Policy) -> None:
         simulate(links, policies, N_SLOTS, 0.3, n_rounds=2, n_runs=1, slot_weights=weights)
 
 
-WARM_UP_HELP = """\
-Compile policies to machine code and store it on disk, so that first pages are compiled.
+def warm_up_command(
+    policies: Annotated[
+        list[str] | None, typer.Argument(metavar="[POLICY]...", help="Policies by name.")
+    ] = None,
+) -> None:
+    """Compile policies to machine code and store it on disk, so that first pages are compiled.
 
-For images and continuous integration. Without names, every policy is compiled. The machine
-code is stored for this version of slotwise, of Python and of the processor; set NUMBA_CACHE_DIR to
-choose the folder, and NUMBA_CPU_NAME=generic where the code runs on other processors than this one.
+    For images and continuous integration. Without names, every policy is compiled. The machine
+    code is stored for this version of slotwise, of Python and of the processor; set NUMBA_CACHE_DIR
+    to choose the folder, and NUMBA_CPU_NAME=generic where the code runs on other processors than
+    this one.
 
-Examples:
+    Examples:
 
-  slotwise warm-up
+      slotwise warm-up
 
-  slotwise warm-up paced-kl con-ucb
-"""
-
-
-def register_warm_up(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-
-    @app.command("warm-up", help=WARM_UP_HELP)
-    def warm_up(
-        policies: Annotated[
-            list[str] | None, typer.Argument(metavar="[POLICY]...", help="Policies by name.")
-        ] = None,
-    ) -> None:
-        names = list(dict.fromkeys(policies or POLICIES))
-        for name in names:
-            policy_class(name)  # refuses an unknown one before any is compiled
-        started = time.perf_counter()
-        with progress_bar("compiling") as tell:
-            for number, name in enumerate(names):
-                tell(number / len(names), name)
-                compile_policy(name)
-        seconds = time.perf_counter() - started
-        typer.echo(f"{len(names)} policies ready in {seconds:.0f} s; stored in {cache_folder()}")
+      slotwise warm-up paced-kl con-ucb
+    """
+    names = list(dict.fromkeys(policies or POLICIES))
+    for name in names:
+        policy_class(name)  # refuses an unknown one before any is compiled
+    started = time.perf_counter()
+    with progress_bar("compiling") as tell:
+        for number, name in enumerate(names):
+            tell(number / len(names), name)
+            compile_policy(name)
+    seconds = time.perf_counter() - started
+    typer.echo(f"{len(names)} policies ready in {seconds:.0f} s; stored in {cache_folder()}")

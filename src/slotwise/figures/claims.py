@@ -334,7 +334,7 @@ def _about_ordering(scales: Sequence[float], findings: Sequence[Finding]) -> str
         ordering = [
             finding for finding in findings if finding.scale == scale and finding.claim.is_ordering
         ]
-        settings = list({id(finding.setting): finding.setting for finding in ordering}.values())
+        settings = list(dict.fromkeys(finding.setting for finding in ordering))
         whole = _titles(
             setting
             for setting in settings

@@ -34,7 +34,7 @@ NOT_IN_PAPER = "not in the paper"
 """The mark of a policy that runs beside the paper's four; a dagger where there is little room."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Setting:
     """The settings of one experiment that figures and reports show."""
 

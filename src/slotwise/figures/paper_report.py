@@ -287,15 +287,14 @@ class Pictures:
     """The figures of results, each drawn once: a report may find them drawn already."""
 
     def __init__(self) -> None:
-        self._drawn: dict[int, tuple[Results, dict[str, bytes]]] = {}
+        self._drawn: dict[Results, dict[str, bytes]] = {}
 
     def of(self, results: Results) -> dict[str, bytes]:
         """Return the contents of the figure's files by format."""
-        if id(results) not in self._drawn:
+        if results not in self._drawn:
             figure = draw_sweep(results) if is_sweep(results) else draw_experiment(results)
-            files = {kind: rendered(figure, kind) for kind in USUAL_FORMATS}
-            self._drawn[id(results)] = results, files  # the results must live as long as their id
-        return self._drawn[id(results)][1]
+            self._drawn[results] = {kind: rendered(figure, kind) for kind in USUAL_FORMATS}
+        return self._drawn[results]
 
 
 def write_report(

@@ -129,7 +129,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     position: int
 
 
-class ShownLink(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class ShownLink(msgspec.Struct, frozen=True, gc=False, array_like=True, cache_hash=True):
     """One link of a page, with the probability that it was to be on the page.
 
     The probability is that of the whole mechanism: policy, exploration, holdout, pins, exclusions.
@@ -142,7 +142,7 @@ class ShownLink(msgspec.Struct, frozen=True, gc=False, array_like=True):
     propensity: float
 
 
-class FloorState(msgspec.Struct, frozen=True, gc=False):
+class FloorState(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """How a page stands to the click floor.
 
     `met`: the 95 % interval of the clicks delivered per page view since the floor was set, which

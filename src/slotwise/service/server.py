@@ -77,7 +77,7 @@ def _check_reachable(service: Service, settings: Settings) -> None:
 
 
 def _has_admin(service: Service) -> bool:
-    keys = service.keys()
+    keys = service.directory.keys()
     return any("admin" in key.scopes and not key.revoked_us for key in keys)
 
 
@@ -88,13 +88,13 @@ def make_first_keys(service: Service, settings: Settings) -> tuple[TokenSigner, 
     with service.take_turns():
         service.catch_up()
         _check_reachable(service, settings)
-        if not click_secrets(service.keys()):
-            service.put_key(click_secret(now_us), "serve", now_us).result()
+        if not click_secrets(service.directory.keys()):
+            service.directory.put_key(click_secret(now_us), "serve", now_us).result()
         if not _has_admin(service):
             made = new_key(["admin"], label="first start", now_us=now_us)
-            service.put_key(made.record, "serve", now_us).result()
+            service.directory.put_key(made.record, "serve", now_us).result()
             admin_key = made.secret
-    return TokenSigner(click_secrets(service.keys())), admin_key
+    return TokenSigner(click_secrets(service.directory.keys())), admin_key
 
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

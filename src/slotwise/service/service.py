@@ -5,11 +5,11 @@
     handler ── submit_events ──▶ queue ─▶ group commit ─▶ outcomes     (after the commit)
     learning ── learn ──▶ close windows ─▶ fold ─▶ publish ─▶ deciding: the next version
 
-It only composes: a directory of pools, a decider, a publisher, a learner and a reporter, whose
-calls are its own. Which of them may run on an event loop:
+It only composes: a `directory` of pools, links and keys, a `decider`, a publisher, a `learner`, a
+`reporter` and the `committer` of their writes. Which of their calls may run on an event loop:
 
 - *quick* calls touch memory only
-- calls that return a `Future` only queue: `await asyncio.wrap_future(service.put_pool(...))`;
+- calls that return a `Future` only queue: `await asyncio.wrap_future(directory.put_pool(...))`;
   its result is set after the commit, or it fails with `StoreUnavailable`
 - *reading* calls query the store and belong in a worker thread (`asyncio.to_thread`);
   `decide` does so for a new id or wish, so a handler asks `decide_at_once` first
@@ -109,51 +109,28 @@ class Service:
         """Read settings, keys and the last published versions; no decision is read."""
         self._store = store
         self._options = options = options or ServiceOptions()
-        self._committer = committer = GroupCommitter(
+        self.committer = committer = GroupCommitter(
             store, options.commit_every_ms / 1000, options.max_waiting, options.commit_by_hand
         )
         self._closed = False
         rng = np.random.default_rng(np.random.SeedSequence(options.seed, spawn_key=(0,)))
-        self._decider = decider = Decider(store, committer, rng)
+        self.decider = decider = Decider(store, committer, rng)
         self._publisher = publisher = Publisher(store, committer, decider, options)
-        self._learner = learner = Learner(store, committer, publisher, options)
-        self._directory = directory = PoolDirectory(store, committer, options, publisher.change)
+        self.learner = learner = Learner(store, committer, publisher, options)
+        self.directory = directory = PoolDirectory(store, committer, options, publisher.change)
         self.signed_out = SignedOut(store, committer)
         self.notes = Notes(store, committer)
-        self.reporter = reporter = Reporter(store, directory, decider, self.notes)
+        self.reporter = Reporter(store, directory, decider, self.notes)
         self._replica = (
             Replica(store.sharing, directory, learner, self.signed_out) if store.sharing else None
         )
         learner.load(directory.all_pools())
 
-        self.pool, self.pools, self.revision = directory.pool, directory.pools, directory.revision
-        self.put_pool, self.archive_pool = directory.put_pool, directory.archive_pool
-        self.link, self.links, self.put_links = directory.link, directory.links, directory.put_links
-        self.put_known = directory.put_known
-        self.key, self.keys = directory.key, directory.keys
-        self.put_key, self.revoke_key = directory.put_key, directory.revoke_key
-        self.forget_views = directory.forget_views
-        self.changes = directory.changes
-        self.decide, self.decide_at_once = decider.decide, decider.decide_at_once
-        self.propose, self.record_view = decider.propose, decider.record_view
-        self.proposes_at_once = decider.proposes_at_once
-        self.beside, self.beside_by_id = decider.beside, decider.beside_by_id
-        self.learn = learner.learn
-        self.stats, self.frontier, self.explain = (
-            reporter.stats,
-            reporter.frontier,
-            reporter.explain,
-        )
-        self.activity, self.export = reporter.activity, reporter.export
-        self.for_whom = reporter.for_whom
-        self.decision, self.pool_of_decision = reporter.decision, reporter.pool_of_decision
-        self.commit_waiting = committer.commit_waiting
-
     def start(self, clock_us: Callable[[], int] | None = None) -> None:
         """Start the thread that learns every `fold_every_s` by a clock, the system's by default."""
         if self._replica is not None:
             self._replica.start()
-        self._learner.start(clock_us or self.clock())
+        self.learner.start(clock_us or self.clock())
 
     def clock(self) -> SteadyClock:
         """Return a clock of the time of day: the system's, or the one that replicas share."""
@@ -172,22 +149,22 @@ class Service:
 
     def on_changed_keys(self, act: Callable[[], None]) -> None:
         """Act when another replica has changed a key."""
-        self._directory.keys_changed = act
+        self.directory.keys_changed = act
 
     def close(self) -> None:
         """Commit what is queued, stop the threads and close the store."""
         self._closed = True
         if self._replica is not None:
             self._replica.stop()
-        self._learner.stop()
-        self._decider.close()
-        self._committer.close()
-        self._learner.close()
+        self.learner.stop()
+        self.decider.close()
+        self.committer.close()
+        self.learner.close()
         self._store.close()
 
     def flush(self) -> Future[None]:
         """Finish when everything queued before is committed: `durability = "strict"`."""
-        return then(self._committer.submit(()), lambda _: None)
+        return then(self.committer.submit(()), lambda _: None)
 
     def submit_events(self, events: Sequence[Event], now_us: int) -> Future[list[Outcome]]:
         """Record events, one outcome each in the same order, set after their commit.
@@ -196,7 +173,7 @@ class Service:
         acknowledged and all of it may be sent again.
         """
         operations = [RecordEvent(event=event, received_us=now_us) for event in events]
-        outcomes: Any = self._committer.submit(operations)
+        outcomes: Any = self.committer.submit(operations)
         return outcomes  # type: ignore[no-any-return]
 
     def knowledge(self, pool_id: str) -> PlayerKnowledge | None:
@@ -205,11 +182,11 @@ class Service:
 
     def refuse_if_stuck(self, now_s: float) -> None:
         """Refuse what waits for a store that does not answer; `now_s` is monotonic. Quick."""
-        self._committer.refuse_if_stuck(now_s)
+        self.committer.refuse_if_stuck(now_s)
 
     def health(self) -> Health:
         """Report whether the service decides, stores and learns. Quick."""
-        learner = self._learner
+        learner = self.learner
         states = {state.pool_id: state for state in self._publisher.states()}
         pools = [
             compose(
@@ -225,14 +202,14 @@ class Service:
                     for one in published.segment_floors
                 ),
             )
-            for pool_id, published in self._decider.published()
+            for pool_id, published in self.decider.published()
         ]
         return compose(
             Health,
             learner,
-            self._committer,
+            self.committer,
             is_learner=learner.is_learning,
             ready=not self._closed,
-            store_available=self._committer.answers and not self._decider.store_hangs,
+            store_available=self.committer.answers and not self.decider.store_hangs,
             pools=tuple(pools),
         )

@@ -143,7 +143,7 @@ class Gathering:
 
     def key(self, label: str, run: int) -> Hashable:
         """Return what tells a run from others: experiments in one folder share equal runs."""
-        return (id(self), label, run) if self._kept is None else self._kept.file(label, run)
+        return (self, label, run) if self._kept is None else self._kept.file(label, run)
 
     def add(self, label: str, run: int, record: NDArray[np.float64]) -> None:
         """Take the record of a finished run."""

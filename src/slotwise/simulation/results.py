@@ -152,7 +152,7 @@ class SummaryRow(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Results:
     """Totals of every policy, run and checkpoint, with the settings of the experiment.
 

@@ -172,7 +172,7 @@ def test_a_key_is_shown_once_and_useless_when_revoked(
 def test_the_secret_of_click_tokens_is_no_key(
     server: BackgroundServer, admin: httpx.Client
 ) -> None:
-    keys = server.context.service.keys()
+    keys = server.context.service.directory.keys()
     [secret] = [key for key in keys if not key.scopes]
     listed = [key["key_id"] for key in admin.get("/v1/keys").json()["keys"]]
     assert secret.key_id not in listed

@@ -250,7 +250,7 @@ def test_nothing_else_that_is_signed_is_a_session(server: BackgroundServer) -> N
     assert context.signer.unseal(signed) is None
     payload, _, _ = signed.rpartition(".")
     assert signer.read(context.signer.seal(payload.encode()), now_us) is None
-    own = SessionSigner(click_secrets(context.service.keys()))
+    own = SessionSigner(click_secrets(context.service.directory.keys()))
     assert own.read(signed, now_us) is not None
     assert SessionSigner({"other": b"1" * 32}).read(signed, now_us) is None
 

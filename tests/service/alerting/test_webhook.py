@@ -223,10 +223,10 @@ def test_a_service_tells_that_a_floor_is_missed(receiver: Receiver, tmp_path: Pa
         admin.post("/v1/pools/home/links:batch", json={"links": links}).raise_for_status()
         service, context = server.context.service, server.context
         for _ in range(600):
-            service.decide("home", clock())
+            service.decider.decide("home", clock())
         service.flush().result()
         clock.advance(60)
-        service.learn(clock())
+        service.learner.learn(clock())
         watch = context.alerts
         assert watch is not None
         watch.check()

@@ -120,7 +120,7 @@ def test_a_token_with_a_signature_of_its_own_still_works(
     server: BackgroundServer, admin: httpx.Client, visitor: httpx.Client, page: dict[str, Any]
 ) -> None:
     """Pages answered by an earlier version, and long ones, have such tokens."""
-    signer = TokenSigner(click_secrets(server.context.service.keys()))
+    signer = TokenSigner(click_secrets(server.context.service.directory.keys()))
     link = page["links"][0]
     issued_ms = server.context.clock_us() // 1000
     click = (page["pool_id"], page["decision_id"], issued_ms, 1, link["link_id"])
@@ -148,7 +148,7 @@ def test_a_token_signed_with_another_secret_leads_nowhere(visitor: httpx.Client,
 def test_a_signed_token_of_a_link_that_never_was_leads_nowhere(
     server: BackgroundServer, visitor: httpx.Client, pool: str
 ) -> None:
-    signer = TokenSigner(click_secrets(server.context.service.keys()))
+    signer = TokenSigner(click_secrets(server.context.service.directory.keys()))
     for pool_id, link_id in ((pool, "never"), ("never", "l1")):
         token = signer.token(ClickToken(pool_id, "d", 5, 1, link_id))
         assert problem_of(visitor.get(f"/r/{token}"))["type"] == "unknown-token"

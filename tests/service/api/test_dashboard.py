@@ -223,7 +223,7 @@ def test_the_first_picture_is_made_when_the_page_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     make_pool(3)
-    first = next(pool for pool in server.context.service.pools() if not pool.archived)
+    first = next(pool for pool in server.context.service.directory.pools() if not pool.archived)
     made: list[str] = []
     asked = threading.Event()
 

@@ -37,7 +37,7 @@ def test_click_urls_are_signed_for_their_link(
     server: BackgroundServer, admin: httpx.Client, pool: str
 ) -> None:
     page = admin.post(f"/v1/pools/{pool}/decide").json()
-    signer = TokenSigner(click_secrets(server.context.service.keys()))
+    signer = TokenSigner(click_secrets(server.context.service.directory.keys()))
     for link in page["links"]:
         base, _, token = link["click_url"].partition("/r/")
         assert base == server.url

@@ -45,7 +45,7 @@ def test_a_page_is_no_view_until_it_was_seen(
         server.context.service.flush().result()
     seen = keyed("read").get(decision).json()["decision"]
     assert seen["issued_at"] > page.json()["issued_at"]
-    stored = server.context.service.decision(page.json()["decision_id"]).decision
+    stored = server.context.service.reporter.decision(page.json()["decision_id"]).decision
     assert stored.click_closes_us - stored.issued_us == 1800 * 1_000_000
     assert stored.shown[0].link_id == page.json()["links"][0]["link_id"]
 

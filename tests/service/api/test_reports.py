@@ -112,7 +112,7 @@ def test_an_export_without_the_store_is_refused(
         raise StoreUnavailable("the store is away")
         yield []
 
-    monkeypatch.setattr(server.context.service, "export", away)
+    monkeypatch.setattr(server.context.service.reporter, "export", away)
     refused = admin.get(f"/v1/pools/{pool}/export")
     assert refused.status_code == 503
     assert problem_of(refused)["type"] == "store-away"

@@ -125,8 +125,8 @@ def test_its_views_can_be_told_apart(
 
 def show(service: Service, key_id: str, now_us: int, n_views: int, *, clicked: bool) -> None:
     for number in range(n_views):
-        page = replace(service.propose("home", now_us + number), key_id=key_id)
-        service.record_view(page, now_us + number)
+        page = replace(service.decider.propose("home", now_us + number), key_id=key_id)
+        service.decider.record_view(page, now_us + number)
         if clicked:
             click = ClickEvent(decision_id=page.decision_id, link_id=page.shown[0].link_id)
             service.submit_events([click], now_us + number).result()
@@ -141,19 +141,23 @@ def test_views_of_a_stolen_key_are_forgotten(
 ) -> None:
     """A link's rate falls while a thief makes views, and is what it was once they are forgotten."""
     service = open_service()
-    service.put_pool(rows.pool(policy=policy, policy_settings={}), "test", rows.T0).result()
-    service.put_links("home", [rows.link(f"l{k}") for k in range(1, 6)], "test", rows.T0).result()
+    service.directory.put_pool(
+        rows.pool(policy=policy, policy_settings={}), "test", rows.T0
+    ).result()
+    service.directory.put_links(
+        "home", [rows.link(f"l{k}") for k in range(1, 6)], "test", rows.T0
+    ).result()
     key = KeyRecord(key_id="stolen", key_hash="f00d", scopes=("page",), pool_id="home")
-    service.put_key(key, "test", rows.T0).result()
+    service.directory.put_key(key, "test", rows.T0).result()
     day_us = 86_400 * SECOND_US
     show(service, "own", rows.T0, 50, clicked=True)
     service.flush().result()
-    service.learn(rows.T0 + 3 * day_us)
+    service.learner.learn(rows.T0 + 3 * day_us)
     honest = _counters(service)
     theft_us = rows.T0 + 4 * day_us
     show(service, "stolen", theft_us, 200, clicked=False)
     service.flush().result()
-    service.learn(theft_us + 3 * day_us)
+    service.learner.learn(theft_us + 3 * day_us)
     assert _counters(service) != honest
     show(service, "stolen", theft_us + 3 * day_us, 20, clicked=True)  # still open
     service.close()
@@ -166,32 +170,36 @@ def test_views_of_a_stolen_key_are_forgotten(
     opened.close()
     service = open_service()
     assert _counters(service) == honest
-    service.learn(theft_us + 9 * day_us)
+    service.learner.learn(theft_us + 9 * day_us)
     assert _counters(service) == honest
-    assert service.decide("home", theft_us + 10 * day_us).fallback == ""
+    assert service.decider.decide("home", theft_us + 10 * day_us).fallback == ""
 
 
 @pytest.mark.parametrize("policy", ["uniform", "paced-kl"])
 def test_a_running_service_forgets_views(open_service: OpenService, policy: str) -> None:
     service = open_service()
-    service.put_pool(rows.pool(policy=policy, policy_settings={}), "test", rows.T0).result()
-    service.put_links("home", [rows.link(f"l{k}") for k in range(1, 6)], "test", rows.T0).result()
+    service.directory.put_pool(
+        rows.pool(policy=policy, policy_settings={}), "test", rows.T0
+    ).result()
+    service.directory.put_links(
+        "home", [rows.link(f"l{k}") for k in range(1, 6)], "test", rows.T0
+    ).result()
     key = KeyRecord(key_id="stolen", key_hash="f00d", scopes=("page",), pool_id="home")
-    service.put_key(key, "test", rows.T0).result()
+    service.directory.put_key(key, "test", rows.T0).result()
     day_us = 86_400 * SECOND_US
     show(service, "own", rows.T0, 50, clicked=True)
     service.flush().result()
-    service.learn(rows.T0 + 3 * day_us)
+    service.learner.learn(rows.T0 + 3 * day_us)
     honest, known = _counters(service), _knowledge(service)
     theft_us = rows.T0 + 4 * day_us
     show(service, "stolen", theft_us, 200, clicked=False)
     service.flush().result()
-    service.learn(theft_us + 3 * day_us)
+    service.learner.learn(theft_us + 3 * day_us)
     assert _counters(service) != honest
     version = service.health().pools[0].policy_version
-    forgotten = service.forget_views("stolen", theft_us, "test", theft_us + 3 * day_us)
+    forgotten = service.directory.forget_views("stolen", theft_us, "test", theft_us + 3 * day_us)
     assert forgotten.result() == 200
-    service.learn(theft_us + 4 * day_us)
+    service.learner.learn(theft_us + 4 * day_us)
     assert _counters(service) == honest
     assert _knowledge(service) == known
     [health] = service.health().pools
@@ -226,7 +234,7 @@ def _knowledge(service: Service) -> object:
 
 
 def _counters(service: Service) -> object:
-    report = service.stats("home")
+    report = service.reporter.stats("home")
     return [(link.link_id, link.click_views, link.clicks) for link in report.links]
 
 

@@ -31,7 +31,7 @@ def test_exports_that_hang_delay_no_report(
         go_on.wait()
         yield []
 
-    monkeypatch.setattr(server.context.service, "export", hang)
+    monkeypatch.setattr(server.context.service.reporter, "export", hang)
     with http(server.url, server.admin_key) as admin, ThreadPoolExecutor(N_EXPORTS) as senders:
         exports = [senders.submit(admin.get, "/v1/pools/home/export") for _ in range(N_EXPORTS)]
         started.wait()
@@ -63,13 +63,13 @@ def test_what_goes_through_all_links_is_not_done_on_the_event_loop(
 ) -> None:
     threads: list[str] = []
     service = server.context.service
-    links = service.links
+    links = service.directory.links
 
     def noted(pool_id: str) -> object:
         threads.append(threading.current_thread().name)
         return links(pool_id)
 
-    monkeypatch.setattr(service, "links", noted)
+    monkeypatch.setattr(service.directory, "links", noted)
     with http(server.url, server.admin_key) as admin:
         assert admin.request(method, path, json=body).status_code == 200
     assert threads
@@ -107,7 +107,7 @@ def test_a_store_that_hangs_delays_no_page(
         finally:
             go_on.set()
         monkeypatch.setattr(DecisionsById, "REST_S", 0.0)
-        monkeypatch.setattr(server.context.service._decider._by_id, "_rests_until_s", 0.0)
+        monkeypatch.setattr(server.context.service.decider._by_id, "_rests_until_s", 0.0)
         assert list(senders.map(decide, asked)) == first
         assert admin.get("/readyz").json()["store_available"] is True
 

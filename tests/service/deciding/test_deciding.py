@@ -33,16 +33,16 @@ def links_of(page: DecisionRecord) -> list[str]:
 def teach(service: Service, rates: dict[str, float], n_views: int = 60, start_us: int = T0) -> None:
     """Let a few views close whose clicks follow `rates`, in a fixed pattern."""
     for k in range(n_views):
-        page = service.decide("home", start_us + k)
+        page = service.decider.decide("home", start_us + k)
         clicked = [item for item in links_of(page) if (k * 7 + 3) % 20 < 20 * rates[item]]
         events = [click(item, page.decision_id) for item in clicked]
         service.submit_events(events, start_us + k).result()
-    service.learn(start_us + FAR - T0)
+    service.learner.learn(start_us + FAR - T0)
 
 
 def test_a_page_has_as_many_different_links_as_slots_in_order(service: Service) -> None:
     for k in range(50):
-        page = service.decide("home", T0 + k)
+        page = service.decider.decide("home", T0 + k)
         assert len(set(links_of(page))) == 2
         assert [shown.position for shown in page.shown] == [1, 2]
         assert page.click_closes_us == T0 + k + 1_800 * 10**6
@@ -58,13 +58,13 @@ def test_shown_frequencies_match_the_logged_propensities(
     service: Service, policy: str, settings: dict[str, object]
 ) -> None:
     changed = pool(policy=policy, policy_settings=settings, holdout=0.3)
-    service.put_pool(changed, "test", T0).result()
+    service.directory.put_pool(changed, "test", T0).result()
     teach(service, {f"l{k}": k / 10 for k in range(1, 6)})
     n_pages = 6_000
     shown: Counter[str] = Counter()
     expected: dict[str, float] = {}
     for k in range(n_pages):
-        page = service.decide("home", FAR + k)
+        page = service.decider.decide("home", FAR + k)
         shown.update(links_of(page))
         expected.update({item.link_id: item.propensity for item in page.shown})
         assert page.min_propensity <= min(item.propensity for item in page.shown)
@@ -83,14 +83,14 @@ def test_propensities_are_those_of_exploration_holdout_and_wishes_together(
     service: Service, pin: tuple[Pin, ...], exclude: tuple[str, ...]
 ) -> None:
     """Exploration gives each free link its share, the holdout another; pages of both log both."""
-    service.put_pool(pool(holdout=0.2, explore=0.1), "test", T0).result()
+    service.directory.put_pool(pool(holdout=0.2, explore=0.1), "test", T0).result()
     teach(service, {f"l{k}": k / 10 for k in range(1, 6)})
     n_pages = 4_000
     shown: Counter[str] = Counter()
     expected: dict[str, float] = {}
     n_holdout = 0
     for k in range(n_pages):
-        page = service.decide("home", FAR + k, pin=pin, exclude=exclude)
+        page = service.decider.decide("home", FAR + k, pin=pin, exclude=exclude)
         shown.update(links_of(page))
         n_holdout += page.holdout
         expected.update({item.link_id: item.propensity for item in page.shown})
@@ -107,15 +107,15 @@ def test_propensities_are_those_of_exploration_holdout_and_wishes_together(
 
 
 def test_a_page_knows_from_which_links_it_was_drawn(service: Service) -> None:
-    first, second = (service.decide("home", T0 + k).pool_key for k in range(2))
+    first, second = (service.decider.decide("home", T0 + k).pool_key for k in range(2))
     assert first == second != 0
-    service.put_links("home", [link("l6")], "test", T0 + 5).result()
-    assert service.decide("home", T0 + 10).pool_key != first
+    service.directory.put_links("home", [link("l6")], "test", T0 + 5).result()
+    assert service.decider.decide("home", T0 + 10).pool_key != first
 
 
 def test_the_holdout_plays_uniformly_with_its_own_propensities(service: Service) -> None:
-    service.put_pool(pool(holdout=1.0), "test", T0).result()
-    page = service.decide("home", T0)
+    service.directory.put_pool(pool(holdout=1.0), "test", T0).result()
+    page = service.decider.decide("home", T0)
     assert page.holdout
     assert {shown.propensity for shown in page.shown} == {0.4}
 
@@ -123,15 +123,18 @@ def test_the_holdout_plays_uniformly_with_its_own_propensities(service: Service)
 def test_excluded_links_never_show_and_the_rest_fills_the_page(service: Service) -> None:
     teach(service, {f"l{k}": k / 10 for k in range(1, 6)})
     for k in range(30):
-        page = service.decide("home", FAR + k, exclude=["l5", "l4", "gone"])
+        page = service.decider.decide("home", FAR + k, exclude=["l5", "l4", "gone"])
         assert set(links_of(page)) <= {"l1", "l2", "l3"}
         assert len(page.shown) == 2
-    assert service.decide("home", FAR, exclude=["l1", "l2", "l3", "l4"]).shown[0].propensity == 1.0
+    assert (
+        service.decider.decide("home", FAR, exclude=["l1", "l2", "l3", "l4"]).shown[0].propensity
+        == 1.0
+    )
 
 
 def test_a_pin_stands_where_it_was_asked_for(service: Service) -> None:
     for k in range(20):
-        page = service.decide("home", T0 + k, pin=[Pin(link_id="l3", position=2)])
+        page = service.decider.decide("home", T0 + k, pin=[Pin(link_id="l3", position=2)])
         assert page.shown[1].link_id == "l3"
         assert page.shown[1].propensity == 1.0
         assert links_of(page).count("l3") == 1
@@ -140,15 +143,15 @@ def test_a_pin_stands_where_it_was_asked_for(service: Service) -> None:
 
 def test_pins_on_a_page_that_is_short_of_links_move_up(service: Service) -> None:
     others = ["l1", "l2", "l4", "l5"]
-    page = service.decide("home", T0, exclude=others, pin=[Pin(link_id="l3", position=2)])
+    page = service.decider.decide("home", T0, exclude=others, pin=[Pin(link_id="l3", position=2)])
     assert [(shown.link_id, shown.position) for shown in page.shown] == [("l3", 1)]
 
 
 def test_slots_may_be_asked_for(service: Service) -> None:
-    assert len(service.decide("home", T0, slots=4).shown) == 4
-    assert len(service.decide("home", T0, slots=1).shown) == 1
-    assert len(service.decide("home", T0, slots=100).shown) == 5
-    assert service.decide("home", T0, slots=5).floor.expected > 0
+    assert len(service.decider.decide("home", T0, slots=4).shown) == 4
+    assert len(service.decider.decide("home", T0, slots=1).shown) == 1
+    assert len(service.decider.decide("home", T0, slots=100).shown) == 5
+    assert service.decider.decide("home", T0, slots=5).floor.expected > 0
 
 
 @pytest.mark.parametrize(
@@ -180,52 +183,52 @@ def test_a_wish_that_breaks_a_rule_is_named(
     service: Service, wish: dict[str, object], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        service.decide("home", T0, **wish)  # type: ignore[arg-type]
+        service.decider.decide("home", T0, **wish)  # type: ignore[arg-type]
 
 
 def test_unknown_and_archived_pools_do_not_decide(service: Service) -> None:
     with pytest.raises(UnknownPool, match="no pool 'away'"):
-        service.decide("away", T0)
-    service.archive_pool("home", "test", T0).result()
+        service.decider.decide("away", T0)
+    service.directory.archive_pool("home", "test", T0).result()
     with pytest.raises(UnknownPool, match="'home' is archived"):
-        service.decide("home", T0)
-    service.put_pool(pool(), "test", T0).result()
-    assert service.decide("home", T0).pool_id == "home"
+        service.decider.decide("home", T0)
+    service.directory.put_pool(pool(), "test", T0).result()
+    assert service.decider.decide("home", T0).pool_id == "home"
 
 
 def test_the_same_decision_id_gets_the_same_page_also_after_a_restart(
     service: Service, open_service: OpenService
 ) -> None:
-    first = service.decide("home", T0, decision_id="visit-1", exclude=["l1"])
-    assert service.decide("home", T0 + 5, decision_id="visit-1", exclude=["l1"]) == first
+    first = service.decider.decide("home", T0, decision_id="visit-1", exclude=["l1"])
+    assert service.decider.decide("home", T0 + 5, decision_id="visit-1", exclude=["l1"]) == first
     with pytest.raises(Conflict, match="'visit-1' was made for another request"):
-        service.decide("home", T0, decision_id="visit-1")
+        service.decider.decide("home", T0, decision_id="visit-1")
     service.close()
-    again = open_service().decide("home", T0 + 9, decision_id="visit-1", exclude=["l1"])
+    again = open_service().decider.decide("home", T0 + 9, decision_id="visit-1", exclude=["l1"])
     assert (again.shown, again.issued_us) == (first.shown, first.issued_us)
 
 
 def test_made_ids_are_unique_and_sorted_by_time(service: Service) -> None:
-    made = [service.decide("home", T0 + k).decision_id for k in range(100)]
+    made = [service.decider.decide("home", T0 + k).decision_id for k in range(100)]
     assert len(set(made)) == 100
     assert made == sorted(made)
 
 
 def test_a_new_link_shows_and_a_retired_one_does_not_at_once(service: Service) -> None:
-    before = service.decide("home", T0).policy_version
+    before = service.decider.decide("home", T0).policy_version
     retired = [link(f"l{k}", retired=True) for k in range(1, 5)]
-    service.put_links("home", [*retired, link("l6")], "test", T0).result()
-    page = service.decide("home", T0)
+    service.directory.put_links("home", [*retired, link("l6")], "test", T0).result()
+    page = service.decider.decide("home", T0)
     assert sorted(links_of(page)) == ["l5", "l6"]
     assert page.policy_version > before
 
 
 def test_an_empty_pool_answers_an_empty_page_and_says_so(open_service: OpenService) -> None:
     service = open_service()
-    service.put_pool(pool(), "test", T0).result()
-    page = service.decide("home", T0)
+    service.directory.put_pool(pool(), "test", T0).result()
+    page = service.decider.decide("home", T0)
     assert (page.shown, page.fallback, page.floor.status) == ((), "empty-pool", "infeasible")
-    assert service.decide("home", T0, exclude=["l1"], slots=3).shown == ()
+    assert service.decider.decide("home", T0, exclude=["l1"], slots=3).shown == ()
 
 
 def test_a_policy_that_fails_is_replaced_by_the_fallback_order(service: Service) -> None:
@@ -234,32 +237,32 @@ def test_a_policy_that_fails_is_replaced_by_the_fallback_order(service: Service)
         policy_settings={"probabilities": [0.5, 0.5, 0.5, 0.25, 0.25]},
         fallback_order=("l4", "l2"),
     )
-    service.put_pool(broken, "test", T0).result()
-    assert service.decide("home", T0).fallback == ""
-    service.put_links("home", [link("l6")], "test", T0).result()
-    page = service.decide("home", T0)
+    service.directory.put_pool(broken, "test", T0).result()
+    assert service.decider.decide("home", T0).fallback == ""
+    service.directory.put_links("home", [link("l6")], "test", T0).result()
+    page = service.decider.decide("home", T0)
     assert (page.fallback, links_of(page)) == ("policy-failed", ["l4", "l2"])
-    assert links_of(service.decide("home", T0, exclude=["l4"])) == ["l2", "l1"]
+    assert links_of(service.decider.decide("home", T0, exclude=["l4"])) == ["l2", "l1"]
     assert service.health().pools[0].fallback == "policy-failed"
 
 
 def test_pages_with_wishes_are_kept_but_not_without_end(service: Service) -> None:
     for k in range(MAX_KEPT_WISHES + 40):
         excluded = [f"l{1 + place}" for place in range(3) if k >> place & 1]
-        service.decide("home", T0, exclude=excluded, slots=1 + k // 8)
-    snapshot = service._decider.snapshot("home")
+        service.decider.decide("home", T0, exclude=excluded, slots=1 + k // 8)
+    snapshot = service.decider.snapshot("home")
     assert len(snapshot._pages) <= MAX_KEPT_WISHES + 1
 
 
 def test_versions_count_up_over_restarts(service: Service, open_service: OpenService) -> None:
-    versions = [service.decide("home", T0).policy_version]
+    versions = [service.decider.decide("home", T0).policy_version]
     for life in range(3):
         now_us = T0 + life * 2 * (FAR - T0)
         teach(service, {f"l{k}": 0.2 for k in range(1, 6)}, n_views=3, start_us=now_us)
-        versions.append(service.decide("home", now_us + FAR - T0).policy_version)
+        versions.append(service.decider.decide("home", now_us + FAR - T0).policy_version)
         service.close()
         service = open_service()
-        versions.append(service.decide("home", now_us + FAR - T0).policy_version)
+        versions.append(service.decider.decide("home", now_us + FAR - T0).policy_version)
     assert all(first <= second for first, second in pairwise(versions))
     assert versions[1] == versions[2]
     assert versions[-1] == versions[-2] == versions[0] + 3
@@ -268,35 +271,35 @@ def test_versions_count_up_over_restarts(service: Service, open_service: OpenSer
 def test_settings_put_just_before_a_crash_hold_after_it(
     service: Service, open_service: OpenService
 ) -> None:
-    assert len(service.decide("home", T0).shown) == 2
-    service.put_pool(pool(slots=4), "test", T0 + 1).result()
+    assert len(service.decider.decide("home", T0).shown) == 2
+    service.directory.put_pool(pool(slots=4), "test", T0 + 1).result()
     service.close()
-    assert len(open_service().decide("home", T0 + 2).shown) == 4
+    assert len(open_service().decider.decide("home", T0 + 2).shown) == 4
 
 
 def test_decide_answers_from_its_snapshot_while_the_store_is_away(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     teach(service, {f"l{k}": 0.2 for k in range(1, 6)}, n_views=5)
-    version = service.decide("home", FAR).policy_version
+    version = service.decider.decide("home", FAR).policy_version
 
     def away(*_: object) -> None:
         raise StoreUnavailable("the cable is out")
 
-    monkeypatch.setattr(service._committer, "RETRY_S", 0.001)
+    monkeypatch.setattr(service.committer, "RETRY_S", 0.001)
     monkeypatch.setattr(service._store, "commit", away)
-    page = service.decide("home", FAR + 1)
+    page = service.decider.decide("home", FAR + 1)
     assert (len(page.shown), page.policy_version) == (2, version)
     with pytest.raises(StoreUnavailable):
         service.submit_events([click("l1", page.decision_id)], FAR + 2).result(600)
     with pytest.raises(StoreUnavailable):
-        service.learn(FAR + 3)
+        service.learner.learn(FAR + 3)
     assert not service.health().store_available
-    assert service.decide("home", FAR + 4, exclude=["l1"]).shown
+    assert service.decider.decide("home", FAR + 4, exclude=["l1"]).shown
     monkeypatch.undo()
     while not service.health().store_available:
-        service.commit_waiting()
-    assert service.decision(page.decision_id).decision.shown == page.shown
+        service.committer.commit_waiting()
+    assert service.reporter.decision(page.decision_id).decision.shown == page.shown
     sale = conversion(decision_id=page.decision_id, link_id=page.shown[0].link_id)
     outcome = service.submit_events([sale], FAR + 5).result(600)
     assert outcome[0].outcome == "accepted"
@@ -319,43 +322,47 @@ def test_two_requests_with_one_id_at_once_get_the_same_page(
     monkeypatch.setattr(service._store, "reading", slow_reading)
     for k in range(5):
         decided = [
-            service.beside(service.decide, "home", T0 + n, decision_id=f"visit-{k}")
+            service.decider.beside(service.decider.decide, "home", T0 + n, decision_id=f"visit-{k}")
             for n in range(2)
         ]
         first, second = (one.result(600) for one in decided)
         assert first == second
         looked_up.reset()
-    other = service.beside(service.decide, "home", T0, exclude=["l1"], decision_id="visit-0")
+    other = service.decider.beside(
+        service.decider.decide, "home", T0, exclude=["l1"], decision_id="visit-0"
+    )
     assert isinstance(other.exception(600), Conflict)
 
 
 def test_only_what_is_in_memory_is_decided_at_once(
     service: Service, open_service: OpenService
 ) -> None:
-    assert service.decide_at_once("home", T0) is not None
-    assert service.decide_at_once("home", T0, exclude=["l1"]) is None
-    page = service.decide("home", T0, exclude=["l1"])
-    assert service.decide_at_once("home", T0, exclude=["l1"]) is not None
-    assert service.decide_at_once("home", T0, decision_id="visit-1") is None
-    page = service.decide("home", T0, decision_id="visit-1")
-    assert service.decide_at_once("home", T0, decision_id="visit-1") == page
+    assert service.decider.decide_at_once("home", T0) is not None
+    assert service.decider.decide_at_once("home", T0, exclude=["l1"]) is None
+    page = service.decider.decide("home", T0, exclude=["l1"])
+    assert service.decider.decide_at_once("home", T0, exclude=["l1"]) is not None
+    assert service.decider.decide_at_once("home", T0, decision_id="visit-1") is None
+    page = service.decider.decide("home", T0, decision_id="visit-1")
+    assert service.decider.decide_at_once("home", T0, decision_id="visit-1") == page
     with pytest.raises(Conflict, match="'visit-1' was made for another request"):
-        service.decide_at_once("home", T0, exclude=["l1"], decision_id="visit-1")
-    service.put_pool(pool(holdout=0.5), "test", T0 + 1).result()
-    assert service.decide_at_once("home", T0, exclude=["l1"]) is None
+        service.decider.decide_at_once("home", T0, exclude=["l1"], decision_id="visit-1")
+    service.directory.put_pool(pool(holdout=0.5), "test", T0 + 1).result()
+    assert service.decider.decide_at_once("home", T0, exclude=["l1"]) is None
 
 
 def test_only_pages_that_were_seen_count_as_shown_with_what_was_on_them(service: Service) -> None:
-    proposals = [service.propose("home", T0 + k) for k in range(20)]
-    assert service._decider.take_shown("home").links == {}
+    proposals = [service.decider.propose("home", T0 + k) for k in range(20)]
+    assert service.decider.take_shown("home").links == {}
     for _ in range(2):  # a browser may tell twice
-        service.record_view(proposals[3], T0 + 60)
-    assert service._decider.take_shown("home").links == Counter(links_of(proposals[3]))
-    service.put_pool(pool(holdout=1.0), "test", T0 + 1).result()
-    pages = [service.decide("home", T0, pin=[Pin(link_id="l5", position=1)]) for _ in range(10)]
+        service.decider.record_view(proposals[3], T0 + 60)
+    assert service.decider.take_shown("home").links == Counter(links_of(proposals[3]))
+    service.directory.put_pool(pool(holdout=1.0), "test", T0 + 1).result()
+    pages = [
+        service.decider.decide("home", T0, pin=[Pin(link_id="l5", position=1)]) for _ in range(10)
+    ]
     assert all(page.holdout for page in pages)
     shown = Counter(link_id for page in pages for link_id in links_of(page))
-    assert service._decider.take_shown("home").links == shown
+    assert service.decider.take_shown("home").links == shown
     assert shown["l5"] == 10
 
 
@@ -363,18 +370,18 @@ def test_pages_are_counted_across_the_blocks_they_are_counted_in(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_mix, "MAX_TABLE", 0)  # else mixes count
-    pages = [service.decide("home", T0 + k) for k in range(2 * MAX_LATEST + 3)]
-    assert len(service._decider._shown["home"].latest) == 3  # bounded, whether or not it is read
+    pages = [service.decider.decide("home", T0 + k) for k in range(2 * MAX_LATEST + 3)]
+    assert len(service.decider._shown["home"].latest) == 3  # bounded, whether or not it is read
     shown = Counter(link_id for page in pages for link_id in links_of(page))
-    assert service._decider.take_shown("home").links == shown
-    assert service._decider.take_shown("home").links == {}
+    assert service.decider.take_shown("home").links == shown
+    assert service.decider.take_shown("home").links == {}
 
 
 def test_pages_that_mixes_count_are_those_decided_and_seen(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service.put_pool(pool(holdout=0.3), "test", T0).result()
-    decider, taken = service._decider, Counter[str]()
+    service.directory.put_pool(pool(holdout=0.3), "test", T0).result()
+    decider, taken = service.decider, Counter[str]()
     take_shown = decider.take_shown
 
     def take(pool_id: str) -> Shown:  # the learner takes, too, when the pool is changed
@@ -386,17 +393,17 @@ def test_pages_that_mixes_count_are_those_decided_and_seen(
     shown: Counter[str] = Counter()
     for k in range(1_500):
         if k % 5 == 0:
-            service.propose("home", T0 + k)  # not seen
+            service.decider.propose("home", T0 + k)  # not seen
         if k % 7 == 0:
-            service.record_view(seen := service.propose("home", T0 + k), T0 + k)
+            service.decider.record_view(seen := service.decider.propose("home", T0 + k), T0 + k)
             shown.update(links_of(seen))
         if k % 11 == 0:
-            shown.update(links_of(service.decide("home", T0 + k, exclude=["l1"])))
-        shown.update(links_of(service.decide("home", T0 + k)))
+            shown.update(links_of(service.decider.decide("home", T0 + k, exclude=["l1"])))
+        shown.update(links_of(service.decider.decide("home", T0 + k)))
         if k in (300, 900):
             take("home")
         if k in (600, 1_200):
-            service.put_pool(pool(holdout=0.1 + k / 1e4), "test", T0 + k).result()
+            service.directory.put_pool(pool(holdout=0.1 + k / 1e4), "test", T0 + k).result()
     assert decider._shown["home"].mixes
     take("home")
     assert taken == shown

@@ -22,14 +22,14 @@ def learn_a_little() -> str:
     service = Service(MemoryStore(), ServiceOptions(seed=1))
     policy = default_policy().name
     pool = rows.pool(policy=policy, policy_settings={}, holdout=0.1)
-    service.put_pool(pool, "test", rows.T0).result()
+    service.directory.put_pool(pool, "test", rows.T0).result()
     links = [rows.link(f"l{k}") for k in range(1, 6)]
-    service.put_links("home", links, "test", rows.T0).result()
+    service.directory.put_links("home", links, "test", rows.T0).result()
     for second in range(30):
-        page = service.decide("home", rows.seconds(second))
+        page = service.decider.decide("home", rows.seconds(second))
         click = ClickEvent(decision_id=page.decision_id, link_id=page.shown[0].link_id)
         service.submit_events([click], rows.seconds(second)).result()
-    service.learn(rows.seconds(1_000_000))
+    service.learner.learn(rows.seconds(1_000_000))
     [health] = service.health().pools
     service.close()
     return f"version {health.policy_version}, {health.n_failures} failures {health.failure}".strip()

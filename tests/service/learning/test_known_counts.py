@@ -26,13 +26,13 @@ FEATURES = {"device": ["phone", "desktop"], "country": "text"}
 
 def set_up(service: Service, now_us: int = rows.T0, **settings: Any) -> None:
     settings = {"policy": "paced-bayes", "policy_settings": {}, "click_floor": 0.0} | settings
-    service.put_pool(rows.pool(**settings), "test", now_us).result()
+    service.directory.put_pool(rows.pool(**settings), "test", now_us).result()
 
 
 def start(service: Service, **settings: Any) -> None:
     set_up(service, **settings)
     links = [rows.link(f"l{k}") for k in range(1, 7)]
-    service.put_links("home", links, "test", rows.T0).result()
+    service.directory.put_links("home", links, "test", rows.T0).result()
 
 
 def earning(counts: ImportedCounts) -> ImportedCounts:
@@ -45,21 +45,21 @@ def earning(counts: ImportedCounts) -> ImportedCounts:
 
 def put(service: Service, **counts: ImportedCounts | None) -> None:
     known = {link_id: [one] if one else [] for link_id, one in counts.items()}
-    service.put_known("home", known, "test", rows.seconds(1)).result()
+    service.directory.put_known("home", known, "test", rows.seconds(1)).result()
 
 
 def live(service: Service, n_views: int, start_s: float) -> None:
     for k in range(n_views):
-        page = service.decide("home", rows.seconds(start_s + k))
+        page = service.decider.decide("home", rows.seconds(start_s + k))
         if k % 3 == 0:
             click = ClickEvent(page.decision_id, page.shown[0].link_id)
             service.submit_events([click], rows.seconds(start_s + k) + 1).result()
-    service.learn(rows.seconds(start_s + 100_000))
-    service.learn(rows.seconds(start_s + 100_001))
+    service.learner.learn(rows.seconds(start_s + 100_000))
+    service.learner.learn(rows.seconds(start_s + 100_001))
 
 
 def shares(service: Service) -> dict[str, float]:
-    return {link.link_id: link.probability for link in service.stats("home").links}
+    return {link.link_id: link.probability for link in service.reporter.stats("home").links}
 
 
 def state_of(store: Store) -> RunState:
@@ -83,11 +83,11 @@ def test_the_first_page_shows_what_is_known(policy: str, open_service: OpenServi
             put(service, **known)
         return
     put(service, **{link_id: earning(counts) for link_id, counts in known.items()})
-    service.learn(rows.seconds(2))
+    service.learner.learn(rows.seconds(2))
     if policy != "uniform":
         found = shares(service)
         assert min(found["l3"], found["l6"]) > 0.8
-    report = service.stats("home")
+    report = service.reporter.stats("home")
     assert report.delivered_views == 0
     assert all(link.click_views == 0 for link in report.links)
     assert report.floor.attainable == pytest.approx(1.0, abs=0.02)
@@ -106,14 +106,14 @@ def test_it_is_the_same_after_a_restart_a_replay_and_a_backup(
     assert before.known_us == rows.seconds(1)
     service.close()
     again = open_service()
-    again.learn(rows.seconds(200_000))
+    again.learner.learn(rows.seconds(200_000))
     assert state_of(again._store).arrays == before.arrays
     # Another policy and back: everything is learned from the rows and facts alone.
     set_up(again, rows.seconds(200_001), policy="uniform")
-    again.learn(rows.seconds(200_002))
+    again.learner.learn(rows.seconds(200_002))
     set_up(again, rows.seconds(200_003), features=features, learn_slot_weights=slots)
     for seconds in (200_004, 200_005):
-        again.learn(rows.seconds(seconds))
+        again.learner.learn(rows.seconds(seconds))
     replayed = state_of(again._store)
     for name, (shape, stored) in before.arrays.items():
         assert replayed.arrays[name][0] == shape
@@ -123,7 +123,7 @@ def test_it_is_the_same_after_a_restart_a_replay_and_a_backup(
     back_up(tmp_path / "store.db", tmp_path / "copy.db")
     (tmp_path / "copy.db").replace(tmp_path / "store.db")
     copied = open_service()
-    assert copied.link("home", "l6").known[0].discount == 0.1
+    assert copied.directory.link("home", "l6").known[0].discount == 0.1
     copied.close()
 
 
@@ -131,7 +131,7 @@ def test_a_discount_is_what_a_view_is_worth(open_service: OpenService) -> None:
     service = open_service()
     start(service)
     put(service, l1=ImportedCounts(views=1000, clicks=100, discount=0.2))
-    service.learn(rows.seconds(2))
+    service.learner.learn(rows.seconds(2))
     shape, stored = state_of(service._store).arrays["views"]
     assert np.frombuffer(stored).reshape(shape)[:, 0].tolist() == [200.0, 200.0]
 
@@ -140,8 +140,8 @@ def test_a_later_import_takes_the_place_of_the_first(open_service: OpenService) 
     service = open_service()
     start(service)
     put(service, l1=GOOD, l2=GOOD)
-    service.put_known("home", {"l1": []}, "test", rows.seconds(3)).result()
-    service.learn(rows.seconds(4))
+    service.directory.put_known("home", {"l1": []}, "test", rows.seconds(3)).result()
+    service.learner.learn(rows.seconds(4))
     shape, stored = state_of(service._store).arrays["views"]
     assert np.frombuffer(stored).reshape(shape)[0, :3].tolist() == [0.0, 5000.0, 0.0]
 
@@ -151,13 +151,15 @@ def test_changing_a_link_keeps_it_and_a_reset_makes_it_void(open_service: OpenSe
     start(service)
     put(service, l1=GOOD, l2=GOOD, l3=GOOD)
     renamed = rows.link("l1", title="anew")
-    service.put_links("home", [renamed], "test", rows.seconds(2)).result()
+    service.directory.put_links("home", [renamed], "test", rows.seconds(2)).result()
     reset = [rows.link("l2")]
-    service.put_links("home", reset, "test", rows.seconds(3), reset_statistics=True).result()
+    service.directory.put_links(
+        "home", reset, "test", rows.seconds(3), reset_statistics=True
+    ).result()
     for seconds, retired in ((4, True), (5, False)):
         links = [rows.link("l3", retired=retired)]
-        service.put_links("home", links, "test", rows.seconds(seconds)).result()
-        service.learn(rows.seconds(seconds))
+        service.directory.put_links("home", links, "test", rows.seconds(seconds)).result()
+        service.learner.learn(rows.seconds(seconds))
     shape, stored = state_of(service._store).arrays["views"]
     assert np.frombuffer(stored).reshape(shape)[0, :4].tolist() == [5000.0, 0.0, 5000.0, 0.0]
 
@@ -178,11 +180,13 @@ def test_visitors_start_from_what_is_known_of_them(open_service: OpenService) ->
         for link_id, likes in (("l1", "DE"), ("l2", "FR"))
     }
     others = {f"l{k}": [BAD] for k in range(3, 7)}
-    service.put_known("home", known | others, "test", rows.seconds(1)).result()
-    service.learn(rows.seconds(2))
+    service.directory.put_known("home", known | others, "test", rows.seconds(1)).result()
+    service.learner.learn(rows.seconds(2))
     for country, liked in (("DE", "l1"), ("FR", "l2")):
         shown = [
-            service.decide("home", rows.seconds(3), visitor={"country": country}).shown[0].link_id
+            service.decider.decide("home", rows.seconds(3), visitor={"country": country})
+            .shown[0]
+            .link_id
             for _ in range(20)
         ]
         # An open list knows both words, although no visitor has come yet.
@@ -198,7 +202,7 @@ def test_a_policy_that_cannot_learn_them_is_refused_until_they_are_taken_back(
     put(service, l1=GOOD, l2=GOOD)
     with pytest.raises(InvalidInput, match=r"`policy` must be one that learns .*: import 0 views"):
         set_up(service, rows.seconds(2), policy=policy, policy_settings={"horizon": 1000})
-    assert service.pool("home").policy == "paced-bayes"
+    assert service.directory.pool("home").policy == "paced-bayes"
     set_up(service, rows.seconds(3), policy="uniform")
     put(service, l1=None, l2=None)
     for seconds in (4, 5):
@@ -225,7 +229,7 @@ def test_what_cannot_have_been_counted_is_refused(
     with pytest.raises(InvalidInput, match=rule):
         put(service, l1=counts)
     with pytest.raises(InvalidInput, match="`counts` must be at most 256 rows"):
-        service.put_known("home", {"l1": [BAD] * 257}, "test", rows.T0)
+        service.directory.put_known("home", {"l1": [BAD] * 257}, "test", rows.T0)
     with pytest.raises(UnknownLink, match="has no link 'nobody'"):
         put(service, nobody=BAD)
-    assert service.link("home", "l1").known == ()
+    assert service.directory.link("home", "l1").known == ()

@@ -14,6 +14,7 @@ from slotwise.player.player import Player
 from slotwise.policies import NO_SLOTS, NOBODY, POLICIES
 from slotwise.service.counting.attribution import (
     CLICKS,
+    FOLD_START,
     LEVELS,
     Counters,
     Level,
@@ -28,7 +29,6 @@ from slotwise.service.learning.pool_run import settled_rounds, starts_after
 from slotwise.service.pool import Pool, policy_of, problem_of
 from slotwise.service.records import ConversionEvent, DecisionRecord, Event
 from slotwise.service.service import Service
-from slotwise.service.storage.contract import FOLD_START
 from slotwise.service.storage.verify import verify
 from tests.service.conftest import OpenService
 from tests.service.rows import (
@@ -63,7 +63,7 @@ def visit(service: Service, chance: random.Random, n_views: int, start_us: int =
     """Send visitors who click and buy more on links with higher numbers."""
     for k in range(n_views):
         now_us = start_us + k * 1_000
-        page = service.decide("home", now_us)
+        page = service.decider.decide("home", now_us)
         service.submit_events(events_of(page, chance), now_us + 500).result()
 
 
@@ -84,27 +84,29 @@ def events_of(page: DecisionRecord, chance: random.Random) -> list[Event]:
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_every_policy_runs_a_pool(open_service: OpenService, policy: str) -> None:
     service = open_service()
-    service.put_pool(pool(policy=policy, policy_settings=settings_of(policy)), "t", T0).result()
-    service.put_links("home", [link(item) for item in LINKS], "t", T0).result()
+    service.directory.put_pool(
+        pool(policy=policy, policy_settings=settings_of(policy)), "t", T0
+    ).result()
+    service.directory.put_links("home", [link(item) for item in LINKS], "t", T0).result()
     visit(service, random.Random(5), 40)
-    service.learn(FAR)
-    report = service.stats("home")
+    service.learner.learn(FAR)
+    report = service.reporter.stats("home")
     assert report.groups[0].click_views == 40
     assert sum(item.probability for item in report.links) == pytest.approx(2.0)
-    page = service.decide("home", FAR, exclude=["l1"])
+    page = service.decider.decide("home", FAR, exclude=["l1"])
     assert (page.fallback, len(page.shown), page.policy) == ("", 2, policy)
     service.close()
     again = open_service()
-    assert again.decide("home", FAR).policy_version == report.policy_version
-    assert again.stats("home").links == report.links
-    again.learn(FAR + 1)
-    assert again.decide("home", FAR, pin=[], slots=3).fallback == ""
+    assert again.decider.decide("home", FAR).policy_version == report.policy_version
+    assert again.reporter.stats("home").links == report.links
+    again.learner.learn(FAR + 1)
+    assert again.decider.decide("home", FAR, pin=[], slots=3).fallback == ""
 
 
 def test_views_count_for_clicks_first_and_for_revenue_when_both_windows_closed(
     service: Service,
 ) -> None:
-    page = service.decide("home", T0)
+    page = service.decider.decide("home", T0)
     first = page.shown[0].link_id
     order = conversion(decision_id=page.decision_id, link_id=first)
     service.submit_events([click(first, page.decision_id), order], T0 + 5).result()
@@ -112,13 +114,13 @@ def test_views_count_for_clicks_first_and_for_revenue_when_both_windows_closed(
     def counted() -> LinkCounters:
         return reads(service._store).counters("home").links.get(("policy", first), LinkCounters())
 
-    service.learn(seconds(CLICK_WINDOW_S) - 1)
+    service.learner.learn(seconds(CLICK_WINDOW_S) - 1)
     assert counted() == LinkCounters()
-    service.learn(seconds(CLICK_WINDOW_S))
+    service.learner.learn(seconds(CLICK_WINDOW_S))
     assert counted() == LinkCounters(click_views=1, clicks=1)
     refund = adjustment()
     assert service.submit_events([refund], seconds(7_200)).result()[0].outcome == "accepted"
-    service.learn(seconds(REVENUE_WINDOW_S))
+    service.learner.learn(seconds(REVENUE_WINDOW_S))
     assert counted() == LinkCounters(
         click_views=1, clicks=1, revenue_views=1, revenue_micros=6_000_000
     )
@@ -126,11 +128,11 @@ def test_views_count_for_clicks_first_and_for_revenue_when_both_windows_closed(
 
 def test_how_often_windows_are_folded_does_not_matter(open_service: OpenService) -> None:
     often = open_service()
-    often.put_pool(pool(policy="lexp", holdout=0.2), "t", T0).result()
-    often.put_links("home", [link(item) for item in LINKS], "t", T0).result()
+    often.directory.put_pool(pool(policy="lexp", holdout=0.2), "t", T0).result()
+    often.directory.put_links("home", [link(item) for item in LINKS], "t", T0).result()
     visit(often, random.Random(3), 120)
     for hours in range(30):
-        often.learn(seconds(hours * 3_600))
+        often.learner.learn(seconds(hours * 3_600))
     reader = reads(often._store)
     whole = Counters()
     for level in LEVELS:
@@ -171,16 +173,16 @@ def test_a_policy_fed_by_rounds_knows_the_same_after_restarts_and_replays(
     monkeypatch.setattr(learner, "MAX_FED_ROUNDS", 37)
     service = open_service()
     changed = pool(policy=policy, policy_settings=settings_of(policy), holdout=0.2)
-    service.put_pool(changed, "t", T0).result()
-    service.put_links("home", [link(item) for item in LINKS], "t", T0).result()
+    service.directory.put_pool(changed, "t", T0).result()
+    service.directory.put_links("home", [link(item) for item in LINKS], "t", T0).result()
     visit(service, random.Random(3), 60)
     for day in range(3):
-        service.learn(seconds(day * 86_400))
+        service.learner.learn(seconds(day * 86_400))
         service.close()
         service = open_service()
     for _ in range(6):
-        service.learn(FAR)
-    learned = service._learner._runs["home"]
+        service.learner.learn(FAR)
+    learned = service.learner._runs["home"]
     replayed = Player.start(problem_of(5, 2, 0.3), policy_of(learned.pool.settings), LINKS)
     n_rounds = 0
     start = starts_after(RoundPosition())
@@ -196,15 +198,15 @@ def test_a_policy_fed_by_rounds_knows_the_same_after_restarts_and_replays(
 
 def test_a_change_of_policy_learns_from_the_whole_log(service: Service) -> None:
     visit(service, random.Random(3), 60)
-    service.learn(FAR)
+    service.learner.learn(FAR)
     before = reads(service._store).counters("home")
-    service.put_pool(pool(policy="exp3-m"), "t", FAR).result()
-    service.learn(FAR + 1)
+    service.directory.put_pool(pool(policy="exp3-m"), "t", FAR).result()
+    service.learner.learn(FAR + 1)
     assert reads(service._store).counters("home") == before
     weights = learned_of(service).arrays["log_weights"]
     assert weights.argmax() in (3, 4)
-    service.put_pool(pool(), "t", FAR).result()
-    service.learn(FAR + 2)
+    service.directory.put_pool(pool(), "t", FAR).result()
+    service.learner.learn(FAR + 2)
     assert reads(service._store).counters("home") == before
 
 
@@ -212,10 +214,10 @@ def test_rounds_come_by_time_of_closing_then_level_then_id_from_any_place(
     service: Service,
 ) -> None:
     # Revenue of the first page closes at the very moment when clicks of the second do.
-    service.put_pool(pool(click_window_s=10, revenue_window_s=30), "t", T0).result()
+    service.directory.put_pool(pool(click_window_s=10, revenue_window_s=30), "t", T0).result()
     for offset in (0, 0, 20, 20, 35):
-        service.decide("home", seconds(offset))
-    service.learn(FAR)
+        service.decider.decide("home", seconds(offset))
+    service.learner.learn(FAR)
     order = [
         position
         for position, _ in settled_rounds(
@@ -232,13 +234,13 @@ def test_rounds_come_by_time_of_closing_then_level_then_id_from_any_place(
 
 def test_a_reset_forgets_old_views_also_those_still_open(service: Service) -> None:
     visit(service, random.Random(3), 40)
-    service.learn(seconds(CLICK_WINDOW_S + 1))
-    known = {item.link_id: item.click_views for item in service.stats("home").links}
+    service.learner.learn(seconds(CLICK_WINDOW_S + 1))
+    known = {item.link_id: item.click_views for item in service.reporter.stats("home").links}
     assert known["l1"] > 0
     reset = [link("l1"), link("l2")]
-    service.put_links("home", reset, "t", seconds(4_000), reset_statistics=True).result()
-    service.learn(FAR)
-    after = {item.link_id: item for item in service.stats("home").links}
+    service.directory.put_links("home", reset, "t", seconds(4_000), reset_statistics=True).result()
+    service.learner.learn(FAR)
+    after = {item.link_id: item for item in service.reporter.stats("home").links}
     assert (after["l1"].click_views, after["l1"].revenue_views) == (0, 0)
     assert after["l3"].click_views == known["l3"]
     assert after["l3"].revenue_views == known["l3"]
@@ -247,11 +249,11 @@ def test_a_reset_forgets_old_views_also_those_still_open(service: Service) -> No
 
 def test_statistics_survive_retirement(service: Service) -> None:
     visit(service, random.Random(3), 40)
-    service.learn(FAR)
-    before = service.stats("home").links
-    service.put_links("home", [link("l1", retired=True)], "t", FAR).result()
-    service.put_links("home", [link("l1")], "t", FAR).result()
-    after = service.stats("home").links
+    service.learner.learn(FAR)
+    before = service.reporter.stats("home").links
+    service.directory.put_links("home", [link("l1", retired=True)], "t", FAR).result()
+    service.directory.put_links("home", [link("l1")], "t", FAR).result()
+    after = service.reporter.stats("home").links
     assert [item.click_views for item in after] == [item.click_views for item in before]
 
 
@@ -269,7 +271,7 @@ def count_shuffled_duplicates(service: Service, n_events: int) -> None:
     pages: list[DecisionRecord] = []
     events: list[Event] = []
     while len(events) < n_events:
-        page = service.decide("home", seconds(len(pages) / 10_000))
+        page = service.decider.decide("home", seconds(len(pages) / 10_000))
         pages.append(page)
         if len(pages) % 50_000 == 0:
             service.flush().result()  # no more than 100,000 may wait for their commit
@@ -292,7 +294,7 @@ def count_shuffled_duplicates(service: Service, n_events: int) -> None:
     outcomes = [outcome for future in futures for outcome in future.result()]
     assert outcomes.count("accepted") == len(events)
     assert outcomes.count("duplicate") == len(sent) - len(events)
-    service.learn(FAR)
+    service.learner.learn(FAR)
     counters = reads(service._store).counters("home").links.values()
     assert sum(item.clicks for item in counters) == len(events) // 2
     assert sum(item.click_views for item in counters) == 2 * len(pages)
@@ -322,9 +324,9 @@ def test_a_change_reaches_pages_although_the_pool_is_read_again_meanwhile(
     settings, resume = pool(policy="uniform", policy_settings={}), Signal()
     publisher._publisher.submit(resume.wait)  # changes wait for their turn
     publisher.change(Pool.of(settings, [link("l1"), link("l2")]), T0)
-    service._learner._load_again("home")  # as a replica does when another process has learned
+    service.learner._load_again("home")  # as a replica does when another process has learned
     changed = publisher.change(Pool.of(settings, [link(f"l{k}") for k in range(1, 5)]), T0)
     resume.set()
     changed.result()
-    published = dict(service._decider.published())["home"]
+    published = dict(service.decider.published())["home"]
     assert len(published.link_ids) == 4

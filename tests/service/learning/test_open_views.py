@@ -48,12 +48,14 @@ def test_before_any_feedback_all_links_have_the_same_chance(
     open_service: OpenService, policy: str
 ) -> None:
     service = open_service()
-    service.put_pool(pool(slots=2, policy=policy, policy_settings={}), "test", T0).result()
-    service.put_links("home", [link(f"l{k}") for k in range(7)], "test", T0).result()
+    service.directory.put_pool(
+        pool(slots=2, policy=policy, policy_settings={}), "test", T0
+    ).result()
+    service.directory.put_links("home", [link(f"l{k}") for k in range(7)], "test", T0).result()
     for number in range(5):
-        decision = service.decide("home", after(number))
+        decision = service.decider.decide("home", after(number))
         assert [one.propensity for one in decision.shown] == pytest.approx([2 / 7, 2 / 7])
-        service.learn(after(number))
+        service.learner.learn(after(number))
 
 
 @pytest.mark.parametrize("policy", ["paced-bayes", "paced-kl", "queue-ts"])
@@ -65,7 +67,7 @@ def test_a_queue_keeps_the_floor_though_clicks_come_late(
     sales = np.array([0.9, 0.4, 0.1, 0.05, 0.1, 0.05])
     settings: dict[str, Any] = {} if policy.startswith("paced") else {"horizon": 3_000}
     service = open_service()
-    service.put_pool(
+    service.directory.put_pool(
         pool(
             slots=2,
             click_floor=0.35,
@@ -77,14 +79,14 @@ def test_a_queue_keeps_the_floor_though_clicks_come_late(
         "test",
         T0,
     ).result()
-    service.put_links("home", [link(f"l{k}") for k in range(6)], "test", T0).result()
+    service.directory.put_links("home", [link(f"l{k}") for k in range(6)], "test", T0).result()
     rng = np.random.default_rng(3)
     expected = []
     for number in range(2_400):
         now_us = after(number / 10)
         if number % 20 == 0:
-            service.learn(now_us)
-        decision = service.decide("home", now_us)
+            service.learner.learn(now_us)
+        decision = service.decider.decide("home", now_us)
         shown = [int(one.link_id[1:]) for one in decision.shown]
         expected.append(clicks[shown].sum())
         events: list[Any] = []
@@ -109,28 +111,28 @@ def test_open_views_are_known_again_after_a_restart(open_service: OpenService) -
         slots=2, click_window_s=10, revenue_window_s=30, policy="paced-kl", policy_settings={}
     )
     service = open_service()
-    service.put_pool(settings, "test", T0).result()
-    service.put_links("home", [link(f"l{k}") for k in range(7)], "test", T0).result()
+    service.directory.put_pool(settings, "test", T0).result()
+    service.directory.put_links("home", [link(f"l{k}") for k in range(7)], "test", T0).result()
     for second in range(60):
-        service.learn(after(second))
-        service.decide("home", after(second) + 1)
+        service.learner.learn(after(second))
+        service.decider.decide("home", after(second) + 1)
     service.flush().result()
-    service.learn(after(60))
+    service.learner.learn(after(60))
     before = open_views_of(service, 60)
     service.close()
     service = open_service()
-    service.decide("home", after(60) + 1)
-    service.learn(after(61))
+    service.decider.decide("home", after(60) + 1)
+    service.learner.learn(after(61))
     np.testing.assert_allclose(before.sum(axis=1), [2 * 10, 2 * 30], atol=2)
     again = open_views_of(service, 61)
     np.testing.assert_allclose(again.sum(axis=1), [2 * 10, 2 * 30], atol=2)
     np.testing.assert_allclose(again, before, atol=2)
-    service.decide("home", after(61) + 1)
-    service.learn(after(62))
+    service.decider.decide("home", after(61) + 1)
+    service.learner.learn(after(62))
     np.testing.assert_allclose(open_views_of(service, 62).sum(axis=1), [20, 60], atol=2)
 
 
 def open_views_of(service: Service, second: int) -> Floats:
     """Return the open views that the next version would reckon with."""
-    run = service._learner._runs["home"]
+    run = service.learner._runs["home"]
     return run._open_views.views(run.pool.active, run.pool.settings, after(second))

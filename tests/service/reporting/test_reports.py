@@ -39,7 +39,7 @@ FAR = seconds(10 * 86_400)
 
 
 def test_a_decision_tells_what_was_shown_received_counted_and_refused(service: Service) -> None:
-    page = service.decide("home", T0, decision_id="d1")
+    page = service.decider.decide("home", T0, decision_id="d1")
     first, second = (shown.link_id for shown in page.shown)
     service.submit_events(
         [
@@ -53,7 +53,7 @@ def test_a_decision_tells_what_was_shown_received_counted_and_refused(service: S
         T0 + 5,
     ).result()
     service.submit_events([click(second)], seconds(REVENUE_WINDOW_S)).result()
-    report = service.decision("d1")
+    report = service.reporter.decision("d1")
     assert report.decision.shown == page.shown
     told = sorted((item.type, item.event_id, item.outcome, item.reason) for item in report.received)
     assert told == sorted(
@@ -70,18 +70,18 @@ def test_a_decision_tells_what_was_shown_received_counted_and_refused(service: S
     assert report.clicked == (first,)
     assert report.revenue_micros == {first: 6_000_000}
     assert not report.clicks_settled
-    service.learn(FAR)
-    assert service.decision("d1").revenue_settled
+    service.learner.learn(FAR)
+    assert service.reporter.decision("d1").revenue_settled
     with pytest.raises(UnknownDecision, match="there is no decision 'd9'"):
-        service.decision("d9")
+        service.reporter.decision("d9")
 
 
 def test_statistics_add_up(service: Service) -> None:
-    service.put_pool(pool(holdout=0.3), "t", T0).result()
+    service.directory.put_pool(pool(holdout=0.3), "t", T0).result()
     visit(service, random.Random(2), 200)
     service.submit_events([click("l1", "unknown")], T0).result()
-    service.learn(FAR)
-    report = service.stats("home")
+    service.learner.learn(FAR)
+    report = service.reporter.stats("home")
     assert sum(item.click_views for item in report.links) == 400
     assert sum(group.click_views for group in report.groups) == 200
     assert {group.group for group in report.groups} == {"policy", "holdout"}
@@ -134,20 +134,20 @@ def test_who_watches_the_lift_is_rarely_misled() -> None:
 
 def test_a_pool_without_holdout_has_no_lift(service: Service) -> None:
     visit(service, random.Random(2), 20)
-    service.learn(FAR)
-    assert service.stats("home").lift is None
+    service.learner.learn(FAR)
+    assert service.reporter.stats("home").lift is None
 
 
 def test_the_frontier_falls_and_every_link_has_a_reason(service: Service) -> None:
     visit(service, random.Random(2), 200)
-    service.learn(FAR)
-    points = service.frontier("home").points
+    service.learner.learn(FAR)
+    points = service.reporter.frontier("home").points
     assert len(points) >= 1
     floors = [point.click_floor for point in points]
     revenues = [point.revenue for point in points]
     assert floors == sorted(floors)
     assert revenues == sorted(revenues, reverse=True)
-    explained = service.explain("home")
+    explained = service.reporter.explain("home")
     assert [item.link_id for item in explained] == [f"l{k}" for k in range(1, 6)]
     assert sum(item.score >= item.threshold for item in explained) >= 2
     assert all(" EUR a view, the best page starts at " in item.reason for item in explained)
@@ -155,34 +155,39 @@ def test_the_frontier_falls_and_every_link_has_a_reason(service: Service) -> Non
 
 def test_reports_of_an_empty_pool_are_empty(open_service: OpenService) -> None:
     service = open_service()
-    service.put_pool(pool(), "t", T0).result()
-    assert service.frontier("home").points == ()
-    assert service.explain("home") == []
-    assert service.stats("home").links == ()
-    for report in (service.stats, service.frontier, service.explain, service.pool):
+    service.directory.put_pool(pool(), "t", T0).result()
+    assert service.reporter.frontier("home").points == ()
+    assert service.reporter.explain("home") == []
+    assert service.reporter.stats("home").links == ()
+    for report in (
+        service.reporter.stats,
+        service.reporter.frontier,
+        service.reporter.explain,
+        service.directory.pool,
+    ):
         with pytest.raises(UnknownPool, match="no pool 'away'"):
             report("away")
 
 
 def test_a_floor_out_of_reach_is_said_with_what_can_be_had(service: Service) -> None:
-    service.put_pool(pool(click_floor=1.5), "t", T0).result()
-    assert service.decide("home", T0).floor.status == "learning"
+    service.directory.put_pool(pool(click_floor=1.5), "t", T0).result()
+    assert service.decider.decide("home", T0).floor.status == "learning"
     visit(service, random.Random(2), 300)
-    service.learn(FAR)
-    floor = service.decide("home", FAR).floor
+    service.learner.learn(FAR)
+    floor = service.decider.decide("home", FAR).floor
     assert floor.status == "infeasible"
     assert 0.5 < floor.attainable < 1.5
-    assert service.stats("home").shadow_price is None
-    reason = service.explain("home")[0].reason
+    assert service.reporter.stats("home").shadow_price is None
+    reason = service.reporter.explain("home")[0].reason
     assert "no page reaches the floor, so clicks alone count: " in reason
     assert " clicks a view, the best page starts at " in reason
 
 
 def test_the_export_has_every_round_and_its_settled_outcomes(service: Service) -> None:
     visit(service, random.Random(2), 50)
-    service.decide("home", FAR)
-    service.learn(FAR + 1)
-    rows = [row for rows in service.export("home") for row in rows]
+    service.decider.decide("home", FAR)
+    service.learner.learn(FAR + 1)
+    rows = [row for rows in service.reporter.export("home") for row in rows]
     assert len(rows) == 51
     settled = [row for row in rows if row.revenue_settled]
     assert len(settled) == 50
@@ -191,7 +196,9 @@ def test_the_export_has_every_round_and_its_settled_outcomes(service: Service) -
     revenue = sum(item.revenue_micros for item in counters)
     assert sum(sum(row.revenue_micros) for row in settled) == revenue
     assert (rows[-1].clicks, rows[-1].clicks_settled) == ((0, 0), False)
-    some = [row for rows in service.export("home", T0 + 10_000, T0 + 20_000) for row in rows]
+    some = [
+        row for rows in service.reporter.export("home", T0 + 10_000, T0 + 20_000) for row in rows
+    ]
     assert [row.issued_us for row in some] == [T0 + k * 1_000 for k in range(10, 20)]
 
 
@@ -199,8 +206,8 @@ def test_health_says_how_fresh_everything_is(service: Service) -> None:
     health = service.health()
     assert (health.ready, health.store_available, health.n_lost_decisions) == (True, True, 0)
     assert [(pool.pool_id, pool.policy_version) for pool in health.pools] == [("home", 2)]
-    service.decide("home", T0)
-    service.learn(T0 + 7)
+    service.decider.decide("home", T0)
+    service.learner.learn(T0 + 7)
     health = service.health()
     assert health.closed_until_us == T0 + 7
     assert health.pools[0].floor_status == "learning"
@@ -275,20 +282,22 @@ def test_a_floor_is_met_when_the_clicks_delivered_reach_it_within_their_interval
 
 def test_another_floor_is_judged_by_the_pages_shown_under_it(open_service: OpenService) -> None:
     service = open_service()
-    service.put_pool(pool(policy="uniform", policy_settings={}, click_floor=0.1), "t", T0).result()
-    service.put_links("home", [link(f"l{k}") for k in range(1, 6)], "t", T0).result()
+    service.directory.put_pool(
+        pool(policy="uniform", policy_settings={}, click_floor=0.1), "t", T0
+    ).result()
+    service.directory.put_links("home", [link(f"l{k}") for k in range(1, 6)], "t", T0).result()
     visit(service, random.Random(2), 3_000)
-    service.learn(FAR)
-    assert service.stats("home").floor.status == "met"
+    service.learner.learn(FAR)
+    assert service.reporter.stats("home").floor.status == "met"
     service.close()
     service = open_service()
-    assert service.stats("home").floor.status == "met"
+    assert service.reporter.stats("home").floor.status == "met"
     changed = pool(policy="uniform", policy_settings={}, click_floor=0.2)
-    service.put_pool(changed, "t", FAR + 1).result()
-    assert service.stats("home").floor.status == "learning"
+    service.directory.put_pool(changed, "t", FAR + 1).result()
+    assert service.reporter.stats("home").floor.status == "learning"
     visit(service, random.Random(3), 3_000, start_us=FAR + 2)
-    service.learn(FAR + FAR - T0)
-    assert service.stats("home").floor.status == "met"
+    service.learner.learn(FAR + FAR - T0)
+    assert service.reporter.stats("home").floor.status == "met"
 
 
 def test_a_sampling_policy_publishes_the_average_page_over_its_draws() -> None:
@@ -305,9 +314,11 @@ def test_a_sampling_policy_publishes_the_average_page_over_its_draws() -> None:
 
 def test_a_link_that_joins_a_pool_with_a_running_policy_is_shown(service: Service) -> None:
     visit(service, random.Random(2), 30)
-    service.learn(FAR)
-    service.put_links("home", [link("l6")], "t", FAR).result()
-    shown = {item.link_id for k in range(200) for item in service.decide("home", FAR + k).shown}
+    service.learner.learn(FAR)
+    service.directory.put_links("home", [link("l6")], "t", FAR).result()
+    shown = {
+        item.link_id for k in range(200) for item in service.decider.decide("home", FAR + k).shown
+    }
     assert "l6" in shown
 
 

@@ -26,14 +26,14 @@ def busy() -> Service:
     """A pool that explores, with a holdout; a link joins it after two thirds of the pages."""
     service = Service(MemoryStore())
     settings = pool(policy="uniform", policy_settings={}, holdout=0.2, explore=0.1)
-    service.put_pool(settings, "t", T0).result()
-    service.put_links("home", [link(link_id) for link_id in RATES], "t", T0).result()
+    service.directory.put_pool(settings, "t", T0).result()
+    service.directory.put_links("home", [link(link_id) for link_id in RATES], "t", T0).result()
     rng = np.random.default_rng(5)
     for k in range(N_PAGES):
         now_us = T0 + k * SECOND_US
         if k == 600:
-            service.put_links("home", [link("l6")], "t", now_us).result()
-        page = service.decide("home", now_us)
+            service.directory.put_links("home", [link("l6")], "t", now_us).result()
+        page = service.decider.decide("home", now_us)
         clicked = [one.link_id for one in page.shown if rng.random() < RATES.get(one.link_id, 0.1)]
         sales = [
             conversion(f"c{k}", link_id=link_id, decision_id=page.decision_id)
@@ -41,15 +41,15 @@ def busy() -> Service:
         ]
         events: list[Event] = [*(click(link_id, page.decision_id) for link_id in clicked), *sales]
         service.submit_events(events, now_us).result()
-    service.learn(FAR)
-    open_page = service.decide("home", FAR)
+    service.learner.learn(FAR)
+    open_page = service.decider.decide("home", FAR)
     assert open_page.shown
     service.flush().result()
     return service
 
 
 def test_the_exported_log_has_a_row_for_each_link_shown(busy: Service) -> None:
-    log = log_file(busy.pool("home"), busy.export("home"))
+    log = log_file(busy.directory.pool("home"), busy.reporter.export("home"))
     table = pq.read_table(io.BytesIO(log.getvalue()))
     assert table.column_names[:7] == list(REQUIRED_COLUMNS)
     assert table.num_rows == 2 * (N_PAGES + 1)
@@ -57,7 +57,7 @@ def test_the_exported_log_has_a_row_for_each_link_shown(busy: Service) -> None:
     assert [row["settled"] for row in table.to_pylist()[-4:]] == [True, True, False, False]
     assert sorted(set(table["pool_changes"].to_pylist())) == [0, 1]
     assert min(table["min_probability"].to_pylist()) == pytest.approx(2 / 6)
-    decided = {one.decision_id: one for rows in busy.export("home") for one in rows}
+    decided = {one.decision_id: one for rows in busy.reporter.export("home") for one in rows}
     for row in table.to_pylist():
         one = decided[row["page_id"]]
         place = row["slot"] - 1
@@ -66,7 +66,7 @@ def test_the_exported_log_has_a_row_for_each_link_shown(busy: Service) -> None:
 
 
 def test_a_mix_is_evaluated_on_the_exported_log(busy: Service) -> None:
-    log = log_file(busy.pool("home"), busy.export("home"))
+    log = log_file(busy.directory.pool("home"), busy.reporter.export("home"))
     answer = evaluate([io.BytesIO(log.getvalue())], LinkMix.of({"l1": 1.0, "l5": 1.0}))
     assert (answer.n_pages, answer.n_unsettled) == (N_PAGES, 1)
     assert answer.currency == "EUR"
@@ -93,7 +93,7 @@ def test_a_short_log_cannot_tell(busy: Service) -> None:
     assert later.revenue is None
     assert later.cannot_tell.startswith("The log cannot tell: ")
     service = Service(MemoryStore())
-    service.put_pool(pool(), "t", T0).result()
+    service.directory.put_pool(pool(), "t", T0).result()
     report = service.reporter.evaluate("home", 0.4, 0, is_recent=True)
     assert report.cannot_tell.startswith("The log cannot tell: it has 0 settled pages")
     service.close()

@@ -27,10 +27,10 @@ def store_path(tmp_path: Path) -> Path:
 
 def lived_in(service: Service) -> list[str]:
     """Let a service decide, receive and learn; return the decisions."""
-    decisions = [service.decide("home", T0 + k) for k in range(20)]
+    decisions = [service.decider.decide("home", T0 + k) for k in range(20)]
     clicks = [click(page.shown[0].link_id, page.decision_id) for page in decisions[::2]]
     service.submit_events(clicks, T0 + 100).result()
-    service.learn(FAR)
+    service.learner.learn(FAR)
     service.flush().result()
     return [page.decision_id for page in decisions]
 
@@ -50,13 +50,13 @@ def test_a_restored_store_goes_on_where_the_backup_was(service: Service, tmp_pat
     decisions = lived_in(service)
     version = service.health().pools[0].policy_version
     back_up(store_path(tmp_path), tmp_path / "copy.db")
-    lost = service.decide("home", FAR + 1).decision_id
+    lost = service.decider.decide("home", FAR + 1).decision_id
     service.close()
     restore(tmp_path / "copy.db", store_path(tmp_path), overwrite=True)
     again = Service(SqliteStore(store_path(tmp_path)))
-    assert again.decision(decisions[0]).decision.decision_id == decisions[0]
+    assert again.reporter.decision(decisions[0]).decision.decision_id == decisions[0]
     assert reads(again._store).decision(lost) is None
-    assert again.decide("home", FAR + 2).policy_version == version
+    assert again.decider.decide("home", FAR + 2).policy_version == version
     again.close()
     assert (tmp_path / "store.db.replaced").exists()
 
@@ -78,7 +78,7 @@ def test_a_store_in_use_is_not_replaced(service: Service, tmp_path: Path) -> Non
     with pytest.raises(StoreUnavailable, match="in use by process"):
         restore(tmp_path / "copy.db", store_path(tmp_path), overwrite=True)
     assert not (tmp_path / "store.db.restoring").exists()
-    assert service.decide("home", FAR + 1).pool_id == "home"
+    assert service.decider.decide("home", FAR + 1).pool_id == "home"
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:

@@ -31,11 +31,11 @@ now_us = int(sys.argv[2])
 while True:
     for _ in range(20):
         now_us += 1000
-        page = service.decide("home", now_us)
+        page = service.decider.decide("home", now_us)
         click = ClickEvent(decision_id=page.decision_id, link_id=page.shown[0].link_id)
         (outcome,) = service.submit_events([click], now_us).result()
         print(page.decision_id, page.shown[0].link_id, outcome.outcome, now_us, flush=True)
-    service.learn(now_us)
+    service.learner.learn(now_us)
 """
 
 
@@ -53,8 +53,10 @@ def live_and_be_killed(path: Path, now_us: int, n_lines: int) -> list[list[str]]
 def run_cycles(path: Path, n_cycles: int) -> None:
     service = Service(SqliteStore(path), ServiceOptions(commit_every_ms=0.0))
     home = pool(policy="uniform", policy_settings={}, click_window_s=1, revenue_window_s=1)
-    service.put_pool(home, "test", START_US).result()
-    service.put_links("home", [link(f"l{k}") for k in range(4)], "test", START_US).result()
+    service.directory.put_pool(home, "test", START_US).result()
+    service.directory.put_links(
+        "home", [link(f"l{k}") for k in range(4)], "test", START_US
+    ).result()
     service.close()
     acknowledged: list[list[str]] = []
     now_us = START_US
@@ -70,7 +72,7 @@ def run_cycles(path: Path, n_cycles: int) -> None:
             assert [click.event.link_id for click in view.clicks] == [link_id]
         store.close()
     last = Service(SqliteStore(path))
-    last.learn(now_us + 10**7)
+    last.learner.learn(now_us + 10**7)
     counters = reads(last._store).counters("home").links.values()
     assert sum(item.clicks for item in counters) >= len(acknowledged)
     assert verify(last._store).mismatches == ()

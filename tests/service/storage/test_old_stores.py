@@ -72,13 +72,13 @@ def test_a_service_goes_on_with_it(old: Path) -> None:
         versions = {item.pool_id: item.policy_version for item in service.health().pools}
         assert set(versions) == {"home", "side"}
         for pool_id in versions:
-            page = service.decide(pool_id, now_us)
+            page = service.decider.decide(pool_id, now_us)
             assert page.fallback == ""
             click = ClickEvent(decision_id=page.decision_id, link_id=page.shown[0].link_id)
             [outcome] = service.submit_events([click], now_us + 1).result()
             assert outcome.outcome == "accepted"
         now_us += 90_000 * SECOND_US
-        service.learn(now_us)
+        service.learner.learn(now_us)
         for item in service.health().pools:
             assert item.policy_version > versions[item.pool_id]
             assert item.fallback == ""

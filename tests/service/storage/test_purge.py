@@ -25,10 +25,10 @@ def lived_in(service: Service, n_days: int) -> None:
     """Show four pages a day, click on two of them, and learn every day."""
     for day in range(n_days):
         now_us = seconds(day * DAY)
-        pages = [service.decide("home", now_us + k) for k in range(4)]
+        pages = [service.decider.decide("home", now_us + k) for k in range(4)]
         clicks = [click(page.shown[0].link_id, page.decision_id) for page in pages[::2]]
         service.submit_events(clicks, now_us + 100).result()
-        service.learn(seconds(day * DAY + DAY - 1))
+        service.learner.learn(seconds(day * DAY + DAY - 1))
 
 
 def n_views(service: Service) -> int:
@@ -38,8 +38,8 @@ def n_views(service: Service) -> int:
 def opened(open_service: OpenService, **options: int) -> Service:
     service = open_service(**options)
     home = pool(policy="uniform", policy_settings={}, revenue_window_s=3600)
-    service.put_pool(home, "test", T0).result()
-    service.put_links("home", [link(f"l{k}") for k in range(1, 6)], "test", T0).result()
+    service.directory.put_pool(home, "test", T0).result()
+    service.directory.put_links("home", [link(f"l{k}") for k in range(1, 6)], "test", T0).result()
     return service
 
 
@@ -57,7 +57,7 @@ def test_a_service_keeps_rows_for_its_retention_and_counters_for_ever(
     service.close()
     again = open_service(retention_days=3)
     assert reads(again._store).counters("home").pages["policy"] == counters
-    again.learn(seconds(11 * DAY))
+    again.learner.learn(seconds(11 * DAY))
     assert verify(again._store).mismatches == ()
 
 
@@ -117,7 +117,7 @@ def test_a_large_backlog_goes_in_bounded_steps() -> None:
         return STEP
 
     service = Service(store)
-    service.put_pool(pool(), "test", T0).result()
+    service.directory.put_pool(pool(), "test", T0).result()
     assert purge(store.reading, commit, T0 + DAY_US, max_steps=7) == 7 * STEP
     assert steps == [STEP] * 7
     service.close()

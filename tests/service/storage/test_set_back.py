@@ -24,10 +24,10 @@ def test_a_store_that_was_an_hour_ahead_learns_again(
 ) -> None:
     service = open_service()
     made = pool(policy=policy, policy_settings={}, click_window_s=60, revenue_window_s=60)
-    service.put_pool(made, "t", T0).result()
-    service.put_links("home", [link(f"l{k}") for k in range(1, 6)], "t", T0).result()
+    service.directory.put_pool(made, "t", T0).result()
+    service.directory.put_links("home", [link(f"l{k}") for k in range(1, 6)], "t", T0).result()
     visit(service, random.Random(1), 50)
-    service.learn(T0 + HOUR)
+    service.learner.learn(T0 + HOUR)
     visit(service, random.Random(2), 50, start_us=T0 + HOUR)
     service.close()
 
@@ -41,12 +41,12 @@ def test_a_store_that_was_an_hour_ahead_learns_again(
     assert set_times_back(path, now_us) == 0
 
     service = open_service()
-    page = service.decide("home", now_us + 1)
+    page = service.decider.decide("home", now_us + 1)
     event = click(page.shown[0].link_id, page.decision_id)
     assert service.submit_events([event], now_us + 2).result()[0].outcome == "accepted"
-    service.learn(now_us + 61 * 10**6)
+    service.learner.learn(now_us + 61 * 10**6)
     assert service.health().is_learning
-    assert service.stats("home").groups[0].click_views == 101
+    assert service.reporter.stats("home").groups[0].click_views == 101
 
 
 def test_a_store_in_use_is_left_alone(open_service: OpenService, tmp_path: Path) -> None:

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.service.counting.attribution import CLICKS, Counters, LinkCounters, PageCounters
+from slotwise.service.counting.attribution import (
+    CLICKS,
+    FOLD_START,
+    Counters,
+    FoldPosition,
+    LinkCounters,
+    PageCounters,
+)
 from slotwise.service.limits import MAX_AMOUNT_MICROS, MAX_SUM_MICROS
 from slotwise.service.records import SECOND_US, Outcome
-from slotwise.service.storage.contract import (
-    FOLD_START,
-    AppendDecision,
-    ApplyFold,
-    FoldPosition,
-    SavePool,
-    Store,
-)
+from slotwise.service.storage.contract import AppendDecision, ApplyFold, SavePool, Store
 from slotwise.service.storage.group_commit import GroupCommitter
 from slotwise.service.storage.sqlite import SqliteStore
 from tests.stores.memory_store import MemoryStore

@@ -268,7 +268,7 @@ class App:
         if given is not None:
             kind, _, secret = given.decode("latin-1").partition(" ")
             if kind.lower() == "bearer":
-                key = find_key(secret.strip(), context.service.key)
+                key = find_key(secret.strip(), context.service.directory.key)
         elif b"cookie" in request.headers:
             key = key_of_session(context, request, operation)
         if key is None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from slotwise.errors import InvalidInput
 from slotwise.features import MAX_FEATURES
@@ -78,6 +78,20 @@ Slots = Annotated[int, Meta(ge=1, le=MAX_SLOTS, description="How many links a pa
 
 class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The base of bodies in which an unknown field is refused: it is a mistake of the caller."""
+
+
+def patch_type(body: type[msgspec.Struct], name: str, about: str) -> type[msgspec.Struct]:
+    """Return the type of a body that changes some fields of another and leaves the others."""
+    fields = [(one.name, one.type | UnsetType, UNSET) for one in msgspec.structs.fields(body)]
+    return msgspec.defstruct(
+        name, fields, bases=(Strict,), namespace={"__doc__": about}, frozen=True, kw_only=True
+    )
+
+
+def given(patch: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields of a patch that were sent."""
+    fields = msgspec.structs.asdict(patch)
+    return {name: value for name, value in fields.items() if value is not UNSET}
 
 
 class PinBody(Strict, frozen=True, kw_only=True):
@@ -147,6 +161,13 @@ def _answer_hint(hint: Any) -> Any:
     if origin in (tuple, list):
         return origin[tuple(arg if arg is ... else _answer_hint(arg) for arg in args)]
     return hint
+
+
+def times_of(record: msgspec.Struct) -> dict[str, datetime]:
+    """Return the times of a record under the names that answers have for them."""
+    names = [name for name in record.__struct_fields__ if name.endswith("_us")]
+    times = {name: getattr(record, name) for name in names}
+    return {name.removesuffix("_us") + "_at": to_time(us) for name, us in times.items() if us}
 
 
 def as_answer(record: msgspec.Struct) -> msgspec.Struct:

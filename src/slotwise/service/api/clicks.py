@@ -65,7 +65,7 @@ async def report_click(context: ServiceContext, request: Request) -> Answer:
 def _link(context: ServiceContext, token: ClickToken) -> LinkRecord:
     """Return the link that a token names, unless another one stands in its place."""
     try:
-        link = context.service.link(token.pool_id, token.link_id)
+        link = context.service.directory.link(token.pool_id, token.link_id)
     except (UnknownPool, UnknownLink):
         raise RequestProblem("unknown-token", "the link is gone") from None
     if token.place is not None and link.place != token.place:
@@ -76,7 +76,7 @@ def _link(context: ServiceContext, token: ClickToken) -> LinkRecord:
 def _destination(context: ServiceContext, token: ClickToken, link: LinkRecord) -> str:
     """Return the registered address, checked again: the allowed hosts may have changed."""
     try:
-        check_destination(link.url, context.service.pool(token.pool_id).allowed_hosts)
+        check_destination(link.url, context.service.directory.pool(token.pool_id).allowed_hosts)
     except InvalidInput:
         detail = "the link's host is no longer allowed in its pool"
         raise RequestProblem("unknown-token", detail) from None

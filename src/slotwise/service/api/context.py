@@ -115,7 +115,7 @@ class ServiceContext:
         self.refusals = Refusals(self.log)
         self.metrics = ServiceMetrics(self.service.health, self.refusals.total)
         self.page_writer = PageWriter(self.service, self.signer, self.public_base)
-        self.session_signer = self._new_session_signer(click_secrets(self.service.keys()))
+        self.session_signer = self._new_session_signer(click_secrets(self.service.directory.keys()))
         self.outcomes = OutcomesSinceStart(self.clock_us())
         self.export_threads = ThreadPoolExecutor(N_EXPORT_THREADS, "slotwise-export")
         """Exports are long: with threads of their own they delay no report."""
@@ -147,7 +147,7 @@ class ServiceContext:
 
     def renew_secrets(self) -> None:
         """Read the secrets again, after another process has made or revoked one."""
-        secrets = click_secrets(self.service.keys())
+        secrets = click_secrets(self.service.directory.keys())
         self.signer.renew(secrets)
         self.session_signer = self._new_session_signer(secrets)
 
@@ -242,7 +242,7 @@ def read_session(context: ServiceContext, request: Request) -> Session | None:
         session = context.session_signer.read(text, context.clock_us())
         if session is None or context.service.signed_out.has(session):
             continue
-        key = context.service.key(session.key_id)
+        key = context.service.directory.key(session.key_id)
         if key is not None and not key.revoked_us:
             return session
     return None
@@ -262,7 +262,7 @@ def key_of_session(
         return None
     if operation.method not in _SAFE:
         check_origin(request)
-    return context.service.key(session.key_id)
+    return context.service.directory.key(session.key_id)
 
 
 def check_origin(request: Request) -> None:

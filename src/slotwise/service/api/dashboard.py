@@ -96,7 +96,7 @@ async def dashboard(context: ServiceContext, request: Request) -> Answer:
 
 def _first_picture(context: ServiceContext) -> None:
     """Make the picture of the pool that the page begins with, unless it is kept."""
-    first = next((pool for pool in context.service.pools() if not pool.archived), None)
+    first = next((pool for pool in context.service.directory.pools() if not pool.archived), None)
     if first is not None:
         with suppress(SlotwiseError):  # the page asks again, and is told what is wrong
             context.pictures.latest(*_wanted(context, first.pool_id))
@@ -168,7 +168,7 @@ async def dashboard_pools(context: ServiceContext, _request: Request) -> PoolNam
     return PoolNames(
         pools=tuple(
             PoolName(pool_id=pool.pool_id, archived=pool.archived)
-            for pool in context.service.pools()
+            for pool in context.service.directory.pools()
         )
     )
 
@@ -201,7 +201,9 @@ def pool_picture(context: ServiceContext, pool_id: str) -> PoolPicture:
 )
 async def dashboard_for_whom(context: ServiceContext, request: Request) -> ForWhom:
     """Read what was learned for whom, and of the slots."""
-    return await asyncio.to_thread(context.service.for_whom, request.path_values["pool_id"])
+    return await asyncio.to_thread(
+        context.service.reporter.for_whom, request.path_values["pool_id"]
+    )
 
 
 @OPERATIONS.add(
@@ -225,8 +227,10 @@ def _wanted(
 ) -> tuple[str, Hashable, Callable[[], PoolPicture]]:
     """Return the name of the pool's picture, the state it must show and how it is made."""
     service = context.service
-    links_changed_us = max((link.changed_us for link in service.links(pool_id)), default=0)
-    state = (service.pool(pool_id).changed_us, links_changed_us, service.notes.n_changes)
+    links_changed_us = max(
+        (link.changed_us for link in service.directory.links(pool_id)), default=0
+    )
+    state = (service.directory.pool(pool_id).changed_us, links_changed_us, service.notes.n_changes)
     now_us = context.clock_us()
     return (
         pool_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -16,7 +16,7 @@ from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.http.routing import OperationLink, links_to
 from slotwise.service.limits import MAX_EXCLUDED
-from slotwise.service.records import Pin
+from slotwise.service.records import FloorStatus, Pin, compose
 from slotwise.service.refusals import UnknownLink
 from slotwise.service.reporting.report_records import DecisionReport
 
@@ -42,7 +42,7 @@ class FloorAnswer(msgspec.Struct, frozen=True):
     clicks: float
     expected: float
     attainable: float
-    status: Literal["met", "learning", "infeasible"]
+    status: FloorStatus
 
 
 class PageLink(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class DecideAnswer(msgspec.Struct, frozen=True):
 
 
 def _wish(body: DecideBody) -> _Wish:
-    pin = [Pin(link_id=one.link_id, position=one.position) for one in body.pin]
+    pin = [compose(Pin, one) for one in body.pin]
     return body.exclude, pin, body.slots, body.decision_id, body.visitor
 
 
@@ -133,10 +133,10 @@ async def decide(context: ServiceContext, request: Request) -> Answer:
     wish = _NO_WISH if body is None else _wish(body)
     asked = (pool_id, context.clock_us(), *wish, request.caller())
     try:
-        decision = service.decide_at_once(*asked)
+        decision = service.decider.decide_at_once(*asked)
         if decision is None:
-            beside = service.beside if wish[3] is None else service.beside_by_id
-            decision = await asyncio.wrap_future(beside(service.decide, *asked))
+            beside = service.decider.beside if wish[3] is None else service.decider.beside_by_id
+            decision = await asyncio.wrap_future(beside(service.decider.decide, *asked))
     except UnknownLink as error:
         raise broken_rule(str(error), "/pin") from None
     except InvalidInput as error:
@@ -159,8 +159,8 @@ async def get_decision(context: ServiceContext, request: Request) -> msgspec.Str
     """Read what was shown, received, counted and refused, and why."""
     decision_id = request.path_values["decision_id"]
     try:
-        report = await asyncio.to_thread(context.service.decision, decision_id)
+        report = await asyncio.to_thread(context.service.reporter.decision, decision_id)
     except UnknownDecision:
         await asyncio.wrap_future(context.service.flush())
-        report = await asyncio.to_thread(context.service.decision, decision_id)
+        report = await asyncio.to_thread(context.service.reporter.decision, decision_id)
     return as_answer(report)

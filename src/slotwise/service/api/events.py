@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from slotwise.service.api.bodies import Currency, DecisionId, Id, LinkId
 from slotwise.service.api.context import Operations, Request, ServiceContext
@@ -35,12 +36,6 @@ class ClickBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
     link_id: LinkId
     client_time: ClientTime | None = None
 
-    def event(self) -> Event:
-        """Return the event as it is recorded."""
-        return ClickEvent(
-            decision_id=self.decision_id, link_id=self.link_id, client_time=self.client_time
-        )
-
 
 class ConversionBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="conversion"):
     """A click brought revenue."""
@@ -52,17 +47,6 @@ class ConversionBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"
     currency: Currency
     client_time: ClientTime | None = None
 
-    def event(self) -> Event:
-        """Return the event as it is recorded."""
-        return ConversionEvent(
-            conversion_id=self.conversion_id,
-            decision_id=self.decision_id,
-            link_id=self.link_id,
-            revenue_micros=self.revenue_micros,
-            currency=self.currency,
-            client_time=self.client_time,
-        )
-
 
 class AdjustmentBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="adjustment"):
     """Revenue of a conversion was taken back."""
@@ -73,18 +57,18 @@ class AdjustmentBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"
     currency: Currency
     client_time: ClientTime | None = None
 
-    def event(self) -> Event:
-        """Return the event as it is recorded."""
-        return AdjustmentEvent(
-            adjustment_id=self.adjustment_id,
-            conversion_id=self.conversion_id,
-            refund_micros=self.refund_micros,
-            currency=self.currency,
-            client_time=self.client_time,
-        )
-
 
 EventBody = ClickBody | ConversionBody | AdjustmentBody
+_RECORDED: dict[type[EventBody], type[Event]] = {
+    ClickBody: ClickEvent,
+    ConversionBody: ConversionEvent,
+    AdjustmentBody: AdjustmentEvent,
+}
+
+
+def _event(body: EventBody) -> Event:
+    """Return an event as it is recorded."""
+    return _RECORDED[type(body)](**asdict(body))
 
 
 # An item of a batch is decoded by itself, so that one broken item does not refuse the others.
@@ -150,7 +134,7 @@ OPERATIONS = Operations()
 async def record_event(context: ServiceContext, request: Request) -> ItemOutcome:
     """Record a click, a conversion or a refund."""
     body: EventBody = request.body
-    [outcome] = await _submit(context, [body.event()])
+    [outcome] = await _submit(context, [_event(body)])
     return _item(outcome)
 
 
@@ -182,7 +166,7 @@ async def record_events(context: ServiceContext, request: Request) -> BatchOutco
     events: list[Event] = []
     for index, raw in enumerate(body.events):
         try:
-            events.append(_decode_event(raw).event())
+            events.append(_event(_decode_event(raw)))
             outcomes.append(None)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             broken = field_error(str(error), within=f"/events/{index}")

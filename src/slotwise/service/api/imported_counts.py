@@ -15,7 +15,7 @@ from slotwise.service.api.bodies import Strict
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.pool import read_known_table
-from slotwise.service.records import LinkRecord
+from slotwise.service.records import LinkRecord, compose
 from slotwise.service.refusals import UnknownLink
 
 
@@ -77,12 +77,12 @@ OPERATIONS = Operations()
 async def import_counts(context: ServiceContext, request: Request) -> KnownRows:
     """Let links start from views, clicks and revenue of the past."""
     body: KnownBody = request.body
-    pool = context.service.pool(request.path_values["pool_id"])
+    pool = context.service.directory.pool(request.path_values["pool_id"])
 
     def check_and_store() -> Future[list[LinkRecord]]:
         known = read_known_table(body.csv, pool, body.discount)
         by, now_us = request.caller(), context.clock_us()
-        return context.service.put_known(pool.pool_id, known, by, now_us)
+        return context.service.directory.put_known(pool.pool_id, known, by, now_us)
 
     try:
         # Not on the event loop: the check starts the policy, which may have to be compiled first.
@@ -97,25 +97,13 @@ async def import_counts(context: ServiceContext, request: Request) -> KnownRows:
 @OPERATIONS.add("GET /v1/pools/{pool_id}/known-counts", "read", answer_example=_ANSWER)
 async def known_counts(context: ServiceContext, request: Request) -> KnownRows:
     """Read what a pool started from."""
-    links = context.service.links(request.path_values["pool_id"])
+    links = context.service.directory.links(request.path_values["pool_id"])
     return await asyncio.to_thread(_rows, links)
 
 
 def _rows(links: Iterable[LinkRecord]) -> KnownRows:
-    return KnownRows(
-        [
-            KnownRow(
-                link_id=link.link_id,
-                views=one.views,
-                clicks=one.clicks,
-                revenue_micros=one.revenue_micros,
-                visitor=one.visitor,
-                discount=one.discount,
-            )
-            for link in links
-            for one in link.start_counts
-        ]
-    )
+    known = [(link, one) for link in links for one in link.start_counts]
+    return KnownRows([compose(KnownRow, one, link) for link, one in known])
 
 
 _PATH = "/v1/pools/{pool_id}/known-counts"

@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
-from slotwise.service.api.bodies import LinkId, Strict, Time, check_destination, to_time
+from slotwise.service.api.bodies import LinkId, Strict, Time, check_destination, given, times_of
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import FieldError, RequestProblem, broken_rule
@@ -28,7 +28,7 @@ from slotwise.service.limits import (
     METADATA_PATTERN,
     is_id,
 )
-from slotwise.service.records import LinkRecord, PoolSettings
+from slotwise.service.records import LinkRecord, PoolSettings, compose
 
 Url = Annotated[
     str,
@@ -141,14 +141,7 @@ OPERATIONS = Operations()
 async def put_link(context: ServiceContext, request: Request) -> LinkAnswer:
     """Add or replace a link; statistics are kept unless a reset is asked for."""
     body: LinkBody = request.body
-    values = request.path_values
-    link = LinkRecord(
-        pool_id=values["pool_id"],
-        link_id=values["link_id"],
-        url=body.url,
-        title=body.title,
-        metadata=body.metadata,
-    )
+    link = compose(LinkRecord, body, **request.path_values)
     _check_url(context, link, "/url")
     [stored] = await _store(context, request, [link], reset=body.reset_statistics)
     return _answer(stored)
@@ -163,12 +156,11 @@ async def put_link(context: ServiceContext, request: Request) -> LinkAnswer:
 )
 async def patch_link(context: ServiceContext, request: Request) -> LinkAnswer:
     """Change some fields of a link."""
-    patch: LinkPatch = request.body
-    given = {name: getattr(patch, name) for name in ("url", "title", "metadata", "retired")}
-    changes = {name: value for name, value in given.items() if value is not UNSET}
+    changes = given(request.body)
+    reset = changes.pop("reset_statistics")
     link = replace(_present(context, request), **changes)
     _check_url(context, link, "/url")
-    [stored] = await _store(context, request, [link], reset=patch.reset_statistics)
+    [stored] = await _store(context, request, [link], reset=reset)
     return _answer(stored)
 
 
@@ -201,7 +193,7 @@ async def list_links(context: ServiceContext, request: Request) -> Answer:
     pool_id = request.path_values["pool_id"]
 
     def encoded() -> bytes:
-        links = context.service.links(pool_id)
+        links = context.service.directory.links(pool_id)
         return msgspec.json.encode(LinkList([_answer(link) for link in links]))
 
     return Answer(await asyncio.to_thread(encoded))
@@ -241,13 +233,7 @@ def _checked_links(
         if first != index:
             detail = f"`link_id` must differ between items, got {item.link_id!r} twice"
             raise broken_rule(detail, f"/links/{index}/link_id")
-        link = LinkRecord(
-            pool_id=pool_id,
-            link_id=item.link_id,
-            url=item.url,
-            title=item.title,
-            metadata=item.metadata,
-        )
+        link = compose(LinkRecord, item, pool_id=pool_id)
         _check_url(context, link, f"/links/{index}/url")
         links.append(link)
     return links
@@ -255,12 +241,12 @@ def _checked_links(
 
 def _present(context: ServiceContext, request: Request) -> LinkRecord:
     values = request.path_values
-    return context.service.link(values["pool_id"], values["link_id"])
+    return context.service.directory.link(values["pool_id"], values["link_id"])
 
 
 def _check_url(context: ServiceContext, link: LinkRecord, pointer: str) -> None:
     try:
-        check_destination(link.url, context.service.pool(link.pool_id).allowed_hosts)
+        check_destination(link.url, context.service.directory.pool(link.pool_id).allowed_hosts)
     except InvalidInput as error:
         raise broken_rule(str(error), pointer) from None
 
@@ -269,7 +255,7 @@ async def _store(
     context: ServiceContext, request: Request, links: Sequence[LinkRecord], *, reset: bool
 ) -> list[LinkRecord]:
     stored = await asyncio.to_thread(
-        context.service.put_links,
+        context.service.directory.put_links,
         request.path_values["pool_id"],
         links,
         request.caller(),
@@ -280,16 +266,8 @@ async def _store(
 
 
 def _answer(link: LinkRecord) -> LinkAnswer:
-    return LinkAnswer(
-        pool_id=link.pool_id,
-        link_id=link.link_id,
-        url=link.url,
-        title=link.title,
-        metadata=link.metadata,
-        retired=link.retired,
-        created_at=to_time(link.created_us),
-        changed_at=to_time(link.changed_us),
-    )
+    times = times_of(link)
+    return compose(LinkAnswer, link, created_at=times["created_at"], changed_at=times["changed_at"])
 
 
 _PATH = "/v1/pools/{pool_id}/links/{link_id}"
@@ -358,8 +336,8 @@ async def check_links(context: ServiceContext, request: Request) -> PastedLines:
     """Check a table of links line by line; nothing is stored."""
     pool_id, body = request.path_values["pool_id"], request.body
     service = context.service
-    pool = service.pool(pool_id)
-    present = {link.link_id: link for link in service.links(pool_id)}
+    pool = service.directory.pool(pool_id)
+    present = {link.link_id: link for link in service.directory.links(pool_id)}
     limit = context.settings.max_pool_links
 
     def read() -> PastedLines:

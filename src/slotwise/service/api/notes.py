@@ -17,6 +17,7 @@ from slotwise.service.api.dashboard import pool_picture
 from slotwise.service.http.routing import links_to
 from slotwise.service.limits import MAX_NOTE_CHARS
 from slotwise.service.pool_directory import Note
+from slotwise.service.records import compose
 from slotwise.service.refusals import Conflict, UnknownPool
 
 
@@ -68,7 +69,7 @@ OPERATIONS = Operations()
 async def add_note(context: ServiceContext, request: Request) -> NoteAnswer:
     """Write a note on a pool; the dashboard draws it on its charts."""
     body: NoteBody = request.body
-    pool = context.service.pool(request.path_values["pool_id"])
+    pool = context.service.directory.pool(request.path_values["pool_id"])
     text = body.text.strip()
     if not text:
         raise InvalidInput.of("text", "a sentence", body.text)
@@ -83,7 +84,7 @@ async def add_note(context: ServiceContext, request: Request) -> NoteAnswer:
 @OPERATIONS.add("GET /v1/pools/{pool_id}/notes", "read", answer_example={"notes": [_ANSWER]})
 async def list_notes(context: ServiceContext, request: Request) -> NoteList:
     """List the notes on a pool, newest first."""
-    pool = context.service.pool(request.path_values["pool_id"])
+    pool = context.service.directory.pool(request.path_values["pool_id"])
     notes = await asyncio.to_thread(context.service.notes.all, pool.pool_id)
     return NoteList([_answer(note) for note in notes])
 
@@ -92,7 +93,7 @@ async def list_notes(context: ServiceContext, request: Request) -> NoteList:
 async def remove_note(context: ServiceContext, request: Request) -> NoteAnswer:
     """Remove a note."""
     values = request.path_values
-    pool = context.service.pool(values["pool_id"])
+    pool = context.service.directory.pool(values["pool_id"])
     removed = await asyncio.to_thread(
         context.service.notes.remove,
         pool.pool_id,
@@ -104,13 +105,7 @@ async def remove_note(context: ServiceContext, request: Request) -> NoteAnswer:
 
 
 def _answer(note: Note) -> NoteAnswer:
-    return NoteAnswer(
-        note_id=note.note_id,
-        text=note.text,
-        at=to_time(note.at_us),
-        by=note.by,
-        made_at=to_time(note.made_us),
-    )
+    return compose(NoteAnswer, note, at=to_time(note.at_us), made_at=to_time(note.made_us))
 
 
 _PATH = "/v1/pools/{pool_id}/notes"
@@ -142,14 +137,14 @@ def make_watch(context: ServiceContext) -> AlertWatch:
     def look() -> list[Alert]:
         found: list[Alert] = []
         if context.service.health().is_learner:
-            for pool in context.service.pools():
+            for pool in context.service.directory.pools():
                 try:
                     found += alerts_of(pool_picture(context, pool.pool_id).overview)
                 except UnknownPool:
                     continue
         return found
 
-    secrets = click_secrets(context.service.keys())
+    secrets = click_secrets(context.service.directory.keys())
     secret = alert_secret(secrets[next(reversed(secrets))])
     webhook = Webhook(context.settings.alert_url, secret, context.public_base)
     return AlertWatch(webhook, look, lambda: to_time(context.clock_us()))
@@ -182,15 +177,11 @@ async def show_alerts(context: ServiceContext, _request: Request) -> AlertsAnswe
     watch = context.alerts
     assert isinstance(watch, AlertWatch)
     active = tuple(
-        ActiveAlert(alert=alert.kind, pool_id=alert.pool_id, detail=alert.detail, since=since)
+        compose(ActiveAlert, alert, alert=alert.kind, since=since)
         for alert, since in list(watch.active.values())
     )
-    return AlertsAnswer(
-        url=watch.webhook.url,
-        secret=watch.webhook.secret,
-        active=active,
-        deliveries=tuple(watch.deliveries),
-    )
+    deliveries = tuple(watch.deliveries)
+    return compose(AlertsAnswer, watch.webhook, active=active, deliveries=deliveries)
 
 
 @ALERT_OPERATIONS.add(

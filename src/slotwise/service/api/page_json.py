@@ -40,15 +40,11 @@ class _VersionTexts:
         self.version = version
         self.revision = revision
         self.links: dict[str, _LinkText] = {}
-        self.placed: dict[int, bytes] = {}
+        self.placed: dict[ShownLink, tuple[bytes, str]] = {}
         """The JSON of a link at a position of the page, with `_TOKEN` for the head of its token,
-        by `id` of the shown link: the pages of a version share them."""
-        self.places: dict[int, str] = {}
-        """The place in the pool of a link, by the same `id`."""
-        self.heads: dict[tuple[int, bool, str], str] = {}
-        """What stands before the links, by `id` of the floor's report, holdout and fallback."""
-        self.kept: list[ShownLink | FloorState] = []
-        """Referenced here so that no `id` above is reused."""
+        and its place in the pool."""
+        self.heads: dict[tuple[FloorState, bool, str], str] = {}
+        """What stands before the links, by the floor's state, holdout and fallback."""
 
 
 class PageWriter:
@@ -67,15 +63,11 @@ class PageWriter:
         """Return the answer's JSON."""
         pool_id, decision_id, shown = decision.pool_id, decision.decision_id, decision.shown
         texts = self._texts_of(pool_id, decision.policy_version)
-        links = [*map(id, shown)]
         try:
-            places = "-".join(map(texts.places.__getitem__, links))
-            of_links = [*map(texts.placed.__getitem__, links)]
+            written = [*map(texts.placed.__getitem__, shown)]
         except KeyError:
             written = [self._placed(texts, pool_id, link) for link in shown]
-            places = "-".join(place for _, place in written)
-            of_links = [text for text, _ in written]
-        head = texts.heads.get((id(decision.floor), decision.holdout, decision.fallback))
+        head = texts.heads.get((decision.floor, decision.holdout, decision.fallback))
         if head is None:
             head = self._head(texts, decision)
         # Ids are made of characters that JSON leaves alone.
@@ -83,11 +75,12 @@ class PageWriter:
             f'{{"decision_id":"{decision_id}","pool_id":"{pool_id}",'
             f'"issued_at":"{self._rfc3339(decision.issued_us)}",{head}'
         ).encode()
-        if not links:
+        if not shown:
             return start + b"]}"
-        if len(links) <= MAX_SIGNED_TOGETHER:
+        of_links, places = zip(*written, strict=True)
+        if len(shown) <= MAX_SIGNED_TOGETHER:
             issued_ms = decision.issued_us // 1000
-            token = self._signer.sign_page(pool_id, decision_id, issued_ms, places)
+            token = self._signer.sign_page(pool_id, decision_id, issued_ms, "-".join(places))
             on_page = b",".join(of_links).replace(_TOKEN, token.encode())
         else:
             on_page = b",".join(map(self._signed_alone, repeat(decision), shown, of_links))
@@ -106,8 +99,7 @@ class PageWriter:
             f'"attainable":{number(floor.attainable)},"status":"{floor.status}"}},"links":['
         )
         if len(texts.heads) < _MAX_HEADS:
-            texts.heads[id(floor), decision.holdout, decision.fallback] = text
-            texts.kept.append(floor)
+            texts.heads[floor, decision.holdout, decision.fallback] = text
         return text
 
     def _signed_alone(self, decision: DecisionRecord, link: ShownLink, text: bytes) -> bytes:
@@ -117,7 +109,7 @@ class PageWriter:
         return text.replace(_TOKEN + _end_of_token(link), token.encode())
 
     def _texts_of(self, pool_id: str, version: int) -> _VersionTexts:
-        revision = self._service.revision(pool_id)
+        revision = self._service.directory.revision(pool_id)
         texts = self._texts.get(pool_id)
         if texts is None or texts.version != version or texts.revision != revision:
             texts = self._texts[pool_id] = _VersionTexts(version, revision)
@@ -125,21 +117,19 @@ class PageWriter:
 
     def _placed(self, texts: _VersionTexts, pool_id: str, shown: ShownLink) -> tuple[bytes, str]:
         """Return the text and the place of a link at its position; few are written twice."""
-        known = texts.placed.get(id(shown))
+        known = texts.placed.get(shown)
         if known is not None:
-            return known, texts.places[id(shown)]
+            return known
         link = texts.links.get(shown.link_id)
         if link is None:
-            described = self._describe(self._service.link(pool_id, shown.link_id))
+            described = self._describe(self._service.directory.link(pool_id, shown.link_id))
             link = texts.links[shown.link_id] = described
         before = f"{link.start}{shown.position}{link.middle}".encode()
         after = f'","propensity":{self._number(shown.propensity)}{link.end}'.encode()
-        placed = before + _TOKEN + _end_of_token(shown) + after
+        placed = before + _TOKEN + _end_of_token(shown) + after, link.place
         if len(texts.placed) < _MAX_PLACED:
-            texts.placed[id(shown)] = placed
-            texts.places[id(shown)] = link.place
-            texts.kept.append(shown)
-        return placed, link.place
+            texts.placed[shown] = placed
+        return placed
 
     def _describe(self, link: LinkRecord) -> _LinkText:
         return _LinkText(

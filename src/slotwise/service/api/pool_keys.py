@@ -9,11 +9,11 @@ import msgspec
 from msgspec import Meta
 
 from slotwise.service.access.keys import new_key
-from slotwise.service.api.bodies import Id, Strict, Time, from_time, to_time
+from slotwise.service.api.bodies import Id, Strict, Time, from_time, times_of
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.routing import links_to
 from slotwise.service.limits import MAX_LABEL_CHARS
-from slotwise.service.records import KeyRecord, Scope
+from slotwise.service.records import KeyRecord, Scope, compose
 from slotwise.service.refusals import Conflict, UnknownKey
 
 
@@ -95,10 +95,10 @@ async def make_key(context: ServiceContext, request: Request) -> NewKeyAnswer:
     body: KeyBody = request.body
     now_us = context.clock_us()
     if body.pool_id is not None:
-        context.service.pool(body.pool_id)
+        context.service.directory.pool(body.pool_id)
     made = new_key(body.scopes, label=body.label, pool_id=body.pool_id or "", now_us=now_us)
     stored = await asyncio.wrap_future(
-        context.service.put_key(made.record, request.caller(), now_us)
+        context.service.directory.put_key(made.record, request.caller(), now_us)
     )
     return NewKeyAnswer(**msgspec.structs.asdict(_answer(stored)), key=made.secret)
 
@@ -106,7 +106,7 @@ async def make_key(context: ServiceContext, request: Request) -> NewKeyAnswer:
 @OPERATIONS.add("GET /v1/keys", "admin", answer_example={"keys": [_ANSWER]})
 async def list_keys(context: ServiceContext, request: Request) -> KeyList:
     """List the keys, revoked ones too."""
-    keys = context.service.keys()
+    keys = context.service.directory.keys()
     return KeyList([_answer(key) for key in keys if key.scopes])
 
 
@@ -119,10 +119,10 @@ async def list_keys(context: ServiceContext, request: Request) -> KeyList:
 async def revoke_key(context: ServiceContext, request: Request) -> KeyAnswer:
     """Revoke a key for good."""
     key_id = request.path_values["key_id"]
-    key = context.service.key(key_id)
+    key = context.service.directory.key(key_id)
     if key is None or not key.scopes:
         raise UnknownKey(f"`key_id` must be one of the keys, got {key_id!r}")
-    keys = context.service.keys()
+    keys = context.service.directory.keys()
     others = [
         other.key_id
         for other in keys
@@ -130,7 +130,7 @@ async def revoke_key(context: ServiceContext, request: Request) -> KeyAnswer:
     ]
     if "admin" in key.scopes and not key.revoked_us and not others:
         raise Conflict("this is the last admin key; make another one first")
-    revoked = context.service.revoke_key(key_id, request.caller(), context.clock_us())
+    revoked = context.service.directory.revoke_key(key_id, request.caller(), context.clock_us())
     return _answer(await asyncio.wrap_future(revoked))
 
 
@@ -145,16 +145,11 @@ async def forget_views(context: ServiceContext, request: Request) -> ForgottenAn
     """Let the views that a key asked for count no more."""
     body: ForgetBody = request.body
     key_id, since_us = request.path_values["key_id"], from_time(body.since)
-    forgotten = context.service.forget_views(key_id, since_us, request.caller(), context.clock_us())
+    forgotten = context.service.directory.forget_views(
+        key_id, since_us, request.caller(), context.clock_us()
+    )
     return ForgottenAnswer(await asyncio.wrap_future(forgotten))
 
 
 def _answer(key: KeyRecord) -> KeyAnswer:
-    return KeyAnswer(
-        key_id=key.key_id,
-        scopes=key.scopes,
-        label=key.label,
-        pool_id=key.pool_id,
-        created_at=to_time(key.created_us),
-        revoked_at=to_time(key.revoked_us) if key.revoked_us else None,
-    )
+    return compose(KeyAnswer, key, **{"revoked_at": None} | times_of(key))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
@@ -26,7 +25,9 @@ from slotwise.service.api.bodies import (
     Strict,
     Time,
     check_destination,
-    to_time,
+    given,
+    patch_type,
+    times_of,
 )
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.problems import broken_rule
@@ -41,7 +42,7 @@ from slotwise.service.limits import (
     MAX_SLOTS,
     MAX_WINDOW_S,
 )
-from slotwise.service.records import EQUAL_SLOTS, Pin, PoolSettings
+from slotwise.service.records import EQUAL_SLOTS, Pin, PoolSettings, compose
 from slotwise.service.refusals import UnknownPool
 
 Host = Annotated[
@@ -118,14 +119,7 @@ class PoolBody(Strict, frozen=True, kw_only=True):
     segment_floors: SegmentFloorTable = msgspec.field(default_factory=dict)
 
 
-PoolPatch = msgspec.defstruct(
-    "PoolPatch",
-    [(one.name, one.type | UnsetType, UNSET) for one in msgspec.structs.fields(PoolBody)],
-    bases=(Strict,),
-    namespace={"__doc__": "The fields of a pool to change; the others stay."},
-    frozen=True,
-    kw_only=True,
-)
+PoolPatch = patch_type(PoolBody, "PoolPatch", "The fields of a pool to change; the others stay.")
 PoolAnswer = msgspec.defstruct(
     "PoolAnswer",
     [
@@ -145,21 +139,14 @@ class PoolList(msgspec.Struct, frozen=True):
     pools: list[PoolAnswer]  # type: ignore[valid-type]
 
 
-_SAME = tuple(
-    name
-    for name in PoolBody.__struct_fields__
-    if name in PoolSettings.__struct_fields__ and name not in ("policy", "pins", "slot_weights")
-)
-"""Fields that body and stored settings have in common."""
-
-
 def body_of(pool: PoolSettings) -> PoolBody:
     """Return the body that a pool would be put with."""
-    return PoolBody(
-        **{name: getattr(pool, name) for name in _SAME},
+    return compose(
+        PoolBody,
+        pool,
         max_revenue=MoneyBody(amount_micros=pool.max_revenue_micros, currency=pool.currency),
         policy=PolicyBody(name=pool.policy, settings=pool.policy_settings),
-        pins=tuple(PinBody(link_id=pin.link_id, position=pin.position) for pin in pool.pins),
+        pins=tuple(compose(PinBody, pin) for pin in pool.pins),
         slot_weights=_told_weights(pool),
     )
 
@@ -179,15 +166,18 @@ def _asked_weights(weights: Any) -> tuple[float, ...]:
 
 def _settings_of(pool_id: str, body: PoolBody) -> PoolSettings:
     """Return the settings to store for a body; the inverse of `body_of`."""
-    same = {name: getattr(body, name) for name in _SAME}
-    return PoolSettings(
+    kinds = body.features.items()
+    return compose(
+        PoolSettings,
+        body,
         pool_id=pool_id,
-        **same | {"features": _plain(body.features)},
+        # As they are read back from the store, with lists for tuples.
+        features={name: kind if isinstance(kind, str) else list(kind) for name, kind in kinds},
         max_revenue_micros=body.max_revenue.amount_micros,
         currency=body.max_revenue.currency,
         policy=body.policy.name,
         policy_settings=body.policy.settings,
-        pins=tuple(Pin(link_id=pin.link_id, position=pin.position) for pin in body.pins),
+        pins=tuple(compose(Pin, pin) for pin in body.pins),
         slot_weights=_asked_weights(body.slot_weights),
         learn_slot_weights=body.slot_weights in ("learn", None),
     )
@@ -258,19 +248,14 @@ async def put_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
 )
 async def patch_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Change some fields of a pool."""
-    patch = request.body
-    present = body_of(context.service.pool(request.path_values["pool_id"]))
-    changed = {
-        name: getattr(patch, name) if getattr(patch, name) is not UNSET else getattr(present, name)
-        for name in PoolBody.__struct_fields__
-    }
-    return await _store(context, request, PoolBody(**changed))
+    present = body_of(context.service.directory.pool(request.path_values["pool_id"]))
+    return await _store(context, request, replace(present, **given(request.body)))
 
 
 @OPERATIONS.add("GET /v1/pools/{pool_id}", "read", answer=PoolAnswer, answer_example=ANSWER_EXAMPLE)
 async def get_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Read a pool."""
-    pool = context.service.pool(request.path_values["pool_id"])
+    pool = context.service.directory.pool(request.path_values["pool_id"])
     return await asyncio.to_thread(_answer, context, pool)
 
 
@@ -283,7 +268,7 @@ async def get_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
 )
 async def archive_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Archive a pool: it decides no more, its history stays."""
-    archived = context.service.archive_pool(
+    archived = context.service.directory.archive_pool(
         request.path_values["pool_id"], request.caller(), context.clock_us()
     )
     return await asyncio.to_thread(_answer, context, await asyncio.wrap_future(archived))
@@ -292,7 +277,7 @@ async def archive_pool(context: ServiceContext, request: Request) -> msgspec.Str
 @OPERATIONS.add("GET /v1/pools", "read", answer_example={"pools": [ANSWER_EXAMPLE]})
 async def list_pools(context: ServiceContext, request: Request) -> PoolList:
     """List the pools, archived ones too."""
-    pools = context.service.pools()
+    pools = context.service.directory.pools()
     return PoolList(await asyncio.to_thread(lambda: [_answer(context, pool) for pool in pools]))
 
 
@@ -304,7 +289,7 @@ async def _store(context: ServiceContext, request: Request, body: PoolBody) -> m
         _check_links_stay_allowed(context, pool_id, body)
         segment_floors = declared_floors(body.segment_floors, settings.features)
         labelled = replace(settings, segment_floors=segment_floors)
-        return context.service.put_pool(labelled, request.caller(), context.clock_us())
+        return context.service.directory.put_pool(labelled, request.caller(), context.clock_us())
 
     try:
         # Not on the event loop: the check starts the policy, which may have to be compiled first.
@@ -318,7 +303,7 @@ async def _store(context: ServiceContext, request: Request, body: PoolBody) -> m
 
 def _check_links_stay_allowed(context: ServiceContext, pool_id: str, body: PoolBody) -> None:
     try:
-        links = context.service.links(pool_id)
+        links = context.service.directory.links(pool_id)
     except UnknownPool:
         return
     for link in links:
@@ -331,20 +316,6 @@ def _check_links_stay_allowed(context: ServiceContext, pool_id: str, body: PoolB
             raise broken_rule(detail, "/allowed_hosts") from None
 
 
-def _plain(features: Mapping[str, Any]) -> dict[str, Any]:
-    """Return features as they are read back from the store, with lists for tuples."""
-    kinds = features.items()
-    return {name: kind if isinstance(kind, str) else list(kind) for name, kind in kinds}
-
-
 def _answer(context: ServiceContext, pool: PoolSettings) -> msgspec.Struct:
-    body = body_of(pool)
-    active = sum(not link.retired for link in context.service.links(pool.pool_id))
-    return PoolAnswer(
-        pool_id=pool.pool_id,
-        **{name: getattr(body, name) for name in PoolBody.__struct_fields__},
-        archived=pool.archived,
-        n_links=active,
-        created_at=to_time(pool.created_us),
-        changed_at=to_time(pool.changed_us),
-    )
+    active = sum(not link.retired for link in context.service.directory.links(pool.pool_id))
+    return compose(PoolAnswer, body_of(pool), pool, n_links=active, **times_of(pool))

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from slotwise.errors import InvalidInput
 from slotwise.features import TEXT
@@ -27,7 +27,7 @@ from slotwise.service.limits import (
     MAX_PLAN_VIEWS,
     MAX_POOL_LINKS,
 )
-from slotwise.service.records import DAY_US, DecisionRecord
+from slotwise.service.records import DAY_US, DecisionRecord, compose
 from slotwise.service.refusals import Conflict, UnknownPool
 from slotwise.service.reporting.pool_report import PeriodComparison
 from slotwise.service.reporting.reporter import PoolRow
@@ -91,7 +91,7 @@ def _check_page_key(context: ServiceContext, request: Request) -> None:
         raise RequestProblem("wrong-scope", detail)
     context.spend_address("pages", request)
     origin = request.headers.get(b"origin", b"").decode("latin-1")
-    if destination_host(origin) not in context.service.pool(pool_id).allowed_hosts:
+    if destination_host(origin) not in context.service.directory.pool(pool_id).allowed_hosts:
         context.outcomes.pages.note("refused-host", pool_id, origin)
         detail = f"`Origin` must be one of the pool's allowed hosts, got {origin[:100]!r}"
         raise RequestProblem("wrong-host", detail)
@@ -125,10 +125,12 @@ async def propose_page(context: ServiceContext, request: Request) -> Answer:
     slots, visitor = request.query.slots, _visitor(context, request)
     asked = (pool_id, context.clock_us(), slots, visitor)
     try:
-        if service.proposes_at_once(pool_id, slots, visitor):
-            proposed = service.propose(*asked)
+        if service.decider.proposes_at_once(pool_id, slots, visitor):
+            proposed = service.decider.propose(*asked)
         else:
-            proposed = await asyncio.wrap_future(service.beside(service.propose, *asked))
+            proposed = await asyncio.wrap_future(
+                service.decider.beside(service.decider.propose, *asked)
+            )
     except InvalidInput as error:
         context.outcomes.pages.note("refused-visitor", pool_id, str(error))
         raise broken_rule(str(error), f"/{error.argument}") from None
@@ -165,7 +167,7 @@ def _visitor(context: ServiceContext, request: Request) -> Mapping[str, Any]:
     """
     body: PageBody = request.body or _NOTHING_SAID
     device = body.hints.device
-    declared = context.service.pool(request.path_values["pool_id"]).features.get("device")
+    declared = context.service.directory.pool(request.path_values["pool_id"]).features.get("device")
     takes_words = declared == TEXT or (isinstance(declared, list) and device in declared)
     if device is None or not takes_words or "device" in body.visitor:
         return body.visitor
@@ -181,7 +183,7 @@ async def record_view(context: ServiceContext, request: Request) -> Answer:
     if ignored := why_no_click("POST", request.text_headers()):
         context.outcomes.pages.note("ignored-visitor", seen.pool_id, ignored)
     elif now_us - seen.issued_us < DAY_US:
-        context.service.record_view(seen, now_us)
+        context.service.decider.record_view(seen, now_us)
         if context.settings.durability == "strict":
             await asyncio.wrap_future(context.service.flush())
         kind = "fallback" if seen.fallback else "holdout" if seen.holdout else "policy"
@@ -192,7 +194,7 @@ async def record_view(context: ServiceContext, request: Request) -> Answer:
 def _allowed_origin(context: ServiceContext, request: Request) -> Headers:
     """Return the headers that let a page read the answer, for pages on the pool's own hosts."""
     vary = (b"vary", b"origin")
-    pool = context.service.pool(request.path_values["pool_id"])
+    pool = context.service.directory.pool(request.path_values["pool_id"])
     origin = request.headers.get(b"origin", b"")
     if destination_host(origin.decode("latin-1")) not in pool.allowed_hosts:
         if origin and request.method == "OPTIONS":
@@ -311,19 +313,9 @@ _UNBUFFERED = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
 
 
 def _arguments(body: PlanBody) -> list[str]:
-    options = {
-        "links": body.links,
-        "slots": body.slots,
-        "click-rate": body.click_rate,
-        "revenue-per-click": body.revenue_per_click,
-        "views-per-day": body.views_per_day,
-        "floor": body.click_floor,
-        "certainty": body.certainty,
-        "holdout": body.holdout,
-        "views": body.max_views,
-        "cases": body.cases,
-    }
-    return [f"--{name}={value!r}" for name, value in options.items()]
+    names = {"click_floor": "floor", "max_views": "views"}
+    options = {names.get(name, name): value for name, value in asdict(body).items()}
+    return [f"--{name.replace('_', '-')}={value!r}" for name, value in options.items()]
 
 
 async def _encoded(lines: AsyncGenerator[dict[str, Any]], body: PlanBody) -> AsyncGenerator[bytes]:
@@ -335,13 +327,12 @@ async def _encoded(lines: AsyncGenerator[dict[str, Any]], body: PlanBody) -> Asy
 
 
 def _answer(found: Mapping[str, Any], body: PlanBody) -> PlanAnswer:
-    return PlanAnswer(
+    return compose(
+        PlanAnswer,
+        body,
         floor_kept=_days(found["floor"], body.views_per_day),
         lift_visible=_days(found["lift"], body.views_per_day),
         floors_in_reach=found["share_of_floors_in_reach"],
-        certainty=body.certainty,
-        cases=body.cases,
-        max_views=body.max_views,
     )
 
 
@@ -377,7 +368,7 @@ COMPARISON_OPERATIONS = Operations()
 async def dashboard_overview(context: ServiceContext, _request: Request) -> PoolRows:
     """Read how all pools are doing."""
     service = context.service
-    state = tuple((pool.pool_id, pool.changed_us) for pool in service.pools())
+    state = tuple((pool.pool_id, pool.changed_us) for pool in service.directory.pools())
 
     def make() -> tuple[PoolRow, ...]:
         return service.reporter.all_pools(service.health())
@@ -397,7 +388,7 @@ async def dashboard_overview(context: ServiceContext, _request: Request) -> Pool
 async def dashboard_period(context: ServiceContext, request: Request) -> PeriodComparison:
     """Compare a period of a pool with the one before it."""
     query: PeriodQuery = request.query
-    pool = context.service.pool(request.path_values["pool_id"])
+    pool = context.service.directory.pool(request.path_values["pool_id"])
     from_us, until_us = from_time(query.since), from_time(query.until)
     if not from_us < until_us:
         raise broken_rule("`until` must be after `since`", parameter="until")

@@ -46,7 +46,9 @@ OPERATIONS = Operations()
 @OPERATIONS.add("GET /v1/pools/{pool_id}/stats", "read", answer=answer_type(PoolReport))
 async def stats(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Read estimates with intervals, the floor and what it costs."""
-    return as_answer(await asyncio.to_thread(context.service.stats, request.path_values["pool_id"]))
+    return as_answer(
+        await asyncio.to_thread(context.service.reporter.stats, request.path_values["pool_id"])
+    )
 
 
 @OPERATIONS.add(
@@ -67,7 +69,7 @@ async def stats(context: ServiceContext, request: Request) -> msgspec.Struct:
 async def frontier(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Read the best revenue for every floor."""
     pool_id = request.path_values["pool_id"]
-    return as_answer(await asyncio.to_thread(context.service.frontier, pool_id))
+    return as_answer(await asyncio.to_thread(context.service.reporter.frontier, pool_id))
 
 
 @OPERATIONS.add("GET /v1/pools/{pool_id}/explain", "read", answer=ExplanationList)
@@ -75,8 +77,8 @@ async def explain(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Read why each link is shown as often as it is, and to whom."""
     pool_id = request.path_values["pool_id"]
     service = context.service
-    found = await asyncio.to_thread(service.explain, pool_id)
-    for_whom = await asyncio.to_thread(service.for_whom, pool_id)
+    found = await asyncio.to_thread(service.reporter.explain, pool_id)
+    for_whom = await asyncio.to_thread(service.reporter.for_whom, pool_id)
     return ExplanationList(pool_id=pool_id, links=tuple(found), for_whom=for_whom)
 
 
@@ -120,7 +122,7 @@ EVALUATION_OPERATIONS = Operations()
 async def evaluate(context: ServiceContext, request: Request) -> EvaluationReport:
     """Ask the log what another floor would have earned."""
     query: EvaluateQuery = request.query
-    pool = context.service.pool(request.path_values["pool_id"])
+    pool = context.service.directory.pool(request.path_values["pool_id"])
     floor = pool.click_floor if query.click_floor is UNSET else query.click_floor
     if floor >= pool.slots:
         detail = f"`click_floor` must be below slots ({pool.slots}), got {floor:g}"
@@ -196,13 +198,13 @@ EXPORT_OPERATIONS = Operations()
 async def export(context: ServiceContext, request: Request) -> StreamAnswer:
     """Download the round log."""
     query: ExportQuery = request.query
-    pool = context.service.pool(request.path_values["pool_id"])
+    pool = context.service.directory.pool(request.path_values["pool_id"])
     since_us = 0 if query.since is UNSET else from_time(query.since)
     until_us = None if query.until is UNSET else from_time(query.until)
     if until_us is not None and until_us < since_us:
         detail = "`until` must be at or after `since`"
         raise broken_rule(detail, parameter="until")
-    rounds = context.service.export(pool.pool_id, since_us, until_us)
+    rounds = context.service.reporter.export(pool.pool_id, since_us, until_us)
     if query.format == "jsonl":
         chunks = _json_lines(rounds)
     elif query.format == "log":

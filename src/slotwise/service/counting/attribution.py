@@ -77,6 +77,23 @@ class View(msgspec.Struct, frozen=True, gc=False):
     adjustments: tuple[StoredAdjustment, ...] = ()
 
 
+class FoldPosition(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """How far one level of a pool is folded: the last view, in order of closing, then of id."""
+
+    closes_us: int
+    decision_id: str
+
+
+FOLD_START = FoldPosition(closes_us=0, decision_id="")
+
+
+def fold_position(view: View, level: Level) -> FoldPosition:
+    """Return the place of a view in the folding order of a level."""
+    decision = view.decision
+    closes_us = decision.click_closes_us if level == CLICKS else decision.revenue_closes_us
+    return FoldPosition(closes_us=closes_us, decision_id=decision.decision_id)
+
+
 class LinkCounters(msgspec.Struct, frozen=True):
     """Sums over the views of one link in one group; integers, so exact and order-free."""
 

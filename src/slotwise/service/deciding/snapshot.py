@@ -46,7 +46,7 @@ class SlotOrder:
 
     def __init__(self, pool: PoolSettings, clicks: Sequence[float]) -> None:
         self._positions = SlotPositions(slots_of_pool(pool, clicks))
-        self._kept: dict[tuple[int, int], tuple[ShownLink, ShownLink]] = {}
+        self._kept: dict[tuple[ShownLink, int], ShownLink] = {}
 
     def arrange(
         self,
@@ -73,12 +73,11 @@ class SlotOrder:
         """Return a link at a position; the same object for the same link, which callers keep."""
         if link.position == position:
             return link
-        kept = self._kept.get((id(link), position))
-        if kept is not None:
-            return kept[1]
-        moved = ShownLink(link.link_id, position, link.propensity)
-        if len(self._kept) < MAX_KEPT:
-            self._kept[id(link), position] = (link, moved)  # the first keeps its id in use
+        moved = self._kept.get((link, position))
+        if moved is None:
+            moved = ShownLink(link.link_id, position, link.propensity)
+            if len(self._kept) < MAX_KEPT:
+                self._kept[link, position] = moved
         return moved
 
 

@@ -11,11 +11,14 @@ from threading import Event, RLock, Thread
 from slotwise.service.clock import SteadyClock
 from slotwise.service.counting.attribution import (
     CLICKS,
+    FOLD_START,
     LEVELS,
     Counters,
     FloorKey,
+    FoldPosition,
     Level,
     View,
+    fold_position,
 )
 from slotwise.service.counting.counters import add_counters, count_settled
 from slotwise.service.learning.pool_run import (
@@ -30,17 +33,9 @@ from slotwise.service.pool import Pool
 from slotwise.service.records import DAY_US, SECOND_US
 from slotwise.service.refusals import StoreUnavailable, Superseded
 from slotwise.service.settings import ServiceOptions
-from slotwise.service.storage.contract import (
-    FOLD_START,
-    ApplyFold,
-    CloseWindows,
-    FoldPosition,
-    Progress,
-    Store,
-)
+from slotwise.service.storage.contract import ApplyFold, CloseWindows, Progress, Store
 from slotwise.service.storage.group_commit import GroupCommitter
 from slotwise.service.storage.maintenance import purge
-from slotwise.service.storage.verify import fold_position
 
 FOLD_SIZE = 1_000
 """Rounds of one fold: bounds how long the writing thread is busy with it, and how long requests

@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 from slotwise.errors import UnsupportedState
 from slotwise.player.player import PlayerKnowledge
 from slotwise.service.counting.attribution import (
+    FOLD_START,
     LEVELS,
     Counters,
     FloorKey,
+    FoldPosition,
     Level,
     PageCounters,
     View,
+    fold_position,
 )
 from slotwise.service.counting.counters import add_counters
 from slotwise.service.counting.rates import (
@@ -41,8 +44,7 @@ from slotwise.service.learning.version_pages import AveragePages, ForVisitors
 from slotwise.service.pool import Pool
 from slotwise.service.published_version import Published, Shown, Version
 from slotwise.service.records import SECOND_US, PoolSettings
-from slotwise.service.storage.contract import FOLD_START, FoldPosition, Learned, Store, StoreReader
-from slotwise.service.storage.verify import fold_position
+from slotwise.service.storage.contract import Learned, Store, StoreReader
 
 
 def pool_counts(pool: Pool, counters: Counters) -> LinkCounts:

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from slotwise.service.counting.attribution import Counters, Level, View
+from slotwise.service.counting.attribution import Counters, FoldPosition, Level, View
 from slotwise.service.records import (
     ChangeRecord,
     DecisionRecord,
@@ -18,16 +18,6 @@ from slotwise.service.records import (
     PoolSettings,
 )
 from slotwise.service.storage.activity import Activity
-
-
-class FoldPosition(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """How far one level of a pool is folded: the last view, in order of closing, then of id."""
-
-    closes_us: int
-    decision_id: str
-
-
-FOLD_START = FoldPosition(closes_us=0, decision_id="")
 
 
 class Refusal(msgspec.Struct, frozen=True):

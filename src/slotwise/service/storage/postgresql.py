@@ -28,10 +28,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from slotwise.errors import InvalidInput
+from slotwise.service.counting.attribution import FOLD_START
 from slotwise.service.refusals import StoreUnavailable, Superseded
 from slotwise.service.storage import schema
 from slotwise.service.storage.contract import (
-    FOLD_START,
     AppendDecision,
     ApplyFold,
     CloseWindows,

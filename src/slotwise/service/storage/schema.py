@@ -5,35 +5,27 @@ Raw rows (decisions, clicks, conversions, adjustments) are inserted, never chang
 the counters is then in the purged counters. Their primary
 keys are the identities of the counting rules, so a second copy cannot enter. Counters are
 sums over raw rows and change in the transaction that stores or folds the rows. The columns of
-a table stand in the order of its record's fields; `slotwise.service.storage.schema` relies on it.
+a table are the fields of its record, in their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar, get_origin, get_type_hints
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
+import sqlalchemy as sa
 from msgspec.structs import astuple
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    CheckConstraint,
-    Column,
-    Float,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    false,
-    text,
-)
+from sqlalchemy import BigInteger, Index, Integer, String, Table, Text
 
 from slotwise.errors import UnsupportedState
-from slotwise.service.counting.attribution import StoredAdjustment, StoredClick, StoredConversion
+from slotwise.service.counting.attribution import (
+    LinkCounters,
+    PageCounters,
+    StoredAdjustment,
+    StoredClick,
+    StoredConversion,
+)
 from slotwise.service.records import (
     ChangeRecord,
     DecisionRecord,
@@ -55,7 +47,7 @@ Columns with a default and new tables leave it as it is: replicas of the release
 beside a new one. A migration that changes or removes what is there moves it.
 """
 
-metadata = MetaData(
+metadata = sa.MetaData(
     naming_convention={"pk": "pk_%(table_name)s", "ck": "ck_%(table_name)s_%(constraint_name)s"}
 )
 
@@ -64,297 +56,165 @@ Id = String(64).with_variant(String(64, collation="C"), "postgresql")
 SequenceNumber = BigInteger().with_variant(Integer, "sqlite")
 """SQLite counts up only a primary key of the very type INTEGER."""
 
-pools = Table(
-    "pools",
-    metadata,
-    Column("pool_id", Id, primary_key=True),
-    Column("slots", Integer, nullable=False),
-    Column("click_floor", Float, nullable=False),
-    Column("max_revenue_micros", BigInteger, nullable=False),
-    Column("currency", String(3), nullable=False),
-    Column("click_window_s", BigInteger, nullable=False),
-    Column("revenue_window_s", BigInteger, nullable=False),
-    Column("policy", Text, nullable=False),
-    Column("policy_settings", Text, nullable=False),
-    Column("holdout", Float, nullable=False),
-    Column("fallback_order", Text, nullable=False),
-    Column("allowed_hosts", Text, nullable=False),
-    Column("archived", Boolean, nullable=False),
-    Column("created_us", BigInteger, nullable=False),
-    Column("changed_us", BigInteger, nullable=False),
-    Column("pins", Text, nullable=False, server_default="[]"),
-    Column("explore", Float, nullable=False, server_default="0"),
-    Column("features", Text, nullable=False, server_default="{}"),
-    Column("slot_weights", Text, nullable=False, server_default="[]"),
-    Column("learn_slot_weights", Boolean, nullable=False, server_default=false()),
-    Column("floors_by", Text, nullable=False, server_default="{}"),
-)
-
-links = Table(
-    "links",
-    metadata,
-    Column("pool_id", Id, primary_key=True),
-    Column("link_id", Id, primary_key=True),
-    Column("url", Text, nullable=False),
-    Column("title", Text, nullable=False),
-    Column("retired", Boolean, nullable=False),
-    Column("place", Integer, nullable=False),
-    Column("counted_from_us", BigInteger, nullable=False),
-    Column("created_us", BigInteger, nullable=False),
-    Column("changed_us", BigInteger, nullable=False),
-    Column("metadata", Text, nullable=False, server_default="{}"),
-    Column("known", Text, nullable=False, server_default="[]"),
-    Column("known_us", BigInteger, nullable=False, server_default="0"),
-    Index("ix_links_place", "pool_id", "place", unique=True),
-)
-
-keys = Table(
-    "keys",
-    metadata,
-    Column("key_id", Id, primary_key=True),
-    Column("key_hash", Text, nullable=False),
-    Column("scopes", Text, nullable=False),
-    Column("label", Text, nullable=False),
-    Column("created_us", BigInteger, nullable=False),
-    Column("revoked_us", BigInteger, nullable=False),
-    Column("pool_id", Text, nullable=False, server_default=""),
-)
-
-changes = Table(
-    "changes",
-    metadata,
-    Column("seq", SequenceNumber, primary_key=True),
-    Column("changed_us", BigInteger, nullable=False),
-    Column("changed_by", Text, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("subject", Text, nullable=False),
-    Column("before", Text, nullable=False),
-    Column("after", Text, nullable=False),
-    Index("ix_changes_subject", "subject", "seq"),
-)
-
-ended_sessions = Table(
-    "ended_sessions",
-    metadata,
-    Column("seq", SequenceNumber, primary_key=True),
-    Column("session_id", Id, nullable=False),
-    Column("ends_us", BigInteger, nullable=False),
-    Index("ix_ended_sessions_id", "session_id", unique=True),
-    Index("ix_ended_sessions_ends", "ends_us"),
-)
-
-decisions = Table(
-    "decisions",
-    metadata,
-    Column("seq", SequenceNumber, primary_key=True),
-    Column("decision_id", Id, nullable=False),
-    Column("pool_id", Id, nullable=False),
-    Column("issued_us", BigInteger, nullable=False),
-    Column("click_closes_us", BigInteger, nullable=False),
-    Column("revenue_until_us", BigInteger, nullable=False),
-    Column("revenue_closes_us", BigInteger, nullable=False),
-    Column("currency", String(3), nullable=False),
-    Column("max_revenue_micros", BigInteger, nullable=False),
-    Column("policy", Text, nullable=False),
-    Column("policy_version", BigInteger, nullable=False),
-    Column("page", Text, nullable=False),
-    Column("holdout", Boolean, nullable=False),
-    Column("fallback", Text, nullable=False),
-    Column("asked", Text, nullable=False),
-    Column("stored_us", BigInteger, nullable=False),
-    Column("learned", Boolean, nullable=False),
-    Column("key_id", Text, nullable=False, server_default=""),
-    Column("format", Integer, nullable=False, server_default="1"),
-    Index("ix_decisions_id", "decision_id", unique=True),
-    Index("ix_decisions_click_closes", "pool_id", "click_closes_us", "decision_id"),
-    Index("ix_decisions_revenue_closes", "pool_id", "revenue_closes_us", "decision_id"),
-)
-
-clicks = Table(
-    "clicks",
-    metadata,
-    Column("decision_id", Id, primary_key=True),
-    Column("link_id", Id, primary_key=True),
-    Column("invalid", Id, primary_key=True),
-    Column("client_time", Text),
-    Column("received_us", BigInteger, nullable=False),
-    Column("waited", Boolean, nullable=False),
-)
-
-conversions = Table(
-    "conversions",
-    metadata,
-    Column("conversion_id", Id, primary_key=True),
-    Column("decision_id", Id, nullable=False),
-    Column("link_id", Id, nullable=False),
-    Column("revenue_micros", BigInteger, nullable=False),
-    Column("currency", String(3), nullable=False),
-    Column("client_time", Text),
-    Column("received_us", BigInteger, nullable=False),
-    Column("waited", Boolean, nullable=False),
-    CheckConstraint("revenue_micros >= 0", name="not_negative"),
-    Index("ix_conversions_decision", "decision_id"),
-)
-
-adjustments = Table(
-    "adjustments",
-    metadata,
-    Column("adjustment_id", Id, primary_key=True),
-    Column("conversion_id", Id, nullable=False),
-    Column("refund_micros", BigInteger, nullable=False),
-    Column("currency", String(3), nullable=False),
-    Column("client_time", Text),
-    Column("received_us", BigInteger, nullable=False),
-    Column("waited", Boolean, nullable=False),
-    CheckConstraint("refund_micros >= 0", name="not_negative"),
-    Index("ix_adjustments_conversion", "conversion_id"),
-)
-
-for _table in (clicks, conversions, adjustments):
-    # Few rows waited for their decision; counting those that still do must not read all.
-    Index(
-        f"ix_{_table.name}_waited",
-        _table.c.waited,
-        sqlite_where=text("waited = 1"),
-        postgresql_where=text("waited"),
-    )
-
-refusals = Table(
-    "refusals",
-    metadata,
-    Column("decision_id", Id, primary_key=True),
-    Column("kind", String(16), primary_key=True),
-    Column("event_id", Id, primary_key=True),
-    Column("reason", String(64), primary_key=True),
-    Column("link_id", Id, nullable=False),
-    Column("detail", Text, nullable=False),
-    Column("received_us", BigInteger, nullable=False),
-)
-
-_LINK_SUMS = (
-    "click_views",
-    "clicks",
-    "revenue_views",
-    "revenue_micros",
-    "late_clicks",
-    "late_revenue_micros",
-)
-_PAGE_SUMS = (
-    "click_views",
-    "clicks",
-    "clicks_squared",
-    "revenue_views",
-    "revenue_micros",
-    "revenue_squared",
-)
-
-
-def _link_counters(name: str) -> Table:
-    return Table(
-        name,
-        metadata,
-        Column("pool_id", Id, primary_key=True),
-        Column("link_id", Id, primary_key=True),
-        Column("page_group", String(16), primary_key=True),
-        *(Column(sums, BigInteger, nullable=False) for sums in _LINK_SUMS),
-    )
-
-
-def _page_counters(name: str) -> Table:
-    return Table(
-        name,
-        metadata,
-        Column("pool_id", Id, primary_key=True),
-        Column("page_group", String(16), primary_key=True),
-        *(Column(sums, BigInteger, nullable=False) for sums in _PAGE_SUMS),
-    )
-
-
-def _visitor_counters(name: str) -> Table:
-    return Table(
-        name,
-        metadata,
-        Column("pool_id", Id, primary_key=True),
-        Column("feature", Id, primary_key=True),
-        Column("value", Text, primary_key=True),
-        Column("page_group", String(16), primary_key=True),
-        *(Column(sums, BigInteger, nullable=False) for sums in _PAGE_SUMS),
-    )
-
-
-def _floor_counters(name: str) -> Table:
-    return Table(
-        name,
-        metadata,
-        Column("pool_id", Id, primary_key=True),
-        Column("feature", Id, primary_key=True),
-        Column("value", Text, primary_key=True),
-        Column("click_floor", Float, primary_key=True),
-        Column("slots", Integer, primary_key=True),
-        Column("since_us", BigInteger, primary_key=True),
-        *(Column(sums, BigInteger, nullable=False) for sums in _PAGE_SUMS),
-    )
-
-
-link_counters = _link_counters("link_counters")
-page_counters = _page_counters("page_counters")
-purged_link_counters = _link_counters("purged_link_counters")
-purged_page_counters = _page_counters("purged_page_counters")
-visitor_counters = _visitor_counters("visitor_counters")
-purged_visitor_counters = _visitor_counters("purged_visitor_counters")
-floor_counters = _floor_counters("floor_counters")
-purged_floor_counters = _floor_counters("purged_floor_counters")
-
-fold_positions = Table(
-    "fold_positions",
-    metadata,
-    Column("pool_id", Id, primary_key=True),
-    Column("level", Integer, primary_key=True),
-    Column("closes_us", BigInteger, nullable=False),
-    Column("decision_id", Id, nullable=False),
-)
-
-learned = Table(
-    "learned",
-    metadata,
-    Column("pool_id", Id, primary_key=True),
-    Column("version", BigInteger, nullable=False),
-    Column("published", LargeBinary, nullable=False),
-    Column("state", LargeBinary, nullable=False),
-)
-
-store_clock = Table(
-    "store_clock",
-    metadata,
-    Column("only", Integer, primary_key=True, autoincrement=False),
-    Column("closed_until_us", BigInteger, nullable=False),
-    Column("latest_us", BigInteger, nullable=False),
-    Column("n_resets", BigInteger, nullable=False),
-    Column("learner_epoch", BigInteger, nullable=False, server_default="0"),
-    Column("oldest_schema", Text, nullable=False, server_default=""),
-    Column("moving_from", Text, nullable=False, server_default=""),
-    CheckConstraint('"only" = 1', name="one_row"),
-)
-
-
-# A column holds the field of its name. A record of an event shares its row with the event. Plain
-# values stand as they are, everything else as JSON text. Only the page of a decision is packed
-# differently: floor, links and what goes with them make one column, which is read only as a whole.
-
-
-Row = Sequence[Any]
-Record = TypeVar("Record", bound=msgspec.Struct)
+_BY_HINT: dict[Any, Any] = {
+    bool: sa.Boolean,
+    float: sa.Float,
+    int: BigInteger,
+    bytes: sa.LargeBinary,
+}
+_SMALL = ("slots", "place", "level", "only", "format")
+_BY_NAME: dict[str, Any] = {"currency": String(3), **dict.fromkeys(_SMALL, Integer)}
 
 PAGE_FORMAT = 3
 READ_FORMATS = (2, PAGE_FORMAT)
 """Replicas of the last version before the first release write 2, also after the migration."""
 """How `decisions.page` is written; each row says in which format it is."""
-
 N_PAGE_FIELDS = 7
 """Fields of a decision that are in `page`, from `floor` on; a row may lack the last three."""
 
 COLUMN_OF = {"segment_floors": "floors_by"}
 """The columns of fields that were renamed: replicas of the release before still read them."""
+
+
+def _fields(record: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the fields of a record with their types; an event shares its row with its record."""
+    hints = get_type_hints(record)
+    fields = {name: hints[name] for name in record.__struct_fields__}
+    return _fields(fields.pop("event")) | fields if "event" in fields else fields
+
+
+def _decision_fields() -> dict[str, Any]:
+    fields = list(_fields(DecisionRecord).items())
+    n = DecisionRecord.__struct_fields__.index("floor")
+    return dict([*fields[:n], ("page", str), *fields[n + N_PAGE_FIELDS :], ("format", int)])
+
+
+def _table(
+    name: str, key: str, fields: Mapping[str, Any], *parts: Index | sa.CheckConstraint, **kinds: Any
+) -> Table:
+    """Return a table with a column for each field.
+
+    `key` are the names of the primary key, `seq` stands for a number that the engine counts up.
+    `kinds` are types of columns that do not follow from the field's name and type.
+    """
+    columns: list[sa.Column[Any]] = []
+    if key == "seq":
+        columns.append(sa.Column("seq", SequenceNumber, primary_key=True))
+    for field, hint in fields.items():
+        kind = kinds.get(field) or _BY_NAME.get(field) or _BY_HINT.get(hint)
+        if kind is None:
+            kind = Id if field.endswith("_id") else Text
+        is_key = field in key.split()
+        nullable = not is_key and type(None) in get_args(hint)
+        column = COLUMN_OF.get(field, field)
+        columns.append(sa.Column(column, kind, primary_key=is_key, nullable=nullable))
+    return Table(name, metadata, *columns, *parts)
+
+
+pools = _table("pools", "pool_id", _fields(PoolSettings))
+links = _table(
+    "links",
+    "pool_id link_id",
+    _fields(LinkRecord),
+    Index("ix_links_place", "pool_id", "place", unique=True),
+)
+keys = _table("keys", "key_id", _fields(KeyRecord), pool_id=Text)
+changes = _table(
+    "changes", "seq", _fields(ChangeRecord), Index("ix_changes_subject", "subject", "seq")
+)
+ended_sessions = _table(
+    "ended_sessions",
+    "seq",
+    {"session_id": str, "ends_us": int},
+    Index("ix_ended_sessions_id", "session_id", unique=True),
+    Index("ix_ended_sessions_ends", "ends_us"),
+)
+decisions = _table(
+    "decisions",
+    "seq",
+    _decision_fields(),
+    Index("ix_decisions_id", "decision_id", unique=True),
+    Index("ix_decisions_click_closes", "pool_id", "click_closes_us", "decision_id"),
+    Index("ix_decisions_revenue_closes", "pool_id", "revenue_closes_us", "decision_id"),
+    key_id=Text,
+)
+_WAITED = {"waited": bool}
+clicks = _table("clicks", "decision_id link_id invalid", _fields(StoredClick) | _WAITED, invalid=Id)
+conversions = _table(
+    "conversions",
+    "conversion_id",
+    _fields(StoredConversion) | _WAITED,
+    sa.CheckConstraint("revenue_micros >= 0", name="not_negative"),
+    Index("ix_conversions_decision", "decision_id"),
+)
+adjustments = _table(
+    "adjustments",
+    "adjustment_id",
+    _fields(StoredAdjustment) | _WAITED,
+    sa.CheckConstraint("refund_micros >= 0", name="not_negative"),
+    Index("ix_adjustments_conversion", "conversion_id"),
+)
+for _events in (clicks, conversions, adjustments):
+    # Few rows waited for their decision; counting those that still do must not read all.
+    Index(
+        f"ix_{_events.name}_waited",
+        _events.c.waited,
+        sqlite_where=sa.text("waited = 1"),
+        postgresql_where=sa.text("waited"),
+    )
+refusals = _table(
+    "refusals",
+    "decision_id kind event_id reason",
+    _fields(Refusal),
+    kind=String(16),
+    reason=String(64),
+)
+
+
+def _counters(kind: str, key: Mapping[str, Any], sums: type[msgspec.Struct]) -> tuple[Table, Table]:
+    """Return the table of some counters, and the one of what purged views had added to them."""
+    fields = {"pool_id": str} | dict(key) | _fields(sums)
+    kinds = {"page_group": String(16), "feature": Id}
+    names = (f"{kind}_counters", f"purged_{kind}_counters")
+    first, purged = (_table(name, " ".join(["pool_id", *key]), fields, **kinds) for name in names)
+    return first, purged
+
+
+link_counters, purged_link_counters = _counters(
+    "link", {"link_id": str, "page_group": str}, LinkCounters
+)
+page_counters, purged_page_counters = _counters("page", {"page_group": str}, PageCounters)
+visitor_counters, purged_visitor_counters = _counters(
+    "visitor", {"feature": str, "value": str, "page_group": str}, PageCounters
+)
+floor_counters, purged_floor_counters = _counters(
+    "floor",
+    {"feature": str, "value": str, "click_floor": float, "slots": int, "since_us": int},
+    PageCounters,
+)
+fold_positions = _table(
+    "fold_positions",
+    "pool_id level",
+    {"pool_id": str, "level": int, "closes_us": int, "decision_id": str},
+)
+learned = _table("learned", "pool_id", _fields(Learned))
+_CLOCK = dict.fromkeys(("closed_until_us", "latest_us", "n_resets", "learner_epoch"), int)
+store_clock = _table(
+    "store_clock",
+    "only",
+    {"only": int, **_CLOCK, "oldest_schema": str, "moving_from": str},
+    sa.CheckConstraint('"only" = 1', name="one_row"),
+)
+store_clock.c.only.autoincrement = False
+
+
+# Plain values stand as they are in a row, everything else as JSON text. Only the page of a decision
+# is packed differently: floor, links and what goes with them make one column, which is read only as
+# a whole.
+
+
+Row = Sequence[Any]
+Record = TypeVar("Record", bound=msgspec.Struct)
 
 _encode_json = msgspec.json.Encoder().encode
 
@@ -371,19 +231,14 @@ def _json(value: object) -> str:
 class TableRows(Generic[Record]):
     """The rows of one record type: its fields in their order, an event's before its record's."""
 
-    def __init__(self, record_type: type[Record], table: Table) -> None:
+    def __init__(self, record_type: type[Record]) -> None:
         self._record_type = record_type
-        hints = get_type_hints(record_type)
-        self._event_type: type[msgspec.Struct] | None = hints.get("event")
-        names = list(record_type.__struct_fields__)
-        if self._event_type is not None:
-            hints |= get_type_hints(self._event_type)
-            names[:1] = self._event_type.__struct_fields__
-        self._n_event = len(names) - 1
-        decoders = [(place, _decoder(hints[name])) for place, name in enumerate(names)]
+        self._event_type: type[msgspec.Struct] | None = get_type_hints(record_type).get("event")
+        hints = list(_fields(record_type).values())
+        self._n_event = len(hints) - 1
+        decoders = [(place, _decoder(hint)) for place, hint in enumerate(hints)]
         self._decoders = [(place, decode) for place, decode in decoders if decode is not None]
         self._encoded = [place for place, decode in self._decoders if decode is not bool]
-        self._check_columns([COLUMN_OF.get(name, name) for name in names], row_columns(table))
 
     def row(self, record: Record) -> Row:
         """Return the columns of a record."""
@@ -407,11 +262,6 @@ class TableRows(Generic[Record]):
             for place, decode in self._decoders:
                 row[place] = decode(row[place])
         return self._record_type(*row)
-
-    def _check_columns(self, fields: Sequence[str], columns: Sequence[str]) -> None:
-        # Stored events also say whether they waited for their decision.
-        if [name for name in columns if name != "waited"] != list(fields):
-            raise TypeError(f"{self._record_type.__name__} has {fields}, its table {columns}")
 
 
 def _decoder(hint: Any) -> Callable[[Any], Any] | None:
@@ -462,19 +312,14 @@ class _DecisionRows(TableRows[DecisionRecord]):
         fields: list[Any] = [*row[:n], FloorState(*floor), *others, *last]
         return DecisionRecord(*fields)
 
-    def _check_columns(self, fields: Sequence[str], columns: Sequence[str]) -> None:
-        n = self._N_BEFORE
-        packed = [*fields[:n], "page", *fields[n + N_PAGE_FIELDS :]]
-        super()._check_columns([*packed, "format"], columns)
 
-
-POOLS = TableRows(PoolSettings, pools)
-LINKS = TableRows(LinkRecord, links)
-KEYS = TableRows(KeyRecord, keys)
-CHANGES = TableRows(ChangeRecord, changes)
-DECISIONS = _DecisionRows(DecisionRecord, decisions)
-CLICKS = TableRows(StoredClick, clicks)
-CONVERSIONS = TableRows(StoredConversion, conversions)
-ADJUSTMENTS = TableRows(StoredAdjustment, adjustments)
-REFUSALS = TableRows(Refusal, refusals)
-LEARNED = TableRows(Learned, learned)
+POOLS = TableRows(PoolSettings)
+LINKS = TableRows(LinkRecord)
+KEYS = TableRows(KeyRecord)
+CHANGES = TableRows(ChangeRecord)
+DECISIONS = _DecisionRows(DecisionRecord)
+CLICKS = TableRows(StoredClick)
+CONVERSIONS = TableRows(StoredConversion)
+ADJUSTMENTS = TableRows(StoredAdjustment)
+REFUSALS = TableRows(Refusal)
+LEARNED = TableRows(Learned)

@@ -12,6 +12,7 @@ from sqlalchemy import Table
 from slotwise.errors import InvalidInput
 from slotwise.service.counting.attribution import (
     CLICKS,
+    FOLD_START,
     LEVELS,
     Counters,
     Group,
@@ -19,6 +20,7 @@ from slotwise.service.counting.attribution import (
     PageCounters,
     StoredAdjustment,
     View,
+    fold_position,
 )
 from slotwise.service.counting.counters import (
     add_counters,
@@ -29,7 +31,6 @@ from slotwise.service.counting.counters import (
 from slotwise.service.records import AdjustmentEvent, ConversionEvent, LinkRecord
 from slotwise.service.storage import schema
 from slotwise.service.storage.contract import (
-    FOLD_START,
     AppendDecision,
     ApplyFold,
     CloseWindows,
@@ -48,7 +49,6 @@ from slotwise.service.storage.contract import (
 )
 from slotwise.service.storage.ledger import Ledger, NewRows, click_key
 from slotwise.service.storage.sql_reads import SqlReader, SqlSession
-from slotwise.service.storage.verify import fold_position
 
 _CHUNK = 5_000
 

@@ -10,8 +10,10 @@ from sqlalchemy import Table
 
 from slotwise.service.counting.attribution import (
     CLICKS,
+    FOLD_START,
     REVENUE,
     Counters,
+    FoldPosition,
     Level,
     LinkCounters,
     PageCounters,
@@ -36,14 +38,7 @@ from slotwise.service.storage.activity import (
     link_spans_of,
     spans_of,
 )
-from slotwise.service.storage.contract import (
-    FOLD_START,
-    FoldPosition,
-    Learned,
-    Progress,
-    Refusal,
-    ViewBatch,
-)
+from slotwise.service.storage.contract import Learned, Progress, Refusal, ViewBatch
 from slotwise.service.storage.schema import Row, row_columns
 from slotwise.service.storage.sql_statements import Statements
 

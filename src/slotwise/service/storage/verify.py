@@ -10,8 +10,10 @@ import msgspec
 
 from slotwise.service.counting.attribution import (
     CLICKS,
+    FOLD_START,
     LEVELS,
     Counters,
+    FoldPosition,
     Group,
     Level,
     LinkCounters,
@@ -20,7 +22,7 @@ from slotwise.service.counting.attribution import (
 )
 from slotwise.service.counting.counters import add_counters, count_late, count_settled
 from slotwise.service.records import DecisionRecord
-from slotwise.service.storage.contract import FOLD_START, FoldPosition, Progress, StoreReader
+from slotwise.service.storage.contract import Progress, StoreReader
 
 _CHUNK = 20_000
 _MAX_TRIES = 2
@@ -163,13 +165,6 @@ def _is_folded(decision: DecisionRecord, level: Level, until: FoldPosition) -> b
     if closes_us == until.closes_us:
         return decision.learned and decision.decision_id <= until.decision_id
     return decision.learned and closes_us < until.closes_us
-
-
-def fold_position(view: View, level: Level) -> FoldPosition:
-    """Return the place of a view in the folding order of a level."""
-    decision = view.decision
-    closes_us = decision.click_closes_us if level == CLICKS else decision.revenue_closes_us
-    return FoldPosition(closes_us=closes_us, decision_id=decision.decision_id)
 
 
 def _compare(pool_id: str, stored: Counters, recomputed: Counters) -> Iterator[Mismatch]:
