@@ -250,6 +250,18 @@ def test_a_flood_never_replaces_a_word_in_one_of_thirty_views(n_attackers: int) 
     assert len(frequent.counts) <= MAX_WORDS + MAX_COUNTED
 
 
+def test_a_million_words_leave_a_full_list_as_it_was() -> None:
+    frequent = replacing()
+    before = list(frequent.words)
+    for k in range(1_000_000):
+        see(frequent, f"seen once {k}")
+    assert frequent.words == before
+    assert len(frequent.counts) <= MAX_WORDS + MAX_COUNTED
+    for _ in range(10 * SEEN_OFTEN):
+        see(frequent, "real")
+    assert "real" in frequent.words
+
+
 def test_words_are_replaced_at_a_bounded_rate() -> None:
     """Each word that had a place has counters of its own for good."""
     frequent, seen = replacing(), set[str]()

@@ -300,6 +300,8 @@ def run(
     An assertion fails if anything is lost or counted twice, or if memory grows.
     """
     rng = random.Random(seed)
+    # Switching to machine code in the middle takes some 80 MB, which would look like growth.
+    os.environ.setdefault("SLOTWISE_COMPILE", "first")
     with private_postgresql() as database:
         world = World(database, rng)
         try:
@@ -328,7 +330,9 @@ def _soak(
             ends_s = monitor.started_s + 60 * (minutes or 0.0)
             for fault in _faults(world, ends_s):
                 n_before = len(ledger.events)
-                tell(f"{time.monotonic() - monitor.started_s:6.0f} s  {fault}")
+                monitor.look()
+                seconds, resident_kb, n_files = monitor.rows[-1]
+                tell(f"{seconds:6.0f} s  {resident_kb / 1e3:6.1f} MB  {n_files:4} files  {fault}")
                 world.happen(fault)
                 ledger.wait_for(n_before + 50)
             wait_for_learner(world.servers, world.key)

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from slotwise.cli.main import main
-from slotwise.service.records import DAY_US
+from slotwise.service.records import DAY_US, ShownLink
 from slotwise.service.service import Service
+from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.contract import PurgeViews
 from slotwise.service.storage.maintenance import STEP, purge
 from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.conftest import OpenService
-from tests.service.rows import T0, click, link, pool, seconds
+from tests.service.rows import T0, arrays_of, click, decision, link, pool, seconds
 from tests.stores.memory_store import MemoryStore
 from tests.stores.store_rows import reads
 
@@ -138,3 +139,48 @@ def test_the_sqlite_file_reuses_the_room(open_service: OpenService, tmp_path: Pa
     assert store._writer is not None
     assert store._writer.execute("PRAGMA page_count").fetchone()[0] <= n_pages + 8
     store.close()
+
+
+def test_rows_of_years_go_and_leave_what_was_learned(tmp_path: Path) -> None:
+    """Three years of pages, with and without a retention of 30 days: nobody can tell them apart."""
+    learned = []
+    for retention_days in (0, 30):
+        path = tmp_path / f"{retention_days}.db"
+        options = ServiceOptions(seed=1, commit_every_ms=0.0, retention_days=retention_days)
+        service = Service(SqliteStore(path), options)
+        home = pool(policy="paced-bayes", policy_settings={}, revenue_window_s=3600)
+        service.directory.put_pool(home, "test", T0).result()
+        service.directory.put_links(
+            "home", [link(f"l{k}") for k in range(1, 6)], "test", T0
+        ).result()
+        for week in range(156):
+            now_us = seconds(week * 7 * DAY)
+            events = []
+            for k in range(3):
+                shown = ShownLink(link_id=f"l{1 + (week + k) % 5}", position=1, propensity=0.4)
+                page = decision(
+                    f"d{week}-{k}", issued_us=now_us + k, shown=(shown,), policy="paced-bayes"
+                )
+                service.decider.record_view(page, now_us + k)
+                events += [click(shown.link_id, page.decision_id)] * (k == 0)
+            events += [click("l1", f"nobody-{week}")]  # waits for a page that never comes
+            service.submit_events(events, now_us + 100).result()
+            service.learner.learn(seconds(week * 7 * DAY + 2 * DAY))
+            if week == 80:
+                service.close()
+                service = Service(SqliteStore(path), options)
+        n_left = {0: 3 * 156, 30: 3 * 5}[retention_days]
+        assert n_views(service) == n_left
+        assert verify(service._store).mismatches == ()
+        n_waiting = reads(service._store).n_quarantined()
+        assert (n_waiting == 156) if not retention_days else (n_waiting <= 6)
+        found = reads(service._store).counters("home")
+        learned.append((arrays_of(service), found.links, found.pages))
+        # Another policy learns from the rows that are left, and from the counters.
+        service.directory.put_pool(
+            pool(policy="paced-kl", policy_settings={}), "test", now_us
+        ).result()
+        service.learner.learn(now_us + 3 * DAY_US)
+        assert service.health().pools[0].failure == ""
+        service.close()
+    assert learned[0] == learned[1]
