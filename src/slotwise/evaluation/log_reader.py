@@ -427,27 +427,22 @@ class LogReader:
         self._features = tuple(features)
         scale = self._files.max_revenue if max_revenue is None else float(max_revenue)
         self._checks = LogChecks(self._files.name, scale)
-        self._max_revenue = 1.0 if scale is None else scale
-        self._links = Vocabulary()
+        self.name = self._files.name
+        """What messages call the log."""
+        self.max_revenue = 1.0 if scale is None else scale
+        """The revenue of one row that counts as 1."""
+        self.links = Vocabulary()
+        """The links seen so far."""
         self._segments = Vocabulary()
         self._values = [Vocabulary() for _ in features]
         self._hashes: list[NDArray[np.uint64]] = []
-        self._has_slot_probabilities = "slot_probability" in self._files.columns
+        self.has_slot_probabilities = "slot_probability" in self._files.columns
+        """Whether the log says how likely each link was in its very slot."""
         self.n_rows = self._files.n_rows
         self.n_pages = 0
         self.n_unsettled = 0
         self.n_slots = 0
         """The most links on one page so far."""
-
-    @property
-    def links(self) -> Vocabulary:
-        """The links seen so far."""
-        return self._links
-
-    @property
-    def name(self) -> str:
-        """What messages call the log."""
-        return self._files.name
 
     @property
     def n_clipped(self) -> int:
@@ -458,16 +453,6 @@ class LogReader:
     def currency(self) -> str | None:
         """The currency of the revenue, where the log has one."""
         return self._checks.currency
-
-    @property
-    def max_revenue(self) -> float:
-        """The revenue of one row that counts as 1."""
-        return self._max_revenue
-
-    @property
-    def has_slot_probabilities(self) -> bool:
-        """Whether the log says how likely each link was in its very slot."""
-        return self._has_slot_probabilities
 
     @property
     def segments(self) -> list[tuple[str, ...]]:
@@ -515,7 +500,7 @@ class LogReader:
         """Return the columns of a batch as arrays, and the hash and length of each page."""
         columns = {name: batch.column(name) for name in batch.schema.names}
         rows = self._checks.checked(columns, n_before)
-        rows["link"] = self._links.encode(columns["link"])
+        rows["link"] = self.links.encode(columns["link"])
         rows["segment"] = self._segment_codes(columns, batch.num_rows)
         page_ids = columns["page_id"]
         if pa.types.is_dictionary(page_ids.type):

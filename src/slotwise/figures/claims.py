@@ -11,16 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from slotwise import metrics
+from slotwise.figures import style
 from slotwise.figures.panels import Setting
-from slotwise.figures.style import (
-    BASELINES,
-    FLOORLESS,
-    SUBJECT,
-    display_name,
-    measured,
-    readable,
-    scale_name,
-)
 from slotwise.simulation.results import Results
 
 SUB_LINEAR_BELOW = 0.95
@@ -52,8 +44,8 @@ def with_interval(mean: float, low: float, high: float) -> str:
     '23.5k (23.0k to 24.0k)'
     """
     if low == high or math.isnan(mean):
-        return measured(mean)
-    return f"{measured(mean)} ({measured(low)} to {measured(high)})"
+        return style.measured(mean)
+    return f"{style.measured(mean)} ({style.measured(low)} to {style.measured(high)})"
 
 
 def judge_below(
@@ -81,7 +73,7 @@ def judge_below(
 def final_evidence(results: Results, metric: str, label: str) -> str:
     """Return the name of a policy and the final value of its metric."""
     interval = metrics.mean_interval(results.final(label, metric))
-    return f"{display_name(label)} {with_interval(*map(float, interval))}"
+    return f"{style.display_name(label)} {with_interval(*map(float, interval))}"
 
 
 def judge_sub_linear(results: Results, metric: str, label: str) -> Judgement:
@@ -159,7 +151,7 @@ def scale_phrase(scale: float) -> str:
     >>> scale_phrase(1.0), scale_phrase(1 / 72)
     ('the printed γ', 'γ/72')
     """
-    name = scale_name(scale)
+    name = style.scale_name(scale)
     if scale == 1:
         return "the printed γ"
     return f"γ{name.removeprefix('1')}" if name.startswith("1/") else f"{name} γ"
@@ -169,7 +161,7 @@ def findings_of(results: Results) -> list[Finding]:
     """Judge every claim on one data set, for every Con-UCB in it, the largest γ first."""
     setting = Setting.of(results)
     found = []
-    for label in setting.labels_of_policy(results.labels, SUBJECT):
+    for label in setting.labels_of_policy(results.labels, style.SUBJECT):
         scale = setting.gamma_scale(label)
         if scale is None:
             continue
@@ -196,7 +188,7 @@ class Comparison:
             labels = setting.labels_of_policy(results.labels, name)
             if not labels:
                 verdicts.append(Verdict.UNKNOWN)
-                parts.append(f"{display_name(name)} was not run")
+                parts.append(f"{style.display_name(name)} was not run")
                 continue
             pair = (label, labels[0]) if self.is_below else (labels[0], label)
             verdicts.append(judge_below(results, self.metric, *pair, self.factor))
@@ -217,7 +209,7 @@ class SubLinearGrowth:
         return judge_sub_linear(results, self.metric, label)
 
 
-WITH_FLOOR = tuple(name for name in BASELINES if name not in FLOORLESS)
+WITH_FLOOR = tuple(name for name in style.BASELINES if name not in style.FLOORLESS)
 
 CLAIMS = (
     Claim(
@@ -229,24 +221,24 @@ CLAIMS = (
     Claim(
         "lowest violation",
         "Con-UCB has the lowest violation of the four algorithms",
-        Comparison("violation", BASELINES),
+        Comparison("violation", style.BASELINES),
         is_ordering=True,
     ),
     Claim(
         "largest ratio",
         "Con-UCB has the largest ratio of reward to violation",
-        Comparison("ratio", BASELINES, is_below=False),
+        Comparison("ratio", style.BASELINES, is_below=False),
         is_ordering=True,
     ),
     Claim(
         "less revenue than CUCB and Exp3.M",
         "CUCB and Exp3.M earn more than Con-UCB",
-        Comparison("reward", FLOORLESS),
+        Comparison("reward", style.FLOORLESS),
     ),
     Claim(
         "huge violations of CUCB and Exp3.M",
         f"The violations of CUCB and Exp3.M are huge (here: over {HUGE:g} times Con-UCB's)",
-        Comparison("violation", FLOORLESS, factor=HUGE),
+        Comparison("violation", style.FLOORLESS, factor=HUGE),
     ),
     Claim(
         "sub-linear regret",
@@ -357,8 +349,8 @@ def _about_bound(settings: Sequence[Setting]) -> str:
     if not empty:
         return "The theorem's bound is below L·T on every data set, so it is informative here."
     numbers = [
-        f"{setting.short_heading}: {readable(setting.theorem_bound)} "
-        f"against {readable(setting.trivial_bound)}"
+        f"{setting.short_heading}: {style.readable(setting.theorem_bound)} "
+        f"against {style.readable(setting.trivial_bound)}"
         for setting in empty
     ]
     return (

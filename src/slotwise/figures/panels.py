@@ -12,21 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from slotwise import metrics
 from slotwise.errors import InvalidInput
-from slotwise.figures.style import (
-    FLOORLESS,
-    INK,
-    MUTED,
-    ORACLE,
-    PAPER,
-    SUBJECT,
-    EndLabel,
-    Stroke,
-    display_name,
-    label_ends,
-    readable,
-    strokes,
-    write_heading,
-)
+from slotwise.figures import style
 from slotwise.selection.confidence import paper_gamma
 from slotwise.simulation.results import Curve, Results
 
@@ -98,20 +84,20 @@ class Setting:
     def delay_sentence(self) -> str:
         """How late feedback is, by level; empty if it is immediate."""
         levels = zip(self.config.get("levels", ()), self.config.get("delays", ()), strict=False)
-        late = [f"{level} by {readable(delay)}" for level, delay in levels if delay]
+        late = [f"{level} by {style.readable(delay)}" for level, delay in levels if delay]
         return f"late feedback: {', '.join(late)} rounds" if late else ""
 
     @property
     def heading(self) -> str:
         """The full title with the floor, since one data set may be run with several floors."""
-        floor = self._floors_in_words or f"h = {readable(self.config['click_floor'])}"
+        floor = self._floors_in_words or f"h = {style.readable(self.config['click_floor'])}"
         title = self.full_title
         return f"{title[:-1]}, {floor})" if title.endswith(")") else f"{title} ({floor})"
 
     @property
     def short_heading(self) -> str:
         """The data set's name with the floor, for sentences that name many."""
-        floor = self._floors_in_words or f"h = {readable(self.config['click_floor'])}"
+        floor = self._floors_in_words or f"h = {style.readable(self.config['click_floor'])}"
         return f"{self.name} ({floor})"
 
     @property
@@ -133,7 +119,7 @@ class Setting:
         """Return what a floor asks for: "cart 1", or "cart/click 0.2" of a rate."""
         level = name.partition("/")[0]
         asked = self.config["rate_floors"][level] if "/" in name else self.config["floors"][level]
-        return f"{name} {readable(asked)}"
+        return f"{name} {style.readable(asked)}"
 
     @property
     def _floors_in_words(self) -> str:
@@ -147,7 +133,7 @@ class Setting:
         if optimum["status"] == "slack":
             return f"{floors}, slack: the best page keeps them"
         priced = [
-            f"{name} at {readable(price)}"
+            f"{name} at {style.readable(price)}"
             for name, price in optimum["shadow_prices"].items()
             if price
         ]
@@ -159,14 +145,16 @@ class Setting:
         if self.floor_names:
             return self._several_floors_sentence()
         optimum = self.config["optimum"]
-        floor = f"floor {readable(self.config['click_floor'])} clicks"
+        floor = f"floor {style.readable(self.config['click_floor'])} clicks"
         status = optimum.get("status", "")
         if status == "binding":
-            return f"{floor}, binding at a shadow price of {readable(optimum['shadow_price'])}"
+            return (
+                f"{floor}, binding at a shadow price of {style.readable(optimum['shadow_price'])}"
+            )
         if status == "slack":
-            return f"{floor}, slack: the best page has {readable(optimum['clicks'])}"
+            return f"{floor}, slack: the best page has {style.readable(optimum['clicks'])}"
         if status == "infeasible":
-            attainable = readable(optimum["attainable_clicks"])
+            attainable = style.readable(optimum["attainable_clicks"])
             return f"{floor}, infeasible: at most {attainable}; compared with the most clicked page"
         return floor
 
@@ -176,7 +164,7 @@ class Setting:
         runs = "one run" if self.n_runs == 1 else f"{self.n_runs} runs"
         return (
             f"{self.config['n_links']} links, {self.config['n_slots']} slots, "
-            f"{readable(self.config['n_rounds'])} rounds, {runs}"
+            f"{style.readable(self.config['n_rounds'])} rounds, {runs}"
         )
 
     @property
@@ -216,8 +204,8 @@ class Setting:
         verdict = "so many bounds stay at 1" if share < showings else "so most bounds fall below 1"
         return (
             f"{self.heading}: at the printed γ the bound of a link is 1 for its first "
-            f"{readable(showings)} page views. On average a link is shown on {readable(share)}, "
-            f"{verdict}."
+            f"{style.readable(showings)} page views. On average a link is shown on "
+            f"{style.readable(share)}, {verdict}."
         )
 
     def policy_name(self, label: str) -> str:
@@ -237,14 +225,14 @@ class Setting:
         Where one of the four is missing, the experiment is not the paper's, and all are alike.
         """
         run = {policy["name"] for policy in self.config.get("policies", ())}
-        is_papers = set(PAPER) <= run
-        return not is_papers or label == ORACLE or self.policy_name(label) in PAPER
+        is_papers = set(style.PAPER) <= run
+        return not is_papers or label == style.ORACLE or self.policy_name(label) in style.PAPER
 
     def dagger_name(self, label: str, longest: int = 22) -> str:
         """Return the name of a policy in a figure, with a dagger if the paper does not have it."""
         if self.is_in_paper(label):
-            return display_name(label, longest)
-        return f"{display_name(label, longest - 2)} †"
+            return style.display_name(label, longest)
+        return f"{style.display_name(label, longest - 2)} †"
 
     def dagger_note(self, labels: Sequence[str]) -> str:
         """Return what a dagger means, empty if none of `labels` has one."""
@@ -252,7 +240,7 @@ class Setting:
 
     def marked_name(self, label: str, longest: int = 60) -> str:
         """Return the name of a policy in a table, marked in words if the paper does not have it."""
-        name = display_name(label, longest)
+        name = style.display_name(label, longest)
         return name if self.is_in_paper(label) else f"{name} ({NOT_IN_PAPER})"
 
     def gamma_scale(self, label: str) -> float | None:
@@ -260,7 +248,7 @@ class Setting:
         for policy in self.config.get("policies", ()):
             if policy["label"] == label and "gamma_scale" in policy.get("settings", {}):
                 return float(policy["settings"]["gamma_scale"])
-        return 1.0 if label == SUBJECT else None
+        return 1.0 if label == style.SUBJECT else None
 
 
 NARROW_INCHES = 2.6
@@ -286,7 +274,7 @@ PANELS = (
         "regret",
         "Cumulative regret",
         "revenue missed relative to the best mix that keeps the floor",
-        left_out=FLOORLESS,
+        left_out=style.FLOORLESS,
     ),
     Panel("violation", "Cumulative violation", "clicks below the floor, summed over rounds"),
     Panel(
@@ -327,29 +315,31 @@ def draw_panel(axes: Axes, panel: Panel, results: Results, log: str = "none") ->
     """
     setting = Setting.of(results)
     shown, left_out = labels_of(panel, results)
-    look = strokes(results.labels)
+    look = style.strokes(results.labels)
     ends, endless = [], []
     for label in shown:
         curve = _drawable(results.curve(label, panel.metric), panel.first_share)
         if not len(curve.rounds):
             endless.append(label)
             continue
-        _draw_line(axes, curve, look[label], is_mark=label == ORACLE)
+        _draw_line(axes, curve, look[label], is_mark=label == style.ORACLE)
         name = setting.dagger_name(label, longest=16)
-        ends.append(EndLabel(name, float(curve.mean[-1]), look[label]))
+        ends.append(style.EndLabel(name, float(curve.mean[-1]), look[label]))
     if panel.has_optimal_line:
         optimal = setting.optimum * results.rounds
-        axes.plot(results.rounds, optimal, color=INK, linewidth=1.1, dashes=(1, 1.6), zorder=4)
-        ends.append(EndLabel("optimal", float(optimal[-1]), Stroke(INK)))
+        axes.plot(
+            results.rounds, optimal, color=style.INK, linewidth=1.1, dashes=(1, 1.6), zorder=4
+        )
+        ends.append(style.EndLabel("optimal", float(optimal[-1]), style.Stroke(style.INK)))
     _settle_axes(axes, panel, results)
     _scale_axes(axes, results, log)
-    write_heading(axes, panel.title, meaning_of(panel, setting))
+    style.write_heading(axes, panel.title, meaning_of(panel, setting))
     if left_out:
         _write_note(axes, f"without {_listed(left_out)}, as in the paper")
     elif endless:
         _write_note(axes, f"no finite value: {_listed(endless)}")
     if ends:
-        label_ends(axes, ends)
+        style.label_ends(axes, ends)
 
 
 def _drawable(curve: Curve, first_share: float) -> Curve:
@@ -360,7 +350,7 @@ def _drawable(curve: Curve, first_share: float) -> Curve:
     return Curve(rounds[keep], mean[keep], low[keep], high[keep])
 
 
-def _draw_line(axes: Axes, curve: Curve, stroke: Stroke, *, is_mark: bool) -> None:
+def _draw_line(axes: Axes, curve: Curve, stroke: style.Stroke, *, is_mark: bool) -> None:
     band: dict[str, Any] = {"color": stroke.colour, "alpha": 0.18, "linewidth": 0}
     axes.fill_between(curve.rounds, curve.low, curve.high, zorder=2, **band)
     (line,) = axes.plot(curve.rounds, curve.mean, color=stroke.colour, zorder=4 if is_mark else 3)
@@ -378,7 +368,7 @@ def _settle_axes(axes: Axes, panel: Panel, results: Results) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: style.readable(value)))
     lowest, highest = axes.dataLim.y0, axes.dataLim.y1
     if not np.isfinite([lowest, highest]).all():
         lowest, highest = 0.0, 0.0
@@ -389,7 +379,7 @@ def _settle_axes(axes: Axes, panel: Panel, results: Results) -> None:
     margin = 0.06 * (top - bottom)
     axes.set_ylim(bottom - margin if bottom < 0 else 0.0, top + margin)
     if bottom < 0:
-        axes.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
+        axes.axhline(0, color=style.MUTED, linewidth=0.8, zorder=1)
 
 
 def _scale_axes(axes: Axes, results: Results, log: str) -> None:
@@ -401,7 +391,7 @@ def _scale_axes(axes: Axes, results: Results, log: str) -> None:
         axes.set_yscale("symlog", linthresh=1.0)
     if log != "none":
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: style.readable(value)))
 
 
 def _write_note(axes: Axes, note: str) -> None:
@@ -415,13 +405,13 @@ def _write_note(axes: Axes, note: str) -> None:
         xytext=(0, -37 if is_narrow else -25),
         textcoords="offset points",
         fontsize=7.5,
-        color=MUTED,
+        color=style.MUTED,
         parse_math=False,
     )
 
 
 def _listed(labels: Sequence[str]) -> str:
-    names = [display_name(label, longest=16) for label in labels[:3]]
+    names = [style.display_name(label, longest=16) for label in labels[:3]]
     if len(labels) > 3:
         return f"{', '.join(names[:2])} and {len(labels) - 2} more"
     return " and ".join(names) if len(names) < 3 else f"{names[0]}, {names[1]} and {names[2]}"

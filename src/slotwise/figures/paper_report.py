@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from slotwise import metrics
 from slotwise.errors import InvalidInput
+from slotwise.figures import style
 from slotwise.figures.canvas import USUAL_FORMATS, ThemedSvg, dark_rules, rendered
 from slotwise.figures.claims import (
     CLAIMS,
@@ -26,17 +27,6 @@ from slotwise.figures.claims import (
 )
 from slotwise.figures.panels import Setting
 from slotwise.figures.result_figures import draw_experiment, draw_sweep, is_sweep
-from slotwise.figures.style import (
-    BACKGROUND,
-    GRID,
-    INK,
-    MUTED,
-    SUBJECT,
-    display_name,
-    measured,
-    readable,
-    scale_name,
-)
 from slotwise.policies import default_policy
 from slotwise.simulation.results import Results
 
@@ -68,17 +58,20 @@ def compare_beside(results: Sequence[Results]) -> list[BesidePaper]:
 
 def _introduced(label: str) -> str:
     default = ", the default policy of slotwise" if label == default_policy().name else ""
-    return f"{display_name(label, 60)}{default}"
+    return f"{style.display_name(label, 60)}{default}"
 
 
 def _compared(results: Results, setting: Setting, label: str) -> list[str]:
     def mean(one: str, metric: str) -> float:
         return float(results.final(one, metric).mean())
 
-    ours = setting.labels_of_policy(results.labels, SUBJECT)
+    ours = setting.labels_of_policy(results.labels, style.SUBJECT)
     best = min(ours, key=lambda one: mean(one, "regret"))
-    name = display_name(best)
-    cells = ((measured(mean(label, m)), f"{measured(mean(best, m))} ({name})") for m in METRICS)
+    name = style.display_name(best)
+    cells = (
+        (style.measured(mean(label, m)), f"{style.measured(mean(best, m))} ({name})")
+        for m in METRICS
+    )
     return [cell for pair in cells for cell in pair]
 
 
@@ -189,9 +182,9 @@ def _facts(setting: Setting) -> list[tuple[str, str]]:
         ("Links, slots", f"{config['n_links']}, {config['n_slots']}"),
         ("Floor", setting.floor_sentence.removeprefix("floor ")),
         ("Feedback", setting.delay_sentence.removeprefix("late feedback: ")),
-        ("Largest possible clicks", readable(optimum.get("attainable_clicks", float("nan")))),
-        ("Best revenue per round", readable(setting.optimum, digits=5)),
-        ("Failure probability", readable(config["failure_probability"])),
+        ("Largest possible clicks", style.readable(optimum.get("attainable_clicks", float("nan")))),
+        ("Best revenue per round", style.readable(setting.optimum, digits=5)),
+        ("Failure probability", style.readable(config["failure_probability"])),
         ("Rounds, runs", f"{config['n_rounds']:,}, {setting.n_runs:,}"),
         ("Origin", setting.origin_sentence),
     ]
@@ -213,20 +206,20 @@ def _bound_rows(results: Results, setting: Setting) -> list[tuple[str, list[str]
         config["n_links"], config["n_slots"], config["failure_probability"]
     )
     rows = []
-    for label in setting.labels_of_policy(results.labels, SUBJECT):
+    for label in setting.labels_of_policy(results.labels, style.SUBJECT):
         scale = setting.gamma_scale(label)
         is_printed = scale == 1
         rows.append(
             (
-                f"{display_name(SUBJECT)}, {scale_phrase(scale)}"
+                f"{style.display_name(style.SUBJECT)}, {scale_phrase(scale)}"
                 if scale
-                else display_name(label, 60),
+                else style.display_name(label, 60),
                 [
                     _final(results, label, "regret"),
                     _final(results, label, "shortfall"),
-                    readable(setting.theorem_bound) if is_printed else "no guarantee",
-                    readable(setting.trivial_bound),
-                    readable(useful) if is_printed else "–",
+                    style.readable(setting.theorem_bound) if is_printed else "no guarantee",
+                    style.readable(setting.trivial_bound),
+                    style.readable(useful) if is_printed else "–",
                 ],
             )
         )
@@ -238,7 +231,7 @@ def _distinct_names(results: Sequence[Results]) -> list[str]:
     names: list[str] = []
     for each in results:
         setting = Setting.of(each)
-        floor = scale_name(setting.config["click_floor"])
+        floor = style.scale_name(setting.config["click_floor"])
         wanted = f"{setting.name}-sweep" if is_sweep(each) else setting.name
         for candidate in (wanted, f"{wanted}-h{floor}", *(f"{wanted}-{n}" for n in range(2, 999))):
             name = re.sub(r"[^a-z0-9.]+", "-", candidate.lower()).strip("-.") or "figure"
@@ -324,7 +317,9 @@ def write_report(
             figures.append(folder / f"{name}.{kind}")
             figures[-1].write_bytes(contents)
         drawings[name] = ThemedSvg.of(files["svg"].decode(), prefix=f"f{len(drawings)}")
-    colours = {INK, MUTED, GRID, BACKGROUND}.union(*(svg.colours for svg in drawings.values()))
+    colours = {style.INK, style.MUTED, style.GRID, style.BACKGROUND}.union(
+        *(svg.colours for svg in drawings.values())
+    )
     html, markdown = directory / "report.html", directory / "report.md"
     shared = {
         "page": page,

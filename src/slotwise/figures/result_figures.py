@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from slotwise import metrics
 from slotwise.errors import InvalidInput
+from slotwise.figures import style
 from slotwise.figures.canvas import (
     USUAL_FORMATS,
     ShownFigure,
@@ -24,23 +25,6 @@ from slotwise.figures.canvas import (
     write_frame,
 )
 from slotwise.figures.panels import PANELS, Panel, Setting, draw_panel, labels_of, meaning_of
-from slotwise.figures.style import (
-    GRID,
-    INK,
-    KNOWN,
-    MUTED,
-    SUBJECT,
-    EndLabel,
-    Stroke,
-    display_name,
-    label_ends,
-    measured,
-    readable,
-    scale_name,
-    strokes,
-    write,
-    write_heading,
-)
 from slotwise.simulation.results import Results
 
 SIZE_INCHES = (13.6, 8.3)
@@ -64,8 +48,9 @@ def draw_experiment(results: Results) -> Figure:
         for place, panel in enumerate(PANELS):
             draw_panel(figure.add_subplot(grid[divmod(place, 3)]), panel, results)
         note = (
-            f"The theorem's bound on regret and shortfall is {readable(setting.theorem_bound)};\n"
-            f"no policy can exceed L·T = {readable(setting.trivial_bound)}."
+            "The theorem's bound on regret and shortfall is "
+            f"{style.readable(setting.theorem_bound)};\n"
+            f"no policy can exceed L·T = {style.readable(setting.trivial_bound)}."
         )
         draw_finals(figure.add_subplot(grid[1, 2]), results, COLUMNS, "means over the runs", note)
         write_frame(figure, setting, setting.figure_title)
@@ -81,34 +66,40 @@ def draw_finals(
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
     right = 1.42
-    write_heading(axes, f"After {readable(results.n_rounds)} rounds", meaning)
+    style.write_heading(axes, f"After {style.readable(results.n_rounds)} rounds", meaning)
     step = (right - 0.66) / (len(columns) - 1)
     places = [0.66 + step * column for column in range(len(columns))]
     for name, place in zip(columns.values(), places, strict=True):
-        write(axes, (place, 0.97), name, fontsize=8, color=MUTED, ha="right", va="center")
-    look = strokes(results.labels)
+        style.write(
+            axes, (place, 0.97), name, fontsize=8, color=style.MUTED, ha="right", va="center"
+        )
+    look = style.strokes(results.labels)
     labels = results.labels[:MAX_ROWS]
     height = min(0.095, 0.72 / max(len(labels), 1))
     for row, label in enumerate(labels):
         level = 0.97 - (row + 1) * height
-        axes.plot([0, right], [level + height / 2] * 2, color=GRID, linewidth=0.8, clip_on=False)
+        axes.plot(
+            [0, right], [level + height / 2] * 2, color=style.GRID, linewidth=0.8, clip_on=False
+        )
         stroke = look[label]
         (line,) = axes.plot([0, 0.075], [level] * 2, color=stroke.colour, linewidth=2.2)
         if stroke.dashes is not None:
             line.set_dashes(tuple(dash * 0.6 for dash in stroke.dashes))
             line.set_dash_capstyle("butt")
         name = setting.dagger_name(label, longest=18)
-        write(axes, (0.1, level), name, fontsize=8.5, va="center")
+        style.write(axes, (0.1, level), name, fontsize=8.5, va="center")
         for metric, place in zip(columns, places, strict=True):
             mean = float(metrics.mean_interval(results.final(label, metric)).mean)
-            write(axes, (place, level), measured(mean), ha="right", va="center")
+            style.write(axes, (place, level), style.measured(mean), ha="right", va="center")
     bottom = 0.97 - (len(labels) + 0.5) * height
-    axes.plot([0, right], [bottom] * 2, color=GRID, linewidth=0.8, clip_on=False)
+    axes.plot([0, right], [bottom] * 2, color=style.GRID, linewidth=0.8, clip_on=False)
     if dagger := setting.dagger_note(labels):
         note = f"{dagger}\n{note}"
     if len(results.labels) > MAX_ROWS:
         note = f"… and {len(results.labels) - MAX_ROWS} more policies in the file.\n{note}"
-    write(axes, (0, bottom - 0.05), note, fontsize=8, color=MUTED, va="top", linespacing=1.5)
+    style.write(
+        axes, (0, bottom - 0.05), note, fontsize=8, color=style.MUTED, va="top", linespacing=1.5
+    )
 
 
 WIDTH_INCHES, ROW_INCHES, FRAME_INCHES = 9.0, 0.42, 2.3
@@ -134,18 +125,18 @@ def draw_for_whom(results: Results) -> Figure:
         for value, (_, blind) in best.items()
         if blind > 0.0 and (first[f"rounds:{value}"][:, -1] > 0.0).all()
     ][:MOST_VALUES]
-    look = strokes(results.labels)
+    look = style.strokes(results.labels)
     with house_style():
         height = FRAME_INCHES + ROW_INCHES * len(values)
         figure = ShownFigure(figsize=(WIDTH_INCHES, height))
         axes = figure.add_axes((0.2, 0.75 / height, 0.55, (height - 1.75) / height))
         for row in range(len(values)):
-            axes.axhline(row, color=GRID, linewidth=0.8, zorder=0)
+            axes.axhline(row, color=style.GRID, linewidth=0.8, zorder=0)
         axes.plot(
             [100 * (best[value][0] / best[value][1] - 1.0) for value in values],
             range(len(values)),
             "|",
-            color=INK,
+            color=style.INK,
             markersize=16,
             label="best, knows visitors",
         )
@@ -160,9 +151,9 @@ def draw_for_whom(results: Results) -> Figure:
                 fmt="o",
                 markersize=4,
                 color=look[label].colour,
-                label=display_name(label),
+                label=style.display_name(label),
             )
-        axes.axvline(0.0, color=MUTED, linewidth=1.0)
+        axes.axvline(0.0, color=style.MUTED, linewidth=1.0)
         axes.set_yticks(range(len(values)), values)
         axes.set_ylim(len(values) - 0.5, -0.5)
         axes.set_xlabel("% more revenue than the best mix that does not know the visitors")
@@ -287,14 +278,14 @@ def _swept(results: Results) -> list[Swept]:
     found = [
         Swept(label, scale)
         for label, scale in scales.items()
-        if scale is not None and setting.policy_name(label) == SUBJECT
+        if scale is not None and setting.policy_name(label) == style.SUBJECT
     ]
     return sorted(found, key=lambda swept: -swept.scale)
 
 
 def _draw_panel(axes: Axes, panel: Panel, results: Results, swept: Sequence[Swept]) -> None:
-    look = strokes([SUBJECT, *results.labels])
-    main = look[SUBJECT]
+    look = style.strokes([style.SUBJECT, *results.labels])
+    main = look[style.SUBJECT]
     scales = np.array([each.scale for each in swept])
     axes.set_xscale("log")
     axes.set_xlim(scales.max() * 1.12, scales.min() / 1.12)  # printed γ on the left
@@ -315,11 +306,11 @@ def _draw_panel(axes: Axes, panel: Panel, results: Results, swept: Sequence[Swep
         capsize=2.5,
         zorder=5,
     )
-    ends.append(EndLabel(KNOWN[SUBJECT].display_name, float(mean[-1]), main))
+    ends.append(style.EndLabel(style.KNOWN[style.SUBJECT].display_name, float(mean[-1]), main))
     _dress(axes, scales, float(min(0.0, *low)))
     meaning = meaning_of(panel, Setting.of(results))
-    write_heading(axes, f"Final {panel.metric}", meaning)
-    label_ends(axes, ends)
+    style.write_heading(axes, f"Final {panel.metric}", meaning)
+    style.label_ends(axes, ends)
 
 
 def _draw_others(
@@ -327,8 +318,8 @@ def _draw_others(
     panel: Panel,
     results: Results,
     swept: set[str],
-    look: dict[str, Stroke],
-) -> list[EndLabel]:
+    look: dict[str, style.Stroke],
+) -> list[style.EndLabel]:
     """Draw the policies without γ as horizontal lines with their bands."""
     ends = []
     for label in labels_of(panel, results)[0]:
@@ -340,7 +331,7 @@ def _draw_others(
         line = axes.axhline(mean, color=stroke.colour, linewidth=1.4, zorder=2)
         if stroke.dashes is not None:
             line.set_dashes(stroke.dashes)
-        ends.append(EndLabel(display_name(label, longest=16), mean, stroke))
+        ends.append(style.EndLabel(style.display_name(label, longest=16), mean, stroke))
     return ends
 
 
@@ -349,11 +340,11 @@ def _dress(axes: Axes, scales: Floats, lowest: float) -> None:
     high = axes.get_ylim()[1]
     axes.set_ylim(lowest * 1.1, high if high > lowest else lowest + 1.0)
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: style.readable(value)))
     axes.xaxis.set_major_locator(NullLocator())
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(_readable_ticks(scales))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: scale_name(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: style.scale_name(value)))
     axes.set_xlabel("γ relative to the printed 72 ln(8KT/δ)", loc="left", labelpad=4)
 
 
@@ -438,7 +429,7 @@ def draw_panels(
             _make_room_for_labels(axes, cell * (column + 1))
         if note := setting.dagger_note(results.labels):
             right, bottom = 1 - 0.12 / width, 0.08 / height
-            figure.text(right, bottom, note, fontsize=7.5, color=MUTED, ha="right")
+            figure.text(right, bottom, note, fontsize=7.5, color=style.MUTED, ha="right")
         if title:
             longest = width - 2 * MARGIN
             figure.text(
@@ -447,7 +438,7 @@ def draw_panels(
                 title,
                 fontsize=min(11.0, max(6.0, 72 * longest / (LETTER_WIDTH * len(title)))),
                 fontweight="bold",
-                color=INK,
+                color=style.INK,
                 va="top",
                 parse_math=False,
             )

@@ -13,13 +13,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from operator import attrgetter
 from queue import Empty, Full, Queue
 from threading import Event, Thread
 from typing import Literal
 
 import msgspec
 
-from slotwise.service.records import SECOND_US, FloorState
+from slotwise.service.records import SECOND_US, FloorState, compose
 from slotwise.service.reporting.overview import Overview
 from slotwise.service.reporting.report_records import RateReport
 from slotwise.service.storage.activity import Span
@@ -79,22 +80,14 @@ def _missed_floor(whom: str, floor: FloorState, n_views: int, delivered: RateRep
 def _stopped(pool: Overview) -> str:
     """Say whether clicks or sales no longer come although pages are shown."""
     for name, window_s, count in (
-        ("click", pool.click_window_s, _clicks),
-        ("sale", max(pool.click_window_s, pool.revenue_window_s), _sales),
+        ("click", pool.click_window_s, attrgetter("clicks")),
+        ("sale", max(pool.click_window_s, pool.revenue_window_s), attrgetter("sales")),
     ):
         closed_us = pool.now_us - window_s * SECOND_US
         n_silent = _silent_views(pool, closed_us, count)
         if n_silent:
             return f"No {name} came for the last {n_silent:,} views, although pages are shown."
     return ""
-
-
-def _clicks(span: Span) -> int:
-    return span.clicks
-
-
-def _sales(span: Span) -> int:
-    return span.sales
 
 
 def _silent_views(pool: Overview, closed_us: int, count: Callable[[Span], int]) -> int:
@@ -178,28 +171,14 @@ class Webhook:
     ) -> AlertMessage:
         """Return what is sent of an alert."""
         where = f"{self._base}/?pool={alert.pool_id}" if alert.pool_id else f"{self._base}/"
-        return AlertMessage(
-            alert=alert.kind,
-            state=state,
-            pool_id=alert.pool_id,
-            detail=alert.detail,
-            since=since,
-            sent_at=now,
-            dashboard=where,
-        )
+        told = {"state": state, "since": since, "sent_at": now, "dashboard": where}
+        return compose(AlertMessage, alert, alert=alert.kind, **told)
 
     def send(self, message: AlertMessage, attempts: int = 1) -> Delivery:
         """Call the address once; never raises. Blocks for some seconds at most."""
         delivered, detail = self._call(msgspec.json.encode(message), message.sent_at)
-        return Delivery(
-            alert=message.alert,
-            state=message.state,
-            pool_id=message.pool_id,
-            sent_at=message.sent_at,
-            delivered=delivered,
-            attempts=attempts,
-            detail=detail,
-        )
+        became = {"delivered": delivered, "attempts": attempts, "detail": detail}
+        return compose(Delivery, message, **became)
 
     def _call(self, body: bytes, sent_at: datetime) -> tuple[bool, str]:
         import httpx  # here: it takes a tenth of a start, and most services send no alerts

@@ -15,20 +15,7 @@ from slotwise.player.known_counts import parse_known_counts
 from slotwise.player.slots import PageSlots
 from slotwise.policies import Policy, default_policy, make_policy, policy_class
 from slotwise.problem import EQUAL, LEARN, Problem, asked_slot_weights
-from slotwise.service.limits import (
-    ID_RULE,
-    MAX_ALL_VALUES,
-    MAX_AMOUNT_MICROS,
-    MAX_KNOWN_ROWS,
-    MAX_KNOWN_VIEWS,
-    MAX_SEGMENT_FLOORS,
-    MAX_SLOTS,
-    MAX_SUM_MICROS,
-    MAX_WEIGHT_RATIO,
-    MAX_WINDOW_S,
-    is_currency,
-    is_id,
-)
+from slotwise.service import limits
 from slotwise.service.records import EQUAL_SLOTS, ImportedCounts, LinkRecord, PoolSettings
 
 _log = logging.getLogger(__name__)
@@ -175,15 +162,15 @@ def check_pool(pool: PoolSettings, n_active_links: int, *, has_known: bool = Fal
     `has_known` says that its links start from counts, which the policy must be able to learn.
     """
     _check_id("pool_id", pool.pool_id)
-    _check_range("slots", pool.slots, 1, MAX_SLOTS)
+    _check_range("slots", pool.slots, 1, limits.MAX_SLOTS)
     if not math.isfinite(pool.click_floor) or not 0 <= pool.click_floor < pool.slots:
         rule = f"at least 0 and below slots ({pool.slots})"
         raise InvalidInput.of("click_floor", rule, pool.click_floor)
-    _check_range("max_revenue_micros", pool.max_revenue_micros, 1, MAX_AMOUNT_MICROS)
-    if not is_currency(pool.currency):
+    _check_range("max_revenue_micros", pool.max_revenue_micros, 1, limits.MAX_AMOUNT_MICROS)
+    if not limits.is_currency(pool.currency):
         raise InvalidInput.of("currency", "three capital letters (ISO 4217)", pool.currency)
-    _check_range("click_window_s", pool.click_window_s, 1, MAX_WINDOW_S)
-    _check_range("revenue_window_s", pool.revenue_window_s, 1, MAX_WINDOW_S)
+    _check_range("click_window_s", pool.click_window_s, 1, limits.MAX_WINDOW_S)
+    _check_range("revenue_window_s", pool.revenue_window_s, 1, limits.MAX_WINDOW_S)
     if not 0 <= pool.holdout <= 1:
         raise InvalidInput.of("holdout", "a share from 0 to 1", pool.holdout)
     if not 0 <= pool.explore <= 1:
@@ -192,8 +179,10 @@ def check_pool(pool: PoolSettings, n_active_links: int, *, has_known: bool = Fal
         _check_id("fallback_order", link_id)
     _check_pins(pool)
     n_values = sum(Features.of_json(pool.features).sizes)
-    if n_values > MAX_ALL_VALUES:
-        raise InvalidInput.of("features", f"of at most {MAX_ALL_VALUES} values in all", n_values)
+    if n_values > limits.MAX_ALL_VALUES:
+        raise InvalidInput.of(
+            "features", f"of at most {limits.MAX_ALL_VALUES} values in all", n_values
+        )
     _check_slot_weights(pool)
     _check_segment_floors(pool)
     _check_policy(pool, n_active_links, has_known=has_known)
@@ -209,18 +198,18 @@ def check_link(link: LinkRecord) -> None:
 def check_known(pool: Pool, known: Mapping[str, Sequence[ImportedCounts]]) -> None:
     """Raise `InvalidInput` for the first rule that counts of the past break."""
     for link_id, rows in known.items():
-        if len(rows) > MAX_KNOWN_ROWS:
-            rule = f"at most {MAX_KNOWN_ROWS} rows for link {link_id}"
+        if len(rows) > limits.MAX_KNOWN_ROWS:
+            rule = f"at most {limits.MAX_KNOWN_ROWS} rows for link {link_id}"
             raise InvalidInput.of("counts", rule, len(rows))
         for row in rows:
-            _check_range("views", row.views, 0, MAX_KNOWN_VIEWS)
+            _check_range("views", row.views, 0, limits.MAX_KNOWN_VIEWS)
             if not 0 <= row.clicks <= row.views:
                 rule = f"from 0 to the views ({row.views}) of link {link_id}"
                 raise InvalidInput.of("clicks", rule, row.clicks)
             if row.revenue_micros and not row.clicks:
                 rule = f"0 without clicks, for link {link_id}"
                 raise InvalidInput.of("revenue_micros", rule, row.revenue_micros)
-            _check_range("revenue_micros", row.revenue_micros, 0, MAX_SUM_MICROS)
+            _check_range("revenue_micros", row.revenue_micros, 0, limits.MAX_SUM_MICROS)
             if not 0 < row.discount <= 1:
                 raise InvalidInput.of("discount", "more than 0 and at most 1", row.discount)
     if any(known.values()) and pool.active:  # taking counts back is free to every policy
@@ -231,8 +220,8 @@ def check_known(pool: Pool, known: Mapping[str, Sequence[ImportedCounts]]) -> No
 
 def _check_slot_weights(pool: PoolSettings) -> None:
     weights = pool.slot_weights
-    if weights and min(weights) > 0 and max(weights) > MAX_WEIGHT_RATIO * min(weights):
-        rule = f"numbers at most {MAX_WEIGHT_RATIO} times as large as each other"
+    if weights and min(weights) > 0 and max(weights) > limits.MAX_WEIGHT_RATIO * min(weights):
+        rule = f"numbers at most {limits.MAX_WEIGHT_RATIO} times as large as each other"
         raise InvalidInput.of("slot_weights", rule, weights)
     slot_weights_of(pool)
 
@@ -241,8 +230,8 @@ def _check_segment_floors(pool: PoolSettings) -> None:
     """Refuse floors of values that are not declared, and a policy that keeps no such floors."""
     floors = declared_floors(pool.segment_floors, pool.features)
     n_floors = sum(len(of_values) for of_values in floors.values())
-    if n_floors > MAX_SEGMENT_FLOORS:
-        rule = f"at most {MAX_SEGMENT_FLOORS} floors in all"
+    if n_floors > limits.MAX_SEGMENT_FLOORS:
+        rule = f"at most {limits.MAX_SEGMENT_FLOORS} floors in all"
         raise InvalidInput.of("segment_floors", rule, n_floors)
     for name, of_values in floors.items():
         for value, least in of_values.items():
@@ -308,8 +297,8 @@ def _check_policy(pool: PoolSettings, n_active_links: int, *, has_known: bool) -
 
 
 def _check_id(name: str, value: str) -> None:
-    if not is_id(value):
-        raise InvalidInput.of(name, ID_RULE, value)
+    if not limits.is_id(value):
+        raise InvalidInput.of(name, limits.ID_RULE, value)
 
 
 def _check_range(name: str, value: int, lowest: int, highest: int) -> None:
@@ -334,8 +323,8 @@ def read_known_table(
             visitor = features.read(row.visitor)
         except InvalidInput as error:
             raise InvalidInput(f"{name}, link {row.link}: {error}", "csv") from None
-        if row.revenue > MAX_SUM_MICROS / MICROS:
-            rule = f"at most {MAX_SUM_MICROS // MICROS}"
+        if row.revenue > limits.MAX_SUM_MICROS / MICROS:
+            rule = f"at most {limits.MAX_SUM_MICROS // MICROS}"
             raise InvalidInput(
                 f"{name}, link {row.link}: {InvalidInput.of('revenue', rule, row.revenue)}", "csv"
             )

@@ -29,15 +29,7 @@ from slotwise.service.refusals import (
     UnknownPool,
 )
 from slotwise.service.settings import ServiceOptions
-from slotwise.service.storage.contract import (
-    EndSession,
-    ForgetViews,
-    SaveChange,
-    SaveKey,
-    SaveLinks,
-    SavePool,
-    Store,
-)
+from slotwise.service.storage import contract
 from slotwise.service.storage.group_commit import GroupCommitter, then
 
 Changed = Callable[[Pool, int, bool], Future[None]]
@@ -52,7 +44,11 @@ class PoolDirectory:
     """
 
     def __init__(
-        self, store: Store, committer: GroupCommitter, options: ServiceOptions, changed: Changed
+        self,
+        store: contract.Store,
+        committer: GroupCommitter,
+        options: ServiceOptions,
+        changed: Changed,
     ) -> None:
         self._store = store
         self._committer = committer
@@ -235,7 +231,7 @@ class PoolDirectory:
         reset: tuple[str, ...],
         now_us: int,
     ) -> Future[list[LinkRecord]]:
-        operation = SaveLinks(links=tuple(links), changes=tuple(changes), reset=reset)
+        operation = contract.SaveLinks(links=tuple(links), changes=tuple(changes), reset=reset)
         return then(
             self._committer.submit([operation]),
             lambda answers: self._take_links(pool_id, answers[0], now_us, bool(reset)),
@@ -279,7 +275,7 @@ class PoolDirectory:
             subject=key_id,
             after=msgspec.json.encode({"since_us": since_us}).decode(),
         )
-        operation = ForgetViews(key_id=key_id, since_us=since_us, change=change)
+        operation = contract.ForgetViews(key_id=key_id, since_us=since_us, change=change)
         return then(self._committer.submit([operation]), lambda answers: cast("int", answers[0]))
 
     def changes(self, subject: str = "", limit: int = 100) -> list[ChangeRecord]:
@@ -304,7 +300,7 @@ class PoolDirectory:
                 changed = self._changed(pool, settings.changed_us, False)
             return then(changed, lambda _: settings)
 
-        return then(self._committer.submit([SavePool(pool=settings, change=change)]), take)
+        return then(self._committer.submit([contract.SavePool(pool=settings, change=change)]), take)
 
     def _save_key(self, key: KeyRecord, change: ChangeRecord) -> Future[KeyRecord]:
         def take(_: list[object]) -> KeyRecord:
@@ -312,7 +308,7 @@ class PoolDirectory:
                 self._keys[key.key_id] = key
             return key
 
-        return then(self._committer.submit([SaveKey(key=key, change=change)]), take)
+        return then(self._committer.submit([contract.SaveKey(key=key, change=change)]), take)
 
     def _take_links(
         self, pool_id: str, saved: object, now_us: int, were_reset: bool
@@ -382,7 +378,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 class Notes:
     """The notes of all pools."""
 
-    def __init__(self, store: Store, committer: GroupCommitter) -> None:
+    def __init__(self, store: contract.Store, committer: GroupCommitter) -> None:
         self._store = store
         self._committer = committer
         self.n_changes = 0
@@ -423,7 +419,7 @@ class Notes:
             return saved
 
         change = ChangeRecord(now_us, by, action, _subject(pool_id), before, after)
-        return then(self._committer.submit([SaveChange(change=change)]), count)
+        return then(self._committer.submit([contract.SaveChange(change=change)]), count)
 
 
 def _subject(pool_id: str) -> str:
@@ -443,7 +439,7 @@ class SignedOut:
     doubled.
     """
 
-    def __init__(self, store: Store, committer: GroupCommitter) -> None:
+    def __init__(self, store: contract.Store, committer: GroupCommitter) -> None:
         self._store = store
         self._committer = committer
         self._lock = Lock()
@@ -475,5 +471,5 @@ class SignedOut:
             if len(self._ended) > self._sweep_at:
                 self._ended = {one: at for one, at in self._ended.items() if at > now_us}
                 self._sweep_at = max(_MIN_SWEPT, 2 * len(self._ended))
-        stored = EndSession(session_id=session_id, ends_us=ends_us, now_us=now_us)
+        stored = contract.EndSession(session_id=session_id, ends_us=ends_us, now_us=now_us)
         return then(self._committer.submit([stored]), lambda _: None)

@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 
 import uvicorn
 
@@ -24,6 +23,7 @@ from slotwise.service.api.app import App
 from slotwise.service.api.context import Operation, Refusals, ServiceContext
 from slotwise.service.api.notes import make_watch
 from slotwise.service.http.protocol import ConnectionLimits, HttpProtocol, protocol_with
+from slotwise.service.records import compose
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions, Settings, is_loopback
@@ -33,13 +33,7 @@ from slotwise.service.storage.contract import Store
 
 def open_service(settings: Settings, write_beside: bool = False) -> Service:
     """Open the store and the service over it; threads are not started yet."""
-    options = ServiceOptions(
-        fold_every_s=settings.fold_every_s,
-        retention_days=settings.retention_days,
-        max_links=settings.max_pool_links,
-        max_pools=settings.max_pools,
-        seed=settings.seed,
-    )
+    options = compose(ServiceOptions, settings, max_links=settings.max_pool_links)
     store = open_store(settings.store, settings.store_direct, write_beside)
     try:
         _check_whole(store, settings.store)
@@ -134,12 +128,7 @@ class StopSignals:
         """Take the interpreter's wake-up socket."""
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_over.set()
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.set_wakeup_fd(self._wakeup_fd)
@@ -430,12 +419,7 @@ class BackgroundServer:
             raise self._failure
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._run.stop()
         self._thread.join()
         if self._failure is not None:

@@ -12,18 +12,9 @@ import msgspec
 from msgspec import Meta
 
 from slotwise.errors import InvalidConfig, InvalidInput, MissingData
+from slotwise.service import limits
 from slotwise.service.http.addresses import TrustedProxies, split_address
 from slotwise.service.http.problems import advise, field_error
-from slotwise.service.limits import (
-    LONGEST_SESSION_S,
-    MAX_BATCH_ITEMS,
-    MAX_BODY_BYTES,
-    MAX_DEPTH,
-    MAX_POOL_LINKS,
-    MAX_POOLS,
-    MAX_SESSION_S,
-    SESSION_S,
-)
 from slotwise.service.logs import LogLevel
 
 ENVIRONMENT_PREFIX = "SLOTWISE_"
@@ -68,13 +59,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Annotated[int, Meta(ge=0)] | None,
         Meta(description="Seed of the pages drawn; none: from the system"),
     ] = None
-    max_pool_links: Annotated[Count, Meta(description="Links a pool may have")] = MAX_POOL_LINKS
-    max_pools: Annotated[Count, Meta(description="Pools the service may have")] = MAX_POOLS
-    max_body_bytes: Annotated[Count, Meta(description="Bytes a request body may have")] = (
-        MAX_BODY_BYTES
+    max_pool_links: Annotated[Count, Meta(description="Links a pool may have")] = (
+        limits.MAX_POOL_LINKS
     )
-    max_depth: Annotated[Count, Meta(description="How deep JSON may be nested")] = MAX_DEPTH
-    max_batch: Annotated[Count, Meta(description="Items a batch may have")] = MAX_BATCH_ITEMS
+    max_pools: Annotated[Count, Meta(description="Pools the service may have")] = limits.MAX_POOLS
+    max_body_bytes: Annotated[Count, Meta(description="Bytes a request body may have")] = (
+        limits.MAX_BODY_BYTES
+    )
+    max_depth: Annotated[Count, Meta(description="How deep JSON may be nested")] = limits.MAX_DEPTH
+    max_batch: Annotated[Count, Meta(description="Items a batch may have")] = limits.MAX_BATCH_ITEMS
     max_connections: Annotated[Count, Meta(description="Connections open at once")] = 4_096
     head_within_s: Annotated[
         Seconds, Meta(description="How long a client may take to send the head of a request")
@@ -129,17 +122,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Meta(
             description="How long somebody stays signed in to the dashboard without using it",
             ge=60,
-            le=LONGEST_SESSION_S,
+            le=limits.LONGEST_SESSION_S,
         ),
-    ] = SESSION_S
+    ] = limits.SESSION_S
     session_max_s: Annotated[
         int,
         Meta(
             description="How long after signing in somebody must sign in again",
             ge=60,
-            le=LONGEST_SESSION_S,
+            le=limits.LONGEST_SESSION_S,
         ),
-    ] = MAX_SESSION_S
+    ] = limits.MAX_SESSION_S
     plan_within_s: Annotated[
         Seconds, Meta(description="How long the simulation of a traffic plan may take")
     ] = 120.0
@@ -281,9 +274,9 @@ class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How long writes wait so that they share one commit."""
     max_waiting: int = 100_000
     """Writes in the queue; beyond it feedback is refused and the oldest decisions are dropped."""
-    max_links: int = MAX_POOL_LINKS
+    max_links: int = limits.MAX_POOL_LINKS
     """Links of one pool, retired ones included."""
-    max_pools: int = MAX_POOLS
+    max_pools: int = limits.MAX_POOLS
     retention_days: int = 0
     """How long raw rows are kept after their windows closed; 0 keeps them all."""
     seed: int | None = None

@@ -15,24 +15,14 @@ from msgspec import UNSET, Meta, UnsetType
 
 from slotwise.errors import InvalidInput
 from slotwise.features import MAX_FEATURES
-from slotwise.service.limits import (
-    CURRENCY_PATTERN,
-    HOST_PATTERN,
-    ID_PATTERN,
-    MAX_FEATURE_VALUES,
-    MAX_ID_CHARS,
-    MAX_SEGMENT_FLOORS,
-    MAX_SLOTS,
-    MAX_URL_CHARS,
-    MAX_VALUE_CHARS,
-)
+from slotwise.service import limits
 
-Id = Annotated[str, Meta(pattern=ID_PATTERN, min_length=1, max_length=MAX_ID_CHARS)]
+Id = Annotated[str, Meta(pattern=limits.ID_PATTERN, min_length=1, max_length=limits.MAX_ID_CHARS)]
 DecisionId = Annotated[Id, Meta(description="The page, as `decide` named it")]
 LinkId = Annotated[Id, Meta(description="The link, by its id in the pool")]
-Currency = Annotated[str, Meta(pattern=CURRENCY_PATTERN, description="ISO 4217")]
+Currency = Annotated[str, Meta(pattern=limits.CURRENCY_PATTERN, description="ISO 4217")]
 FeatureValues = Annotated[
-    tuple[str | float, ...], Meta(min_length=1, max_length=MAX_FEATURE_VALUES)
+    tuple[str | float, ...], Meta(min_length=1, max_length=limits.MAX_FEATURE_VALUES)
 ]
 Features = Annotated[
     dict[str, Literal["text", "bool"] | FeatureValues],
@@ -46,8 +36,8 @@ SegmentFloorTable = Annotated[
     dict[
         str,
         Annotated[
-            dict[str, Annotated[float, Meta(ge=0, lt=MAX_SLOTS)]],
-            Meta(max_length=MAX_SEGMENT_FLOORS),
+            dict[str, Annotated[float, Meta(ge=0, lt=limits.MAX_SLOTS)]],
+            Meta(max_length=limits.MAX_SEGMENT_FLOORS),
         ],
     ],
     Meta(
@@ -57,7 +47,7 @@ SegmentFloorTable = Annotated[
     ),
 ]
 Visitor = Annotated[
-    dict[str, Annotated[str, Meta(max_length=MAX_VALUE_CHARS)] | bool | float | None],
+    dict[str, Annotated[str, Meta(max_length=limits.MAX_VALUE_CHARS)] | bool | float | None],
     Meta(
         max_length=4 * MAX_FEATURES,
         description="What is known of the visitor: values of the pool's features",
@@ -65,7 +55,7 @@ Visitor = Annotated[
 ]
 SlotWeights = Annotated[
     Literal["learn", "equal"]
-    | Annotated[tuple[Annotated[float, Meta(gt=0, le=1e6)], ...], Meta(max_length=MAX_SLOTS)]
+    | Annotated[tuple[Annotated[float, Meta(gt=0, le=1e6)], ...], Meta(max_length=limits.MAX_SLOTS)]
     | None,
     Meta(
         description="How often a link is clicked in each slot, relative to the average slot; "
@@ -73,7 +63,7 @@ SlotWeights = Annotated[
         "are shuffled. An empty list is that of older pools: links stand in the order of worth",
     ),
 ]
-Slots = Annotated[int, Meta(ge=1, le=MAX_SLOTS, description="How many links a page has")]
+Slots = Annotated[int, Meta(ge=1, le=limits.MAX_SLOTS, description="How many links a page has")]
 
 
 class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,11 +88,11 @@ class PinBody(Strict, frozen=True, kw_only=True):
     """A link that must stand at a position, 1 being the first."""
 
     link_id: LinkId
-    position: Annotated[int, Meta(ge=1, le=MAX_SLOTS, description="1 is the first place")]
+    position: Annotated[int, Meta(ge=1, le=limits.MAX_SLOTS, description="1 is the first place")]
 
 
 Pins = Annotated[
-    tuple[PinBody, ...], Meta(max_length=MAX_SLOTS, description="Links at a fixed position")
+    tuple[PinBody, ...], Meta(max_length=limits.MAX_SLOTS, description="Links at a fixed position")
 ]
 
 
@@ -198,7 +188,7 @@ def _answer_value(value: Any) -> Any:
 _DESTINATION = re.compile(
     r"https?://(?P<host>[a-z0-9.-]+(?::[0-9]+)?)(?:[/?#](?:(?![\\\"<>^`{|}])[!-~])*)?"
 )
-_HOST = re.compile(HOST_PATTERN)
+_HOST = re.compile(limits.HOST_PATTERN)
 
 
 def destination_host(url: str) -> str | None:
@@ -209,7 +199,7 @@ def destination_host(url: str) -> str | None:
     >>> destination_host("https://shop.example@evil.example/") is None
     True
     """
-    if len(url) > MAX_URL_CHARS:
+    if len(url) > limits.MAX_URL_CHARS:
         return None
     found = _DESTINATION.fullmatch(url)
     if found is None or not _HOST.fullmatch(found["host"]):
@@ -229,7 +219,7 @@ def check_destination(url: str, allowed_hosts: Collection[str]) -> None:
     if host is None:
         rule = (
             "an http or https address of printable ASCII with a lower-case host name, "
-            f"no user name and at most {MAX_URL_CHARS} characters"
+            f"no user name and at most {limits.MAX_URL_CHARS} characters"
         )
         raise InvalidInput.of("url", rule, url[:100])
     if host not in allowed_hosts:

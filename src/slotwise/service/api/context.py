@@ -31,7 +31,7 @@ from slotwise.service.service import Service
 from slotwise.service.settings import Settings, is_loopback
 
 SUMMARISED = frozenset(
-    {
+    [
         "missing-key",
         "unknown-key",
         "wrong-scope",
@@ -40,7 +40,7 @@ SUMMARISED = frozenset(
         "unknown-token",
         "unknown-route",
         "rate-limited",
-    }
+    ]
 )
 """Problems that anybody can cause any number of times: a line for each would fill the disk."""
 _EVERY_S = 60.0

@@ -14,39 +14,31 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
+from slotwise.service import limits
 from slotwise.service.api.bodies import LinkId, Strict, Time, check_destination, given, times_of
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import FieldError, RequestProblem, broken_rule
 from slotwise.service.http.routing import links_to
-from slotwise.service.limits import (
-    ID_RULE,
-    MAX_METADATA,
-    MAX_METADATA_CHARS,
-    MAX_TITLE_CHARS,
-    MAX_URL_CHARS,
-    METADATA_PATTERN,
-    is_id,
-)
 from slotwise.service.records import LinkRecord, PoolSettings, compose
 
 Url = Annotated[
     str,
     Meta(
         pattern="^https?://",
-        max_length=MAX_URL_CHARS,
+        max_length=limits.MAX_URL_CHARS,
         description="Where the link leads, on one of the pool's hosts",
     ),
 ]
 Title = Annotated[
-    str, Meta(max_length=MAX_TITLE_CHARS, description="The text of the link on a page")
+    str, Meta(max_length=limits.MAX_TITLE_CHARS, description="The text of the link on a page")
 ]
 Metadata = Annotated[
     dict[
-        Annotated[str, Meta(pattern=METADATA_PATTERN)],
-        Annotated[str, Meta(max_length=MAX_METADATA_CHARS)],
+        Annotated[str, Meta(pattern=limits.METADATA_PATTERN)],
+        Annotated[str, Meta(max_length=limits.MAX_METADATA_CHARS)],
     ],
-    Meta(max_length=MAX_METADATA, description="Free texts that a page may show, by name"),
+    Meta(max_length=limits.MAX_METADATA, description="Free texts that a page may show, by name"),
 ]
 Reset = Annotated[bool, Meta(description="Forget what is known of the link")]
 
@@ -388,7 +380,7 @@ def _read_columns(cells: list[str]) -> list[str]:
         if name in seen:
             raise broken_rule(f"the first line must name each column once, got {name!r}", "/csv")
         seen.add(name)
-        if not re.fullmatch(METADATA_PATTERN, name):
+        if not re.fullmatch(limits.METADATA_PATTERN, name):
             rule = "of small letters, digits, - and _, beginning with a letter"
             raise broken_rule(f"the name of a column must be {rule}, got {name!r}", "/csv")
     return columns
@@ -437,14 +429,14 @@ def _check(
     link_id: str, url: str, title: str, metadata: Mapping[str, str], pool: PoolSettings
 ) -> None:
     """Raise `InvalidInput` for the first rule that a line breaks: those of the API."""
-    if not is_id(link_id):
-        raise InvalidInput.of("link_id", ID_RULE, link_id[:80])
+    if not limits.is_id(link_id):
+        raise InvalidInput.of("link_id", limits.ID_RULE, link_id[:80])
     for name, value, most in (
-        ("title", title, MAX_TITLE_CHARS),
-        *((name, value, MAX_METADATA_CHARS) for name, value in metadata.items()),
+        ("title", title, limits.MAX_TITLE_CHARS),
+        *((name, value, limits.MAX_METADATA_CHARS) for name, value in metadata.items()),
     ):
         if len(value) > most:
             raise InvalidInput.of(name, f"at most {most} characters long", f"{len(value)}")
-    if len(metadata) > MAX_METADATA:
-        raise InvalidInput.of("metadata", f"at most {MAX_METADATA} texts", len(metadata))
+    if len(metadata) > limits.MAX_METADATA:
+        raise InvalidInput.of("metadata", f"at most {limits.MAX_METADATA} texts", len(metadata))
     check_destination(url, pool.allowed_hosts)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from slotwise.errors import InvalidInput
 from slotwise.features import declared_floors
 from slotwise.policies import default_policy
+from slotwise.service import limits
 from slotwise.service.api.bodies import (
     Currency,
     Features,
@@ -32,26 +33,21 @@ from slotwise.service.api.bodies import (
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.http.routing import links_to
-from slotwise.service.limits import (
-    HOST_PATTERN,
-    MAX_AMOUNT_MICROS,
-    MAX_HOST_CHARS,
-    MAX_HOSTS,
-    MAX_POLICY_CHARS,
-    MAX_POOL_LINKS,
-    MAX_SLOTS,
-    MAX_WINDOW_S,
-)
 from slotwise.service.records import EQUAL_SLOTS, Pin, PoolSettings, compose
 from slotwise.service.refusals import UnknownPool
 
 Host = Annotated[
-    str, Meta(pattern=HOST_PATTERN, max_length=MAX_HOST_CHARS, description="host or host:port")
+    str,
+    Meta(
+        pattern=limits.HOST_PATTERN,
+        max_length=limits.MAX_HOST_CHARS,
+        description="host or host:port",
+    ),
 ]
 ClickFloor = Annotated[
-    float, Meta(ge=0, lt=MAX_SLOTS, description="Fewest expected clicks per page view")
+    float, Meta(ge=0, lt=limits.MAX_SLOTS, description="Fewest expected clicks per page view")
 ]
-WindowSeconds = Annotated[int, Meta(ge=1, le=MAX_WINDOW_S)]
+WindowSeconds = Annotated[int, Meta(ge=1, le=limits.MAX_WINDOW_S)]
 ClickWindow = Annotated[
     WindowSeconds, Meta(description="Seconds after the page view in which a click counts")
 ]
@@ -66,14 +62,14 @@ Hosts = Annotated[
     tuple[Host, ...],
     Meta(
         min_length=1,
-        max_length=MAX_HOSTS,
+        max_length=limits.MAX_HOSTS,
         description="Where links may lead and the script may run",
     ),
 ]
 Order = Annotated[
     tuple[Id, ...],
     Meta(
-        max_length=MAX_POOL_LINKS,
+        max_length=limits.MAX_POOL_LINKS,
         description="Links to show, in order, while the policy cannot choose",
     ),
 ]
@@ -83,7 +79,7 @@ class MoneyBody(Strict, frozen=True, kw_only=True):
     """An amount in micro-units: 12.50 EUR is 12500000."""
 
     amount_micros: Annotated[
-        int, Meta(ge=1, le=MAX_AMOUNT_MICROS, description="Millionths of the currency")
+        int, Meta(ge=1, le=limits.MAX_AMOUNT_MICROS, description="Millionths of the currency")
     ]
     currency: Currency
 
@@ -96,7 +92,7 @@ MaxRevenue = Annotated[
 class PolicyBody(Strict, frozen=True, kw_only=True):
     """A policy by its name in the registry, with its settings."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=MAX_POLICY_CHARS)]
+    name: Annotated[str, Meta(min_length=1, max_length=limits.MAX_POLICY_CHARS)]
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
 
 

@@ -160,28 +160,11 @@ _CONTENT_TYPES = {
     "parquet": b"application/vnd.apache.parquet",
     "log": b"application/vnd.apache.parquet",
 }
+_KINDS = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+_KINDS |= {tuple[kind, ...]: pa.list_(_KINDS[kind]) for kind in (str, int, float)}  # type: ignore[valid-type]
+_KINDS |= {dict[str, str]: pa.map_(pa.string(), pa.string())}
 _SCHEMA = pa.schema(
-    [
-        ("decision_id", pa.string()),
-        ("issued_us", pa.int64()),
-        ("policy", pa.string()),
-        ("policy_version", pa.int64()),
-        ("holdout", pa.bool_()),
-        ("fallback", pa.string()),
-        ("links", pa.list_(pa.string())),
-        ("propensities", pa.list_(pa.float64())),
-        ("clicks", pa.list_(pa.int64())),
-        ("revenue_micros", pa.list_(pa.int64())),
-        ("max_revenue_micros", pa.int64()),
-        ("clicks_settled", pa.bool_()),
-        ("revenue_settled", pa.bool_()),
-        ("currency", pa.string()),
-        ("min_propensity", pa.float64()),
-        ("pool_key", pa.int64()),
-        ("visitor", pa.map_(pa.string(), pa.string())),
-        ("segment", pa.map_(pa.string(), pa.string())),
-        ("random_order", pa.bool_()),
-    ]
+    [(field.name, _KINDS[field.type]) for field in msgspec.structs.fields(RoundRow)]
 )
 
 

@@ -20,14 +20,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from slotwise.service.limits import (
-    ID_RULE,
-    MAX_AMOUNT_MICROS,
-    MAX_CLIENT_TIME_CHARS,
-    MAX_SUM_MICROS,
-    is_currency,
-    is_id,
-)
+from slotwise.service import limits
 from slotwise.service.records import (
     DAY_US,
     AdjustmentEvent,
@@ -160,7 +153,7 @@ QUARANTINED_ADJUSTMENT = Outcome(
 SUM_TOO_LARGE = Outcome(
     outcome="rejected",
     reason="sum-too-large",
-    detail=f"a sum of revenue of the link or its pool is above {MAX_SUM_MICROS} already",
+    detail=f"a sum of revenue of the link or its pool is above {limits.MAX_SUM_MICROS} already",
 )
 EXPIRED = Outcome(
     outcome="quarantined",
@@ -202,14 +195,14 @@ def check_event(event: Event) -> Outcome | None:
     """Return the outcome that rejects an event whatever its decision, or None."""
     for name in _IDS[type(event)]:
         value = getattr(event, name)
-        if not is_id(value):
-            return rejected(name, "invalid-id", ID_RULE, value)
-    if event.client_time is not None and len(event.client_time) > MAX_CLIENT_TIME_CHARS:
-        rule = f"at most {MAX_CLIENT_TIME_CHARS} characters"
+        if not limits.is_id(value):
+            return rejected(name, "invalid-id", limits.ID_RULE, value)
+    if event.client_time is not None and len(event.client_time) > limits.MAX_CLIENT_TIME_CHARS:
+        rule = f"at most {limits.MAX_CLIENT_TIME_CHARS} characters"
         return rejected("client_time", "invalid-event", rule, event.client_time[:80])
     if isinstance(event, ClickEvent):
         return None
-    if not is_currency(event.currency):
+    if not limits.is_currency(event.currency):
         rule = "three capital letters (ISO 4217)"
         return rejected("currency", "wrong-currency", rule, event.currency)
     name, amount = _amount(event)
@@ -217,8 +210,8 @@ def check_event(event: Event) -> Outcome | None:
         return rejected(name, "not-an-amount", "a whole number of micro-units", amount)
     if amount < 0:
         return rejected(name, "negative-amount", "at least 0", amount)
-    if amount > MAX_AMOUNT_MICROS:
-        return rejected(name, "amount-too-large", f"at most {MAX_AMOUNT_MICROS}", amount)
+    if amount > limits.MAX_AMOUNT_MICROS:
+        return rejected(name, "amount-too-large", f"at most {limits.MAX_AMOUNT_MICROS}", amount)
     return None
 
 

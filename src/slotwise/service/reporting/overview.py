@@ -278,10 +278,11 @@ def draw_pool(
     # What is not given comes from one of these, the first that has it.
     overview = compose(
         Overview,
-        pool,
         report,
         activity,
         outcomes,
+        pool,
+        policy=pool.policy,
         now_us=now_us,
         frontier_ignores=_ignored(pool, frontier.n_kinds),
         frontier_kinds=frontier.n_kinds,

@@ -30,23 +30,7 @@ from sqlalchemy.pool import NullPool
 from slotwise.errors import InvalidInput
 from slotwise.service.counting.attribution import FOLD_START
 from slotwise.service.refusals import StoreUnavailable, Superseded
-from slotwise.service.storage import schema
-from slotwise.service.storage.contract import (
-    AppendDecision,
-    ApplyFold,
-    CloseWindows,
-    EndSession,
-    ForgetViews,
-    Learned,
-    Operation,
-    PurgeViews,
-    SaveChange,
-    SaveKey,
-    SaveLearned,
-    SaveLinks,
-    SavePool,
-    StoreReader,
-)
+from slotwise.service.storage import contract, schema
 from slotwise.service.storage.migrations import upgrade
 from slotwise.service.storage.schema import Row, row_columns
 from slotwise.service.storage.sql_batch import SqlBatch
@@ -135,11 +119,9 @@ class PostgresqlSession:
         self._connection = connection
 
     def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
-        """Return all rows of a query."""
         return self._connection.execute(sql.encode(), parameters).fetchall()
 
     def execute(self, sql: str, **parameters: object) -> int:
-        """Run a statement and return how many rows it changed."""
         return self._connection.execute(sql.encode(), parameters).rowcount
 
     def listed(self, ids: Sequence[str]) -> object:
@@ -147,15 +129,12 @@ class PostgresqlSession:
         return array(ids)
 
     def insert(self, table: Table, new: Sequence[Row]) -> int:
-        """Insert rows unless their identity is there already; return how many were new."""
         return self._write(_INSERT[table.name], new)
 
     def upsert(self, table: Table, new: Sequence[Row]) -> int:
-        """Insert rows, or replace every column but the identity; return how many were written."""
         return self._write(_UPSERT[table.name], new)
 
     def add(self, table: Table, new: Sequence[Row]) -> None:
-        """Insert rows, or add every column but the identity to what is there."""
         self._write(_ADD[table.name], new)
 
     def damage(self) -> str:
@@ -325,17 +304,25 @@ CHANNEL = "slotwise"
 """Notifications that a pool, a key or a version has changed."""
 
 _ALONE = (
-    SavePool,
-    SaveLinks,
-    SaveKey,
-    SaveChange,
-    EndSession,
-    CloseWindows,
-    ForgetViews,
-    PurgeViews,
+    contract.SavePool,
+    contract.SaveLinks,
+    contract.SaveKey,
+    contract.SaveChange,
+    contract.EndSession,
+    contract.CloseWindows,
+    contract.ForgetViews,
+    contract.PurgeViews,
 )
-_LEARNING = (CloseWindows, ApplyFold, PurgeViews, SaveLearned)
-_TOLD = (SavePool, SaveLinks, SaveKey, SaveChange, EndSession, ForgetViews, SaveLearned)
+_LEARNING = (contract.CloseWindows, contract.ApplyFold, contract.PurgeViews, contract.SaveLearned)
+_TOLD = (
+    contract.SavePool,
+    contract.SaveLinks,
+    contract.SaveKey,
+    contract.SaveChange,
+    contract.EndSession,
+    contract.ForgetViews,
+    contract.SaveLearned,
+)
 _KEYS = {
     table.name: [
         place for place, name in enumerate(schema.row_columns(table)) if table.c[name].primary_key
@@ -366,7 +353,7 @@ class Clock(NamedTuple):
     learner_epoch: int
 
 
-def needs_exclusive(operations: Sequence[Operation]) -> bool:
+def needs_exclusive(operations: Sequence[contract.Operation]) -> bool:
     """Say whether no other replica may write meanwhile."""
     return any(isinstance(operation, _ALONE) for operation in operations)
 
@@ -383,22 +370,24 @@ class PostgresqlBatch(SqlBatch):
         self._exclusive = exclusive
         self._superseded = learner_epoch not in (None, clock.learner_epoch)
 
-    def _apply_all(self, operations: Sequence[Operation]) -> list[object]:
+    def _apply_all(self, operations: Sequence[contract.Operation]) -> list[object]:
         answers = super()._apply_all(operations)
         if any(isinstance(operation, _TOLD) for operation in operations):
             self._session.fetch(f"SELECT pg_notify('{CHANNEL}', '')")
         return answers
 
-    def _apply(self, operation: Operation) -> object:
+    def _apply(self, operation: contract.Operation) -> object:
         if self._superseded and isinstance(operation, _LEARNING):
             raise Superseded("another replica learns since; this one must read the store again")
         return super()._apply(operation)
 
-    def _load(self, operations: Sequence[Operation]) -> None:
+    def _load(self, operations: Sequence[contract.Operation]) -> None:
         super()._load(operations)
         if self._exclusive:
             appended = [
-                item.decision.decision_id for item in operations if isinstance(item, AppendDecision)
+                item.decision.decision_id
+                for item in operations
+                if isinstance(item, contract.AppendDecision)
             ]
             self._ledger.decisions |= self._reader.decisions(appended)
 
@@ -420,11 +409,11 @@ class PostgresqlBatch(SqlBatch):
         if self._exclusive:
             super()._write_clock()
 
-    def _save_learned(self, learned: Learned) -> None:
+    def _save_learned(self, learned: contract.Learned) -> None:
         if not self._session.upsert(schema.learned, [schema.LEARNED.row(learned)]):
             raise Superseded(f"pool {learned.pool_id} has a newer version than {learned.version}")
 
-    def _move_position(self, operation: ApplyFold) -> bool:
+    def _move_position(self, operation: contract.ApplyFold) -> bool:
         if self._n_resets != operation.n_resets:
             return False
         is_first = operation.after == FOLD_START
@@ -611,8 +600,7 @@ class PostgresqlStore:
             self.close()
             raise
 
-    def commit(self, operations: Sequence[Operation]) -> list[object]:
-        """Apply all operations in one transaction; None unless the operation answers."""
+    def commit(self, operations: Sequence[contract.Operation]) -> list[object]:
         exclusive = needs_exclusive(operations)
         with self._write_lock, postgresql_errors():
             if exclusive:
@@ -639,13 +627,11 @@ class PostgresqlStore:
         return self.sharing.alone()
 
     @contextmanager
-    def reading(self) -> Iterator[StoreReader]:
-        """Return a reader of this moment."""
+    def reading(self) -> Iterator[contract.StoreReader]:
         with postgresql_errors(), self._connections.reading() as connection:
             yield SqlReader(PostgresqlSession(connection))
 
     def check(self) -> None:
-        """Raise `StoreUnavailable` when the store cannot be written."""
         self.commit(())
 
     def close(self) -> None:
@@ -655,7 +641,7 @@ class PostgresqlStore:
             self._connections.close()
             self._drop_writer()
 
-    def _transact(self, operations: Sequence[Operation], exclusive: bool) -> list[object]:
+    def _transact(self, operations: Sequence[contract.Operation], exclusive: bool) -> list[object]:
         connection, clock = self._begin(_BEGIN_EXCLUSIVE if exclusive else _BEGIN_SHARED)
         clock = clock._replace(latest_us=max(clock.latest_us, self._latest_us))
         try:

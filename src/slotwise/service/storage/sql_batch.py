@@ -29,24 +29,7 @@ from slotwise.service.counting.counters import (
     subtract_counters,
 )
 from slotwise.service.records import AdjustmentEvent, ConversionEvent, LinkRecord
-from slotwise.service.storage import schema
-from slotwise.service.storage.contract import (
-    AppendDecision,
-    ApplyFold,
-    CloseWindows,
-    EndSession,
-    ForgetViews,
-    Learned,
-    Operation,
-    PurgeViews,
-    RecordEvent,
-    SaveChange,
-    SaveKey,
-    SaveLearned,
-    SaveLinks,
-    SavePool,
-    StoreReader,
-)
+from slotwise.service.storage import contract, schema
 from slotwise.service.storage.ledger import Ledger, NewRows, click_key
 from slotwise.service.storage.sql_reads import SqlReader, SqlSession
 
@@ -62,7 +45,9 @@ class Forgotten(NamedTuple):
     """What they have added to the counters; late feedback stays reported."""
 
 
-def views_to_forget(reader: StoreReader, operation: ForgetViews) -> Iterator[Forgotten]:
+def views_to_forget(
+    reader: contract.StoreReader, operation: contract.ForgetViews
+) -> Iterator[Forgotten]:
     """Go through the pools with views to forget."""
     folded = reader.progress().folded
     for pool_id in [pool.pool_id for pool in reader.pools()]:
@@ -102,7 +87,7 @@ class SqlBatch:
         closed_until_us, latest_us, self._n_resets = clock or self._reader.clock()
         self._ledger = Ledger(closed_until_us, latest_us, self)
 
-    def apply(self, operations: Sequence[Operation]) -> list[object]:
+    def apply(self, operations: Sequence[contract.Operation]) -> list[object]:
         """Apply the operations in order and return their answers; only once.
 
         Batch and ledger refer to each other. Without breaking this cycle every record of the
@@ -114,7 +99,7 @@ class SqlBatch:
             self.latest_us = self._ledger.latest_us
             del self._ledger
 
-    def _apply_all(self, operations: Sequence[Operation]) -> list[object]:
+    def _apply_all(self, operations: Sequence[contract.Operation]) -> list[object]:
         self._load(operations)
         answers = [self._apply(operation) for operation in operations]
         if operations:
@@ -130,66 +115,62 @@ class SqlBatch:
             n_resets=self._n_resets,
         )
 
-    def _apply(self, operation: Operation) -> object:
+    def _apply(self, operation: contract.Operation) -> object:
         match operation:
-            case AppendDecision():
+            case contract.AppendDecision():
                 self._ledger.append(operation)
-            case RecordEvent():
+            case contract.RecordEvent():
                 return self._ledger.record(operation)
-            case CloseWindows(until_us=until_us):
+            case contract.CloseWindows(until_us=until_us):
                 self._ledger.close_windows(until_us)
-            case SavePool(pool=pool, change=change):
+            case contract.SavePool(pool=pool, change=change):
                 self._session.upsert(schema.pools, [schema.POOLS.row(pool)])
                 self._session.insert(schema.changes, [schema.CHANGES.row(change)])
-            case SaveLinks():
+            case contract.SaveLinks():
                 return self._save_links(operation)
-            case SaveKey(key=key, change=change):
+            case contract.SaveKey(key=key, change=change):
                 self._session.upsert(schema.keys, [schema.KEYS.row(key)])
                 self._session.insert(schema.changes, [schema.CHANGES.row(change)])
-            case SaveChange(change=change):
+            case contract.SaveChange(change=change):
                 self._session.insert(schema.changes, [schema.CHANGES.row(change)])
-            case EndSession(session_id=session_id, ends_us=ends_us, now_us=now_us):
+            case contract.EndSession(session_id=session_id, ends_us=ends_us, now_us=now_us):
                 self._session.execute(self._session.statements.purge_sessions, now_us=now_us)
                 self._session.insert(schema.ended_sessions, [(session_id, ends_us)])
-            case ApplyFold():
+            case contract.ApplyFold():
                 return self._apply_fold(operation)
-            case ForgetViews():
+            case contract.ForgetViews():
                 return self._forget(operation)
-            case PurgeViews():
+            case contract.PurgeViews():
                 return self._purge(operation)
-            case SaveLearned(learned=learned):
+            case contract.SaveLearned(learned=learned):
                 self._save_learned(learned)
             case _:
                 raise InvalidInput.of("operations", "operations of a store", operation)
         return None
 
     def knows_decision(self, decision_id: str) -> bool:
-        """Return whether the decision is stored."""
         return self._reader.decision(decision_id) is not None
 
     def view_with_new_rows(self, decision_id: str) -> View:
-        """Return a decision with all that waited for it."""
         self._write_new_rows()
         view = self._reader.view(decision_id)
         assert view is not None, "its row was written just now"
         return view
 
     def adjustments_with_new_rows(self, conversion_id: str) -> Sequence[StoredAdjustment]:
-        """Return the adjustments of a conversion."""
         self._write_new_rows()
         return self._reader.adjustments_of([conversion_id])
 
     def reset_times(self, pool_id: str) -> Mapping[str, int]:
-        """Return `counted_from_us` of the links of a pool."""
         return self._reader.reset_times(pool_id)
 
     def largest_sum(self, pool_id: str, link_id: str) -> int:
         """Return the largest sum of revenue among the counters of a link and of its pool."""
         return self._reader.largest_sum(pool_id, link_id)
 
-    def _load(self, operations: Sequence[Operation]) -> None:
+    def _load(self, operations: Sequence[contract.Operation]) -> None:
         """Load every stored row that an event of the batch names."""
-        events = [item.event for item in operations if isinstance(item, RecordEvent)]
+        events = [item.event for item in operations if isinstance(item, contract.RecordEvent)]
         ledger = self._ledger
         conversion_ids = {
             event.conversion_id
@@ -251,10 +232,10 @@ class SqlBatch:
             [(pool_id, *key, *_sums(page)) for key, page in sorted(increment.delivered.items())],
         )
 
-    def _save_learned(self, learned: Learned) -> None:
+    def _save_learned(self, learned: contract.Learned) -> None:
         self._session.upsert(schema.learned, [schema.LEARNED.row(learned)])
 
-    def _save_links(self, operation: SaveLinks) -> list[LinkRecord]:
+    def _save_links(self, operation: contract.SaveLinks) -> list[LinkRecord]:
         # Late feedback that came before a reset must be counted before it, not after.
         self._write_new_rows()
         saved = []
@@ -279,7 +260,7 @@ class SqlBatch:
         self._session.insert(schema.changes, list(map(schema.CHANGES.row, operation.changes)))
         return saved
 
-    def _apply_fold(self, operation: ApplyFold) -> bool:
+    def _apply_fold(self, operation: contract.ApplyFold) -> bool:
         if not self._move_position(operation):
             return False
         if operation.level == CLICKS:
@@ -292,7 +273,7 @@ class SqlBatch:
         self.add_counters(operation.pool_id, operation.increment)
         return True
 
-    def _move_position(self, operation: ApplyFold) -> bool:
+    def _move_position(self, operation: contract.ApplyFold) -> bool:
         """Move the position of a level, unless it moved or statistics were reset meanwhile."""
         key = (operation.pool_id, operation.level)
         position = self._reader.fold_positions().get(key, FOLD_START)
@@ -302,7 +283,7 @@ class SqlBatch:
         self._session.upsert(schema.fold_positions, [row])
         return True
 
-    def _forget(self, operation: ForgetViews) -> int:
+    def _forget(self, operation: contract.ForgetViews) -> int:
         self._write_new_rows()
         n_forgotten = 0
         for forgotten in list(views_to_forget(self._reader, operation)):
@@ -317,7 +298,7 @@ class SqlBatch:
         self._session.insert(schema.changes, [schema.CHANGES.row(operation.change)])
         return n_forgotten
 
-    def _purge(self, operation: PurgeViews) -> int:
+    def _purge(self, operation: contract.PurgeViews) -> int:
         self._write_new_rows()
         pool_id, before_us, limit = operation.pool_id, operation.before_us, operation.limit
         views = self._reader.purgeable_views(pool_id, before_us, limit)

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import (
-    Dialect,
-    Select,
-    String,
-    Table,
-    TextClause,
-    bindparam,
-    false,
-    func,
-    literal_column,
-    select,
-    text,
-    tuple_,
-    update,
-)
-from sqlalchemy.sql import ClauseElement
+from sqlalchemy import Dialect, String, Table, text
 
 from slotwise.service.counting.attribution import CLICKS, REVENUE
 from slotwise.service.storage import schema
@@ -190,8 +175,8 @@ class Statements:
         self._read_events()
         self._change()
         self.activity = {
-            name: self._sql(
-                text(query.replace("{shown}", engine.shown).replace("{link_id}", engine.link_id))
+            name: self.of_text(
+                query.replace("{shown}", engine.shown).replace("{link_id}", engine.link_id)
             )
             for name, query in ACTIVITY_QUERIES.items()
         }
@@ -204,222 +189,131 @@ class Statements:
             for column in table.primary_key.columns
         ]
 
-    def of_text(self, sql: str) -> str:
+    def of_text(self, *sql: str) -> str:
         """Return a statement with named parameters (`:name`) as the driver wants it."""
-        return self._sql(text(sql))
-
-    def _sql(self, statement: ClauseElement) -> str:
-        return str(statement.compile(dialect=self._engine.dialect))
-
-    def _first_rows(self, statement: Select[Any]) -> str:
-        # SQLAlchemy would add an OFFSET with a parameter of its own.
-        return f"{self._sql(statement)} {self._sql(text('LIMIT :n_rows'))}"
-
-    def _listed(self, column: str) -> TextClause:
-        return text(f"{column} {self._engine.listed}")
+        return str(text(" ".join(sql)).compile(dialect=self._engine.dialect))
 
     def _read_settings(self) -> None:
-        pools, links, changes = schema.pools, schema.links, schema.changes
-        of_pool = links.c.pool_id == bindparam("pool_id")
-        self.pools = self._sql(_rows(pools).order_by(pools.c.pool_id))
-        self.links = self._sql(_rows(links).where(of_pool).order_by(links.c.place))
-        self.reset_times = self._sql(
-            select(links.c.link_id, links.c.counted_from_us).where(
-                of_pool, links.c.counted_from_us > literal_column("0")
-            )
-        )
-        self.places = self._sql(
-            select(links.c.link_id, links.c.place).where(of_pool, self._listed("links.link_id"))
-        )
-        self.n_links = self._sql(select(func.count()).select_from(links).where(of_pool))
-        self.keys = self._sql(_rows(schema.keys).order_by(schema.keys.c.key_id))
-        newest = _rows(changes).order_by(changes.c.seq.desc())
-        subject = bindparam("subject", type_=changes.c.subject.type)
-        below = func.substr(changes.c.subject, literal_column("1"), func.length(subject)) == subject
-        self.changes = self._first_rows(newest)
-        self.changes_of = self._first_rows(newest.where(changes.c.subject == subject))
-        self.changes_below = self._first_rows(newest.where(below))
-        later = select(changes.c.seq, changes.c.subject).order_by(changes.c.seq)
-        self.changed_since = self._sql(later.where(changes.c.seq > bindparam("after")))
-        ended = schema.ended_sessions.c
-        self.ended_sessions = self._sql(
-            select(ended.seq, ended.session_id, ended.ends_us)
-            .where(ended.seq > bindparam("after"))
-            .order_by(ended.seq)
-        )
+        sql, of_pool = self.of_text, "WHERE pool_id = :pool_id"
+        self.pools = sql(_rows(schema.pools), "ORDER BY pool_id")
+        self.links = sql(_rows(schema.links), of_pool, "ORDER BY place")
+        times = f"SELECT link_id, counted_from_us FROM links {of_pool}"
+        self.reset_times = sql(times, "AND counted_from_us > 0")
+        places = f"SELECT link_id, place FROM links {of_pool}"
+        self.places = sql(places, f"AND link_id {self._engine.listed}")
+        self.n_links = sql("SELECT COUNT(*) FROM links", of_pool)
+        self.keys = sql(_rows(schema.keys), "ORDER BY key_id")
+        changes, newest = _rows(schema.changes), "ORDER BY seq DESC LIMIT :n_rows"
+        subject = "CAST(:subject AS TEXT)"
+        below = f"WHERE substr(subject, 1, length({subject})) = {subject}"
+        self.changes = sql(changes, newest)
+        self.changes_of = sql(changes, "WHERE subject = :subject", newest)
+        self.changes_below = sql(changes, below, newest)
+        later = "WHERE seq > :after ORDER BY seq"
+        self.changed_since = sql("SELECT seq, subject FROM changes", later)
+        self.ended_sessions = sql("SELECT seq, session_id, ends_us FROM ended_sessions", later)
 
     def _read_learned(self) -> None:
-        learned, decisions = schema.learned, schema.decisions
+        sql, of_pool = self.of_text, "WHERE pool_id = :pool_id"
         self.clock = "SELECT closed_until_us, latest_us, n_resets FROM store_clock"
         self.moving_from = "SELECT moving_from FROM store_clock"
-        self.fold_positions = self._sql(_rows(schema.fold_positions))
-        self.counters = {
-            table.name: self._sql(_rows(table).where(table.c.pool_id == bindparam("pool_id")))
-            for table in COUNTER_TABLES
-        }
-        of_link, of_pages = schema.link_counters.c, schema.page_counters.c
-        self.sums_of_link = self._sql(
-            select(of_link.revenue_micros, of_link.late_revenue_micros).where(
-                of_link.pool_id == bindparam("pool_id"), of_link.link_id == bindparam("link_id")
-            )
-        )
-        self.sums_of_pages = self._sql(
-            select(of_pages.revenue_micros, of_pages.revenue_squared).where(
-                of_pages.pool_id == bindparam("pool_id")
-            )
-        )
-        self.learned = self._sql(_rows(learned).where(learned.c.pool_id == bindparam("pool_id")))
-        self.learned_versions = self._sql(select(learned.c.pool_id, learned.c.version))
-        self.late_decision_ids = self._sql(text(_LATE_DECISION_IDS))
+        self.fold_positions = _rows(schema.fold_positions)
+        self.counters = {table.name: sql(_rows(table), of_pool) for table in COUNTER_TABLES}
+        sums = "SELECT revenue_micros, late_revenue_micros FROM link_counters"
+        self.sums_of_link = sql(sums, of_pool, "AND link_id = :link_id")
+        sums = "SELECT revenue_micros, revenue_squared FROM page_counters"
+        self.sums_of_pages = sql(sums, of_pool)
+        self.learned = sql(_rows(schema.learned), of_pool)
+        self.learned_versions = "SELECT pool_id, version FROM learned"
+        self.late_decision_ids = sql(_LATE_DECISION_IDS)
+        decisions = _rows(schema.decisions)
         self.closed_decisions = {
-            CLICKS: self._closed("click_closes_us"),
-            REVENUE: self._closed("revenue_closes_us"),
+            level: sql(
+                f"{decisions} {of_pool} AND ({closes}, decision_id) > (:after_us, :after_id)",
+                f"AND {closes} <= :until_us AND learned",
+                f"ORDER BY {closes}, decision_id LIMIT :n_rows",
+            )
+            for level, closes in ((CLICKS, "click_closes_us"), (REVENUE, "revenue_closes_us"))
         }
-        self.all_decisions = self._first_rows(
-            _rows(decisions)
-            .add_columns(decisions.c.seq)
-            .where(
-                decisions.c.seq > bindparam("after_seq"),
-                text(self._engine.of_pool),
-                decisions.c.issued_us >= bindparam("since_us"),
-                decisions.c.issued_us < bindparam("until_us"),
-            )
-            .order_by(decisions.c.seq)
+        self.all_decisions = sql(
+            decisions.replace(" FROM ", ", seq FROM "),
+            f"WHERE seq > :after_seq AND {self._engine.of_pool}",
+            "AND issued_us >= :since_us AND issued_us < :until_us ORDER BY seq LIMIT :n_rows",
         )
-        self.purgeable_decisions = self._first_rows(
-            _rows(decisions)
-            .where(
-                decisions.c.pool_id == bindparam("pool_id"),
-                decisions.c.revenue_closes_us < bindparam("before_us"),
-                decisions.c.revenue_closes_us < bindparam("revenue_folded_us"),
-                decisions.c.click_closes_us < bindparam("clicks_folded_us"),
-            )
-            .order_by(decisions.c.revenue_closes_us, decisions.c.decision_id)
-        )
-
-    def _closed(self, closes: str) -> str:
-        table = schema.decisions
-        position = tuple_(table.c[closes], table.c.decision_id)
-        return self._first_rows(
-            _rows(table)
-            .where(
-                table.c.pool_id == bindparam("pool_id"),
-                position > tuple_(bindparam("after_us"), bindparam("after_id")),
-                table.c[closes] <= bindparam("until_us"),
-                table.c.learned,
-            )
-            .order_by(table.c[closes], table.c.decision_id)
+        self.purgeable_decisions = sql(
+            f"{decisions} {of_pool} AND revenue_closes_us < :before_us",
+            "AND revenue_closes_us < :revenue_folded_us AND click_closes_us < :clicks_folded_us",
+            "ORDER BY revenue_closes_us, decision_id LIMIT :n_rows",
         )
 
     def _read_events(self) -> None:
-        decisions, clicks = schema.decisions, schema.clicks
-        conversions, adjustments = schema.conversions, schema.adjustments
-
         def listed(table: Table, column: str, *order: str) -> str:
-            found = _rows(table).where(self._listed(f"{table.name}.{column}"))
-            return self._sql(found.order_by(*(table.c[name] for name in order)))
+            by = f"ORDER BY {', '.join(order)}" if order else ""
+            return self.of_text(_rows(table), f"WHERE {column} {self._engine.listed}", by)
 
-        self.decisions_by_id = listed(decisions, "decision_id")
-        self.clicks_of = listed(clicks, "decision_id", "received_us", "link_id")
+        conversions, adjustments = schema.conversions, schema.adjustments
+        self.decisions_by_id = listed(schema.decisions, "decision_id")
+        self.clicks_of = listed(schema.clicks, "decision_id", "received_us", "link_id")
         self.conversions_of = listed(conversions, "decision_id", "received_us", "conversion_id")
         self.conversions_by_id = listed(conversions, "conversion_id")
         self.adjustments_of = listed(adjustments, "conversion_id", "received_us", "adjustment_id")
         self.adjustments_by_id = listed(adjustments, "adjustment_id")
-        refusals = schema.refusals
-        self.refusals = self._sql(
-            _rows(refusals)
-            .where(refusals.c.decision_id == bindparam("decision_id"))
-            .order_by(refusals.c.received_us, refusals.c.event_id)
-        )
+        of_decision = "WHERE decision_id = :decision_id ORDER BY received_us, event_id"
+        self.refusals = self.of_text(_rows(schema.refusals), of_decision)
         self.n_waiting = [
-            self._sql(_still_waiting(table)) for table in (clicks, conversions, adjustments)
+            self.of_text(f"SELECT COUNT(*) {self._still_waiting(name)}")
+            for name in ("clicks", "conversions", "adjustments")
         ]
 
+    def _still_waiting(self, events: str) -> str:
+        """Return the rest of a query for events that wait for a decision which is not there."""
+        decision_id, join = "e.decision_id", ""
+        if events == "adjustments":
+            decision_id = "s.decision_id"
+            join = "LEFT JOIN conversions AS s ON s.conversion_id = e.conversion_id"
+        return (
+            f"FROM {events} AS e {join} LEFT JOIN decisions AS d ON d.decision_id = {decision_id} "
+            f"WHERE {self._engine.has_waited} AND d.decision_id IS NULL"
+        )
+
     def _change(self) -> None:
-        listed, decisions = self._engine.listed, schema.decisions
-        self.update_clock = self._sql(
-            text(
-                "UPDATE store_clock SET closed_until_us = :closed_until_us, "
-                "latest_us = :latest_us, n_resets = :n_resets"
-            )
+        sql, listed, row_id = self.of_text, self._engine.listed, self._engine.row_id
+        self.update_clock = sql(
+            "UPDATE store_clock SET closed_until_us = :closed_until_us, latest_us = :latest_us,",
+            "n_resets = :n_resets",
         )
         self.reset_counters = [
-            self._sql(text(f"DELETE FROM {name} WHERE pool_id = :pool_id AND link_id = :link_id"))
+            sql(f"DELETE FROM {name} WHERE pool_id = :pool_id AND link_id = :link_id")
             for name in ("link_counters", "purged_link_counters")
         ]
+        key = ("pool_id", "feature", "value", "click_floor", "slots", "since_us")
         self.drop_floor = [
-            self._sql(
-                text(
-                    f"DELETE FROM {name} WHERE pool_id = :pool_id AND feature = :feature AND "
-                    "value = :value AND click_floor = :click_floor AND slots = :slots AND "
-                    "since_us = :since_us"
-                )
-            )
+            sql(f"DELETE FROM {name} WHERE", " AND ".join(f"{part} = :{part}" for part in key))
             for name in ("floor_counters", "purged_floor_counters")
         ]
-        self.forget_views = self._sql(
-            update(decisions)
-            .values(learned=false())
-            .where(
-                decisions.c.key_id == bindparam("by_key"),
-                decisions.c.issued_us >= bindparam("since_us"),
-                decisions.c.learned,
-            )
+        self.forget_views = sql(
+            "UPDATE decisions SET learned = false",
+            "WHERE key_id = :by_key AND issued_us >= :since_us AND learned",
         )
-        self.purge_sessions = self._sql(text("DELETE FROM ended_sessions WHERE ends_us <= :now_us"))
-        self.forget_state = self._sql(
-            text("UPDATE learned SET state = :nothing WHERE pool_id = :pool_id")
-        )
-        events_of = ("conversions", "clicks", "refusals", "decisions")
+        self.purge_sessions = sql("DELETE FROM ended_sessions WHERE ends_us <= :now_us")
+        self.forget_state = sql("UPDATE learned SET state = :nothing WHERE pool_id = :pool_id")
+        sold = f"SELECT conversion_id FROM conversions WHERE decision_id {listed}"
         self.purge = [
-            self._sql(
-                text(
-                    "DELETE FROM adjustments WHERE conversion_id IN "
-                    f"(SELECT conversion_id FROM conversions WHERE decision_id {listed})"
-                )
-            ),
+            sql(f"DELETE FROM adjustments WHERE conversion_id IN ({sold})"),
             *(
-                self._sql(text(f"DELETE FROM {name} WHERE decision_id {listed}"))
-                for name in events_of
+                sql(f"DELETE FROM {name} WHERE decision_id {listed}")
+                for name in ("conversions", "clicks", "refusals", "decisions")
             ),
         ]
         self.purge_waiting = [
-            self._purge_waiting(
-                "adjustments",
-                "s.decision_id",
-                "LEFT JOIN conversions AS s ON s.conversion_id = e.conversion_id",
-            ),
-            self._purge_waiting("conversions", "e.decision_id"),
-            self._purge_waiting("clicks", "e.decision_id"),
+            sql(
+                f"DELETE FROM {name} WHERE {row_id} IN (SELECT e.{row_id}",
+                self._still_waiting(name),
+                "AND e.received_us < :before_us LIMIT :n_rows)",
+            )
+            for name in ("adjustments", "conversions", "clicks")
         ]
 
-    def _purge_waiting(self, table: str, decision_id: str, join: str = "") -> str:
-        row_id = self._engine.row_id
-        return self._sql(
-            text(
-                f"DELETE FROM {table} WHERE {row_id} IN (SELECT e.{row_id} FROM {table} AS e "
-                f"{join} LEFT JOIN decisions AS d ON d.decision_id = {decision_id} "
-                f"WHERE {self._engine.has_waited} AND e.received_us < :before_us "
-                "AND d.decision_id IS NULL LIMIT :n_rows)"
-            )
-        )
 
-
-def _rows(table: Table) -> Select[Any]:
-    return select(*(table.c[name] for name in row_columns(table)))
-
-
-def _still_waiting(table: Table) -> Select[Any]:
-    """Count the events of a table that waited for a decision which is still not there."""
-    if table is schema.adjustments:
-        joined = table.outerjoin(
-            schema.conversions, schema.conversions.c.conversion_id == table.c.conversion_id
-        ).outerjoin(
-            schema.decisions, schema.decisions.c.decision_id == schema.conversions.c.decision_id
-        )
-    else:
-        joined = table.outerjoin(
-            schema.decisions, schema.decisions.c.decision_id == table.c.decision_id
-        )
-    waiting = select(func.count()).select_from(joined)
-    return waiting.where(table.c.waited, schema.decisions.c.seq.is_(None))
+def _rows(table: Table) -> str:
+    return f"SELECT {', '.join(row_columns(table))} FROM {table.name}"

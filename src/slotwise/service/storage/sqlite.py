@@ -86,11 +86,9 @@ class SqliteSession:
         self._connection = connection
 
     def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
-        """Return all rows of a query."""
         return self._connection.execute(sql, parameters).fetchall()
 
     def execute(self, sql: str, **parameters: object) -> int:
-        """Run a statement and return how many rows it changed."""
         return self._connection.execute(sql, parameters).rowcount
 
     def listed(self, ids: Sequence[str]) -> object:
@@ -115,11 +113,9 @@ class SqliteSession:
         return n_new
 
     def upsert(self, table: Table, new: Sequence[Row]) -> int:
-        """Insert rows, or replace every column but the identity; return how many were written."""
         return self._connection.executemany(_UPSERT[table.name], new).rowcount
 
     def add(self, table: Table, new: Sequence[Row]) -> None:
-        """Insert rows, or add every column but the identity to what is there."""
         self._connection.executemany(_ADD[table.name], new)
 
     def damage(self) -> str:
@@ -173,7 +169,6 @@ class SqliteFile:
 
     @contextmanager
     def reading(self) -> Iterator[StoreReader]:
-        """Return a reader of this moment."""
         with sqlite_errors():
             self._check_file()
             try:
@@ -364,7 +359,6 @@ class SqliteStore(SqliteFile):
             raise
 
     def commit(self, operations: Sequence[Operation]) -> list[object]:
-        """Apply all operations in one transaction; None unless the operation answers."""
         with self.transaction() as session:
             return SqlBatch(session).apply(operations)
 
@@ -390,7 +384,6 @@ class SqliteStore(SqliteFile):
         return nullcontext()
 
     def check(self) -> None:
-        """Raise `StoreUnavailable` when the store cannot be written."""
         self.commit(())
 
     def close(self) -> None:

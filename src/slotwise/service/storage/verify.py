@@ -169,35 +169,26 @@ def _is_folded(decision: DecisionRecord, level: Level, until: FoldPosition) -> b
 
 def _compare(pool_id: str, stored: Counters, recomputed: Counters) -> Iterator[Mismatch]:
     """Go through all counters, equal or not."""
-    for group, link_id in sorted(stored.links.keys() | recomputed.links.keys()):
-        first = stored.links.get((group, link_id), LinkCounters())
-        second = recomputed.links.get((group, link_id), LinkCounters())
-        for name in LinkCounters.__struct_fields__:
-            yield Mismatch(
-                pool_id=pool_id,
-                group=group,
-                link_id=link_id,
-                counter=name,
-                stored=getattr(first, name),
-                recomputed=getattr(second, name),
-            )
-    for group, place, page, recounted in _pages(stored, recomputed):
-        for name in PageCounters.__struct_fields__:
+    for group, place, first, second in _pairs(stored, recomputed):
+        for name in first.__struct_fields__:
             yield Mismatch(
                 pool_id=pool_id,
                 group=group,
                 link_id=place,
                 counter=name,
-                stored=getattr(page, name),
-                recomputed=getattr(recounted, name),
+                stored=getattr(first, name),
+                recomputed=getattr(second, name),
             )
 
 
-def _pages(
-    stored: Counters, recomputed: Counters
-) -> Iterator[tuple[Group, str, PageCounters, PageCounters]]:
-    """Go through the counters of pages: of all visitors, then of those with each value."""
-    nothing = PageCounters()
+Sums = LinkCounters | PageCounters
+
+
+def _pairs(stored: Counters, recomputed: Counters) -> Iterator[tuple[Group, str, Sums, Sums]]:
+    """Go through the counters of links, and of pages: of all visitors, then of each value."""
+    no_link, nothing = LinkCounters(), PageCounters()
+    for one in sorted(stored.links.keys() | recomputed.links.keys()):
+        yield *one, stored.links.get(one, no_link), recomputed.links.get(one, no_link)
     for group in sorted(stored.pages.keys() | recomputed.pages.keys()):
         yield group, "", stored.pages.get(group, nothing), recomputed.pages.get(group, nothing)
     for key in sorted(stored.visitors.keys() | recomputed.visitors.keys()):

@@ -244,7 +244,6 @@ class ProcessStore(SqliteFile):
             raise
 
     def commit(self, operations: Sequence[Operation]) -> list[object]:
-        """Apply all operations in one transaction; None unless the operation answers."""
         with self._committing:
             self._check_file()
             writer = self._writer
@@ -254,7 +253,6 @@ class ProcessStore(SqliteFile):
             return writer.commit(operations)
 
     def check(self) -> None:
-        """Raise `StoreUnavailable` when the store cannot be written."""
         self.commit(())
 
     def close(self) -> None:
