@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -249,6 +250,25 @@ def test_hostile_names_are_text(
     assert page.title() == "hostile · slotwise"
     keep_picture(page, "hostile")
     assert_accessible(page)
+
+
+def test_hostile_notes_ids_and_origins_are_text(
+    watched: Watched, admin: httpx.Client, server: BackgroundServer
+) -> None:
+    admin.put("/v1/pools/noted", json=POOL).raise_for_status()
+    for text in HOSTILE:
+        admin.post("/v1/pools/noted/notes", json={"text": text}).raise_for_status()
+        # Ids that could be more than text are refused at the door.
+        refused = admin.put(f"/v1/pools/noted/links/{quote(text, safe='')}", json=links(1)[0])
+        assert 400 <= refused.status_code < 500
+    for _ in range(3):
+        hostile = {"origin": HOSTILE[0]}
+        httpx.options(f"{server.url}/v1/pools/noted/page", headers=hostile)
+        httpx.options(f"{server.url}/v1/pools/{quote(HOSTILE[0], safe='')}/page", headers=hostile)
+    page = watched.open("noted")
+    expect(page.get_by_text(HOSTILE[1]).first).to_be_attached()
+    assert page.locator("main img, main td script").count() == 0
+    assert page.title() == "noted · slotwise"
 
 
 def test_a_store_that_goes_away_is_told_and_comes_back(

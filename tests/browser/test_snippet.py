@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
@@ -174,6 +175,27 @@ def visit(
     context = browser.new_context(user_agent=USER_AGENT, viewport={"width": 800, "height": 600})
     yield Visit(context.new_page(), shop, pool_id)
     context.close()
+
+
+def test_hostile_titles_are_text_on_the_page(visit: Visit, admin: httpx.Client) -> None:
+    """On a page without a policy of its own that would stop scripts."""
+    title = (
+        "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
+    )
+    offered = [
+        {"link_id": f"l{n}", "url": f"http://{visit.shop.host}/{n}?q='%22onload=", "title": title}
+        for n in range(5)
+    ]
+    path = f"/v1/pools/{visit.pool_id}/links:batch"
+    admin.post(path, json={"links": offered}).raise_for_status()
+    visit.shop.html = re.sub(r"<meta[^>]*>", "", visit.shop.html)
+    visit.load()
+    expect(visit.anchors).to_have_count(3)
+    expect(visit.anchors.first).to_have_text(title)
+    assert visit.page.locator("ul img, ul script").count() == 0
+    assert visit.page.title() == "Shop"
+    scripted = offered[0] | {"url": "javascript:alert(1)"}
+    assert admin.post(path, json={"links": [scripted]}).status_code == 422
 
 
 def test_the_script_says_what_the_page_declares_and_the_device(
