@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         default_policy,
         make_policy,
     )
-    from slotwise.problem import Problem
+    from slotwise.problem import Problem, Rule
     from slotwise.rounds import Decision
     from slotwise.selector import Selector
     from slotwise.simulation import Results, simulate
@@ -48,6 +48,7 @@ __all__ = [
     "Problem",
     "QueueTS",
     "Results",
+    "Rule",
     "SegmentLinks",
     "Selector",
     "SlotwiseError",
@@ -68,6 +69,7 @@ _LATER = {
     "LogisticLinks": "slotwise.environments",
     "Problem": "slotwise.problem",
     "Results": "slotwise.simulation",
+    "Rule": "slotwise.problem",
     "SegmentLinks": "slotwise.environments",
     "Selector": "slotwise.selector",
     "simulate": "slotwise.simulation",

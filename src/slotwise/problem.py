@@ -69,7 +69,15 @@ def asked_slot_weights(weights: Any, n_slots: int) -> tuple[float, ...] | str:
     return checked if max(checked) > min(checked) else ()
 
 
-__all__ = ["TWO_LEVELS", "Floor", "Problem", "check_floor", "is_finite_number", "whole_number"]
+__all__ = [
+    "TWO_LEVELS",
+    "Floor",
+    "Problem",
+    "Rule",
+    "check_floor",
+    "is_finite_number",
+    "whole_number",
+]
 
 TWO_LEVELS = ("click", "revenue")
 """The levels of the paper, and of a problem that names none."""
@@ -86,6 +94,88 @@ class Floor(NamedTuple):
     level: int
     least: float
     rate: float
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How many slots of a page some links may and must have, and how they are ranked.
+
+    `at_least` and `at_most` count slots per page. A whole number holds on every page, a fraction on
+    average, with at most one link of difference on a page. `boost` multiplies the scores of the
+    links by 1 + boost before the page is chosen.
+
+    >>> Rule("partner", links=["b1", "b2"], at_least=0.5)
+    Rule(name='partner', links=('b1', 'b2'), at_least=0.5, at_most=None, boost=0.0)
+    >>> Rule("partner", links=["b1", "b2"], at_least=0.5, at_most=0.2)
+    Traceback (most recent call last):
+    slotwise.errors.InvalidInput: `at_most` of rule 'partner' must be at least 0.5, got 0.2
+    """
+
+    name: str
+    links: Sequence[Any]
+    at_least: float = 0.0
+    at_most: float | None = None
+    boost: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InvalidInput.of("name", "the name of a rule", self.name)
+        if isinstance(self.links, str | bytes) or not isinstance(self.links, Iterable):
+            raise self.error("links", "a list of links", self.links)
+        object.__setattr__(self, "links", tuple(self.links))
+        if not self.links or len(set(self.links)) < len(self.links):
+            raise self.error("links", "at least one link, each of them once", self.links)
+        for field_name in ("at_least", "boost"):
+            number = getattr(self, field_name)
+            if not is_finite_number(number) or number < 0:
+                raise self.error(field_name, "a number that is at least 0", number)
+            object.__setattr__(self, field_name, float(number))
+        most = self.at_most
+        if most is not None:
+            if not is_finite_number(most) or most < self.at_least:
+                raise self.error("at_most", f"at least {self.at_least:g}", most)
+            object.__setattr__(self, "at_most", float(most))
+        if not self.at_least and most is None and not self.boost:
+            raise self.error("at_least", "given, or `at_most` or `boost`", self.at_least)
+
+    def error(self, field_name: str, rule: str, value: object) -> InvalidInput:
+        """Return the error that a field of this rule breaks `rule`."""
+        message = str(InvalidInput.of(field_name, rule, value))
+        told = message.replace("` must", f"` of rule {self.name!r} must", 1)
+        return InvalidInput(told, argument="rules")
+
+    def check_page(self, n_slots: int) -> None:
+        """Refuse more slots than a page has, or than there are links."""
+        most = min(n_slots, len(self.links))
+        if self.at_least > most:
+            rule = f"at most {most}, of {n_slots} slots and {len(self.links)} links"
+            raise self.error("at_least", rule, self.at_least)
+        if self.at_most is not None and self.at_most > n_slots:
+            raise self.error("at_most", f"at most n_slots ({n_slots})", self.at_most)
+
+
+def _checked_rules(rules: Any, n_slots: int) -> tuple[Rule, ...]:
+    """Return the rules; mappings, as files have them, become rules."""
+    if isinstance(rules, str | Mapping | Rule) or not isinstance(rules, Iterable):
+        raise InvalidInput.of("rules", "a list of rules", rules)
+    checked: list[Rule] = []
+    for one in rules:
+        if isinstance(one, Mapping):
+            known = [one.name for one in fields(Rule)]
+            for name in one:
+                if name not in known:
+                    raise InvalidInput.of("rules", f"of the fields {', '.join(known)}", name)
+            missing = [name for name in ("name", "links") if name not in one]
+            if missing:
+                raise InvalidInput.of("rules", "rules with `name` and `links`", dict(one))
+        rule = Rule(**one) if isinstance(one, Mapping) else one
+        if not isinstance(rule, Rule):
+            raise InvalidInput.of("rules", "a list of rules", one)
+        rule.check_page(n_slots)
+        if rule.name in [other.name for other in checked]:
+            raise InvalidInput.of("rules", "rules with different names", rule.name)
+        checked.append(rule)
+    return tuple(checked)
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,6 +208,7 @@ class Problem:
     `slot_weights` says how often a link is clicked in each slot, relative to the average slot:
     numbers, which are scaled to mean 1, "learn" where they are to be learned, "equal" where all
     slots are alike and pages are shuffled, or nothing: then pages are in no particular order.
+    `rules` say how many slots some links may and must have (`slotwise.Rule`).
 
     >>> page = Problem(n_links=5, n_slots=2, features={"device": ("phone", "desktop")},
     ...                segment_floors={"device": {"phone": 0.2}})
@@ -136,6 +227,7 @@ class Problem:
     features: Features | Mapping[str, Any] = field(default_factory=dict, hash=False)
     slot_weights: tuple[float, ...] | str = ()
     segment_floors: Mapping[str, Mapping[Any, float]] = field(default_factory=dict, hash=False)
+    rules: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
         n_links = whole_number("n_links", self.n_links, at_least=1)
@@ -154,6 +246,7 @@ class Problem:
         object.__setattr__(self, "slot_weights", slot_weights)
         places = _segment_floor_places(self.segment_floors, features, n_slots)
         object.__setattr__(self, "_segment_floor_places", places)
+        object.__setattr__(self, "rules", _checked_rules(self.rules, n_slots))
         floors = self._checked_floors(levels, n_slots)
         object.__setattr__(self, "n_links", n_links)
         object.__setattr__(self, "n_slots", n_slots)
@@ -217,13 +310,15 @@ class Problem:
             parts.append(f"slot_weights={self.slot_weights!r}")
         if self.segment_floors:
             parts.append(f"segment_floors={self.segment_floors}")
+        if self.rules:
+            parts.append(f"rules={self.rules}")
         return f"Problem({', '.join(parts)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy by what was asked for; mappings that cannot change have no copies."""
         mappings = (dict(self.floors), dict(self.rate_floors), dict(self.rewards))
         plain = (self.n_links, self.n_slots, self.click_floor, self.levels, self.horizon)
-        pages = (self.features, self.slot_weights, self.segment_floors)
+        pages = (self.features, self.slot_weights, self.segment_floors, self.rules)
         return (type(self), (*plain, *mappings, *pages))
 
     @classmethod

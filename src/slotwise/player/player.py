@@ -20,6 +20,7 @@ from slotwise.errors import InvalidInput
 from slotwise.features import Features, Visitor
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.pages import Constraints, DrawnPage, PageFeedback, Probabilities
+from slotwise.player.rules_in_force import RulesInForce
 from slotwise.player.slots import PageSlots
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
 from slotwise.policies.page_views import rest_of_page
@@ -32,11 +33,13 @@ from slotwise.policies.policy import (
     new_counts,
     policy_for,
 )
+from slotwise.policies.within_rules import choosing_within, draw_within
 from slotwise.problem import Problem
 from slotwise.rounds import Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.mix import explored
 from slotwise.selection.page_order import order_page
+from slotwise.selection.page_within_rules import PageRules
 from slotwise.selection.vectors.uniforms import chance_of
 
 Floats = NDArray[np.float64]
@@ -129,7 +132,9 @@ class _EntryPoints:
     The only place that obtains them.
     """
 
-    def __init__(self, form: Policy, state: Any, slots: PageSlots, counts: Counts) -> None:
+    def __init__(
+        self, form: Policy, state: Any, slots: PageSlots, counts: Counts, rules: PageRules | None
+    ) -> None:
         kind, rng, order = type(form), np.random.default_rng(0), slots.order
         chance, page, numbers = chance_of(rng), order.held, order.held_probabilities
         self.choose = code_for(kind.choose, state, NOBODY, form.rng_of_choice(rng))
@@ -137,6 +142,10 @@ class _EntryPoints:
         self.learn = code_for(kind.learn, state, NOBODY, 0, page, NO_SLOTS, *[numbers] * 3)
         self.count = code_for(add_counts, counts, 0, page, numbers, numbers)
         self.note_open = code_for(kind.note_open, state, 0, page, 1.0)
+        if rules is not None:
+            choose_within, chooser = choosing_within(kind), form.rng_of_choice(rng)
+            self.choose_within = code_for(choose_within, state, NOBODY, chooser, rules)
+            self.draw_within = code_for(draw_within, rules, chance, page, numbers)
         if not slots.are_alike:
             self.rank = code_for(kind.rank, state, page, order.worth)
             self.order = code_for(order_page, order, chance, page, order.worth)
@@ -185,6 +194,9 @@ class Player:
         self._rng: np.random.Generator | None = None
         self._chance: Any = None
         self._chosen: Floats | None = None
+        self._within: PageRules | None = None
+        self.rules = RulesInForce(problem.rules, pool, problem.n_slots) if problem.rules else None
+        """The rules of the problem, for the links of the pool."""
         self._shown, self._drawn = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
         self.state = state
 
@@ -275,6 +287,15 @@ class Player:
         probability of every link, as a log needs it.
         """
         entries = self._entries or self._obtain_entries()
+        if self.rules is not None:
+            page = self.rules.for_page(constraints)
+            chooser = self.form.rng_of_choice(rng)
+            entries.choose_within.call(self._state, visitor, chooser, page.rules)
+            chosen = page.rules.probabilities
+            if explore:  # a mix of two pages within the rules is within the rules
+                chosen[:] = (1.0 - explore) * chosen + explore * page.at_random
+            self._within, self._chosen = page.rules, chosen.copy()
+            return
         entries.choose.call(self._state, visitor, self.form.rng_of_choice(rng))
         if constraints is not None:
             probabilities = self._rest_filled(constraints, visitor, rng)
@@ -315,7 +336,8 @@ class Player:
             yield places
 
     def _obtain_entries(self) -> _EntryPoints:
-        parts = (self.form, self._state, self.slots, self._own_counts)
+        rules = None if self.rules is None else self.rules.for_page(None).rules
+        parts = (self.form, self._state, self.slots, self._own_counts, rules)
         self._entries = entries = _EntryPoints(*parts)
         return entries
 
@@ -327,6 +349,10 @@ class Player:
     def _draw(self, rng: np.random.Generator) -> tuple[Links, Floats]:
         """Return the places of a page and their probabilities, in the order they were drawn."""
         chosen = self._chosen
+        if self._within is not None:
+            entries, page = self._entries or self._obtain_entries(), (self._shown, self._drawn)
+            entries.draw_within.call(self._within, self._chance_of(rng), *page)
+            return page
         if chosen is None:
             entries = self._entries or self._obtain_entries()
             entries.draw.call(self._state.mix, self._chance_of(rng), self._shown, self._drawn)
@@ -554,7 +580,7 @@ class Player:
         parts: Any = {"slots": self.slots, "chooses": self._chooses}
         player = Player(self.policy, form, problem, pool, state, **parts)
         player.visits = self.visits
-        if type(form) is type(self.form):
+        if type(form) is type(self.form) and (player.rules is None) == (self.rules is None):
             player._entries = self._entries
         return player
 

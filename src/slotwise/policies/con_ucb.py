@@ -34,8 +34,10 @@ from slotwise.selection.floor_program import (
     solve_program,
 )
 from slotwise.selection.mix import Mix
+from slotwise.selection.page_within_rules import PageRules, solve_within
+from slotwise.selection.price_search import BINDING
 from slotwise.selection.vectors.totals import whole_vectors
-from slotwise.selection.zones import Program
+from slotwise.selection.zones import PRICE, STATUS, Program
 
 MOST_EXTRA = 0.25
 """The most that is asked for above the floor, as a share of it."""
@@ -98,6 +100,19 @@ class ConUCBState(NamedTuple):
 def choose(state: ConUCBState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Solve the floor program on the bounds; out of reach, take the most clicked links."""
     solve_program(state.program, state.n_slots, _clicks_wanted(state.deficit))
+
+
+@hot
+def choose_within(
+    state: ConUCBState, visitor: Visitor, rng: np.random.Generator, rules: PageRules
+) -> None:
+    """Solve the floor program on the bounds within the rules."""
+    program = state.program
+    for link in range(len(rules.worth)):
+        rules.worth[link] = program.value[link] * rules.boost[link]
+    found = solve_within(rules, rules.worth, program.clicks, _clicks_wanted(state.deficit))
+    program.sizes[STATUS] = found.status
+    program.numbers[PRICE] = found.price if found.status == BINDING else 0.0
 
 
 @hot
@@ -190,6 +205,7 @@ class ConUCB(ConUCBFloors):
     uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
+    choose_within: ClassVar[Any] = staticmethod(choose_within)
 
     def for_problem(self, problem: Problem) -> Policy:
         """Return this policy for clicks alone, else Con-UCB for several floors."""

@@ -124,6 +124,7 @@ class CUCB(CountingPolicy):
     uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
+    ranks_all: ClassVar[bool] = True
     keeps_floor: ClassVar[bool] = False
 
     def start(self, problem: Problem) -> CUCBState:

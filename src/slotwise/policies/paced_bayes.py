@@ -343,6 +343,7 @@ class PacedBayes(QueuePolicy):
     uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
+    ranks_all: ClassVar[bool] = True
     note_open: ClassVar[Any] = staticmethod(note_open)
     look_again: ClassVar[Any] = staticmethod(look_again)
     per_link: ClassVar[frozenset[str]] = QueuePolicy.per_link | FORGOTTEN

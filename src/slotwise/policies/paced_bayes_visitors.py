@@ -258,6 +258,7 @@ class PacedBayesVisitors(QueuePolicy):
     uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
+    ranks_all: ClassVar[bool] = True
     note_open: ClassVar[Any] = staticmethod(note_open)
     look_again: ClassVar[Any] = staticmethod(look_again)
     needs: ClassVar[Any] = Feedback.PAGES_IN_ORDER

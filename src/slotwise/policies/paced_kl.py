@@ -189,6 +189,7 @@ class PacedKL(QueuePolicy):
     uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
+    ranks_all: ClassVar[bool] = True
     look_again: ClassVar[Any] = staticmethod(look_again)
 
     def __post_init__(self) -> None:

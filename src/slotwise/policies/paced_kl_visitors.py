@@ -188,6 +188,7 @@ class PacedKLVisitors(QueuePolicy):
     uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
+    ranks_all: ClassVar[bool] = True
     look_again: ClassVar[Any] = staticmethod(look_again)
     needs: ClassVar[Any] = Feedback.PAGES_IN_ORDER
     per_link: ClassVar[frozenset[str]] = EvidencePolicy.per_link | OF_LINKS

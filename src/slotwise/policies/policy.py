@@ -160,6 +160,12 @@ class Policy:
     learn: ClassVar[Callable[[Any, Visitor, int, Links, Links, Floats, Floats, Floats], None]]
     rank: ClassVar[Callable[[Any, Links, Floats], None]] = staticmethod(rank_alike)
     note_open: ClassVar[Callable[[Any, int, Links, float], None]] = staticmethod(ignore_open)
+    choose_within: ClassVar[Any] = None
+    """`choose_within(state, visitor, rng, rules)`, for a policy that solves a program of its own:
+    it leaves a page within the `PageRules` in their `probabilities`. Without it, rules are kept by
+    `slotwise.policies.within_rules`."""
+    ranks_all: ClassVar[bool] = False
+    """Whether `rank` writes the scores by which `choose` takes the links of its page."""
     needs: ClassVar[Any] = Feedback.COUNTS
     """The `Feedback` it needs."""
     per_link: ClassVar[frozenset[str]] = frozenset()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotwise.compile import hot
+from slotwise.compile import hot, switching
+from slotwise.errors import InvalidInput
 from slotwise.selection.page_search import Search, new_search
+from slotwise.selection.page_within_rules import best_within
+from slotwise.selection.rules import SlotRule, settle_rules
 from slotwise.selection.solve import check_kinds, check_page, check_rates
 from slotwise.selection.top_page import TIE, top_page
 
@@ -40,7 +44,11 @@ class Frontier(NamedTuple):
 
 
 def frontier(
-    value: ArrayLike, clicks: ArrayLike, n_slots: int, shares: ArrayLike | None = None
+    value: ArrayLike,
+    clicks: ArrayLike,
+    n_slots: int,
+    shares: ArrayLike | None = None,
+    rules: Sequence[SlotRule] = (),
 ) -> Frontier:
     """Return the whole curve of best value against click floor, with the price of each piece.
 
@@ -55,16 +63,23 @@ def frontier(
 
     Where visitors are of several kinds, `value` and `clicks` have a row for each kind, and
     `shares` says what part of the page views each kind has: the curve is that of the average
-    page view.
+    page view. `rules` are those of `slotwise.selection.solve_rules`, for visitors of one kind.
     """
     if shares is not None or np.ndim(value) == 2:
+        if len(rules):
+            raise InvalidInput.of("rules", "empty for visitors of several kinds", len(rules))
         return _frontier_for_kinds(value, clicks, n_slots, shares)
     value = check_rates("value", value)
     clicks = check_rates("clicks", clicks)
     check_page(value, clicks, n_slots)
     search = new_search(len(value))
+    within = settle_rules(rules, len(value), n_slots).rules if len(rules) else None
 
     def page(value_weight: float, click_weight: float) -> tuple[float, float]:
+        if within is not None:
+            second = clicks if value_weight > 0.0 else value
+            switching(best_within)(within, value_weight * value + click_weight * clicks, second)
+            return float(within.probabilities @ clicks), float(within.probabilities @ value)
         return _page_at(value, clicks, n_slots, value_weight, click_weight, search)
 
     corners = [page(1.0, 0.0)]

@@ -47,9 +47,9 @@ class PageRules(NamedTuple):
     `links` has the links group by group, those without one in a last group that has no rules;
     group g has the places from `ends[g - 1]` to `ends[g]`, and `least`, `most` and the buffers
     follow that order. Entries from `starts[g]` on of `listed` are the best places of group g;
-    `needed[g]` says how many there may be. `probabilities` is the page found last, in the order of
-    the pool. `crossing` has a row for each rule where groups cross, after a first one for the click
-    floor, and no links otherwise.
+    `needed[g]` says how many there may be. `boost` multiplies the scores of links, and
+    `probabilities` is the page found last, both in the order of the pool. `crossing` has a row for
+    each rule where groups cross, after a first one for the click floor, and no links otherwise.
     """
 
     n_slots: int
@@ -86,6 +86,7 @@ class PageRules(NamedTuple):
     sum_high: Floats
     weights: Floats
     every_link: Links
+    boost: Floats
     worth: Floats
     probabilities: Floats
     crossing: FloorsProgram

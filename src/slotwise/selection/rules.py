@@ -226,6 +226,7 @@ def _page_rules(draft: _Draft, crossing: FloorsProgram | None) -> PageRules:
         n_tied=np.zeros(n_groups + 1, np.int64),
         n_partly=np.zeros(n_groups + 1, np.int64),
         every_link=np.arange(n_links),
+        boost=np.ones(n_links),
         crossing=nothing if crossing is None else crossing,
     )
 
@@ -369,7 +370,7 @@ def rule_prices(page: Floats, score: Floats, settled: Settled) -> Floats:
     for place, rule in enumerate(settled.granted):
         is_inside = np.zeros(len(page), bool)
         is_inside[rule.links] = True
-        if sums[place] >= rule.most - 1e-9:
+        if rule.most < len(rule.links) and sums[place] >= rule.most - 1e-9:
             out, lets_in = is_inside & (page < 1.0 - 1e-9), ~is_inside & may_fall
         elif rule.least > 0.0 and sums[place] <= rule.least + 1e-9:
             out, lets_in = ~is_inside & may_rise, is_inside & (page > 1e-9)

@@ -14,6 +14,7 @@ from slotwise.compile import switching
 from slotwise.errors import InvalidInput
 from slotwise.features import Visitor
 from slotwise.player.player import OUTCOMES, PAGES, Player
+from slotwise.player.rules_in_force import RuleReport
 from slotwise.player.slots import SlotReport, slot_columns, slot_lines
 from slotwise.policies.policy import Counts
 from slotwise.problem import Problem
@@ -378,8 +379,30 @@ def text_table(report: Report) -> str:
     if len(links) > MAX_ROWS:
         lines.append(f"... and {len(links) - MAX_ROWS} more links")
     learned = [*visitor_lines(report.segments), *slot_lines(report.slots)]
+    learned += rule_lines(report.rules)
     page = [*_delivered_lines(report.delivered), *_page_lines(report.page)]
     return "\n".join([*lines, "", *page, *learned, _feedback_line(report)])
+
+
+def rule_lines(rows: Sequence[RuleReport]) -> list[str]:
+    """Return a sentence for every rule."""
+    return [
+        f"rule {row.name}: {row.slots_now:.3g} slots a page now, {row.slots_delivered:.3g} so far, "
+        + (f"violated, {row.granted}; " if row.violated else "")
+        + f"costs {row.cost:.4g} a page view"
+        for row in rows
+    ]
+
+
+def rule_reports(
+    player: Player, page: Floats, delivered: Floats, max_revenue: float
+) -> tuple[RuleReport, ...]:
+    """Return a row for each rule; costs are those at the mean rates so far."""
+    if player.rules is None:
+        return ()
+    rates, problem = _means(player.counts, 0.0), player.problem
+    floor = problem.click_floor
+    return player.rules.report(page, delivered, (rates[-1], rates[0]), floor, max_revenue)
 
 
 def _cells(link: LinkReport) -> tuple[str, ...]:
@@ -521,6 +544,7 @@ class Report:
     n_clipped: int
     segments: tuple[VisitorReport, ...] = ()
     slots: tuple[SlotReport, ...] = ()
+    rules: tuple[RuleReport, ...] = ()
 
     def segment_columns(self) -> dict[str, list[object]]:
         """Return `segments` as columns, as frames of polars and pandas take them."""

@@ -18,8 +18,9 @@ from slotwise.player.known_counts import KnownCounts
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.pages import PageFeedback
 from slotwise.player.player import LinkTotals, Player, PlayerKnowledge
+from slotwise.player.rules_in_force import RuleCounts, check_links
 from slotwise.policies import NOBODY, Policy
-from slotwise.problem import LEARN, Problem, whole_number
+from slotwise.problem import LEARN, Problem, Rule, whole_number
 from slotwise.rounds import AnyLink, Decision, Link
 from slotwise.selector.arguments import (
     by_level,
@@ -39,6 +40,7 @@ from slotwise.selector.report import (
     link_reports,
     page_report,
     price_of_floor,
+    rule_reports,
     visitor_reports,
 )
 from slotwise.selector.selector_file import load_selector, save_selector
@@ -72,7 +74,8 @@ class Selector(Generic[AnyLink]):
     for clicks per page view of a segment: `{"country": {"DE": 0.3}}`. `slot_weights` says how often
     a link is clicked in each slot relative to the average slot: a list, "learn" (the default) to
     find out, or "equal" where all slots are alike. The links worth most go to the best slots; where
-    slots are alike, pages are in random order.
+    slots are alike, pages are in random order. `rules` say how many slots of a page some links may
+    and must have (`slotwise.Rule`).
 
     Safe to use from several threads: every method is one step, so the outcome is that of the
     same calls in some order, and no page, click or sale is lost or counted twice. Which order
@@ -105,6 +108,7 @@ class Selector(Generic[AnyLink]):
         features: Mapping[str, Any] | Features | None = None,
         slot_weights: Sequence[float] | str | None = LEARN,
         segment_floors: Mapping[str, Mapping[Any, float]] | None = None,
+        rules: Sequence[Rule] = (),
         seed: int | None = None,
         **unknown: Never,
     ) -> None:
@@ -128,12 +132,15 @@ class Selector(Generic[AnyLink]):
             features={} if features is None else features,
             slot_weights=checked_slot_weights(slot_weights, n_slots),
             segment_floors={} if segment_floors is None else segment_floors,
+            rules=rules,  # type: ignore[arg-type]
         )
+        check_links(problem.rules, pool)
         self._player = Player.start(problem, asked, pool.links)
         self._levels = None if levels is None else problem.levels
         self._level_names = self._levels or CLICKS_AND_REVENUE
         self._rng = np.random.default_rng(seed)
         self._delivered = DeliveredTotals()
+        self._rule_counts = RuleCounts(problem.rules)
         self._n_pool_changes = 0
         self._journal: PageJournal | None = None
         self._pages = OpenPages(max_pages, level_names=self._level_names)
@@ -192,6 +199,8 @@ class Selector(Generic[AnyLink]):
             player.choose(known, rng, asked, explore=self._explore, all_links=is_logged)
             page = player.draw(rng)
             self._note_open(self._pages.forget_oldest(), -1.0)
+            if player.rules is not None:
+                self._rule_counts.count(page.shown)
             page_id = self._pages.issue(page, tuple(known.tolist()))
             decision = Decision(page_id, page.shown, page.probabilities)
             if journal is not None:
@@ -367,6 +376,17 @@ class Selector(Generic[AnyLink]):
             self._move_to(self._player.pool, click_floor=first, floors=asked)
             self._delivered.start_again()
 
+    def set_rules(self, rules: Sequence[Rule]) -> None:
+        """Replace the rules, from the next page on; an empty list removes them.
+
+        What is known stays; slots delivered are counted from here on.
+        """
+        with self._lock:
+            changed = dataclasses.replace(self.problem, rules=rules)  # type: ignore[arg-type]
+            check_links(changed.rules, self._player.pool)
+            self._move_to(self._player.pool, rules=changed.rules)
+            self._rule_counts = RuleCounts(changed.rules)
+
     def _move_to(self, pool: LinkPool, **changes: Any) -> None:
         problem = dataclasses.replace(self.problem, n_links=len(pool), **changes)
         before = self._player.pool
@@ -410,6 +430,7 @@ class Selector(Generic[AnyLink]):
                 n_clipped=self._money.n_clipped,
                 segments=values,
                 slots=player.slots.report(self.links, pages),
+                rules=rule_reports(player, probabilities, self._rule_counts.means, money),
             )
 
     def frontier(self) -> PriceOfFloor:

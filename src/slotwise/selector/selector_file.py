@@ -6,6 +6,7 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.features import Features
+from slotwise.player.rules_in_force import RuleCounts
 from slotwise.policies import make_policy, policy_reference, policy_settings
-from slotwise.problem import whole_number
+from slotwise.problem import Rule, whole_number
 from slotwise.rounds import Link
 from slotwise.selector.open_pages import OpenPage, OpenPages
 from slotwise.version import __version__
@@ -234,6 +236,11 @@ def save_selector(selector: Selector, path: Path) -> None:
         "features": selector._player.features.plain(),
         "slot_weights": problem.slot_weights,
         "value_floors": problem.segment_floor_places,
+        "rules": [
+            {**asdict(rule), "links": [link_to_json(link) for link in rule.links]}
+            for rule in problem.rules
+        ],
+        "rule_pages": selector._rule_counts.n_pages,
         "policy": {"name": policy_reference(policy), "settings": policy_settings(policy)},
         "pages": {
             "max_pages": pages.max_pages,
@@ -249,6 +256,7 @@ def save_selector(selector: Selector, path: Path) -> None:
     arrays: dict[str, NDArray[Any]] = {
         **selector._player.save(),
         "delivered": selector._delivered.totals,
+        "rule_slots": selector._rule_counts.slots,
         **page_arrays,
     }
     write_file(path, header, arrays)
@@ -287,6 +295,15 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
             slot_weights=header["slot_weights"] or (),
             segment_floors=_segment_floors(header["value_floors"], features),
         )
+        rules = [
+            Rule(**{**rule, "links": [link_from_json(link) for link in rule["links"]]})
+            for rule in header.get("rules", [])
+        ]
+        if rules:  # a rule may name links that have been retired
+            selector._move_to(selector._player.pool, rules=tuple(rules))
+            selector._rule_counts = RuleCounts(rules)
+            selector._rule_counts.n_pages = float(header["rule_pages"])
+            selector._rule_counts.slots[:] = arrays["rule_slots"]
         selector._money.n_clipped = whole_number("n_clipped", header["n_clipped"], at_least=0)
         selector._retired = {link_from_json(link): None for link in header["retired"]}
         names = selector._level_names

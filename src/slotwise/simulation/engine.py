@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 
 from slotwise.compile import can_be_compiled, compiled_first, loop_maker
 from slotwise.environments import Environment
+from slotwise.player.link_pool import LinkPool
+from slotwise.player.rules_in_force import RulesInForce, check_links
 from slotwise.policies import Policy, State
 from slotwise.policies.policy import policy_for
+from slotwise.policies.within_rules import choosing_within, draw_within
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
 from slotwise.selection.page_order import (
@@ -59,6 +62,8 @@ class Desk(NamedTuple):
     totals: Floats
     checkpoints: NDArray[np.int64]
     record: Floats
+    rules: Any
+    """The rules of pages; an empty tuple where there are none."""
 
 
 def _new_desk(problem: Problem, environment: Environment, checkpoints: NDArray[np.int64]) -> Desk:
@@ -88,12 +93,51 @@ def _new_desk(problem: Problem, environment: Environment, checkpoints: NDArray[n
         totals=np.zeros((3, n_kept)),
         checkpoints=checkpoints,
         record=np.zeros((3, n_kept, len(checkpoints))),
+        rules=simulated_rules(problem).for_page(None).rules if problem.rules else (),
     )
+
+
+def simulated_rules(problem: Problem) -> RulesInForce:
+    """Return the rules of a problem whose links are numbered from 0 on."""
+    pool = LinkPool(range(problem.n_links))
+    check_links(problem.rules, pool)
+    return RulesInForce(problem.rules, pool, problem.n_slots)
+
+
+@loop_maker
+def _page_of(choose: Callable[..., None]) -> Callable[..., None]:
+    """Return what chooses a page and draws it."""
+
+    def page(  # the loop gives `rules` to both kinds of page
+        state: Any,
+        rules: Any,  # noqa: ARG001
+        visitor: Any,
+        chance: Any,
+        shown: Any,
+        probabilities: Floats,
+    ) -> None:
+        choose(state, visitor, chance)
+        draw_page(state.mix, chance, shown, probabilities)
+
+    return page
+
+
+@loop_maker
+def _page_within(choose_within: Callable[..., None]) -> Callable[..., None]:
+    """Return what chooses a page within rules and draws it."""
+
+    def page(
+        state: Any, rules: Any, visitor: Any, chance: Any, shown: Any, probabilities: Floats
+    ) -> None:
+        choose_within(state, visitor, chance, rules)
+        draw_within(rules, chance, shown, probabilities)
+
+    return page
 
 
 @loop_maker
 def _playing(
-    choose: Callable[..., None],
+    page: Callable[..., None],
     learn: Callable[..., None],
     rank: Callable[..., None],
     note_open: Callable[..., None],
@@ -125,8 +169,7 @@ def _playing(
             visitor = desk.visitors[row]
             arrive(world, round_number, visitors, visitor)
             known = visitor[: len(visitor) - 1]
-            choose(state, known, chance)
-            draw_page(state.mix, chance, shown, desk.probabilities[row])
+            page(state, desk.rules, known, chance, shown, desk.probabilities[row])
             if slots_differ:
                 rank(state, shown, desk.order.worth)
                 is_random = order_page(desk.order, chance, shown, desk.probabilities[row])
@@ -187,12 +230,15 @@ def _playing(
 
 def is_machine_code(policy: Policy, environment: Environment) -> bool:
     """Say whether the whole loop runs compiled for this policy and environment."""
-    return all(can_be_compiled(function) for function in _functions(policy, environment))
+    return all(can_be_compiled(function) for function in _functions(policy, environment, False))
 
 
-def _functions(policy: Policy, environment: Environment) -> tuple[Callable[..., None], ...]:
+def _functions(
+    policy: Policy, environment: Environment, has_rules: bool
+) -> tuple[Callable[..., None], ...]:
     kind = type(policy)
-    of_policy = (kind.choose, kind.learn, kind.rank, kind.note_open)
+    page = _page_within(choosing_within(kind)) if has_rules else _page_of(kind.choose)
+    of_policy = (page, kind.learn, kind.rank, kind.note_open)
     return (*of_policy, environment.arriving, environment.serving)
 
 
@@ -230,7 +276,7 @@ def play_on(
 ) -> Floats:
     """Play like `play_run`, but with a state that may know something already; it learns on."""
     desk = _new_desk(problem, environment, checkpoints)
-    play = compiled_first(_playing(*_functions(policy, environment)))
+    play = compiled_first(_playing(*_functions(policy, environment, bool(problem.rules))))
     play(
         state,
         environment.world(int(checkpoints[-1])),

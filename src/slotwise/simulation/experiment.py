@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ DECIDING = (
     "problem.py",
     "selection",
     "policies",
+    "player/rules_in_force.py",
     "environments",
     "simulation/engine.py",
     "simulation/experiment.py",
@@ -177,6 +178,8 @@ class Experiment:
                 for label, policy in self.policies.items()
             ],
         }
+        if problem.rules:
+            config["rules"] = [asdict(rule) for rule in problem.rules]
         if self.shard_runs is not None:
             config["shard"] = {"first_run": self.shard_runs.start, "n_runs": self.n_runs}
         return config

@@ -241,6 +241,7 @@ class ExperimentFile(Section):
     `Problem`, by the levels of the data set; a floor on the first level replaces its click floor.
     `knows_visitors` says whether policies are told of visitors, `slot_weights` what they know of
     slots: "learn", the weights, or nothing. `segment_floors` has click floors by feature and value.
+    `rules` are those of `Problem`, whose links are numbered from 0 on in the order of the data set.
     """
 
     title: str
@@ -256,6 +257,7 @@ class ExperimentFile(Section):
     knows_visitors: bool = True
     slot_weights: str | list[float] | None = None
     segment_floors: dict[str, dict[str, float]] = pydantic.Field({})
+    rules: list[dict[str, Any]] = pydantic.Field([])
     n_rounds: int = pydantic.Field(50_000, ge=1)
     n_runs: int = pydantic.Field(200, ge=1)
     seed: int = pydantic.Field(1, ge=0)
@@ -338,6 +340,7 @@ class ExperimentFile(Section):
             features=environment.features if self.knows_visitors else {},
             slot_weights=self.slot_weights,  # type: ignore[arg-type]
             segment_floors=self.segment_floors,
+            rules=self.rules,  # type: ignore[arg-type]
         )
 
     def _policies(self, problem: Problem, failure_probability: float) -> dict[str, Policy]:

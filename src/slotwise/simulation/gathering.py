@@ -64,6 +64,8 @@ class Parts:
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         self._root = folder
         setting = {name: config[name] for name in DECIDING}
+        if "rules" in config:
+            setting["rules"] = config["rules"]
         self._folders = {
             policy["label"]: folder / _digest([setting, policy["name"], policy["settings"]])
             for policy in config["policies"]

@@ -12,7 +12,8 @@ from slotwise.environments import Environment, VisitorRates
 from slotwise.errors import InvalidInput
 from slotwise.policies import FixedMix
 from slotwise.problem import Problem
-from slotwise.selection import solve, solve_floors, solve_kinds
+from slotwise.selection import solve, solve_floors, solve_kinds, solve_rules
+from slotwise.simulation.engine import simulated_rules
 
 Floats = NDArray[np.float64]
 
@@ -74,6 +75,8 @@ def _finite(number: float) -> float | None:
 def find_optimum(environment: Environment, problem: Problem, n_rounds: int) -> Optimum:
     """Return the best mix for the mean rates over `n_rounds` rounds."""
     rates = np.minimum(1.0, environment.rates(n_rounds))
+    if problem.rules:
+        return _within_rules(rates, environment, problem)
     if problem.has_click_floor_only and problem.rewards_last_level_only:
         best = solve(rates[-1], rates[0], problem.n_slots, problem.click_floor)
         found = Optimum(*best, amounts={}, shadow_prices={}, largest_shortfall=0.0)
@@ -84,6 +87,17 @@ def find_optimum(environment: Environment, problem: Problem, n_rounds: int) -> O
         rule = "on clicks alone where visitors or slots differ"
         raise InvalidInput.of("floors", rule, dict(problem.floors))
     return _with_several_floors(rates, problem)
+
+
+def _within_rules(rates: Floats, environment: Environment, problem: Problem) -> Optimum:
+    """Return the best mix within the rules."""
+    is_plain = problem.has_click_floor_only and problem.rewards_last_level_only
+    if not is_plain or environment.feature_sizes or environment.slot_weights:
+        rule = "empty where visitors or slots differ or levels have floors of their own"
+        raise InvalidInput.of("rules", rule, [one.name for one in problem.rules])
+    asked = simulated_rules(problem).slot_rules()
+    best = solve_rules(rates[-1], rates[0], problem.n_slots, problem.click_floor, asked)
+    return Optimum(*best[:5], amounts={}, shadow_prices={}, largest_shortfall=0.0)
 
 
 def _where_pages_differ(

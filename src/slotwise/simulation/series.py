@@ -21,7 +21,7 @@ from slotwise.compile import compiles
 from slotwise.environments import BernoulliLinks, Environment
 from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.policies import Policy
-from slotwise.problem import Problem, whole_number
+from slotwise.problem import Problem, Rule, whole_number
 from slotwise.simulation.cluster import connected
 from slotwise.simulation.engine import is_machine_code
 from slotwise.simulation.experiment import Experiment, label_policies
@@ -61,6 +61,7 @@ def simulate(
     rewards: Mapping[str, float] = NO_FLOORS,
     slot_weights: Sequence[float] | str | None = None,
     segment_floors: Mapping[str, Mapping[Any, float]] = NO_SEGMENTS,
+    rules: Sequence[Rule] = (),
     n_threads: int | None = None,
     scheduler: str | Client | None = None,
     parts: str | Path | None = None,
@@ -74,8 +75,9 @@ def simulate(
     `rewards` are those of `Problem`, for links with more than two levels. `slot_weights` says what
     policies know of slots that differ: "learn", the weights themselves, or None for slots that
     are taken to be alike. `segment_floors` asks for clicks of the visitors with a feature value, as
-    in `Selector`. `scheduler` is a client of a Dask cluster, or the address of its scheduler; the
-    runs are then made by its workers.
+    in `Selector`. `rules` are those of a `Selector`, with links numbered from 0 on; regret is then
+    measured against the best mix within the rules. `scheduler` is a client of a Dask cluster, or
+    the address of its scheduler; the runs are then made by its workers.
 
     >>> import slotwise
     >>> links = slotwise.BernoulliLinks([0.3, 0.2, 0.1], [0.1, 0.5, 0.9])
@@ -97,6 +99,7 @@ def simulate(
         features=links.features,
         slot_weights=slot_weights,  # type: ignore[arg-type]
         segment_floors=segment_floors,
+        rules=rules,  # type: ignore[arg-type]
     )
     experiment = Experiment(links, problem, label_policies(policies), n_runs, seed)
     folder = None if parts is None else Path(parts)

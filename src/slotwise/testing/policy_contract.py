@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from slotwise.player.pages import PageFeedback
 from slotwise.player.player import LinkTotals, Player
 from slotwise.policies import Feedback, Policy
 from slotwise.policies.policy import NO_SLOTS, NOBODY, Knowledge
-from slotwise.problem import Problem
+from slotwise.problem import Problem, Rule
 from slotwise.rounds import Link
 
 Floats = NDArray[np.float64]
@@ -65,6 +66,13 @@ EVERYBODY = [np.array([one, 2 + other], np.int64) for one in range(2) for other 
 """All visitors of that problem: a value of the first feature, a value of the second."""
 OF_SLOTS = Problem(n_links=7, n_slots=3, click_floor=1.2, horizon=400, slot_weights=(2.4, 0.5, 0.1))
 """Slots that differ much: a click in the last is more than its view."""
+
+
+RULES = (
+    Rule("at most one", (0, 1, 2), at_most=1),
+    Rule("a link", (3,), at_least=0.4),
+    Rule("both", (4, 5), at_least=0.7, at_most=1.5),
+)
 
 
 class SettledPage(NamedTuple):
@@ -249,6 +257,23 @@ class PolicyContract:
             assert len(set(shown)) == problem.n_slots
             assert 5 in shown
             assert not {0, 2} & set(shown)
+
+    @pytest.mark.parametrize("problem", [PAGE, OF_VISITORS, OF_SLOTS])
+    def test_rules_hold_on_every_page(
+        self, problem: Problem, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SLOTWISE_COMPILE", "never")  # a few pages need no machine code
+        player, rng = self.start(replace(problem, rules=RULES)), np.random.default_rng(7)
+        visitor = EVERYBODY[4] if problem.feature_sizes else NOBODY
+        self.play(player, n_rounds=20, visitors=[visitor])
+        for explore in (0.0, 0.0, 0.3, 0.3):
+            for exclude in ((), (2,)):
+                player.choose(visitor, rng, player.constraints((), exclude), explore=explore)
+                probabilities, shown = player.chosen_probabilities(), player.draw(rng).shown
+                assert len(set(shown)) == problem.n_slots
+                assert len({0, 1, 2} & set(shown)) <= 1
+                assert probabilities[3] >= 0.4 - 1e-9
+                assert 0.7 - 1e-9 <= probabilities[4:6].sum() <= 1.5 + 1e-9
 
     # `choose` changes nothing that `learn` depends on; the same seed gives the same pages
 

@@ -1,0 +1,192 @@
+"""The rules of a problem for the links of a player: settled for a page, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.compile import switching
+from slotwise.player.link_pool import LinkPool
+from slotwise.player.pages import Constraints
+from slotwise.problem import Rule
+from slotwise.rounds import Link
+from slotwise.selection.page_within_rules import PageRules, project_within
+from slotwise.selection.rules import SlotRule, settle_rules, solve_rules
+
+Floats = NDArray[np.float64]
+
+MAX_CACHED = 64
+"""Kinds of pages, by their pins and exclusions, whose rules stay settled."""
+
+VIOLATED = 1e-6
+"""A rule that misses more of a slot than this is violated."""
+
+
+class RuledPage(NamedTuple):
+    """Rules for pages with the same pins and exclusions, and a random page within them."""
+
+    rules: PageRules
+    granted: tuple[SlotRule, ...]
+    at_random: Floats
+
+
+@dataclass(frozen=True)
+class RuleReport:
+    """One rule: what it asks for, what it has, and what it costs.
+
+    `slots_now` is the share of slots of its links on the next page, `slots_delivered` the mean over
+    the page views since the rules were set (0 before the first). `price` is the revenue that a
+    page view would gain if the rule were one slot looser, at the margin, and `cost` what it would
+    gain without the rule: both by the present estimates, in your money. `violated` says that rules
+    before it, pins or the number of slots leave it no room; `granted` is what it has instead.
+    """
+
+    name: str
+    at_least: float
+    at_most: float | None
+    boost: float
+    slots_now: float
+    slots_delivered: float
+    price: float
+    cost: float
+    violated: bool
+    granted: str = ""
+
+
+class RulesInForce:
+    """The rules of a problem, by the places of links. Links that have left the pool do not count.
+
+    >>> pool = LinkPool(["a", "b", "c"])
+    >>> in_force = RulesInForce([Rule("one", ["a", "b"], at_most=1)], pool, n_slots=2)
+    >>> in_force.for_page(None).at_random.round(6).tolist()
+    [0.5, 0.5, 1.0]
+    """
+
+    def __init__(self, rules: Sequence[Rule], pool: LinkPool, n_slots: int) -> None:
+        self._rules, self._n_links, self._n_slots = rules, len(pool), n_slots
+        self._places = [
+            np.array([pool.place_of[link] for link in rule.links if link in pool], np.int64)
+            for rule in rules
+        ]
+        self._cached: dict[tuple[bytes, bytes], RuledPage] = {}
+
+    def for_page(self, asked: Constraints | None) -> RuledPage:
+        """Return the rules for pages with these pins and exclusions."""
+        if asked is None:
+            pinned = excluded = np.zeros(0, np.int64)
+        else:
+            is_out = ~asked.is_free
+            is_out[asked.pinned] = False
+            pinned, excluded = np.sort(asked.pinned), np.flatnonzero(is_out)
+        key = pinned.tobytes(), excluded.tobytes()
+        if key not in self._cached:
+            if len(self._cached) >= MAX_CACHED:
+                self._cached.pop(next(iter(self._cached)))
+            self._cached[key] = self._settle(pinned, excluded)
+        return self._cached[key]
+
+    def _settle(self, pinned: NDArray[np.int64], excluded: NDArray[np.int64]) -> RuledPage:
+        asked = self.slot_rules()
+        some = [rule for rule in asked if len(rule.links)]
+        settled = settle_rules(some, self._n_links, self._n_slots, pinned, excluded)
+        for rule, places in zip(self._rules, self._places, strict=True):
+            settled.rules.boost[places] *= 1.0 + rule.boost
+        switching(project_within)(settled.rules, np.ones(self._n_links))
+        granted = iter(settled.granted)
+        kept = [next(granted) if len(one.links) else one._replace(least=0.0) for one in asked]
+        return RuledPage(settled.rules, tuple(kept), settled.rules.probabilities.copy())
+
+    def slot_rules(self) -> list[SlotRule]:
+        """Return the rules by places; one without a link in the pool has no places."""
+        return [
+            SlotRule(places, rule.at_least, _most(rule, len(places)))
+            for rule, places in zip(self._rules, self._places, strict=True)
+        ]
+
+    def report(
+        self,
+        page: Floats,
+        delivered: Floats,
+        rates: tuple[Floats, Floats],
+        floor: float,
+        money: float,
+    ) -> tuple[RuleReport, ...]:
+        """Return a row for each rule; `rates` are value and clicks of links, as estimated."""
+        asked, granted = self.slot_rules(), self.for_page(None).granted
+        kept = [k for k, rule in enumerate(asked) if len(rule.links)]
+        boost = self.for_page(None).rules.boost
+        boosted = np.minimum(1.0, rates[0] * boost)
+        best = solve_rules(boosted, rates[1], self._n_slots, floor, [asked[k] for k in kept])
+        prices = dict(zip(kept, best.prices.tolist(), strict=True))
+        rows = []
+        for place, rule in enumerate(self._rules):
+            without = [asked[k] for k in kept if k != place]
+            links = self._places[place]
+            plain = boosted.copy()
+            plain[links] = np.minimum(1.0, rates[0][links] * boost[links] / (1.0 + rule.boost))
+            other = solve_rules(plain, rates[1], self._n_slots, floor, without)
+            cost = float(rates[0] @ (other.probabilities - best.probabilities))
+            least, most = granted[place].least, granted[place].most
+            is_violated = least < rule.at_least - VIOLATED or most > asked[place].most + VIOLATED
+            rows.append(
+                RuleReport(
+                    name=rule.name,
+                    at_least=rule.at_least,
+                    at_most=rule.at_most,
+                    boost=rule.boost,
+                    slots_now=float(page[links].sum()),
+                    slots_delivered=float(delivered[place]),
+                    price=prices.get(place, 0.0) * money,
+                    cost=max(0.0, cost) * money,
+                    violated=is_violated,
+                    granted=_granted(rule, least, most, asked[place].most) if is_violated else "",
+                )
+            )
+        return tuple(rows)
+
+
+def _most(rule: Rule, n_links: int) -> float:
+    return float(n_links) if rule.at_most is None else min(rule.at_most, float(n_links))
+
+
+def _granted(rule: Rule, least: float, most: float, asked_most: float) -> str:
+    """Return in words what a violated rule has instead of what it asks for."""
+    if least < rule.at_least - VIOLATED:
+        return f"at least {least:g} instead of {rule.at_least:g}"
+    return f"at most {most:g} instead of {asked_most:g}"
+
+
+def check_links(rules: Sequence[Rule], pool: LinkPool) -> None:
+    """Refuse rules for links that are not in the pool."""
+    for rule in rules:
+        for link in rule.links:
+            if link not in pool:
+                raise rule.error("links", "links of the pool", link)
+
+
+class RuleCounts:
+    """How many slots the links of each rule have had since the rules were set."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.n_pages = 0.0
+        self.slots = np.zeros(len(rules))
+        self._rules_of: dict[Link, list[int]] = {}
+        for place, rule in enumerate(rules):
+            for link in rule.links:
+                self._rules_of.setdefault(link, []).append(place)
+
+    def count(self, shown: Sequence[Link]) -> None:
+        """Count a page."""
+        self.n_pages += 1.0
+        for link in shown:
+            for place in self._rules_of.get(link, ()):
+                self.slots[place] += 1.0
+
+    @property
+    def means(self) -> Floats:
+        """Slots per page of each rule."""
+        return self.slots / max(1.0, self.n_pages)

@@ -1,0 +1,100 @@
+"""Let any policy choose a page within the rules of a problem.
+
+A policy whose `rank` writes the scores by which it takes its page (`ranks_all`) gets the best page
+within the rules at these scores, which is what it would choose if it knew of the rules. One that
+solves a program of its own has a `choose_within`. One that samples keeps the links of its page as
+far as the rules allow, and fills up with what it ranks highest. All others keep the proportions of
+their probabilities (`slotwise.selection.page_within_rules.project_within`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slotwise.compile import hot, inner, loop_maker
+from slotwise.policies.policy import Floats, Policy, Visitor
+from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix
+from slotwise.selection.page_within_rules import PageRules, best_within, project_within
+from slotwise.selection.rounding import draw_by_groups
+
+
+@inner
+def _write_out(mix: Mix, probabilities: Floats) -> None:
+    """Write the probability of every link."""
+    for link in range(len(probabilities)):
+        probabilities[link] = 0.0
+    for k in range(mix.sizes[N_SURE]):
+        probabilities[mix.sure[k]] = 1.0
+    for k in range(mix.sizes[N_OPEN]):
+        probabilities[mix.open[k]] = mix.probabilities[k]
+    for k in range(mix.sizes[N_TIED]):
+        probabilities[mix.tied[k]] = mix.sizes[TIED_SLOTS] / mix.sizes[N_TIED]
+
+
+@inner
+def _boost(rules: PageRules, scores: Floats) -> None:
+    for link in range(len(scores)):
+        scores[link] *= rules.boost[link]
+
+
+@loop_maker
+def _by_scores(choose: Any, rank: Any) -> Any:
+    def choose_within(
+        state: Any, visitor: Visitor, rng: np.random.Generator, rules: PageRules
+    ) -> None:
+        choose(state, visitor, rng)
+        rank(state, rules.every_link, rules.worth)
+        _boost(rules, rules.worth)
+        best_within(rules, rules.worth, rules.worth)
+
+    return choose_within
+
+
+@loop_maker
+def _by_page(choose: Any, rank: Any) -> Any:
+    def choose_within(
+        state: Any, visitor: Visitor, rng: np.random.Generator, rules: PageRules
+    ) -> None:
+        choose(state, visitor, rng)
+        rank(state, rules.every_link, rules.worth)
+        _boost(rules, rules.worth)
+        _write_out(state.mix, rules.probabilities)
+        best_within(rules, rules.probabilities, rules.worth)
+
+    return choose_within
+
+
+@loop_maker
+def _by_probabilities(choose: Any) -> Any:
+    def choose_within(
+        state: Any, visitor: Visitor, rng: np.random.Generator, rules: PageRules
+    ) -> None:
+        choose(state, visitor, rng)
+        _write_out(state.mix, rules.worth)
+        _boost(rules, rules.worth)
+        project_within(rules, rules.worth)
+
+    return choose_within
+
+
+def choosing_within(policy: type[Policy]) -> Any:
+    """Return `choose_within(state, visitor, rng, rules)` of a policy.
+
+    It leaves the probabilities of all links in `rules.probabilities`.
+    """
+    if policy.choose_within is not None:
+        return policy.choose_within
+    if policy.ranks_all:
+        return _by_scores(policy.choose, policy.rank)
+    if policy.samples:
+        return _by_page(policy.choose, policy.rank)
+    return _by_probabilities(policy.choose)
+
+
+@hot
+def draw_within(rules: PageRules, rng: Any, shown: Any, drawn_with: Floats) -> None:
+    """Draw a page with the probabilities in `rules`; whole numbers hold on every page."""
+    left = rules.other_page
+    draw_by_groups(rules.probabilities, rules.links, rules.ends, left, rng, shown, drawn_with)

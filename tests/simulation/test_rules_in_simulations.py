@@ -1,0 +1,68 @@
+"""Simulations under rules: pages within them, regret against the best mix within them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import slotwise
+from slotwise.errors import InvalidInput
+from slotwise.problem import Problem, Rule
+from slotwise.simulation.engine import play_on
+from slotwise.simulation.experiment_file import load_experiment
+from slotwise.simulation.optimum import find_optimum
+
+LINKS = slotwise.BernoulliLinks([0.5, 0.4, 0.3, 0.2, 0.1], [0.2, 0.3, 0.4, 0.5, 0.9])
+RULES = (Rule("one", (0, 1), at_most=1), Rule("last", (4,), at_least=0.3))
+
+
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interpret: a few rounds need no machine code."""
+    monkeypatch.setenv("SLOTWISE_COMPILE", "never")
+
+
+def test_the_optimum_is_within_the_rules() -> None:
+    free, ruled = (
+        find_optimum(LINKS, Problem(5, 2, 0.5, horizon=100, rules=rules), 100)
+        for rules in ((), RULES)
+    )
+    assert ruled.value < free.value
+    assert ruled.probabilities[:2].sum() <= 1.0 + 1e-9
+    assert ruled.probabilities[4] >= 0.3 - 1e-9
+
+
+def test_policies_learn_the_best_mix_within_the_rules() -> None:
+    problem = Problem(5, 2, 0.5, horizon=3_000, rules=RULES)
+    policy = slotwise.PacedBayes()
+    state = policy.start(problem)
+    record = play_on(policy, state, LINKS, problem, np.array([3_000]), 1, 0)
+    best = find_optimum(LINKS, problem, 3_000).value
+    assert record[0, 1, 0] / 3_000 == pytest.approx(best, rel=0.1)
+    views = policy.knowledge(state)["views"][0]
+    assert views[:2].sum() <= 3_000
+    assert views[4] == pytest.approx(900, abs=160)  # five standard deviations and more
+
+
+def test_simulate_takes_rules() -> None:
+    runs = slotwise.simulate(
+        LINKS, [slotwise.CUCB()], 2, 0.0, n_rounds=300, n_runs=1, rules=RULES, n_threads=1
+    )
+    assert runs.config["rules"][0]["name"] == "one"
+    with pytest.raises(InvalidInput, match="`links` of rule 'x' must be links of the pool, got 9"):
+        slotwise.simulate(LINKS, [slotwise.CUCB()], 2, n_rounds=10, rules=[Rule("x", (9,), 1)])
+
+
+def test_experiment_files_take_rules(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    lines = ['title = "x"', 'dataset = "edx-like"', "n_rounds = 10", "n_runs = 1", "[[rules]]"]
+    lines += ['name = "few"', "links = [0, 1]", "at_most = 1"]
+    policies = ["[[policies]]", 'name = "cucb"']
+    file.write_text("\n".join([*lines, *policies]))
+    rules = load_experiment(file).experiment().problem.rules
+    assert rules == (Rule("few", (0, 1), at_most=1),)
+    file.write_text("\n".join([*lines, "at_least = 9", *policies]))
+    with pytest.raises(slotwise.SlotwiseError, match="`at_most` of rule 'few' must be at least 9"):
+        load_experiment(file).experiment()
