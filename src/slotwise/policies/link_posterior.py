@@ -10,6 +10,9 @@ those of the values, and those of pairs of values of two features.
 
 The values of the largest feature are eliminated first, since their block is diagonal. What is left
 is a matrix of the link and the other values: one number where there is one feature.
+
+Where that would be too much, a layout without pairs keeps the diagonal only (`add_apart`): after
+every view the covariances of the parameters of a link are dropped.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ class PosteriorLayout(NamedTuple):
     row_of: Links
     large: int
     n_entries: int
+    has_pairs: bool
 
 
 class PosteriorSolution(NamedTuple):
@@ -69,8 +73,10 @@ def entries_of(sizes: Sequence[int]) -> int:
     return 1 + sum(sizes) + pairs
 
 
-def new_layout(sizes: Sequence[int]) -> PosteriorLayout:
+def new_layout(sizes: Sequence[int], has_pairs: bool = True) -> PosteriorLayout:
     """Return the places of all entries for features with so many values each."""
+    if not has_pairs:
+        return _layout_without_pairs(sizes)
     n_features = len(sizes)
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     feature_of = np.repeat(np.arange(n_features), sizes)
@@ -85,13 +91,28 @@ def new_layout(sizes: Sequence[int]) -> PosteriorLayout:
     row_of = np.zeros(len(feature_of), np.int64)
     row_of[rest] = 1 + np.arange(len(rest))
     row_of[feature_of == large] = np.arange(len(feature_of) - len(rest))
-    return PosteriorLayout(feature_of, first, pair_at, rest, row_of, large, place)
+    return PosteriorLayout(feature_of, first, pair_at, rest, row_of, large, place, True)
+
+
+def _layout_without_pairs(sizes: Sequence[int]) -> PosteriorLayout:
+    """Return the places of the link and of each value; nothing is solved together."""
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return PosteriorLayout(
+        feature_of=np.repeat(np.arange(len(sizes)), sizes),
+        first=first,
+        pair_at=np.zeros((0, 0), np.int64),
+        rest=np.zeros(0, np.int64),
+        row_of=np.zeros(sum(sizes), np.int64),
+        large=-1,
+        n_entries=1 + sum(sizes),
+        has_pairs=False,
+    )
 
 
 def new_solution(layout: PosteriorLayout) -> PosteriorSolution:
     """Return room for one link."""
     n_rest = 1 + len(layout.rest)
-    n_large = len(layout.feature_of) - len(layout.rest)
+    n_large = len(layout.feature_of) - len(layout.rest) if layout.has_pairs else 0
     n_parameters = 1 + len(layout.feature_of)
     return PosteriorSolution(
         mean=np.zeros(n_parameters),
@@ -123,6 +144,59 @@ def add_trials(
         information[1 + visitor[k]] += weight
         for j in range(k):
             information[pair(layout, visitor[k], visitor[j])] += weight
+
+
+@inner
+def parameter(
+    layout: PosteriorLayout,
+    information: Floats,
+    tilt: Floats,
+    center: Floats,
+    variance: Floats,
+    place: int,
+) -> tuple[float, float]:
+    """Return mean and variance of one parameter of a link in a layout without pairs."""
+    own = variance[0] if place == 0 else variance[1 + layout.feature_of[place - 1]]
+    spread = own / (1.0 + own * information[place])
+    return spread * (tilt[place] + center[place] / own), spread
+
+
+@inner
+def add_apart(
+    layout: PosteriorLayout,
+    information: Floats,
+    tilt: Floats,
+    center: Floats,
+    variance: Floats,
+    visitor: Visitor,
+    weight: float,
+    pull: float,
+) -> None:
+    """Add views of a link by one visitor, where parameters are taken to be independent.
+
+    The views say that the logit has precision `weight` and precision times mean `pull`. With
+    m and v the mean and variance that the other parameters of the logit add to it, they say of a
+    parameter that it has
+
+        precision        weight / (1 + weight v)
+        precision * mean (pull - weight m) / (1 + weight v)
+
+    So what is not known of the others weakens what is learned, and bad luck is divided among all
+    in proportion to their variances.
+    """
+    known = (layout, information, tilt, center, variance)
+    mean, spread = parameter(*known, 0)
+    all_mean, all_spread = mean, spread
+    for k in range(len(visitor)):
+        one, its_spread = parameter(*known, 1 + visitor[k])
+        all_mean += one
+        all_spread += its_spread
+    for k in range(-1, len(visitor)):
+        place = 0 if k < 0 else 1 + visitor[k]
+        mean, spread = parameter(*known, place)
+        scale = 1.0 / (1.0 + weight * max(0.0, all_spread - spread))
+        information[place] += scale * weight
+        tilt[place] += scale * (pull - weight * (all_mean - mean))
 
 
 @inner
@@ -251,6 +325,12 @@ def solve_link(
 
     Covariances of values of the large feature end up in `mixed`, all others in `small`.
     """
+    if not layout.has_pairs:
+        for place in range(len(center)):
+            solution.mean[place], solution.variance[place] = parameter(
+                layout, information, tilt, center, variance, place
+            )
+        return
     _set_up(layout, information, tilt, center, variance, solution)
     small, rest = solution.small, layout.rest
     _invert(small)
@@ -276,6 +356,12 @@ def mean_logit(
     solution: PosteriorSolution,
 ) -> float:
     """Return the posterior mean of a link's logit for a visitor, without any covariances."""
+    if not layout.has_pairs:
+        logit, _ = parameter(layout, information, tilt, center, variance, 0)
+        for k in range(len(visitor)):
+            effect, _ = parameter(layout, information, tilt, center, variance, 1 + visitor[k])
+            logit += effect
+        return logit
     _set_up(layout, information, tilt, center, variance, solution)
     small, rest, mean = solution.small, layout.rest, solution.mean
     size = len(small)
@@ -329,6 +415,10 @@ def logit_for(
     for k in range(len(visitor)):
         value = visitor[k]
         row = layout.row_of[value]
+        if not layout.has_pairs:
+            mean += solution.mean[1 + value]
+            variance += solution.variance[1 + value]
+            continue
         if layout.feature_of[value] == layout.large:
             with_link = solution.mixed[row, 0]
         else:

@@ -81,6 +81,8 @@ MAX_ADDED = 20_000
 MAX_OTHER_VALUES = 24
 """Values of all features but the largest one: a link is then learned in some microseconds."""
 
+LOG_GROWTH = math.log(1.1)
+
 FITTED = ("pool", "clock", "sales")
 
 
@@ -190,6 +192,18 @@ def look_again(state: PacedBayesVisitorsState) -> None:
 
 
 @inner
+def _is_due(state: PacedBayesVisitorsState, level: int, before: float) -> bool:
+    """Say whether the prior of effects is to be fitted; with many values, as rounds grow by 10 %.
+
+    `before` are the rounds by which the pool was fitted before.
+    """
+    if state.regression.layout.has_pairs:
+        return True
+    now = state.posterior.clock[level]
+    return math.floor(math.log(now) / LOG_GROWTH) > math.floor(math.log(before) / LOG_GROWTH)
+
+
+@inner
 def _refit(state: PacedBayesVisitorsState, level: int) -> None:
     """Fit the prior of a level, and refresh all links where it moved."""
     regression, posterior = state.regression, state.posterior
@@ -226,7 +240,8 @@ def learn(
     for k in range(len(links)):
         add_views(evidence, level, links[k], views[k], outcomes[k])
         learn_link(regression, state.sight, visitor, level, links[k], views[k], outcomes[k])
-    if refit_level(state.posterior, evidence, level):
+    clock = state.posterior.clock[level]
+    if refit_level(state.posterior, evidence, level) and _is_due(state, level, clock):
         _refit(state, level)
 
 
@@ -271,6 +286,8 @@ class PacedBayesVisitors(QueuePolicy):
     refitted_knowledge: ClassVar[frozenset[str]] = frozenset(KNOWN) - {"value_views", "seen"}
     keeps_segment_floors: ClassVar[bool] = True
     uses_visitors: ClassVar[bool] = True
+    has_pairs: ClassVar[bool] = True
+    """Whether links keep what every pair of values does."""
 
     def __post_init__(self) -> None:
         check_positive("exploration", self.exploration)
@@ -280,7 +297,7 @@ class PacedBayesVisitors(QueuePolicy):
         """Return a state in which every link is as good as the pool for everybody."""
         require_no_rate_floors(self.name, problem)
         evidence = new_evidence(problem)
-        regression = new_visitor_regression(problem)
+        regression = new_visitor_regression(problem, self.has_pairs)
         state = PacedBayesVisitorsState(
             evidence=evidence,
             queues=new_queues(problem, patience=self.patience),
@@ -358,3 +375,14 @@ class PacedBayesVisitors(QueuePolicy):
         """Return a state for a changed pool; a segment that still has a floor keeps its queue."""
         floors = moved_segment_floors(state.segment_floors, problem, self.patience)
         return super().move(state._replace(segment_floors=floors), problem, kept)
+
+
+class PacedBayesWide(PacedBayesVisitors):
+    """Paced Bayes where features have many values or links are many.
+
+    The effects on a link are taken to be independent (`add_apart` in `link_posterior`), so a link
+    needs one number for each value, not for each pair, and a page is learned in the time that its
+    visitor's values take.
+    """
+
+    has_pairs: ClassVar[bool] = False

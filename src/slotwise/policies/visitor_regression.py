@@ -23,12 +23,14 @@ from slotwise.policies.joint_posterior import JointPosterior
 from slotwise.policies.link_posterior import (
     PosteriorLayout,
     PosteriorSolution,
+    add_apart,
     add_trials,
     logit_for,
     mean_logit,
     new_layout,
     new_solution,
     pair,
+    parameter,
     solve_link,
 )
 from slotwise.policies.policy import Floats, Visitor
@@ -67,10 +69,10 @@ KNOWN = ("information", "tilt", "waiting", "value_views", "seen", "center", "var
 """What of the regression is saved."""
 
 
-def new_visitor_regression(problem: Problem) -> VisitorRegression:
+def new_visitor_regression(problem: Problem, has_pairs: bool) -> VisitorRegression:
     """Return a regression that has seen nothing."""
     n_levels, n_links, sizes = problem.n_levels, problem.n_links, problem.feature_sizes
-    layout = new_layout(sizes)
+    layout = new_layout(sizes, has_pairs)
     n_parameters = 1 + sum(sizes)
     variance = np.full((n_levels, 1 + len(sizes)), FIRST_VARIANCE / max(1, len(sizes)))
     variance[:, 0] = LINK_VARIANCE
@@ -142,9 +144,10 @@ def rescale(regression: VisitorRegression, unit: float) -> bool:
     level = len(regression.center) - 1
     step = math.log(before / unit)
     tilt, information = regression.tilt[level], regression.information[level]
+    n_moved = tilt.shape[1] if regression.layout.has_pairs else 1  # apart: the link explains it
     for link in range(len(tilt)):
-        for parameter in range(tilt.shape[1]):
-            tilt[link, parameter] += step * information[link, parameter]
+        for place in range(n_moved):
+            tilt[link, place] += step * information[link, place]
     return True
 
 
@@ -184,8 +187,8 @@ def fit_prior(regression: VisitorRegression, level: int, pool_mean: float, must:
         moved |= abs(own / before - 1.0) > 2.0 * MOVED
         solution.tilt[1 + feature] = own
     if moved:
-        for parameter in range(len(center)):
-            center[parameter] = fitted[3, parameter]
+        for place in range(len(center)):
+            center[place] = fitted[3, place]
         for feature in range(len(variance) - 1):
             variance[1 + feature] = solution.tilt[1 + feature]
     return moved
@@ -221,6 +224,7 @@ class Sight(NamedTuple):
     link_views: Floats
     seen: Floats
     n_pages: Floats
+    buffer: NDArray[np.float32]
 
 
 def new_sight(regression: VisitorRegression, rounds: Floats, views: Floats) -> Sight:
@@ -233,12 +237,50 @@ def new_sight(regression: VisitorRegression, rounds: Floats, views: Floats) -> S
         link_views=views,
         seen=regression.seen,
         n_pages=rounds,
+        buffer=np.zeros((2, BLOCK), np.float32),
     )
+
+
+@inner
+def _refresh_parameter(
+    regression: VisitorRegression, sight: Sight, level: int, link: int, place: int, most: float
+) -> None:
+    """Write one parameter of a link as `rate_for` reads it, in a layout without pairs."""
+    mean, variance = parameter(
+        regression.layout,
+        regression.information[level, link],
+        regression.tilt[level, link],
+        regression.center[level],
+        regression.variance[level],
+        place,
+    )
+    sight.doubt[level, place, link] = variance
+    low, high = (-most, most) if place > 0 else (-math.inf, MAX_LOGIT)
+    sight.odds[level, place, link] = math.exp(max(low, min(high, mean)))
+
+
+@inner
+def refresh_seen(
+    regression: VisitorRegression, sight: Sight, visitor: Visitor, level: int, link: int
+) -> None:
+    """Write what views by one visitor have changed in the posterior of a link."""
+    if regression.layout.has_pairs:
+        refresh(regression, sight, level, link)
+        return
+    most = MAX_LOGITS / max(len(regression.layout.first) - 1, 5)
+    _refresh_parameter(regression, sight, level, link, 0, most)
+    for k in range(len(visitor)):
+        _refresh_parameter(regression, sight, level, link, 1 + visitor[k], most)
 
 
 @inner
 def refresh(regression: VisitorRegression, sight: Sight, level: int, link: int) -> None:
     """Write the posterior of a link as `rate_for` reads it."""
+    if not regression.layout.has_pairs:
+        most = MAX_LOGITS / max(len(regression.layout.first) - 1, 5)
+        for place in range(regression.tilt.shape[2]):
+            _refresh_parameter(regression, sight, level, link, place, most)
+        return
     solve_posterior(regression, level, link)
     layout, solution = regression.layout, regression.solution
     odds, doubt = sight.odds[level], sight.doubt[level]
@@ -293,6 +335,33 @@ def _add_rows(
 
 
 @inner
+def _rate_apart(
+    visitor: Visitor, odds: Floats, doubt: Floats, buffer: Floats, rows: RegressionRows
+) -> None:
+    """Write rates of some links for a visitor and their variances, in a layout without pairs.
+
+    All rows that are read stay in single precision: twice as many fit into a vector.
+    """
+    begin, size = rows.begin, len(rows.mean)
+    product, total = buffer[0, :size], buffer[1, :size]
+    row, other = odds[0, begin : begin + size], doubt[0, begin : begin + size]
+    for k in range(size):
+        product[k] = row[k]
+        total[k] = other[k]
+    for f in range(len(visitor)):
+        row = odds[1 + visitor[f], begin : begin + size]
+        other = doubt[1 + visitor[f], begin : begin + size]
+        for k in range(size):
+            product[k] *= row[k]
+            total[k] += other[k]
+    for k in range(size):
+        p = product[k] / (ONE + product[k])
+        slope = p * (ONE - p)
+        rows.mean[k] = p
+        rows.variance[k] = slope * slope * total[k]
+
+
+@inner
 def _rate_rows(rows: RegressionRows) -> None:
     """Turn odds and variances of logits into rates and their variances."""
     mean, variance = rows.mean, rows.variance
@@ -304,21 +373,21 @@ def _rate_rows(rows: RegressionRows) -> None:
 
 
 @inner
-def _widths(sight: Sight, visitor: Visitor, fair: float, begin: int, width: Floats) -> None:
+def _widths(sight: Sight, values: Visitor, fair: float, begin: int, width: Floats) -> None:
     """Write ln(1 + fair views / views) of some links.
 
     Views count as many as all visitors would have seen, had they seen the link as often as visitors
-    like this one: for each value those that came over those that were due, plus 1 each. So a value
-    that is due no view yet changes nothing. ln y = 8 ln z with z the eighth root of y, and
+    with these values: for each value those that came over those that were due, plus 1 each. So a
+    value that is due no view yet changes nothing. ln y = 8 ln z with z the eighth root of y, and
     ln z = 3 (z^2 - 1) / (z^2 + 4 z + 1) to within 1 % up to y = 10,000: a loop without calls, in
     single precision.
     """
     all_views = sight.link_views[begin:]
     for k in range(len(width)):
         width[k] = all_views[k]
-    for f in range(len(visitor)):
-        views = sight.views[visitor[f], begin:]
-        share = (sight.seen[visitor[f]] + 1.0) / (sight.n_pages[0] + 1.0)
+    for f in range(len(values)):
+        views = sight.views[values[f], begin:]
+        share = (sight.seen[values[f]] + 1.0) / (sight.n_pages[0] + 1.0)
         for k in range(len(width)):
             width[k] *= (views[k] + 1.0) / (share * all_views[k] + 1.0)
     for k in range(len(width)):
@@ -343,10 +412,14 @@ def rate_for(
         for level in range(len(posterior.mean)):
             mean, variance = posterior.mean[level, begin:end], posterior.variance[level, begin:end]
             rows = RegressionRows(mean, variance, begin)
-            _add_rows(layout, visitor, sight.odds[level], sight.doubt[level], rows)
-            _rate_rows(rows)
+            if layout.has_pairs:
+                _add_rows(layout, visitor, sight.odds[level], sight.doubt[level], rows)
+                _rate_rows(rows)
+            else:
+                odds, doubt = sight.odds[level], sight.doubt[level]
+                _rate_apart(visitor, odds, doubt, sight.buffer, rows)
         width = posterior.width[begin:end]
-        _widths(sight, visitor, fair, begin, width)
+        _widths(sight, visitor if layout.has_pairs else visitor[:0], fair, begin, width)
         for k in range(len(width)):
             width[k] *= posterior.exploration
 
@@ -431,8 +504,9 @@ def _learn_outcomes(
     Many at once are weighed by the rate that they lead to.
     """
     tilt = outcome
+    weight = 0.0
+    information = regression.information[level, link]
     if trials > 0.0:
-        information = regression.information[level, link]
         if trials <= SINGLE:
             logit = mean_logit(
                 regression.layout,
@@ -450,8 +524,21 @@ def _learn_outcomes(
         logit = min(MAX_LOGIT, logit)
         rate = 1.0 / (1.0 + math.exp(-logit))
         weight = trials * rate * (1.0 - rate)
-        add_trials(regression.layout, visitor, weight, information)
         tilt += weight * logit - trials * rate
+    if not regression.layout.has_pairs:
+        add_apart(
+            regression.layout,
+            information,
+            regression.tilt[level, link],
+            regression.center[level],
+            regression.variance[level],
+            visitor,
+            weight,
+            tilt,
+        )
+        return
+    if trials > 0.0:
+        add_trials(regression.layout, visitor, weight, information)
     if tilt != 0.0:
         regression.tilt[level, link, 0] += tilt
         for k in range(len(visitor)):
@@ -485,9 +572,9 @@ def learn_link(
         if settled > 0.0:
             _learn_outcomes(regression, level + 1, link, visitor, settled, 0.0)
             if has_sight:
-                refresh(regression, sight, level + 1, link)
+                refresh_seen(regression, sight, visitor, level + 1, link)
     elif regression.unit[0] > 0.0:
         outcome = min(outcome / regression.unit[0], LARGEST_SALE * max(1.0, n_views))
     _learn_outcomes(regression, level, link, visitor, trials, outcome)
     if has_sight and (trials > 0.0 or outcome > 0.0):
-        refresh(regression, sight, level, link)
+        refresh_seen(regression, sight, visitor, level, link)
