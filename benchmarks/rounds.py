@@ -15,7 +15,7 @@ from benchmarks.solving import binding_floor
 from slotwise.compile import compiled_first, hot
 from slotwise.environments import BernoulliLinks
 from slotwise.environments.datasets import Dataset, load_dataset
-from slotwise.policies import CUCB, ConUCB, Exp3M, LExp, PacedKL, Policy
+from slotwise.policies import CUCB, ConUCB, Exp3M, LExp, PacedBayes, Policy
 from slotwise.problem import Problem
 from slotwise.selection.confidence import paper_gamma, paper_upper
 from slotwise.simulation import Experiment, run_experiment
@@ -29,7 +29,7 @@ CON_UCB_LIMITS = {"coupon-like": 2.5, "ads-like-binding": 3.5, "edx-like": 3.0, 
 AD_CLICKS_FLOOR = 12.0
 """The paper's floor of 10 does not bind on Ad-Clicks."""
 TARGETS: tuple[tuple[str, Policy, float], ...] = (
-    ("paced-kl", PacedKL(), 2.5),
+    ("paced-bayes", PacedBayes(), 8.0),
     ("CUCB", CUCB(), 2.0),
     ("Exp3.M", Exp3M(), 8.0),
     ("LExp", LExp(), 8.0),
@@ -152,7 +152,7 @@ def growth() -> list[Row]:
         for scale in (1 / 72, 1 / 1440)
     ]
     costs = [_paced_round(n_links) for n_links in sizes[:3]]
-    rows.append(_growth_row("paced-kl, pool of 10^3 to 10^5, L = 20", sizes[:3], costs, 0.7))
+    rows.append(_growth_row("paced-bayes, pool of 10^3 to 10^5, L = 20", sizes[:3], costs, 0.7))
     return rows
 
 
@@ -167,12 +167,12 @@ def _growth_row(name: str, sizes: tuple[int, ...], costs: list[float], limit: fl
 
 
 def _paced_round(n_links: int) -> float:
-    """Return the seconds of a round of paced-kl after 2,000 rounds of warm-up."""
+    """Return the seconds of a round of paced-bayes after 2,000 rounds of warm-up."""
     n_slots, n_rounds = 20, 2_000
     rng = np.random.default_rng(3)
     clicks = 0.75 * rng.beta(1.0, 4.0, n_links)
     links = BernoulliLinks(clicks, rng.beta(1.0, 1.5, n_links) * np.exp(-4 * clicks))
-    policy, problem = PacedKL(), Problem(n_links, n_slots, 4.0)
+    policy, problem = PacedBayes(), Problem(n_links, n_slots, 4.0)
     state = policy.start(problem)
     end = np.array([n_rounds])
     # the first call, which is not timed, is the warm-up

@@ -63,7 +63,7 @@ Examples:
 
   python -m benchmarks.leaderboard --cases few-links,drifting --policies queue-ts,cucb --runs 10
 
-  python -m benchmarks.leaderboard --fresh-pools 20 --seed 7 --policies paced-kl
+  python -m benchmarks.leaderboard --fresh-pools 20 --seed 7 --policies queue-ts
 
   python -m benchmarks.leaderboard --bounds --cases coupon-like
 

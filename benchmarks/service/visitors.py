@@ -55,11 +55,11 @@ def decide_for_visitors(target: Target) -> dict[str, float]:
     Windows are a second long, so each pool learns meanwhile. A round ends when its views are
     learned: neither pool pays for the other, and computing time has everything that a view costs.
     """
-    target.make_pool("plain", N_LINKS, "paced-kl", click_window_s=1, revenue_window_s=1)
+    target.make_pool("plain", N_LINKS, "paced-bayes", click_window_s=1, revenue_window_s=1)
     settings = {"click_window_s": 1, "revenue_window_s": 1, "features": FEATURES}
-    target.make_pool("whom", N_LINKS, "paced-kl", **settings)
+    target.make_pool("whom", N_LINKS, "paced-bayes", **settings)
     plain = [target.request("/v1/pools/plain/decide", "{}")]
-    target.make_pool("floors", N_LINKS, "paced-kl", **settings, segment_floors=SEGMENT_FLOORS)
+    target.make_pool("floors", N_LINKS, "paced-bayes", **settings, segment_floors=SEGMENT_FLOORS)
     whom, floors = (
         [
             target.request(f"/v1/pools/{pool}/decide", json.dumps({"visitor": one}))
@@ -115,7 +115,7 @@ def memory_of_a_pool(n_links: int = 10_000, n_pages: int = 2_000) -> dict[str, f
         currency="EUR",
         click_window_s=1,
         revenue_window_s=1,
-        policy="paced-kl",
+        policy="paced-bayes",
     )
     sizes = []
     for declared in ({}, features):

@@ -87,6 +87,6 @@ def make_case(
     )
 
 
-def make_board(*cases: CaseBoard, default: str = "paced-kl") -> Leaderboard:
+def make_board(*cases: CaseBoard, default: str = "paced-bayes") -> Leaderboard:
     """Return a leaderboard of these cases."""
     return Leaderboard(default, "0.1.0", "0123abc", 1, ("a file was not given",), cases)

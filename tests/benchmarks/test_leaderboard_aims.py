@@ -22,7 +22,7 @@ def checked(board: Leaderboard, case: str) -> AimCheck:
     ],
 )
 def test_the_coupons(regret: float, missing: float, verdict: AimVerdict) -> None:
-    policies = {"paced-kl": Fared(regret, missing), "queue-ts": Fared(3_900.0, 0.0)}
+    policies = {"paced-bayes": Fared(regret, missing), "queue-ts": Fared(3_900.0, 0.0)}
     check = checked(make_board(make_case("coupon-like", policies)), "coupon-like")
     assert check.verdict is verdict
     assert check.reference == "3,900 / 0"
@@ -31,7 +31,7 @@ def test_the_coupons(regret: float, missing: float, verdict: AimVerdict) -> None
 
 @pytest.mark.parametrize(("n_rounds", "n_runs"), [(20_000, 20), (50_000, 19)])
 def test_too_few_runs_or_other_rounds_are_not_judged(n_rounds: int, n_runs: int) -> None:
-    policies = {"paced-kl": Fared(100.0, 0.0)}
+    policies = {"paced-bayes": Fared(100.0, 0.0)}
     case = make_case("coupon-like", policies, n_rounds=n_rounds, n_runs=n_runs)
     check = checked(make_board(case), "coupon-like")
     assert check.verdict is AimVerdict.NOT_JUDGED
@@ -44,7 +44,7 @@ def test_too_few_runs_or_other_rounds_are_not_judged(n_rounds: int, n_runs: int)
     ("regret", "verdict"), [(1_290.0, AimVerdict.MET), (1_310.0, AimVerdict.MISSED)]
 )
 def test_few_links_are_to_be_near_the_best(regret: float, verdict: AimVerdict) -> None:
-    policies = {"paced-kl": Fared(regret, 0.0), "queue-ts": Fared(1_000.0, 0.0)}
+    policies = {"paced-bayes": Fared(regret, 0.0), "queue-ts": Fared(1_000.0, 0.0)}
     check = checked(make_board(make_case("few-links", policies)), "few-links")
     assert check.verdict is verdict
     assert check.aim.startswith(
@@ -53,7 +53,7 @@ def test_few_links_are_to_be_near_the_best(regret: float, verdict: AimVerdict) -
 
 
 def test_on_tiny_rates_the_default_is_to_be_the_best() -> None:
-    policies = {"paced-kl": Fared(9_000.0, 0.0), "cucb": Fared(8_000.0, 0.0)}
+    policies = {"paced-bayes": Fared(9_000.0, 0.0), "cucb": Fared(8_000.0, 0.0)}
     case = make_case("tiny-rates", policies, floor=0.12, n_rounds=1_000_000)
     check = checked(make_board(case), "tiny-rates")
     assert (check.verdict, check.why) == (AimVerdict.MISSED, "best is cucb")
@@ -61,16 +61,16 @@ def test_on_tiny_rates_the_default_is_to_be_the_best() -> None:
 
 
 def test_a_case_that_was_not_played_is_not_judged() -> None:
-    board = make_board(make_case("else", {"paced-kl": Fared(1.0, 0.0)}))
+    board = make_board(make_case("else", {"paced-bayes": Fared(1.0, 0.0)}))
     check = checked(board, "ad-clicks-12")
     assert (check.verdict, check.why) == (AimVerdict.NOT_JUDGED, "not run")
 
 
 def test_robustness_names_the_worst_case_and_all_that_fail() -> None:
     board = make_board(
-        make_case("near", {"paced-kl": Fared(1_200.0, 0.0), "x": Fared(1_000.0, 0.0)}),
-        make_case("far", {"paced-kl": Fared(1_500.0, 0.0), "x": Fared(1_000.0, 0.0)}),
-        make_case("short", {"paced-kl": Fared(900.0, 900.0), "x": Fared(1_000.0, 0.0)}),
+        make_case("near", {"paced-bayes": Fared(1_200.0, 0.0), "x": Fared(1_000.0, 0.0)}),
+        make_case("far", {"paced-bayes": Fared(1_500.0, 0.0), "x": Fared(1_000.0, 0.0)}),
+        make_case("short", {"paced-bayes": Fared(900.0, 900.0), "x": Fared(1_000.0, 0.0)}),
     )
     check = checked(board, "all cases")
     assert check.verdict is AimVerdict.MISSED
@@ -80,6 +80,6 @@ def test_robustness_names_the_worst_case_and_all_that_fail() -> None:
 
 def test_robustness_is_met_by_being_near_everywhere() -> None:
     board = make_board(
-        make_case("near", {"paced-kl": Fared(1_200.0, 0.0), "x": Fared(1_000.0, 0.0)})
+        make_case("near", {"paced-bayes": Fared(1_200.0, 0.0), "x": Fared(1_000.0, 0.0)})
     )
     assert checked(board, "all cases").verdict is AimVerdict.MET

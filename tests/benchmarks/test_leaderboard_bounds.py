@@ -45,7 +45,7 @@ def test_a_case_has_an_interval_and_changing_rates_have_none() -> None:
 
 
 def test_bounds_are_kept_in_the_file(tmp_path: Path) -> None:
-    case = make_case("one", {"paced-kl": Fared(900.0, 0.0)})
+    case = make_case("one", {"paced-bayes": Fared(900.0, 0.0)})
     board = make_board(case)
     bounded = type(board)(
         **{**board.__dict__, "cases": (type(case)(**{**case.__dict__, "bound": (1.0, 2.0)}),)}

@@ -53,10 +53,10 @@ def test_on_drawn_pools_a_policy_for_clicks_alone_is_played_but_not_ranked(tmp_p
 
 def test_a_floor_that_not_even_clicks_alone_keep_in_time_is_not_counted_as_missed() -> None:
     missed, kept = Fared(20.0, missing=900.0), Fared(20.0, missing=0.0)
-    too_early = make_case("early", {"paced-kl": missed, MOST_CLICKS: missed})
-    avoidable = make_case("avoidable", {"paced-kl": missed, MOST_CLICKS: kept})
-    by_another = make_case("another", {"paced-kl": missed, "uniform": kept, MOST_CLICKS: missed})
+    too_early = make_case("early", {"paced-bayes": missed, MOST_CLICKS: missed})
+    avoidable = make_case("avoidable", {"paced-bayes": missed, MOST_CLICKS: kept})
+    by_another = make_case("another", {"paced-bayes": missed, "uniform": kept, MOST_CLICKS: missed})
     not_played = replace(too_early, name="unknown", most_clicked={})
     board = make_board(too_early, avoidable, by_another, not_played)
-    (record,) = [one for one in records(board) if one.label == "paced-kl"]
+    (record,) = [one for one in records(board) if one.label == "paced-bayes"]
     assert record.floors_missed == ("avoidable", "another", "unknown")

@@ -29,14 +29,14 @@ def board() -> Leaderboard:
         make_case(
             "coupon-like",
             {
-                "paced-kl": Fared(1_500.0, 0.0),
+                "paced-bayes": Fared(1_500.0, 0.0),
                 "queue-ts": Fared(3_000.0, 10.0),
                 "cucb": Fared(-700.0, 9_000.0),
             },
             refused={"picky": "`n_slots` must be odd"},
         ),
-        make_case("other", {"paced-kl": Fared(1_300.0, 0.0), "queue-ts": Fared(1_000.0, 0.0)}),
-        make_case("far", {"paced-kl": Fared(0.0, 52_000.0)}, floor=7.0, status="infeasible"),
+        make_case("other", {"paced-bayes": Fared(1_300.0, 0.0), "queue-ts": Fared(1_000.0, 0.0)}),
+        make_case("far", {"paced-bayes": Fared(0.0, 52_000.0)}, floor=7.0, status="infeasible"),
     )
 
 
@@ -73,12 +73,12 @@ def test_both_forms_show_numbers_rule_and_reasons(board: Leaderboard, tmp_path: 
 
 def test_both_forms_and_the_file_have_the_share_of_the_gain(tmp_path: Path) -> None:
     gains = {"value_without_visitors": 0.8, "value_without_order": 0.9}
-    case = make_case("segments", {"paced-kl": Fared(2_500.0, 0.0, spread=100.0)}, gains=gains)
+    case = make_case("segments", {"paced-bayes": Fared(2_500.0, 0.0, spread=100.0)}, gains=gains)
     written = write_leaderboard(make_board(case), tmp_path)
     for path in (written.html, written.markdown):
         text = path.read_text(encoding="utf-8").replace("\\", "")
-        assert "Share of the gain that knowing the visitors can bring: paced-kl 75 % (7" in text
-        assert "Share of the gain that order on the page can bring: paced-kl 50 % (" in text
+        assert "Share of the gain that knowing the visitors can bring: paced-bayes 75 % (7" in text
+        assert "Share of the gain that order on the page can bring: paced-bayes 50 % (" in text
     loaded = Leaderboard.load(written.json).cases[0].standings[0].measures
     assert loaded["gain_of_visitors"].mean == pytest.approx(0.75)
 
@@ -104,24 +104,24 @@ def test_odd_names_cannot_break_out(tmp_path: Path) -> None:
 
 def test_the_recommendation_follows_the_numbers(board: Leaderboard) -> None:
     first, behind, keepers = recommendation(board)
-    assert first.startswith("Use paced-kl if you know nothing else: it keeps every floor")
+    assert first.startswith("Use paced-bayes if you know nothing else: it keeps every floor")
     assert first.endswith("It is the default.")
     assert "its ratio to the best policy of a case is at most 1.30 (on other)" in first
-    assert "paced-kl is not the best on other (queue-ts, 1.30" in behind
+    assert "paced-bayes is not the best on other (queue-ts, 1.30" in behind
     assert keepers.startswith(
-        "Policies that keep every floor that can be kept: paced-kl, queue-ts."
+        "Policies that keep every floor that can be kept: paced-bayes, queue-ts."
     )
 
 
 def test_a_policy_that_knows_the_horizon_is_named_beside_the_recommendation() -> None:
-    case = make_case("one", {"paced-kl": Fared(1_200.0, 0.0), "queue-ts": Fared(1_000.0, 0.0)})
+    case = make_case("one", {"paced-bayes": Fared(1_200.0, 0.0), "queue-ts": Fared(1_000.0, 0.0)})
     first, known, *_ = recommendation(make_board(case))
-    assert first.startswith("Use paced-kl if you know nothing else")
+    assert first.startswith("Use paced-bayes if you know nothing else")
     assert known.startswith("If the number of rounds is known, queue-ts ranks higher")
 
 
 def test_a_default_that_is_beaten_is_said_so() -> None:
-    case = make_case("one", {"paced-kl": Fared(2_000.0, 0.0), "new": Fared(1_000.0, 0.0)})
+    case = make_case("one", {"paced-bayes": Fared(2_000.0, 0.0), "new": Fared(1_000.0, 0.0)})
     first = recommendation(make_board(case))[0]
     assert first.startswith("Use new if you know nothing else")
     assert "by the rule below, new should replace it" in first
@@ -132,7 +132,7 @@ def test_a_block_is_written_between_its_markers(board: Leaderboard, tmp_path: Pa
     page.write_text(f"before\n{BLOCK_START}\nold\n{BLOCK_END}\nafter\n", encoding="utf-8")
     update_block(page, board)
     text = page.read_text(encoding="utf-8")
-    assert text.startswith(f"before\n{BLOCK_START}\n\nUse paced-kl if")
+    assert text.startswith(f"before\n{BLOCK_START}\n\nUse paced-bayes if")
     assert text.endswith(f"{BLOCK_END}\nafter\n")
     assert "old" not in text
     update_block(page, board)

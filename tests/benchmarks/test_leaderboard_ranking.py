@@ -97,29 +97,29 @@ def test_time_is_that_of_a_round() -> None:
 
 def test_records_count_floors_missed_before_ratios() -> None:
     board = make_board(
-        make_case("one", {"paced-kl": Fared(1_000.0, 0.0), "x": Fared(500.0, 900.0)}),
-        make_case("two", {"paced-kl": Fared(2_000.0, -9.0), "x": Fared(1_000.0, -9.0)}),
+        make_case("one", {"paced-bayes": Fared(1_000.0, 0.0), "x": Fared(500.0, 900.0)}),
+        make_case("two", {"paced-bayes": Fared(2_000.0, -9.0), "x": Fared(1_000.0, -9.0)}),
     )
     first, second = records(board)
-    assert (first.label, first.floors_missed, first.worst_ratio) == ("paced-kl", (), 2.0)
+    assert (first.label, first.floors_missed, first.worst_ratio) == ("paced-bayes", (), 2.0)
     assert (second.label, second.floors_missed, second.n_wins) == ("x", ("one",), 1)
     assert first.worst_case == "two"
     assert first.mean_ratio == pytest.approx(2.0**0.5)
 
 
 def test_a_floor_out_of_reach_is_not_missed() -> None:
-    policies = {"paced-kl": Fared(0.0, 52_000.0)}
+    policies = {"paced-bayes": Fared(0.0, 52_000.0)}
     board = make_board(make_case("far", policies, floor=7.0, status="infeasible"))
     assert records(board)[0].floors_missed == ()
 
 
 def test_the_recommendation_knows_no_horizon() -> None:
-    case = make_case("one", {"queue-ts": Fared(500.0, 0.0), "paced-kl": Fared(900.0, 0.0)})
+    case = make_case("one", {"queue-ts": Fared(500.0, 0.0), "paced-bayes": Fared(900.0, 0.0)})
     board = make_board(case)
     assert records(board)[0].label == "queue-ts"
     best = best_without_horizon(board)
     assert best is not None
-    assert best.label == "paced-kl"
+    assert best.label == "paced-bayes"
 
 
 def test_where_visitors_differ_the_share_of_their_gain_is_measured() -> None:

@@ -71,7 +71,7 @@ def test_a_policy_that_refuses_a_case_is_left_out_and_quoted(tmp_path: Path) -> 
 
 def test_a_board_survives_its_file(tmp_path: Path) -> None:
     board = make_board(
-        make_case("one", {"paced-kl": Fared(900.0, 0.0)}, refused={"x": "it will not"})
+        make_case("one", {"paced-bayes": Fared(900.0, 0.0)}, refused={"x": "it will not"})
     )
     path = tmp_path / "board.json"
     board.save(path)
@@ -102,11 +102,11 @@ def test_files_that_are_no_leaderboard_are_refused(tmp_path: Path) -> None:
 def test_the_table_has_a_row_for_each_case_and_policy(tmp_path: Path) -> None:
     import polars as pl
 
-    policies = {"paced-kl": Fared(900.0, 0.0), "x": Fared(1_000.0, 0.0)}
+    policies = {"paced-bayes": Fared(900.0, 0.0), "x": Fared(1_000.0, 0.0)}
     write_table(make_board(make_case("one", policies)), tmp_path / "board.parquet")
     rows = pl.read_parquet(tmp_path / "board.parquet").to_dicts()
     assert [(row["case"], row["policy"], row["rank"]) for row in rows] == [
-        ("one", "paced-kl", 1),
+        ("one", "paced-bayes", 1),
         ("one", "x", 2),
     ]
     assert rows[0]["regret_low"] < rows[0]["regret"] == pytest.approx(900.0)

@@ -58,4 +58,4 @@ def test_the_first_page_compiles_nothing(policy: str, tmp_path: Path) -> None:
 
 def test_an_unknown_policy_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["warm-up", "paced-lk"]) == 2
-    assert "did you mean 'paced-kl'?" in capsys.readouterr().err
+    assert "did you mean 'paced-bayes'?" in capsys.readouterr().err

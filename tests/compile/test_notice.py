@@ -35,7 +35,7 @@ def compiling_of(module: str) -> Any:
     return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)})
 
 
-OURS = compiling_of("slotwise.policies.paced_kl")
+OURS = compiling_of("slotwise.policies.paced_bayes")
 
 
 def compile_for(notice: CompilingNotice, clock: Clock, seconds: float, what: Any = OURS) -> None:

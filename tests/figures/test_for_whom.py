@@ -10,7 +10,7 @@ import pytest
 import slotwise
 from slotwise.figures import draw_results
 from slotwise.figures.result_figures import draw_for_whom, knows_for_whom
-from slotwise.policies import PacedKL, Uniform
+from slotwise.policies import PacedBayes, Uniform
 from slotwise.simulation.results import Results
 from tests.simulation.synthetic import make_results
 
@@ -23,7 +23,9 @@ def results() -> Results:
         shares=[0.75, 0.25],
         visitors=[{"device": "phone"}, {"device": "desktop"}],
     )
-    return slotwise.simulate(links, [PacedKL(), Uniform()], 1, n_rounds=400, n_runs=2, n_threads=1)
+    return slotwise.simulate(
+        links, [PacedBayes(), Uniform()], 1, n_rounds=400, n_runs=2, n_threads=1
+    )
 
 
 def test_what_the_best_mixes_bring_to_whom_is_kept(results: Results) -> None:

@@ -23,7 +23,6 @@ KEEPS = {
     "con-ucb": {*ASKS_FOR_MORE},
     "queue-ts": {*ASKS_FOR_MORE},
     "paced-bayes": {"a further floor", "rewards"},
-    "paced-kl": {"a further floor", "rewards"},
     "lexp": {"a further floor", "rewards"},
 }
 IGNORE_FLOORS = ("cucb", "exp3-m", "uniform", "fixed-mix")  # by design, and they say so

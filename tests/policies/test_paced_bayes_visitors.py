@@ -19,8 +19,11 @@ from slotwise.policies.link_posterior import (
     pair,
     solve_link,
 )
-from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
-from slotwise.policies.paced_kl_visitors import PacedKLVisitors
+from slotwise.policies.paced_bayes_visitors import (
+    PacedBayesVisitors,
+    PacedBayesWide,
+    has_few_pairs,
+)
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 from slotwise.simulation.engine import play_run
@@ -161,7 +164,7 @@ def test_the_default_for_visitors_by_how_many_pairs_of_values_there_are() -> Non
     assert policy.for_problem(PROBLEM) == PacedBayesVisitors()
     many = Problem(10_000, 10, features=features_of((31, 32)))
     assert not has_few_pairs(many)
-    assert isinstance(policy.for_problem(many), PacedKLVisitors)
+    assert isinstance(policy.for_problem(many), PacedBayesWide)
     assert has_few_pairs(Problem(6_000, 10, features=features_of((64,))))
     assert not has_few_pairs(
         Problem(10_000, 10, features=features_of((24,)))
@@ -171,11 +174,11 @@ def test_the_default_for_visitors_by_how_many_pairs_of_values_there_are() -> Non
 
 def test_what_was_learned_goes_on_in_its_own_form() -> None:
     policy, many = PacedBayes(), Problem(10_000, 10, features=features_of((31, 32)))
-    forms: tuple[Any, ...] = (PacedBayesVisitors(), PacedKLVisitors())
+    forms: tuple[Any, ...] = (PacedBayesVisitors(), PacedBayesWide())
     for form in forms:
         learned = form.knowledge(form.start(PROBLEM))
-        assert policy.for_knowledge(PROBLEM, learned) == form
-        assert policy.for_knowledge(many, learned) == form
+        assert type(policy.for_knowledge(PROBLEM, learned)) is type(form)
+        assert type(policy.for_knowledge(many, learned)) is type(form)
     assert policy.for_knowledge(PROBLEM, {}) == PacedBayesVisitors()
     assert (
         policy.for_knowledge(Problem(6, 2), policy.knowledge(policy.start(Problem(6, 2)))) is policy

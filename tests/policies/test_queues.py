@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slotwise.policies import PacedKL, QueueTS
+from slotwise.policies import QueueTS
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from tests.policies.playing import Visitors, draw, learn_page
-from tests.reference.paced_kl import Queue
 
 
 @settings(max_examples=60)
@@ -87,23 +85,10 @@ def plain_length(floor: float, clicks: list[float]) -> float:
     return max(0.0, *(sum(missing[start:]) for start in range(len(missing))))
 
 
-def paced_length(floor: float, clicks: list[float]) -> float:
-    queue = Queue(floor, patience=1.0)
-    for brought in clicks:
-        queue.learn(brought)
-    return queue.Q
-
-
-@pytest.mark.parametrize(
-    ("policy", "length"),
-    [(QueueTS(), plain_length), (PacedKL(), paced_length)],
-    ids=["queue-ts", "paced-kl"],
-)
-def test_out_of_order_the_queue_is_that_of_the_order_in_which_pages_settle(
-    policy: Any, length: Callable[[float, list[float]], float]
-) -> None:
+def test_out_of_order_the_queue_is_that_of_the_order_in_which_pages_settle() -> None:
     """What is counted is the same in any order; the queue is not, and never below the shortfall."""
     problem = Problem(n_links=7, n_slots=3, click_floor=1.2)
+    policy: Any = QueueTS()
     rng = np.random.default_rng(8)
     pages = [(rng.permutation(7)[:3], (rng.random(3) < 0.4).astype(float)) for _ in range(80)]
     pages.sort(key=lambda page: page[1].sum())
@@ -118,7 +103,7 @@ def test_out_of_order_the_queue_is_that_of_the_order_in_which_pages_settle(
             clicks.append(float(outcomes.sum()))
         known = policy.knowledge(state)
         [queue] = known.pop("queue")
-        assert queue == pytest.approx(length(1.2, clicks), abs=1e-9)
+        assert queue == pytest.approx(plain_length(1.2, clicks), abs=1e-9)
         assert queue >= 1.2 * 80 - sum(clicks) - 1e-9
         lengths.append(queue)
         counted.append({name: array.round(9).tolist() for name, array in known.items()})

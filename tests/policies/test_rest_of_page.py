@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slotwise.policies import NO_SLOTS, NOBODY, POLICIES, FixedMix, PacedKL, Policy, make_policy
+from slotwise.policies import NO_SLOTS, NOBODY, POLICIES, FixedMix, PacedBayes, Policy, make_policy
 from slotwise.policies.page_views import rest_of_page
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
@@ -74,7 +74,7 @@ def test_every_policy_fills_the_slots_that_are_left(name: str, n_slots: int) -> 
 
 def test_the_freed_slot_goes_to_the_next_best_link() -> None:
     """A page is certain for this policy; scaling it would fill the freed slot at random."""
-    policy, problem = PacedKL(), replace(PROBLEM, click_floor=0.0)
+    policy, problem = PacedBayes(), replace(PROBLEM, click_floor=0.0)
     state = informed(policy, problem)
     best = np.argsort(-REVENUE)[: problem.n_slots]
     free = np.setdiff1d(np.arange(9), best[:1])
@@ -114,7 +114,7 @@ def test_several_floors_may_be_kept_by_the_pinned_links() -> None:
     problem = Problem(
         n_links=4, n_slots=2, levels=("click", "cart", "sale"), floors={"click": 0.5, "cart": 0.1}
     )
-    policy = PacedKL().for_problem(problem)
+    policy = PacedBayes().for_problem(problem)
     state = policy.start(problem)
     rates = np.array([[0.9, 0.2, 0.2, 0.1], [0.5, 0.1, 0.1, 0.0], [0.1, 0.1, 0.0, 0.0]])
     probabilities = rest_of_page(

@@ -11,14 +11,13 @@ from slotwise.errors import InvalidInput
 from slotwise.policies import (
     NO_SLOTS,
     PacedBayes,
-    PacedKL,
     Policy,
     QueueTS,
     average_ahead,
     average_probabilities,
     expect_views,
 )
-from slotwise.policies.paced_kl_visitors import PacedKLVisitors
+from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors
 from slotwise.problem import Problem
 from slotwise.selection import solve
 from tests.unnamed_features import features_of
@@ -28,7 +27,7 @@ RNG = np.random.default_rng(8)
 CLICKS = RNG.uniform(0.05, 0.5, 12)
 RATES = np.stack([CLICKS, CLICKS * RNG.beta(1, 2, 12) * np.exp(-3 * CLICKS)])
 BEST = solve(RATES[1], RATES[0], 3, 0.7)
-PACING = [PacedKL(), PacedBayes(), QueueTS()]
+PACING = [PacedBayes(), QueueTS()]
 
 
 def taught(policy: Policy) -> Any:
@@ -61,11 +60,11 @@ def test_planning_leaves_the_state_alone(policy: Policy) -> None:
 
 
 def test_open_views_teach_what_they_are_expected_to_bring() -> None:
-    state = PacedKL().start(PROBLEM)
+    state = PacedBayes().start(PROBLEM)
     views = np.zeros((2, 12))
     views[0, :3], views[1, 0] = 10.0, 5.0
-    expect_views(PacedKL(), state, views, RATES)
-    knowledge = PacedKL().knowledge(state)
+    expect_views(PacedBayes(), state, views, RATES)
+    knowledge = PacedBayes().knowledge(state)
     np.testing.assert_allclose(state.evidence.views, views)
     np.testing.assert_allclose(state.evidence.sums, views * RATES)
     assert knowledge["rounds"][0] == pytest.approx(10.0)
@@ -73,9 +72,9 @@ def test_open_views_teach_what_they_are_expected_to_bring() -> None:
 
 
 def test_a_plan_has_rounds() -> None:
-    state = PacedKL().start(PROBLEM)
+    state = PacedBayes().start(PROBLEM)
     with pytest.raises(InvalidInput, match="`n_rounds` must be"):
-        average_ahead(PacedKL(), PROBLEM, state, RATES, np.random.default_rng(1), n_rounds=0)
+        average_ahead(PacedBayes(), PROBLEM, state, RATES, np.random.default_rng(1), n_rounds=0)
 
 
 FOR_WHOM = Problem(n_links=6, n_slots=1, click_floor=0.2, features=features_of((2, 3)))
@@ -87,7 +86,7 @@ def taught_for_whom(n_rounds: int = 1_200) -> Any:
 
     The first kind likes link 0, the second link 1.
     """
-    policy, rng = PacedKLVisitors(), np.random.default_rng(2)
+    policy, rng = PacedBayesVisitors(), np.random.default_rng(2)
     state: Any = policy.start(FOR_WHOM)
     shown, certain = np.arange(6), np.ones(6)
     for k in range(n_rounds):
@@ -103,22 +102,21 @@ def taught_for_whom(n_rounds: int = 1_200) -> Any:
 
 def test_visitors_seen_have_the_shares_in_which_they_came() -> None:
     state = taught_for_whom()
-    visitors = PacedKLVisitors().visitors_seen(state)
+    visitors = PacedBayesVisitors().visitors_seen(state)
     assert visitors.shape == (64, 2)
     shares = np.bincount(visitors.ravel(), minlength=5) / 64
-    np.testing.assert_allclose(
-        shares, state.effects.seen[0] / state.effects.seen[0, :2].sum(), atol=1 / 64
-    )
+    seen = state.regression.seen
+    np.testing.assert_allclose(shares, seen / seen[:2].sum(), atol=1 / 64)
     assert shares[:2].tolist() == [0.75, 0.25]
-    assert np.array_equal(visitors, PacedKLVisitors().visitors_seen(state))
-    assert PacedKL().visitors_seen(PacedKL().start(PROBLEM)).shape == (1, 0)
-    nobody_yet = PacedKLVisitors().visitors_seen(PacedKLVisitors().start(FOR_WHOM))
+    assert np.array_equal(visitors, PacedBayesVisitors().visitors_seen(state))
+    assert PacedBayes().visitors_seen(PacedBayes().start(PROBLEM)).shape == (1, 0)
+    nobody_yet = PacedBayesVisitors().visitors_seen(PacedBayesVisitors().start(FOR_WHOM))
     assert set(nobody_yet.ravel().tolist()) == {0, 1, 2, 3, 4}
 
 
 def test_rounds_ahead_are_those_of_the_visitors_that_come() -> None:
     """For a visitor of whom nothing is known link 0 would be on every page."""
-    policy, state = PacedKLVisitors(), taught_for_whom()
+    policy, state = PacedBayesVisitors(), taught_for_whom()
     rates = state.evidence.sums / state.evidence.views
     rng = np.random.default_rng(1)
     average = average_ahead(policy, FOR_WHOM, state, rates, rng, n_rounds=256)
@@ -134,7 +132,7 @@ def test_rounds_ahead_are_those_of_the_visitors_that_come() -> None:
 
 
 def test_open_views_are_those_of_the_visitors_that_come() -> None:
-    policy, state = PacedKLVisitors(), taught_for_whom()
+    policy, state = PacedBayesVisitors(), taught_for_whom()
     before = policy.knowledge(state)
     rates = state.evidence.sums / state.evidence.views
     views = np.zeros((2, 6))
@@ -142,10 +140,8 @@ def test_open_views_are_those_of_the_visitors_that_come() -> None:
     expect_views(policy, state, views, rates)
     more = {name: array - before[name] for name, array in policy.knowledge(state).items()}
     np.testing.assert_allclose(more["views"][0], views[0])
-    np.testing.assert_allclose(more["seen"][0, :2], [60.0, 20.0])
-    np.testing.assert_allclose(
-        more["value_sums"][0, :2, 0], [30.0 * rates[0, 0], 10.0 * rates[0, 0]]
-    )
+    np.testing.assert_allclose(more["seen"][:2], [60.0, 20.0])
+    np.testing.assert_allclose(more["value_views"][:2, 0], [30.0, 10.0])
     second = np.array([[1, 2]])
     expect_views(policy, state, views, rates, visitors=second)
-    np.testing.assert_allclose(state.effects.seen[0, :2] - before["seen"][0, :2], [60.0, 100.0])
+    np.testing.assert_allclose(state.regression.seen[:2] - before["seen"][:2], [60.0, 100.0])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slotwise import Selector
-from slotwise.policies import NO_SLOTS, NOBODY, PacedBayes, PacedKL
+from slotwise.policies import NO_SLOTS, NOBODY, PacedBayes
 from slotwise.policies.joint_posterior import (
     largest_growth,
     new_joint_posterior,
@@ -24,7 +24,7 @@ from slotwise.selection.mix import N_TIED, dense_probabilities
 
 LEVELS = ("click", "cart", "order", "revenue")
 
-POLICIES = [PacedKL(), PacedBayes()]
+POLICIES = [PacedBayes()]
 
 
 def one_round(policy: Any, state: Any, rates: Any, rng: np.random.Generator, n_slots: int) -> None:

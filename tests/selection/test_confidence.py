@@ -21,12 +21,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from slotwise.compile import compiled, compiled_first
 from slotwise.selection.confidence import (
     cucb_bonus,
     kl_lower,
     kl_upper,
-    kl_upper_of_many,
     paper_gamma,
     paper_upper,
 )
@@ -188,29 +186,6 @@ def test_kl_bounds_are_exact_at_any_mean_and_width() -> None:
             slack = 1e-12 * (upper - mean) + 4e-16 * upper
             assert divergence_in_full(mean, upper - slack) < level + 1e-15
             assert divergence_in_full(mean, upper + slack) > level - 1e-15
-
-
-def test_kl_bounds_of_many_are_those_of_each() -> None:
-    rng = np.random.default_rng(6)
-    n_views = rng.integers(1, 3_000, 1_000).astype(float)
-    totals = n_views * rng.uniform(0.0, 1.0, 1_000) ** 4
-    totals[:4], n_views[:4] = (0.0, 1.0, 7.0, 7.5), (3.0, 1.0, 7.0, 7.0)
-    widths = 10.0 ** rng.uniform(-3, 2, 1_000)
-    widths[::50] = 0.0
-    upper, far = np.zeros(1_000), np.zeros(1_000)
-    for n_bounds in (0, 1, 7, 8, 13, 1_000):
-        upper[:] = -1.0
-        many(totals, n_views, widths, n_bounds, upper, far)
-        one_by_one = [kl_upper(*one) for one in zip(totals, n_views, widths, strict=True)]
-        assert upper[:n_bounds].tolist() == one_by_one[:n_bounds]
-
-
-@compiled_first
-@compiled
-def many(
-    totals: Floats, n_views: Floats, widths: Floats, n_bounds: int, upper: Floats, far: Floats
-) -> None:
-    kl_upper_of_many(totals, n_views, widths, n_bounds, upper, far)
 
 
 def test_kl_bounds_of_nothing_seen_say_nothing() -> None:

@@ -11,11 +11,11 @@ import pytest
 
 import slotwise
 from slotwise.errors import InvalidInput
-from slotwise.policies import PacedKL
+from slotwise.policies import PacedBayes
 from slotwise.policies.prices import OF_SEGMENTS
 from slotwise.problem import Problem
 from slotwise.selector import KnownCounts, start_from_counts
-from tests.reference.paced_kl import Queue
+from tests.reference.queue_policies import Queue
 from tests.unnamed_features import features_of
 
 LINKS = [f"link {k}" for k in range(8)]
@@ -138,7 +138,7 @@ def test_floors_need_features_and_a_policy_that_keeps_them() -> None:
     with pytest.raises(InvalidInput, match="must be a declared one"):
         selector({"country": {"DE": 0.3}}, features=None)
     with pytest.raises(
-        InvalidInput, match="`policy` must be paced-bayes, the default, or paced-kl where segments"
+        InvalidInput, match="`policy` must be paced-bayes, the default, where segments"
     ):
         selector({"country": {"DE": 0.3}}, policy="queue-ts")
     with pytest.raises(InvalidInput, match="`segment_floors`: `f0` must be one of its values"):
@@ -163,7 +163,7 @@ def test_simulations_keep_floors_of_segments() -> None:
     )
     results = slotwise.simulate(
         links,
-        [PacedKL()],
+        [PacedBayes()],
         1,
         0.05,
         4_000,
@@ -171,11 +171,11 @@ def test_simulations_keep_floors_of_segments() -> None:
         segment_floors={"device": {"desktop": 0.2}},
         n_threads=1,
     )
-    totals = results.totals["paced-kl"]
+    totals = results.totals["paced-bayes"]
     clicks = totals["clicks:device desktop"][:, -1] / totals["rounds:device desktop"][:, -1]
     # 240 clicks of 1,200 page views are promised: 0.16 is 40 clicks or 2.6 standard deviations
     # below what a policy without a queue would bring on average
     assert clicks.min() > 0.16
     assert results.config["optimum"]["value_prices"][0] > 0.0
     with pytest.raises(InvalidInput, match="`segment_floors`: `device` must be one of its values"):
-        slotwise.simulate(links, [PacedKL()], 1, segment_floors={"device": {"fridge": 0.2}})
+        slotwise.simulate(links, [PacedBayes()], 1, segment_floors={"device": {"fridge": 0.2}})

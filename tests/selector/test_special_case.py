@@ -17,7 +17,7 @@ KEPT = Path(__file__).parent.parent / "golden" / "pages-of-equal-visitors.json"
 """Pages of a selector without features or slot weights, each as the numbers of links.
 
 They were those of the last version that knew neither, until a faster search met links in another
-order, so that the same seed draws other links; they are pinned again since. Paced KL and Paced
+order, so that the same seed draws other links; they are pinned again since. Paced
 Bayes are not among them: their rules changed later, for other reasons.
 """
 PAGES: dict[str, str] = json.loads(KEPT.read_text())
@@ -60,4 +60,4 @@ def test_saying_that_nothing_differs_changes_nothing(name: str, said: str) -> No
 
 
 def test_every_policy_is_kept_but_those_whose_rules_changed() -> None:
-    assert set(POLICIES) - set(PAGES) == {"paced-kl", "paced-bayes"}
+    assert set(POLICIES) - set(PAGES) == {"paced-bayes"}

@@ -10,8 +10,7 @@ import pytest
 from slotwise import CUCB, Selector
 from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.policies import paced_bayes
-from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors
-from slotwise.policies.paced_kl_visitors import PacedKLVisitors
+from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, PacedBayesWide
 from slotwise.selector.selector_file import read_file, write_file
 
 FEATURES: dict[str, Any] = {
@@ -185,18 +184,18 @@ def test_counts_without_visitors_are_refused_where_visitors_matter() -> None:
 def test_a_selector_saved_with_the_other_form_goes_on_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one saved by a version whose default played paced KL for visitors."""
+    """As one saved by a version that counted pairs of fewer values."""
     with monkeypatch.context() as before:
         before.setattr(paced_bayes, "has_few_pairs", lambda _: False)
         saved = taught(500)
-    assert isinstance(saved.knowledge().form, PacedKLVisitors)
+    assert isinstance(saved.knowledge().form, PacedBayesWide)
     saved.save(tmp_path / "shop.slotwise")
     loaded = Selector.load(tmp_path / "shop.slotwise")
-    assert isinstance(loaded.knowledge().form, PacedKLVisitors)
+    assert isinstance(loaded.knowledge().form, PacedBayesWide)
     for selector in (saved, loaded):
         selector.add_links(["g"])
-        assert isinstance(selector.knowledge().form, PacedKLVisitors)
+        assert isinstance(selector.knowledge().form, PacedBayesWide)
     visitors = [{"device": device} for device in ("phone", "desktop") for _ in range(10)]
     pages = [[one.select(visitor=said).shown for said in visitors] for one in (saved, loaded)]
     assert pages[0] == pages[1]
-    assert isinstance(taught(5).knowledge().form, PacedBayesVisitors)
+    assert type(taught(5).knowledge().form) is PacedBayesVisitors

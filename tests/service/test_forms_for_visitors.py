@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from slotwise.policies import paced_bayes, paced_bayes_visitors
-from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors
-from slotwise.policies.paced_kl_visitors import PacedKLVisitors
+from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, PacedBayesWide
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.sqlite import SqliteStore
@@ -58,13 +57,13 @@ def test_the_regression_learns_for_whom_and_logs_exact_propensities(tmp_path: Pa
 def test_a_restart_goes_on_in_the_form_that_has_learned(
     has_few: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    form = PacedBayesVisitors if has_few else PacedKLVisitors
+    form = PacedBayesVisitors if has_few else PacedBayesWide
     with monkeypatch.context() as before:
         before.setattr(paced_bayes, "has_few_pairs", lambda _: has_few)
         service = opened(tmp_path)
         visit(service, 300, T0)
         page = phone_page(service)
-        assert isinstance(learned_of(service).form, form)
+        assert type(learned_of(service).form) is form
         service.flush().result()
         service.close()
     again = Service(SqliteStore(tmp_path / "store.db"), OPTIONS)
@@ -87,7 +86,7 @@ def test_a_pool_that_outgrows_the_regression_learns_again_in_the_other_form(
     service.directory.put_links("home", [link("l8")], "test", now_us).result()
     now_us = visit(service, 100, now_us)
     learned = learned_of(service)
-    assert isinstance(learned.form, PacedKLVisitors)
+    assert isinstance(learned.form, PacedBayesWide)
     assert learned.arrays["rounds"][0] == pytest.approx(300, abs=1)
     assert service.health().pools[0].failure == ""
     service.close()

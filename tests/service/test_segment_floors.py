@@ -20,7 +20,7 @@ from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
-from tests.reference.paced_kl import Queue
+from tests.reference.queue_policies import Queue
 from tests.service.rows import MAX_REVENUE, T0, arrays_of, learned_of, link, pool
 from tests.service.test_visitors import frequencies_are_exact
 from tests.stores.store_rows import reads

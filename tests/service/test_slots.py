@@ -26,7 +26,7 @@ TRUE_WEIGHTS = (0.5, 1.7, 0.8)
 def opened(service: Service, **changes: Any) -> Service:
     settings = {
         "slots": 3,
-        "policy": "paced-kl",
+        "policy": "paced-bayes",
         "policy_settings": {},
         "click_window_s": 60,
         "revenue_window_s": 60,

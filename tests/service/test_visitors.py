@@ -39,7 +39,7 @@ SHORT = {"click_window_s": 60, "revenue_window_s": 60, "policy_settings": {}}
 
 
 def visitors_pool(**changes: Any) -> Any:
-    return pool(**{"policy": "paced-kl", "features": FEATURES, **SHORT, **changes})
+    return pool(**{"policy": "paced-bayes", "features": FEATURES, **SHORT, **changes})
 
 
 def opened(service: Service, **changes: Any) -> Service:
@@ -374,7 +374,7 @@ def test_a_restart_shows_everybody_what_was_shown_before(tmp_path: Path) -> None
     again.close()
 
 
-@pytest.mark.parametrize("policy", ["queue-ts", "paced-kl", "con-ucb"])
+@pytest.mark.parametrize("policy", ["queue-ts", "paced-bayes", "con-ucb"])
 def test_every_policy_goes_on_after_a_restart(policy: str, tmp_path: Path) -> None:
     options = ServiceOptions(seed=3, commit_every_ms=0.0)
     service = Service(SqliteStore(tmp_path / "store.db"), options)

@@ -27,7 +27,11 @@ def test_the_files_of_the_page_have_every_key_and_load(tmp_path: Path) -> None:
     for text in texts:
         path.write_text(text)
         labels.append(list(load_experiment(path).experiment().policies))
-    assert labels == [["con-ucb/72", "oracle"], ["con-ucb/720", "oracle"], ["paced-kl", "oracle"]]
+    assert labels == [
+        ["con-ucb/72", "oracle"],
+        ["con-ucb/720", "oracle"],
+        ["paced-bayes", "oracle"],
+    ]
 
 
 def test_every_shipped_experiment_is_on_the_page() -> None:

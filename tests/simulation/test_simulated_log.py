@@ -19,7 +19,7 @@ from slotwise.environments import (
 )
 from slotwise.errors import InvalidInput
 from slotwise.evaluation import LinkMix, evaluate
-from slotwise.policies import CUCB, PacedKL, make_policy
+from slotwise.policies import CUCB, PacedBayes, make_policy
 from slotwise.problem import Problem
 from slotwise.simulation import Experiment, log_run, run_experiment, simulate_log
 
@@ -32,7 +32,7 @@ def links() -> BernoulliLinks:
 
 
 @pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("name", ["paced-kl", "queue-ts", "uniform"])
+@pytest.mark.parametrize("name", ["paced-bayes", "queue-ts", "uniform"])
 def test_without_exploration_it_is_the_run_of_the_results(
     tmp_path: Path, name: str, late: bool
 ) -> None:
@@ -53,7 +53,7 @@ def test_a_simulated_log_is_evaluated_by_the_command(
 ) -> None:
     """Both intervals miss with a probability of at most 1e-7."""
     monkeypatch.chdir(tmp_path)
-    simulate_log("log", links(), PacedKL(), 2, 0.4, n_rounds=3000, explore=0.2, seed=2)
+    simulate_log("log", links(), PacedBayes(), 2, 0.4, n_rounds=3000, explore=0.2, seed=2)
     Path("mine.csv").write_text("link,probability\nlink-1,1\nlink-2,0.5\nlink-3,0.5\n")
     asked = ["evaluate", "log", "--mix", "mine.csv", "--json", "--confidence", "0.9999999"]
     assert main(asked) == 0
@@ -83,7 +83,7 @@ def test_visitors_and_levels_are_columns(tmp_path: Path) -> None:
     visitors = [{"device": "phone"}, {"device": "desktop"}]
     rates = [[0.4, 0.1, 0.2], [0.1, 0.2, 0.3]]
     segments = SegmentLinks(rates, rates, [0.75, 0.25], visitors=visitors)
-    simulate_log(tmp_path / "visitors", segments, PacedKL(), 1, n_rounds=400, explore=0.3)
+    simulate_log(tmp_path / "visitors", segments, PacedBayes(), 1, n_rounds=400, explore=0.3)
     log = pq.read_table(tmp_path / "visitors").to_pydict()
     assert set(log["visitor.device"]) == {"phone", "desktop"}
     mixes: dict[tuple[str, ...], dict[str, float]] = {

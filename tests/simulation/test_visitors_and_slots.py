@@ -11,7 +11,7 @@ import pytest
 
 import slotwise
 from slotwise.errors import InvalidConfig
-from slotwise.policies import PacedKL, QueueTS
+from slotwise.policies import PacedBayes, QueueTS
 from slotwise.problem import Problem
 from slotwise.simulation.experiment import Experiment
 from slotwise.simulation.experiment_file import load_experiment
@@ -33,7 +33,7 @@ def experiment(slot_weights: Any, n_rounds: int = 300) -> Experiment:
     problem = Problem(
         6, 3, 0.3, horizon=n_rounds, features=features_of((2,)), slot_weights=slot_weights
     )
-    return Experiment(KINDS, problem, {"default": PacedKL(), "other": QueueTS()}, 2, seed=3)
+    return Experiment(KINDS, problem, {"default": PacedBayes(), "other": QueueTS()}, 2, seed=3)
 
 
 def test_totals_of_all_values_add_up_to_those_of_the_run() -> None:
@@ -62,7 +62,7 @@ def test_a_log_has_the_pages_of_the_run(slot_weights: Any, tmp_path: Path) -> No
 
 
 def test_a_log_may_explore_where_slots_differ(tmp_path: Path) -> None:
-    simulate_log(tmp_path, KINDS, PacedKL(), 3, n_rounds=50, explore=0.2, slot_weights="learn")
+    simulate_log(tmp_path, KINDS, PacedBayes(), 3, n_rounds=50, explore=0.2, slot_weights="learn")
     rows = pyarrow.parquet.read_table(tmp_path).to_pylist()
     assert len(rows) == 150
     assert any(row["random_order"] for row in rows)
@@ -74,9 +74,9 @@ def test_order_brings_most_of_what_it_can() -> None:
     earned = {}
     for weights in ("learn", WEIGHTS):
         results = slotwise.simulate(
-            KINDS, [PacedKL()], 3, 0.3, n_rounds, n_runs=2, slot_weights=weights, n_threads=1
+            KINDS, [PacedBayes()], 3, 0.3, n_rounds, n_runs=2, slot_weights=weights, n_threads=1
         )
-        earned[weights] = results.final("paced-kl", "reward").mean() / n_rounds
+        earned[weights] = results.final("paced-bayes", "reward").mean() / n_rounds
         best = results.config["optimum"]
         assert best["value"] > 1.1 * best["value_without_order"]
         assert results.config["slot_weights"] == (weights if weights == "learn" else list(WEIGHTS))
@@ -97,7 +97,7 @@ n_runs = 1
 {environment}
 
 [[policies]]
-name = "paced-kl"
+name = "paced-bayes"
 
 [[policies]]
 name = "oracle"

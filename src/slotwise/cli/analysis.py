@@ -102,7 +102,7 @@ def evaluate_command(
 
       slotwise evaluate log.parquet --mix mine.csv
 
-      slotwise evaluate log.parquet --policy paced-kl --floor 0.35
+      slotwise evaluate log.parquet --policy paced-bayes --floor 0.35
 
       slotwise evaluate log.parquet --frontier --out figures
     """

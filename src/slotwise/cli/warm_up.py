@@ -110,7 +110,7 @@ def warm_up_command(
 
       slotwise warm-up
 
-      slotwise warm-up paced-kl con-ucb
+      slotwise warm-up paced-bayes con-ucb
     """
     names = list(dict.fromkeys(policies or POLICIES))
     for name in names:

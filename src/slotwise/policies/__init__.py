@@ -15,7 +15,6 @@ from slotwise.policies.cucb import CUCB
 from slotwise.policies.exp3m import Exp3M
 from slotwise.policies.lexp import LExp
 from slotwise.policies.paced_bayes import PacedBayes
-from slotwise.policies.paced_kl import PacedKL
 from slotwise.policies.page_views import average_ahead, expect_views
 from slotwise.policies.policy import NO_SLOTS, NOBODY, Estimates, Feedback, Policy, State
 from slotwise.policies.queue_ts import QueueTS
@@ -35,7 +34,6 @@ __all__ = [
     "FixedMix",
     "LExp",
     "PacedBayes",
-    "PacedKL",
     "Policy",
     "QueueTS",
     "State",
@@ -58,7 +56,6 @@ POLICIES: dict[str, type[Policy]] = {
         ConUCB,
         QueueTS,
         PacedBayes,
-        PacedKL,
         LExp,
         CUCB,
         Exp3M,
@@ -69,7 +66,7 @@ POLICIES: dict[str, type[Policy]] = {
 """Every policy by its name, in the order in which commands list them."""
 
 
-REMOVED = ("anytime-con-ucb", "con-ts", "kl-con-ucb", "queue-kl", "safe-con-ucb")
+REMOVED = ("anytime-con-ucb", "con-ts", "kl-con-ucb", "paced-kl", "queue-kl", "safe-con-ucb")
 """Names that saved selectors, stores and experiment files may still have."""
 
 ENTRY_POINTS = "slotwise.policies"

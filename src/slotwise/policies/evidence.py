@@ -67,13 +67,7 @@ def new_evidence(problem: Problem, memory: int | None = None) -> Evidence:
 @inner
 def count_rounds(evidence: Evidence, level: int, views: Floats) -> None:
     """Let the rounds of a level go on by the page views that settle now."""
-    count_pages(evidence, level, total_of(views))
-
-
-@inner
-def count_pages(evidence: Evidence, level: int, n_views: float) -> None:
-    """Let the rounds of a level go on by this many views of links."""
-    evidence.rounds[level] += n_views / evidence.n_slots
+    evidence.rounds[level] += total_of(views) / evidence.n_slots
 
 
 @inner

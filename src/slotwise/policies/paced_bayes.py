@@ -27,8 +27,11 @@ from slotwise.policies.joint_posterior import (
     score_jointly,
     score_link_jointly,
 )
-from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
-from slotwise.policies.paced_kl_visitors import PacedKLVisitors
+from slotwise.policies.paced_bayes_visitors import (
+    PacedBayesVisitors,
+    PacedBayesWide,
+    has_few_pairs,
+)
 from slotwise.policies.policy import (
     Floats,
     Knowledge,
@@ -355,20 +358,17 @@ class PacedBayes(QueuePolicy):
         check_positive("patience", self.patience)
 
     def for_problem(self, problem: Problem) -> Policy:
-        """Return this policy, or one for visitors with features.
-
-        Where features have many values, that is paced KL for visitors.
-        """
+        """Return this policy, or its form for visitors with features, or with many values."""
         if not problem.feature_sizes:
             return self
-        return PacedBayesVisitors() if has_few_pairs(problem) else PacedKLVisitors()
+        return PacedBayesVisitors() if has_few_pairs(problem) else PacedBayesWide()
 
     def for_knowledge(self, problem: Problem, knowledge: Mapping[str, Any]) -> Policy:
         """Return the form for visitors that has learned `knowledge`, whatever their features."""
         if problem.feature_sizes and "information" in knowledge:
             return PacedBayesVisitors()
-        if problem.feature_sizes and "value_exposure" in knowledge:
-            return PacedKLVisitors()
+        if problem.feature_sizes and "precision" in knowledge:
+            return PacedBayesWide()
         return self.for_problem(problem)
 
     def start(self, problem: Problem) -> PacedBayesState:

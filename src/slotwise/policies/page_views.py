@@ -148,13 +148,13 @@ def average_ahead(
     The rounds are those of `visitors`, a row each, in turn: by default of such as the state has
     seen.
 
-    >>> from slotwise.policies import PacedKL
+    >>> from slotwise.policies import PacedBayes
     >>> problem = Problem(n_links=3, n_slots=1, click_floor=0.3)
-    >>> state = PacedKL().start(problem)
+    >>> state = PacedBayes().start(problem)
     >>> views, rates = np.full((2, 3), 1e4), np.array([[0.1, 0.5, 0.3], [0.1, 0.0, 0.0]])
-    >>> expect_views(PacedKL(), state, views, rates)
+    >>> expect_views(PacedBayes(), state, views, rates)
     >>> rng = np.random.default_rng(1)
-    >>> average_ahead(PacedKL(), problem, state, rates, rng, n_rounds=2_000).round(1).tolist()
+    >>> average_ahead(PacedBayes(), problem, state, rates, rng, n_rounds=2_000).round(1).tolist()
     [0.5, 0.5, 0.0]
     """
     n_rounds = whole_number("n_rounds", n_rounds, at_least=1)

@@ -276,7 +276,7 @@ class Policy:
 
 
 KEEP_RATES = "con-ucb and queue-ts keep floors on conditional rates"
-WEIGH_LEVELS = "con-ucb, lexp, paced-bayes, paced-kl and queue-ts weigh levels"
+WEIGH_LEVELS = "con-ucb, lexp, paced-bayes and queue-ts weigh levels"
 
 
 def policy_for(policy: Policy, problem: Problem) -> Policy:
@@ -286,7 +286,7 @@ def policy_for(policy: Policy, problem: Problem) -> Policy:
     """
     player = policy.for_problem(problem)
     if problem.segment_floors and player.keeps_floor and not player.keeps_segment_floors:
-        rule = "paced-bayes, the default, or paced-kl where segments have floors"
+        rule = "paced-bayes, the default, where segments have floors"
         raise InvalidInput.of("policy", rule, policy.name)
     return player
 

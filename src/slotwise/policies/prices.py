@@ -125,16 +125,9 @@ def queue_outcomes(
 
     `rounds` are those settled at each level, the present ones included.
     """
-    if len(queues.lengths) > 0:
-        queue_totals(queues, level, total_of(views), total_of(outcomes), rounds)
-
-
-@inner
-def queue_totals(
-    queues: Queues, level: int, n_views: float, brought: float, rounds: Floats
-) -> None:
-    """Do as `queue_outcomes` with the number of views and the sum of what they brought."""
-    pages = n_views / queues.n_slots
+    if len(queues.lengths) == 0:
+        return
+    pages, brought = total_of(views) / queues.n_slots, total_of(outcomes)
     for floor in range(len(queues.lengths)):
         if queues.levels[floor] == level:
             if queues.patience == 0.0:
@@ -155,38 +148,10 @@ def price_levels(queues: Queues, rounds: Floats) -> None:
         queues.worth[level] = queues.rewards[level]
     for floor in range(len(queues.lengths)):
         level = queues.levels[floor]
-        if queues.patience > 0.0:
-            root = queues.patience * math.sqrt(queues.least[floor] * (rounds[level] + 1.0))
         price = queues.lengths[floor] / root
         queues.worth[level] += price
         if queues.rates[floor] > 0.0:
             queues.worth[level - 1] -= queues.rates[floor] * price
-
-
-@inner
-def score_link(queues: Queues, bounds: Floats, first_level: int, link: int, score: Floats) -> None:
-    """Write one link's sum of bounds as `score_links` does."""
-    score[link] = 0.0
-    for level in range(first_level, len(bounds)):
-        score[link] += queues.worth[level] * bounds[level, link]
-
-
-@inner
-def score_links(queues: Queues, bounds: Floats, first_level: int, score: Floats) -> None:
-    """Write each link's sum of bounds from a level on, each at the worth of its level."""
-    is_blank = True
-    for level in range(first_level, len(bounds)):
-        worth, bound = queues.worth[level], bounds[level]
-        if is_blank:
-            for link in range(len(score)):
-                score[link] = worth * bound[link]
-        elif worth != 0.0:
-            for link in range(len(score)):
-                score[link] += worth * bound[link]
-        is_blank = False
-    if is_blank:
-        for link in range(len(score)):
-            score[link] = 0.0
 
 
 class QueuePolicy(EvidencePolicy):

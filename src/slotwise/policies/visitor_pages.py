@@ -1,52 +1,54 @@
-"""The pages of `PacedKLVisitors` for every visitor, as they stand at one moment.
+"""The pages of paced Bayes for every visitor, as they are at one moment.
 
 A service draws many pages from one version of what it knows. The queue would move the price of
 clicks with every page, so a version has the prices of its next rounds, played ahead with the
 visitors of the last minutes, and a visitor's page is the average over them:
 
-    probability of link i for visitor x = mean over prices of [i among the L largest
-                                          U_revenue(x) + price U_clicks(x)]
+    probability of link i for visitor x = mean over prices of [i among the L largest scores]
 
 Where segments have floors, a version has the prices of every round: that of the floor for all and
 that of each segment's floor. The prices of a visitor are their sums over the visitor's segments.
 
 One dependent rounding of these probabilities draws the page, so they are exact given the visitor.
+A click's price is stored in units of revenue and used in sales.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.compile import compiled, hot, switching
-from slotwise.policies.paced_kl_visitors import PacedKLVisitorsState, upper_bound
+from slotwise.policies.joint_posterior import (
+    JointPosterior,
+    outcome_worth,
+    reward_in_sales,
+    score_jointly,
+)
+from slotwise.policies.link_posterior import UNIT, PosteriorLayout
+from slotwise.policies.paced_bayes_visitors import PacedBayesVisitorsState
 from slotwise.policies.policy import Floats, Links, Visitor
 from slotwise.policies.prices import (
     Queues,
     SegmentFloors,
     floor_price,
     price_clicks,
-    price_levels,
+    priced,
     queue_clicks,
     queue_outcomes,
 )
-from slotwise.policies.visitor_effects import (
-    VisitorEffects,
-    link_bonus,
-    score_level,
-    unit_of,
-    value_bonus,
+from slotwise.policies.visitor_regression import (
+    Sight,
+    VisitorRegression,
+    new_sight,
+    rate_for,
+    refresh_level,
 )
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
 from slotwise.selection.page_search import Search, new_search
 from slotwise.selection.share_slots import take_top_links
-
-# The queues go on as if every page brought the clicks that are expected of it, with the visitors
-# of the last minutes. `pages` is a `VisitorPages`, whose policy plays the rounds.
-
 
 N_PRICES = 16
 """Prices of a version: the means of as many parts of the rounds ahead, in order of price."""
@@ -81,7 +83,7 @@ def grouped_prices(prices: Floats) -> Floats:
 
 
 def _settle_segments(
-    floors: SegmentFloors, pages: Any, visitors: NDArray[np.int64], open_views: Open
+    floors: SegmentFloors, pages: VisitorPages, visitors: NDArray[np.int64], open_views: Open
 ) -> None:
     """Let the queues of segments settle open views, given by value and link.
 
@@ -95,40 +97,8 @@ def _settle_segments(
         switching(queue_clicks)(floors, np.array([place]), views, clicks)
 
 
-def prices_ahead(
-    state: Any,
-    pages: Any,
-    visitors: NDArray[np.int64],
-    open_views: Open,
-    click_rates: Floats,
-    n_rounds: int,
-) -> Floats:
-    """Return the prices of the next rounds with these visitors, grouped to a few.
-
-    With floors of segments they are not grouped: a row for each round, a column for each floor.
-    Views that are still open are first expected to bring their links' `click_rates`.
-    """
-    queues, held = copied_queues(state.queues), state.segment_floors
-    floors = held._replace(queues=copied_queues(held.queues), rounds=held.rounds.copy())
-    rounds = state.evidence.rounds.copy()
-    shown = open_views.links[0]
-    if shown.any():
-        rounds[0] += shown.sum() / queues.n_slots
-        brought = np.array([shown @ click_rates])
-        switching(_settle_open)(queues, np.array([shown.sum()]), brought, rounds)
-        _settle_segments(floors, pages, visitors, open_views)
-    n_rounds = max(n_rounds, N_PRICES) // N_PRICES * N_PRICES
-    prices = np.zeros((n_rounds, 1 + len(floors.places)))
-    ahead = (queues, floors, rounds, visitors, pages.links, pages.room, prices)
-    pages.play_ahead(*ahead)
-    return prices if len(floors.places) else grouped_prices(prices[:, 0])
-
-
 MAX_KEPT_PRICES = 256
 """Sets of segments whose prices a version keeps."""
-
-_NOTHING = np.zeros((0, 0))
-_NO_VALUES = np.zeros((0, 0, 0))
 
 
 class Room(NamedTuple):
@@ -141,28 +111,34 @@ class Room(NamedTuple):
     mix: Mix
 
 
-def views_of_value(state: PacedKLVisitorsState, place: int) -> Floats:
-    """Return about how often each link was shown to visitors with one value of a feature."""
-    views: Floats = state.effects.value_exposure[0, place]
+class Prospect(NamedTuple):
+    """What a version expects of links, and room for one visitor."""
+
+    layout: PosteriorLayout
+    sight: Sight
+    posterior: JointPosterior
+    rewards: Floats
+    worth: Floats
+    rate: Floats
+    score: Floats
+    scratch: Floats
+    n_slots: int
+
+
+def views_of_value(state: PacedBayesVisitorsState, place: int) -> Floats:
+    """Return how often each link was shown to visitors with one value of a feature."""
+    views: Floats = state.regression.value_views[place]
     return views
 
 
-@hot
-def _freeze(state: PacedKLVisitorsState, open_views: Open, frozen: VisitorEffects) -> None:
-    """Write bonuses as if open views had settled."""
-    effects, evidence = state.effects, state.evidence
-    for level in range(len(effects.tau)):
-        for link in range(evidence.views.shape[1]):
-            settled = max(evidence.views[level, link], evidence.views[0, link])
-            n_shown = settled + open_views.links[0, link]
-            frozen.link_bonus[level, link] = link_bonus(effects, level, n_shown)
-        for value in range(len(effects.feature_of)):
-            for link in range(evidence.views.shape[1]):
-                settled = effects.value_exposure[level, value, link]
-                exposure = settled + open_views.values[level, value, link]
-                used = effects.used_level[level, link]
-                bonus = value_bonus(effects, level, value, exposure, used)
-                frozen.value_bonus[level, value, link] = bonus
+def _bounded(open_views: Open) -> Open:
+    """Return open views of which no link has more of one value than it has in all.
+
+    Those of values are estimates: they fade instead of ending.
+    """
+    return open_views._replace(
+        values=np.minimum(open_views.values, open_views.links[:, None, :].astype(np.float32))
+    )
 
 
 @hot
@@ -178,44 +154,56 @@ def add_page(mix: Mix, share: float, probabilities: Floats) -> None:
 
 
 @hot
+def _fill(regression: VisitorRegression, sight: Sight) -> None:
+    for level in range(len(sight.odds)):
+        refresh_level(regression, sight, level)
+
+
+@hot
+def _look_at(prospect: Prospect, visitor: Visitor) -> None:
+    """Write what links bring a view of this visitor, and what is needed to score them."""
+    posterior, rate = prospect.posterior, prospect.rate
+    rate_for(prospect.layout, prospect.sight, posterior, visitor, prospect.n_slots)
+    n_levels = len(rate)
+    for level in range(n_levels):
+        size = posterior.sales[UNIT] if level == n_levels - 1 else 1.0
+        prospect.worth[level] = reward_in_sales(posterior, prospect.rewards, level)
+        for link in range(rate.shape[1]):
+            passed = 1.0
+            for earlier in range(level):
+                passed *= posterior.mean[earlier, link]
+            rate[level, link] = size * passed * posterior.mean[level, link]
+
+
+@hot
 def _choose_at(
-    effects: VisitorEffects,
-    rewards: Floats,
-    prices: Floats,
-    visitor: Visitor,
-    links: Links,
-    n_slots: int,
-    room: Room,
+    prospect: Prospect, prices: Floats, visitor: Visitor, links: Links, n_slots: int, room: Room
 ) -> float:
     """Write the average page over the prices; return the clicks it is expected to bring."""
+    _look_at(prospect, visitor)
     n_links = len(links)
     value, clicks = room.value[:n_links], room.clicks[:n_links]
     probabilities = room.probabilities[:n_links]
-    for level in range(len(rewards)):
-        score_level(effects, visitor, level)
     for k in range(n_links):
-        link = links[k]
-        clicks[k] = upper_bound(effects.rate[0, link], effects.bonus[0, link])
-        value[k] = rewards[0] * clicks[k]
+        clicks[k] = prospect.rate[0, links[k]]
         probabilities[k] = 0.0
-        for level in range(1, len(rewards)):
-            upper = upper_bound(effects.rate[level, link], effects.bonus[level, link])
-            value[k] += rewards[level] * upper
-    share = 1.0 / len(prices)
-    mix = room.mix
+    reward, size = prospect.worth[0], prospect.posterior.sales[UNIT]
     for price in prices:
-        take_top_links(value, clicks, price, n_slots, room.search, mix)
-        add_page(mix, share, probabilities)
+        prospect.worth[0] = reward + price / size
+        score_jointly(prospect.posterior, prospect.worth, prospect.score, prospect.scratch)
+        for k in range(n_links):
+            value[k] = prospect.score[links[k]]
+        take_top_links(value, clicks, 0.0, n_slots, room.search, room.mix)
+        add_page(room.mix, 1.0 / len(prices), probabilities)
     expected = 0.0
     for k in range(n_links):
-        expected += probabilities[k] * effects.rate[0, links[k]]
+        expected += probabilities[k] * clicks[k]
     return expected
 
 
 @compiled
 def _play_ahead(
-    effects: VisitorEffects,
-    rewards: Floats,
+    prospect: Prospect,
     queues: Queues,
     floors: SegmentFloors,
     rounds: Floats,
@@ -231,16 +219,17 @@ def _play_ahead(
     one_view = np.ones(queues.n_slots)
     outcomes = np.zeros(queues.n_slots)
     price = np.zeros(1)
-    sale = unit_of(effects, len(rewards) - 1)
+    posterior = prospect.posterior
+    unit = posterior.sales[UNIT] * outcome_worth(posterior, prospect.rewards, 0)
     for k in range(len(prices)):
-        price_levels(queues, rounds)
         visitor = visitors[k % len(visitors)]
-        prices[k, 0] = sale * (queues.worth[0] - queues.rewards[0])
+        for floor in range(len(queues.lengths)):
+            if queues.levels[floor] == 0:
+                prices[k, 0] += unit * priced(queues, floor, 0.0, rounds, 0.0)
         for floor in range(len(floors.places)):
-            prices[k, 1 + floor] = sale * floor_price(floors, floor)
-        price[0] = prices[k, 0] + sale * price_clicks(floors, visitor)
-        clicks = _choose_at(effects, rewards, price, visitor, links, queues.n_slots, room)
-        outcomes[0] = clicks
+            prices[k, 1 + floor] = unit * floor_price(floors, floor)
+        price[0] = prices[k, 0] + unit * price_clicks(floors, visitor)
+        outcomes[0] = _choose_at(prospect, price, visitor, links, queues.n_slots, room)
         rounds[0] += 1.0
         queue_outcomes(queues, 0, one_view, outcomes, rounds)
         queue_clicks(floors, visitor, one_view, outcomes)
@@ -250,21 +239,16 @@ class VisitorPages:
     """What a version shows to each visitor. Not safe for threads: it has room for one page."""
 
     def __init__(
-        self,
-        effects: Any,
-        rewards: Floats,
-        prices: Floats,
-        floor_places: Sequence[int] = (),
+        self, prospect: Prospect, prices: Floats, floor_places: tuple[int, ...] = ()
     ) -> None:
-        n_links = effects.rate.shape[1]
-        self.effects = effects
-        self.rate: Floats = effects.rate
+        n_links = prospect.rate.shape[1]
+        self.prospect = prospect
+        self.rate: Floats = prospect.rate
         """What each link brings a view of the visitor of the last page, by level."""
-        self.rewards = rewards
-        """What an outcome of each level is worth, in money: at the last level, a typical sale."""
+        self.rewards = prospect.rewards
         self.prices = prices
         """With floors of segments a row for each round: the price for all, then of each floor."""
-        self.floor_places = tuple(floor_places)
+        self.floor_places = floor_places
         self._by_floors: dict[tuple[int, ...], Floats] = {}
         self._last_prices = prices
         self.links = np.arange(n_links)
@@ -278,7 +262,7 @@ class VisitorPages:
 
     def with_prices(self, prices: Floats) -> VisitorPages:
         """Return the pages at other prices."""
-        return VisitorPages(self.effects, self.rewards, prices, self.floor_places)
+        return VisitorPages(self.prospect, prices, self.floor_places)
 
     @property
     def shadow_price(self) -> float:
@@ -302,18 +286,12 @@ class VisitorPages:
     def page(self, visitor: Visitor, links: Links, n_slots: int) -> tuple[Floats, float]:
         """Return the inclusion probabilities of some links for a visitor, and expected clicks."""
         prices = self._last_prices = self.prices_of(visitor)
-        expected = switching(_choose_at)(
-            self.effects, self.rewards, prices, visitor, links, n_slots, self.room
-        )
+        expected = switching(_choose_at)(self.prospect, prices, visitor, links, n_slots, self.room)
         return self.room.probabilities[: len(links)].copy(), float(expected)
 
     def look_at(self, visitor: Visitor) -> None:
-        """Write into `rate` the clicks that links bring a view of this visitor."""
-        switching(score_level)(self.effects, visitor, 0)
-
-    def play_ahead(self, *ahead: Any) -> None:
-        """Let queues go on for some rounds; see `prices_ahead`."""
-        switching(_play_ahead)(self.effects, self.rewards, *ahead)
+        """Write into `rate` what links bring a view of this visitor."""
+        switching(_look_at)(self.prospect, visitor)
 
     def scores(self, links: Links) -> Floats:
         """Return what the links are worth to the visitor of the last page, at the mean price."""
@@ -322,30 +300,65 @@ class VisitorPages:
         return worth
 
 
-def pages_of(state: PacedKLVisitorsState, open_views: Open, prices: Floats) -> VisitorPages:
+def prices_ahead(
+    state: PacedBayesVisitorsState,
+    pages: VisitorPages,
+    visitors: NDArray[np.int64],
+    open_views: Open,
+    click_rates: Floats,
+    n_rounds: int,
+) -> Floats:
+    """Return the prices of the next rounds with these visitors, grouped to a few.
+
+    With floors of segments they are not grouped: a row for each round, a column for each floor.
+    Views that are still open are first expected to bring their links' `click_rates`.
+    """
+    open_views = _bounded(open_views)
+    queues, held = copied_queues(state.queues), state.segment_floors
+    floors = held._replace(queues=copied_queues(held.queues), rounds=held.rounds.copy())
+    rounds = state.evidence.rounds.copy()
+    shown = open_views.links[0]
+    if shown.any():
+        rounds[0] += shown.sum() / queues.n_slots
+        brought = np.array([shown @ click_rates])
+        switching(_settle_open)(queues, np.array([shown.sum()]), brought, rounds)
+        _settle_segments(floors, pages, visitors, open_views)
+    n_rounds = max(n_rounds, N_PRICES) // N_PRICES * N_PRICES
+    prices = np.zeros((n_rounds, 1 + len(floors.places)))
+    ahead = (queues, floors, rounds, visitors, pages.links, pages.room, prices)
+    switching(_play_ahead)(pages.prospect, *ahead)
+    return prices if len(floors.places) else grouped_prices(prices[:, 0])
+
+
+def pages_of(state: PacedBayesVisitorsState, open_views: Open, prices: Floats) -> VisitorPages:
     """Return the pages of a state as it stands, for views whose feedback is still open, too."""
-    effects = state.effects
-    frozen = effects._replace(
-        value_sums=_NO_VALUES,
-        value_exposure=_NO_VALUES,
-        link_exposure=_NOTHING,
-        common_sums=effects.common_sums.copy(),
-        common_expected=effects.common_expected.copy(),
-        seen=_NOTHING,
-        tau=_NOTHING,
-        pool=_NOTHING,
-        sales=effects.sales.copy(),
-        link_level=effects.link_level.copy(),
-        used_level=_NOTHING,
-        link_bonus=np.empty_like(effects.link_bonus),
-        effect=effects.effect.copy(),
-        value_bonus=np.empty_like(effects.effect),
-        seen_at=_NOTHING,
-        rate=np.zeros_like(effects.rate),
-        bonus=np.zeros_like(effects.bonus),
+    regression, posterior = state.regression, state.posterior
+    open_views = _bounded(open_views)
+    seen = open_views.values[0].sum(axis=1, dtype=np.float64) / state.queues.n_slots
+    sight = new_sight(regression, state.evidence.rounds, state.evidence.views[0])._replace(
+        views=regression.value_views.astype(np.float32) + open_views.values[0],
+        link_views=state.evidence.views[0] + open_views.links[0],
+        seen=regression.seen + seen,
+        n_pages=state.evidence.rounds + open_views.links[0].sum() / state.queues.n_slots,
     )
-    switching(_freeze)(state, open_views, frozen)
-    places = state.segment_floors.places.tolist()
-    rewards = state.queues.rewards.copy()
-    rewards[-1] *= unit_of(effects, len(rewards) - 1)
-    return VisitorPages(frozen, rewards, prices, places)
+    switching(_fill)(regression, sight)
+    n_levels, n_links, _ = regression.tilt.shape
+    room = posterior._replace(
+        mean=np.zeros((n_levels, n_links)),
+        variance=np.zeros((n_levels, n_links)),
+        width=np.zeros(n_links),
+        pool=posterior.pool.copy(),
+        sales=posterior.sales.copy(),
+    )
+    prospect = Prospect(
+        layout=regression.layout,
+        sight=sight,
+        posterior=room,
+        rewards=state.queues.rewards.copy(),
+        worth=np.zeros(n_levels),
+        rate=np.zeros((n_levels, n_links)),
+        score=np.zeros(n_links),
+        scratch=np.zeros(n_links),
+        n_slots=state.queues.n_slots,
+    )
+    return VisitorPages(prospect, prices, tuple(state.segment_floors.places.tolist()))

@@ -92,9 +92,15 @@ def new_visitor_regression(problem: Problem, has_pairs: bool) -> VisitorRegressi
 
 
 def by_link(regression: VisitorRegression) -> dict[str, Floats]:
-    """Return what is saved, as views of the arrays in which links are the last axis."""
+    """Return what is saved, as views of the arrays in which links are the last axis.
+
+    Where parameters are apart, the information has another name: it is that of each by itself.
+    """
     known = {name: getattr(regression, name) for name in KNOWN}
-    return known | {name: known[name].swapaxes(1, 2) for name in ("information", "tilt")}
+    known |= {name: known[name].swapaxes(1, 2) for name in ("information", "tilt")}
+    if not regression.layout.has_pairs:
+        known["precision"] = known.pop("information")
+    return known
 
 
 @inner
@@ -336,7 +342,11 @@ def _add_rows(
 
 @inner
 def _rate_apart(
-    visitor: Visitor, odds: Floats, doubt: Floats, buffer: Floats, rows: RegressionRows
+    visitor: Visitor,
+    odds: Floats,
+    doubt: Floats,
+    buffer: NDArray[np.float32],
+    rows: RegressionRows,
 ) -> None:
     """Write rates of some links for a visitor and their variances, in a layout without pairs.
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.compile import hot, inner
-from slotwise.selection.vectors.totals import whole_vectors
 
 Floats = NDArray[np.float64]
 
@@ -21,9 +20,6 @@ LOG_PI = math.log(math.pi)
 
 NEAR, FAR = 0.5625, 4.0
 """Up to this 2 kl / (mean (1 - mean)) a rate is found without logarithms, and near a series."""
-
-EXTREME = 1e-12
-"""Means nearer to 0 or 1 are left to the slower way."""
 
 NEGLIGIBLE = 1e-200
 """A divergence that leaves no rate above the mean."""
@@ -228,27 +224,6 @@ def kl_upper(total: float, n_views: float, width: float) -> float:
     if level <= NEGLIGIBLE:
         return mean
     return _rate_at(mean, level)
-
-
-@inner
-def kl_upper_of_many(
-    totals: Floats, n_views: Floats, widths: Floats, n_bounds: int, upper: Floats, far: Floats
-) -> None:
-    """Write `kl_upper` of the first `n_bounds` places, most of them in vectors.
-
-    The arrays have room for whole vectors (`slotwise.selection.vectors.totals`); `far` is scratch.
-    """
-    for k in range(whole_vectors(n_bounds)):
-        mean, level = totals[k] / n_views[k], widths[k] / n_views[k]
-        inside = min(1.0 - EXTREME, max(EXTREME, mean))
-        variance = inside * (1.0 - inside)
-        u2 = 2.0 * level / variance
-        u = math.sqrt(min(NEAR, max(NEGLIGIBLE, u2)))
-        upper[k] = _rate_near(inside, min(level, 0.5 * NEAR * variance), u)
-        far[k] = u2 if mean == inside else np.inf
-    for k in range(n_bounds):
-        if not NEGLIGIBLE < far[k] <= NEAR:
-            upper[k] = kl_upper(totals[k], n_views[k], widths[k])
 
 
 @hot

@@ -18,7 +18,7 @@ FEATURES = {"device": ["phone", "desktop"], "returning": "bool", "days": [1, 7]}
 
 
 def test_a_table_is_stored_and_read(admin: httpx.Client, make_pool: Callable[..., str]) -> None:
-    pool = make_pool(features=FEATURES, policy={"name": "paced-kl"})
+    pool = make_pool(features=FEATURES, policy={"name": "paced-bayes"})
     path = f"/v1/pools/{pool}/known-counts"
     table = "device,link,views,clicks,revenue,returning,days\n"
     lines = ["phone,l1,1000,30,90.5,yes,3", ",l1,10,1,,,", "desktop,l2,50,5,,FALSE,1 to 7"]
@@ -71,7 +71,7 @@ def test_a_table_is_stored_and_read(admin: httpx.Client, make_pool: Callable[...
 def test_a_wrong_table_stores_nothing(
     admin: httpx.Client, make_pool: Callable[..., str], csv: str, sentence: str
 ) -> None:
-    pool = make_pool(features=FEATURES, policy={"name": "paced-kl"})
+    pool = make_pool(features=FEATURES, policy={"name": "paced-bayes"})
     path = f"/v1/pools/{pool}/known-counts"
     problem = problem_of(admin.post(path, json={"csv": csv}))
     assert problem["type"] == "validation"

@@ -14,7 +14,7 @@ from slotwise.service.server import BackgroundServer
 from tests.service.conftest import POOL, problem_of
 
 FEATURES = {"device": ["phone", "desktop"], "country": "text", "returning": "bool", "days": [1, 7]}
-CHANGED = POOL | {"policy": {"name": "paced-kl"}, "features": FEATURES}
+CHANGED = POOL | {"policy": {"name": "paced-bayes"}, "features": FEATURES}
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def flooded(service: Service, n_views: int) -> None:
 
 
 def test_a_flood_of_values_leaves_a_bounded_trace(service: Service) -> None:
-    settings = {"policy": "paced-kl", "policy_settings": {}, "click_window_s": 60}
+    settings = {"policy": "paced-bayes", "policy_settings": {}, "click_window_s": 60}
     service.directory.put_pool(pool(features=FEATURES, **settings), "test", T0).result()
     service.directory.put_links("home", [link(f"l{k}") for k in range(6)], "test", T0).result()
     flooded(service, 3_000)
@@ -94,7 +94,7 @@ def real_views(service: Service, now_us: int, n_views: int) -> None:
             service.submit_events([clicked], now_us + k).result()
 
 
-@pytest.mark.parametrize("policy", ["paced-bayes", "paced-kl"])
+@pytest.mark.parametrize("policy", ["paced-bayes"])
 def test_places_taken_by_an_attacker_go_to_real_words(service: Service, policy: str) -> None:
     now_us = occupied(service, policy)
     service.learner.learn(now_us)
@@ -116,7 +116,7 @@ def test_places_taken_by_an_attacker_go_to_real_words(service: Service, policy: 
     assert verify(service._store).mismatches == ()
 
 
-@pytest.mark.parametrize("policy", ["paced-bayes", "paced-kl"])
+@pytest.mark.parametrize("policy", ["paced-bayes"])
 def test_replaced_words_are_the_same_however_often_one_learns(tmp_path: Path, policy: str) -> None:
     """Rounds in many batches, in one batch, and with restarts between them."""
     rows = tmp_path / "rows.db"
@@ -148,7 +148,7 @@ def opened_on(path: Path) -> Service:
 
 def test_a_flood_over_http_leaves_a_bounded_trace(server: BackgroundServer) -> None:
     with http(server.url, server.admin_key) as admin:
-        body = POOL | {"policy": {"name": "paced-kl"}, "features": FEATURES, "slots": 2}
+        body = POOL | {"policy": {"name": "paced-bayes"}, "features": FEATURES, "slots": 2}
         admin.put("/v1/pools/flood", json=body).raise_for_status()
         links = [{"link_id": f"l{n}", "url": f"https://shop.example/{n}"} for n in range(6)]
         admin.post("/v1/pools/flood/links:batch", json={"links": links}).raise_for_status()
@@ -166,7 +166,7 @@ def test_a_flood_over_http_leaves_a_bounded_trace(server: BackgroundServer) -> N
 
 @pytest.mark.parametrize("word", HOSTILE)
 def test_a_word_is_only_a_word(admin: httpx.Client, word: str) -> None:
-    body = POOL | {"policy": {"name": "paced-kl"}, "features": {"country": "text"}}
+    body = POOL | {"policy": {"name": "paced-bayes"}, "features": {"country": "text"}}
     admin.put("/v1/pools/words", json=body).raise_for_status()
     link = {"url": "https://shop.example/1"}
     admin.put("/v1/pools/words/links/l1", json=link).raise_for_status()

@@ -122,7 +122,7 @@ def test_a_row_that_cannot_be_read_stops_its_pool_only(
 @pytest.mark.parametrize(
     ("policy", "settings"),
     [
-        ("paced-kl", {"memory": 10**30}),
+        ("paced-bayes", {"memory": 10**30}),
         ("con-ucb", {"horizon": 10**30}),
         ("con-ucb", {"horizon": 1e300}),
         ("con-ucb", {"horizon": float("nan")}),

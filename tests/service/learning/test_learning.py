@@ -166,7 +166,7 @@ def learn_one(player: Player, view: View, level: Level) -> None:
     )
 
 
-@pytest.mark.parametrize("policy", ["lexp", "exp3-m", "paced-bayes", "paced-kl", "queue-ts"])
+@pytest.mark.parametrize("policy", ["lexp", "exp3-m", "paced-bayes", "queue-ts"])
 def test_a_policy_fed_by_rounds_knows_the_same_after_restarts_and_replays(
     open_service: OpenService, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

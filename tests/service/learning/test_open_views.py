@@ -43,7 +43,7 @@ def test_many_versions_are_kept_in_few_groups_and_open_views_stay_steady() -> No
     assert len(open_views._groups) <= MAX_GROUPS
 
 
-@pytest.mark.parametrize("policy", ["paced-bayes", "paced-kl"])
+@pytest.mark.parametrize("policy", ["paced-bayes"])
 def test_before_any_feedback_all_links_have_the_same_chance(
     open_service: OpenService, policy: str
 ) -> None:
@@ -58,7 +58,7 @@ def test_before_any_feedback_all_links_have_the_same_chance(
         service.learner.learn(after(number))
 
 
-@pytest.mark.parametrize("policy", ["paced-bayes", "paced-kl", "queue-ts"])
+@pytest.mark.parametrize("policy", ["paced-bayes", "queue-ts"])
 def test_a_queue_keeps_the_floor_though_clicks_come_late(
     open_service: OpenService, policy: str
 ) -> None:
@@ -108,7 +108,7 @@ def test_a_queue_keeps_the_floor_though_clicks_come_late(
 def test_open_views_are_known_again_after_a_restart(open_service: OpenService) -> None:
     """Every second a page of two of seven links, windows of 10 and 30 s: 10 and 30 are open."""
     settings = pool(
-        slots=2, click_window_s=10, revenue_window_s=30, policy="paced-kl", policy_settings={}
+        slots=2, click_window_s=10, revenue_window_s=30, policy="paced-bayes", policy_settings={}
     )
     service = open_service()
     service.directory.put_pool(settings, "test", T0).result()

@@ -18,7 +18,7 @@ from tests.service.rows import T0, click, link, pool, seconds
 HOUR = seconds(3_600) - T0
 
 
-@pytest.mark.parametrize("policy", ["uniform", "paced-bayes", "paced-kl"])
+@pytest.mark.parametrize("policy", ["uniform", "paced-bayes"])
 def test_a_store_that_was_an_hour_ahead_learns_again(
     open_service: OpenService, tmp_path: Path, policy: str
 ) -> None:

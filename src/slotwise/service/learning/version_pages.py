@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from slotwise.compile import switching
 from slotwise.player.player import LinkTotals, Player
-from slotwise.policies import Policy, regression_pages, visitor_pages
+from slotwise.policies import Policy, visitor_pages
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors
-from slotwise.policies.paced_kl_visitors import PacedKLVisitors
 from slotwise.policies.page_views import average_ahead, expect_views, fill_slots, rest_of_page
 from slotwise.policies.policy import NOBODY, Visitor
 from slotwise.policies.sampling import average_probabilities
@@ -185,9 +184,8 @@ class VisitorsAhead:
         self._recent: deque[tuple[int, ...]] = deque(maxlen=RECENT_VISITORS)
         self._making: Any = None
         """What makes pages of the state of one of slotwise's own policies."""
-        if isinstance(form, PacedBayesVisitors | PacedKLVisitors):
-            is_regression = isinstance(form, PacedBayesVisitors)
-            self._making = regression_pages if is_regression else visitor_pages
+        if isinstance(form, PacedBayesVisitors):
+            self._making = visitor_pages
 
     def moved(self, player: Player, kept: Links) -> VisitorsAhead:
         """Return the same for a moved player; `kept[i]` is the old place of link i or -1."""
