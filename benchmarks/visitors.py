@@ -56,6 +56,8 @@ def main() -> None:
     sizes = (2, 3, 4, 4, 5)
     play("100 links, 5 features", feature_shop(100, sizes, 0.7), 5, 200_000, n_runs)
     play("60 links, features that do not matter", feature_shop(60, sizes, 0.0), 5, 100_000, n_runs)
+    play("200 links, 2 features of 32", feature_shop(200, (32, 32), 0.7), 8, 100_000, n_runs)
+    play("10,000 links, 6 segments", segment_shop(10_000, 6), 15, 50_000, n_runs)
 
 
 if __name__ == "__main__":

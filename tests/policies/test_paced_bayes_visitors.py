@@ -10,6 +10,7 @@ import pytest
 from slotwise import PacedBayes, SegmentLinks
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
 from slotwise.policies.link_posterior import (
+    add_apart,
     add_trials,
     entries_of,
     logit_for,
@@ -41,6 +42,41 @@ class TestWithoutFeatures(PolicyContract):
 
     def make_policy(self, problem: Problem) -> Policy:
         return PacedBayesVisitors()
+
+
+class TestWideWithoutFeatures(PolicyContract):
+    """So is its form for many values."""
+
+    def make_policy(self, problem: Problem) -> Policy:
+        return PacedBayesWide()
+
+
+@pytest.mark.parametrize("sizes", [(), (5,), (2, 4, 3)])
+def test_parameters_apart_have_the_marginals_of_one_step_of_the_whole_matrix(
+    sizes: tuple[int, ...],
+) -> None:
+    """From independent parameters, one view gives each of them its exact mean and variance."""
+    rng = np.random.default_rng(3)
+    layout, size = new_layout(sizes, has_pairs=False), 1 + sum(sizes)
+    information, tilt = rng.uniform(0.0, 2.0, size), rng.normal(size=size)
+    center, variance = rng.normal(size=size), rng.uniform(0.2, 2.0, 1 + len(sizes))
+    visitor = np.array([layout.first[f] + rng.integers(s) for f, s in enumerate(sizes)], int)
+    x = np.zeros(size)
+    x[0], x[1 + visitor] = 1.0, 1.0
+    own = np.concatenate([variance[:1], variance[1 + layout.feature_of]])
+    weight, shift = 0.7, -1.3
+    covariance = np.linalg.inv(np.diag(information + 1 / own) + weight * np.outer(x, x))
+    mean = covariance @ (tilt + center / own + shift * x)
+    known = (information, tilt, center, variance)
+    add_apart(layout, *known, visitor, weight, shift)
+    solution = new_solution(layout)
+    solve_link(layout, *known, solution)
+    np.testing.assert_allclose(solution.mean, mean, rtol=1e-9)
+    np.testing.assert_allclose(solution.variance, np.diag(covariance), rtol=1e-9)
+    logit, spread = logit_for(layout, solution, visitor)
+    assert logit == pytest.approx(float(x @ solution.mean))
+    assert logit == pytest.approx(mean_logit(layout, *known, visitor, solution))
+    assert spread == pytest.approx(float(x @ solution.variance))
 
 
 @pytest.mark.parametrize("sizes", [(), (5,), (2, 3), (2, 4, 3), (3, 3, 2, 2)])

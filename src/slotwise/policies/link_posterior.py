@@ -170,16 +170,16 @@ def add_apart(
     variance: Floats,
     visitor: Visitor,
     weight: float,
-    pull: float,
+    shift: float,
 ) -> None:
     """Add views of a link by one visitor, where parameters are taken to be independent.
 
-    The views say that the logit has precision `weight` and precision times mean `pull`. With
+    The views say that the logit has precision `weight` and precision times mean `shift`. With
     m and v the mean and variance that the other parameters of the logit add to it, they say of a
     parameter that it has
 
         precision        weight / (1 + weight v)
-        precision * mean (pull - weight m) / (1 + weight v)
+        precision * mean (shift - weight m) / (1 + weight v)
 
     So what is not known of the others weakens what is learned, and bad luck is divided among all
     in proportion to their variances.
@@ -196,7 +196,7 @@ def add_apart(
         mean, spread = parameter(*known, place)
         scale = 1.0 / (1.0 + weight * max(0.0, all_spread - spread))
         information[place] += scale * weight
-        tilt[place] += scale * (pull - weight * (all_mean - mean))
+        tilt[place] += scale * (shift - weight * (all_mean - mean))
 
 
 @inner

@@ -178,7 +178,7 @@ def test_rows_of_years_go_and_leave_what_was_learned(tmp_path: Path) -> None:
         learned.append((arrays_of(service), found.links, found.pages))
         # Another policy learns from the rows that are left, and from the counters.
         service.directory.put_pool(
-            pool(policy="paced-kl", policy_settings={}), "test", now_us
+            pool(policy="paced-bayes", policy_settings={}), "test", now_us
         ).result()
         service.learner.learn(now_us + 3 * DAY_US)
         assert service.health().pools[0].failure == ""
