@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -95,27 +95,18 @@ class Evaluation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
+        names = (
+            *("effective_sample_size", "max_weight", "uncovered", "estimator", "confidence"),
+            *("n_pages", "n_fitted", "n_unsettled", "n_clipped", "currency", "click_floor"),
+            *("floor_is_kept", "cannot_tell"),
+        )
+        logged = {"revenue": self.logged_revenue, "clicks": self.logged_clicks}
         return {
             "candidate": self.candidate,
-            "revenue": _plain(self.revenue),
-            "clicks": _plain(self.clicks),
-            "logged": {
-                "revenue": _plain(self.logged_revenue),
-                "clicks": _plain(self.logged_clicks),
-            },
-            "effective_sample_size": self.effective_sample_size,
-            "max_weight": self.max_weight,
-            "uncovered": self.uncovered,
-            "estimator": self.estimator,
-            "confidence": self.confidence,
-            "n_pages": self.n_pages,
-            "n_fitted": self.n_fitted,
-            "n_unsettled": self.n_unsettled,
-            "n_clipped": self.n_clipped,
-            "currency": self.currency,
-            "click_floor": self.click_floor,
-            "floor_is_kept": self.floor_is_kept,
-            "cannot_tell": self.cannot_tell,
+            "revenue": asdict(self.revenue),
+            "clicks": asdict(self.clicks),
+            "logged": {level: asdict(estimate) for level, estimate in logged.items()},
+            **{name: getattr(self, name) for name in names},
             "bootstrap": {name: list(ends) for name, ends in self.bootstrap.items()},
             "notes": list(self.notes),
         }
@@ -125,7 +116,7 @@ class Evaluation:
         rows = {"revenue": self.revenue, "clicks": self.clicks}
         return polars_or_error().DataFrame(
             [
-                {"candidate": self.candidate, "level": level, **_plain(estimate)}
+                {"candidate": self.candidate, "level": level, **asdict(estimate)}
                 for level, estimate in rows.items()
             ]
         )
@@ -135,7 +126,3 @@ class Evaluation:
         from slotwise.figures import draw_answers  # a layer above, and only here
 
         return draw_answers({self.candidate: self}, title)
-
-
-def _plain(estimate: Estimate) -> dict[str, float]:
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from slotwise.errors import InvalidInput, UnknownDecision
+from slotwise.service import refusals
 from slotwise.service.access.keys import find_key, key_allows
 from slotwise.service.api import (
     clicks,
@@ -61,15 +62,6 @@ from slotwise.service.http.problems import (
 from slotwise.service.http.routing import Router, check_depth
 from slotwise.service.logs import short_address
 from slotwise.service.records import KeyRecord
-from slotwise.service.refusals import (
-    Conflict,
-    LimitReached,
-    StoreUnavailable,
-    UnknownKey,
-    UnknownLink,
-    UnknownNote,
-    UnknownPool,
-)
 
 
 class Alive(msgspec.Struct, frozen=True):
@@ -376,28 +368,26 @@ def _check_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
             raise RequestProblem("invalid-http", f"`{name.decode()}` must be given once")
 
 
+_SLUGS: dict[type[Exception], str] = {
+    refusals.UnknownPool: "unknown-pool",
+    refusals.UnknownLink: "unknown-link",
+    refusals.UnknownKey: "unknown-key-id",
+    refusals.UnknownNote: "unknown-note",
+    UnknownDecision: "unknown-decision",
+    refusals.Conflict: "conflict",
+    refusals.LimitReached: "pool-too-large",
+}
+
+
 def _as_problem(error: Exception) -> RequestProblem:
     """Return the problem that an error means for the caller; an unknown error is `internal`."""
-    match error:
-        case RequestProblem():
-            return error
-        case UnknownPool():
-            return RequestProblem("unknown-pool", str(error))
-        case UnknownLink():
-            return RequestProblem("unknown-link", str(error))
-        case UnknownKey():
-            return RequestProblem("unknown-key-id", str(error))
-        case UnknownNote():
-            return RequestProblem("unknown-note", str(error))
-        case UnknownDecision():
-            return RequestProblem("unknown-decision", str(error))
-        case Conflict():
-            return RequestProblem("conflict", str(error))
-        case LimitReached():
-            return RequestProblem("pool-too-large", str(error))
-        case StoreUnavailable():
-            return refuse("store-away", str(error), retry_after_s=error.retry_after_s)
-        case InvalidInput():
-            pointer = f"/{error.argument}" if error.argument else ""
-            return broken_rule(str(error), pointer)
+    if isinstance(error, RequestProblem):
+        return error
+    for kind, slug in _SLUGS.items():
+        if isinstance(error, kind):
+            return RequestProblem(slug, str(error))
+    if isinstance(error, refusals.StoreUnavailable):
+        return refuse("store-away", str(error), retry_after_s=error.retry_after_s)
+    if isinstance(error, InvalidInput):
+        return broken_rule(str(error), f"/{error.argument}" if error.argument else "")
     return RequestProblem("internal", "the failure is logged under the request id")

@@ -16,7 +16,7 @@ from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.http.routing import OperationLink, links_to
 from slotwise.service.limits import MAX_EXCLUDED
-from slotwise.service.records import FloorStatus, Pin, compose
+from slotwise.service.records import FloorState, Pin, compose
 from slotwise.service.refusals import UnknownLink
 from slotwise.service.reporting.report_records import DecisionReport
 
@@ -34,15 +34,6 @@ class DecideBody(Strict, frozen=True, kw_only=True):
     decision_id: (
         Annotated[Id, Meta(description="An id of your own, so that asking again is safe")] | None
     ) = None
-
-
-class FloorAnswer(msgspec.Struct, frozen=True):
-    """How the page stands to the click floor."""
-
-    clicks: float
-    expected: float
-    attainable: float
-    status: FloorStatus
 
 
 class PageLink(msgspec.Struct, frozen=True):
@@ -68,7 +59,7 @@ class DecideAnswer(msgspec.Struct, frozen=True):
     holdout: bool
     fallback: bool
     fallback_reason: str
-    floor: FloorAnswer
+    floor: FloorState
     links: list[PageLink]
 
 

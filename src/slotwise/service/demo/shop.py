@@ -7,11 +7,10 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from slotwise.service.api.context import Operation, Request, ServiceContext
+from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.exchange import Answer, Asset, answer_asset, load_asset
 from slotwise.service.http.problems import RequestProblem
-from slotwise.service.http.routing import Handler
-from slotwise.service.records import ConversionEvent, KeyRecord
+from slotwise.service.records import ConversionEvent
 
 SHOP_POOL = "shop"
 PACKAGE = "slotwise.service.demo"
@@ -55,13 +54,18 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     product: str
 
 
-def shop_operations(page_key: str) -> tuple[Operation, ...]:
+def shop_operations(page_key: str) -> Operations:
     """Return the shop's addresses; everybody can read `page_key` on its page."""
+    operations = Operations()
 
-    async def page(_context: ServiceContext, request: Request) -> Answer:
+    @operations.add("GET /shop", None)
+    async def shop(_context: ServiceContext, request: Request) -> Answer:
+        """Show the demo shop."""
         return _filled("shop.html", request, KEY=page_key, POOL=SHOP_POOL)
 
-    async def product(_context: ServiceContext, request: Request) -> Answer:
+    @operations.add("GET /shop/products/{product}", None)
+    async def shop_product(_context: ServiceContext, request: Request) -> Answer:
+        """Show a product of the demo shop."""
         name = request.path_values["product"]
         if name not in PRODUCTS:
             raise RequestProblem("unknown-route", "the shop has no such product")
@@ -69,13 +73,16 @@ def shop_operations(page_key: str) -> tuple[Operation, ...]:
         price = f"{found.price_micros / 1e6:.2f}"
         return _filled("product.html", request, PRODUCT=name, TITLE=found.title, PRICE=price)
 
-    async def file(_context: ServiceContext, request: Request) -> Answer:
+    @operations.add("GET /shop/files/{name}", None)
+    async def shop_file(_context: ServiceContext, request: Request) -> Answer:
+        """Load a file of the demo shop."""
         name = request.path_values["name"]
         if name not in _FILES:
             raise RequestProblem("unknown-route", "the shop has no such file")
         return answer_asset(load_asset(PACKAGE, name), request)
 
-    async def order(context: ServiceContext, request: Request) -> Answer:
+    @operations.add("POST /shop/orders", None, body=Order)
+    async def shop_order(context: ServiceContext, request: Request) -> Answer:
         """Take an order; a shop's own server would report it with a track key."""
         bought: Order = request.body
         if bought.product not in PRODUCTS:
@@ -90,25 +97,7 @@ def shop_operations(page_key: str) -> tuple[Operation, ...]:
         context.service.submit_events([sale], context.clock_us())
         return Answer(b"{}")
 
-    def operation(
-        method: str, path: str, name: str, handler: Handler[ServiceContext, KeyRecord], body: object
-    ) -> Operation:
-        return Operation(
-            method=method,
-            path=path,
-            name=name,
-            summary="The demo shop",
-            handler=handler,
-            scope=None,
-            body=body,
-        )
-
-    return (
-        operation("GET", "/shop", "shop", page, None),
-        operation("GET", "/shop/products/{product}", "shop_product", product, None),
-        operation("GET", "/shop/files/{name}", "shop_file", file, None),
-        operation("POST", "/shop/orders", "shop_order", order, Order),
-    )
+    return operations
 
 
 def _filled(name: str, request: Request, **values: str) -> Answer:

@@ -361,25 +361,13 @@ def purge(
     return n_purged
 
 
-_TIMES = {
-    "decisions": (
-        "issued_us",
-        "click_closes_us",
-        "revenue_until_us",
-        "revenue_closes_us",
-        "stored_us",
-    ),
-    "clicks": ("received_us",),
-    "conversions": ("received_us",),
-    "adjustments": ("received_us",),
-    "refusals": ("received_us",),
-    "fold_positions": ("closes_us",),
-    "store_clock": ("closed_until_us", "latest_us"),
-    "links": ("counted_from_us",),
-    "floor_counters": ("since_us",),
-    "purged_floor_counters": ("since_us",),
+_ABOUT_CHANGES = ("pools", "links", "keys", "changes", "ended_sessions")
+_TIMES = {"links": ["counted_from_us"]} | {
+    table.name: [column.name for column in table.columns if column.name.endswith("_us")]
+    for table in metadata.sorted_tables
+    if table.name not in _ABOUT_CHANGES
 }
-"""Every time that views are counted by; 0 stands for none."""
+"""Every time that views are counted by, in columns by table; 0 stands for none."""
 
 
 def set_times_back(path: Path, now_us: int) -> int:
