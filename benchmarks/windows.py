@@ -4,12 +4,28 @@ A pool of the default policy is shown to simulated visitors, with windows of so 
 each sixth of the views it prints the expected revenue against that of the best fixed mix, and the
 expected clicks against the floor. Nothing is measured in seconds: the numbers are the same on every
 machine.
+
+Feedback comes at once and counts when its window closes. Two cases have feedback that comes before
+that, by a simulated clock (`--case`), and `--settled` shows them without learning from open views:
+
+    shop    60 links; windows of 1,800 s and a day; 95 % of clicks come within a minute and half of
+            the revenue within an hour. Prints the revenue of two days against that with immediate
+            feedback.
+    early   four pools; windows of 5,000 page views; 95 % of clicks and half of the revenue come
+            within a fiftieth of the window. Prints the revenue against that with windows of 100
+            page views, and the clicks of each thousand views against the floor.
+
+`--links` gives some links delays of their own, `--bots` adds bots that click at once and never buy,
+and `--outage` loses the sales of the third sixth of the views.
 """
 
 from __future__ import annotations
 
 import argparse
+import heapq
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +33,9 @@ from numpy.typing import NDArray
 
 from slotwise.policies import default_policy
 from slotwise.selection.solve import solve
+from slotwise.service.learning.early_feedback import EarlyFeedback
 from slotwise.service.records import (
+    DAY_US,
     SECOND_US,
     ClickEvent,
     ConversionEvent,
@@ -27,6 +45,7 @@ from slotwise.service.records import (
 )
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
+from slotwise.service.storage.sqlite import SqliteStore
 from tests.stores.memory_store import MemoryStore
 
 Floats = NDArray[np.float64]
@@ -70,8 +89,7 @@ def play(
 
     For each page that is seen, `n_unseen` are proposed and never seen.
     """
-    revenue = visitors.clicks * visitors.revenue_per_click
-    best = solve(revenue, visitors.clicks, visitors.n_slots, visitors.click_floor).value
+    revenue, best = visitors.clicks * visitors.revenue_per_click, _best(visitors)
     earned, clicked = np.zeros(n_views), np.zeros(n_views)
     for number, shown in enumerate(_pages(visitors, window_views, n_views, policy, seed, n_unseen)):
         earned[number], clicked[number] = revenue[shown].sum(), visitors.clicks[shown].sum()
@@ -85,25 +103,7 @@ def _pages(
     rng = np.random.default_rng(seed)
     service = Service(MemoryStore(), ServiceOptions(seed=seed, commit_by_hand=True))
     window_s = max(1, window_views // VIEWS_PER_S)
-    settings = PoolSettings(
-        pool_id=POOL,
-        slots=visitors.n_slots,
-        click_floor=visitors.click_floor,
-        max_revenue_micros=MAX_REVENUE,
-        currency="EUR",
-        click_window_s=window_s,
-        revenue_window_s=window_s,
-        policy=policy,
-    )
-    links = [
-        LinkRecord(pool_id=POOL, link_id=f"l{k}", url="/") for k in range(len(visitors.clicks))
-    ]
-    pool_made = service.directory.put_pool(settings, "benchmark", START_US)
-    service.committer.commit_waiting()
-    pool_made.result()
-    links_made = service.directory.put_links(POOL, links, "benchmark", START_US)
-    service.committer.commit_waiting()
-    links_made.result()
+    _make_pool(service, visitors, window_s, window_s, policy)
     for number in range(n_views):
         now_us = START_US + number * SECOND_US // VIEWS_PER_S
         if number % VIEWS_PER_S == 0:
@@ -116,6 +116,30 @@ def _pages(
         service.submit_events(_feedback(page.decision_id, shown, visitors, rng), now_us + 1)
         yield shown
     service.close()
+
+
+def _make_pool(
+    service: Service, visitors: Visitors, click_window_s: int, revenue_window_s: int, policy: str
+) -> None:
+    settings = PoolSettings(
+        pool_id=POOL,
+        slots=visitors.n_slots,
+        click_floor=visitors.click_floor,
+        max_revenue_micros=MAX_REVENUE,
+        currency="EUR",
+        click_window_s=click_window_s,
+        revenue_window_s=revenue_window_s,
+        policy=policy,
+    )
+    links = [
+        LinkRecord(pool_id=POOL, link_id=f"l{k}", url="/") for k in range(len(visitors.clicks))
+    ]
+    pool_made = service.directory.put_pool(settings, "benchmark", START_US)
+    service.committer.commit_waiting()
+    pool_made.result()
+    links_made = service.directory.put_links(POOL, links, "benchmark", START_US)
+    service.committer.commit_waiting()
+    links_made.result()
 
 
 def _feedback(
@@ -139,6 +163,148 @@ def _feedback(
     return events
 
 
+class Delays(NamedTuple):
+    """When feedback comes: a share of it soon, the rest evenly until its window closes."""
+
+    quick_share: tuple[float, float]
+    quick_s: tuple[float, float]
+    """By level: clicks, then revenue. Quick feedback comes evenly up to this time."""
+    window_s: tuple[int, int]
+    slow_links: int = 0
+    """Every so many links have no quick feedback."""
+    bots: float = 0.0
+    """Bots a page view: each clicks a tenth of the links, and buys nothing."""
+    outage: tuple[float, float] = (1.0, 1.0)
+    """Sales of this part of the views are lost."""
+
+    def draw(self, level: int, link: int, rng: np.random.Generator) -> float:
+        """Return after how many seconds an outcome comes."""
+        is_slow = self.slow_links and link % self.slow_links == 0
+        if rng.random() < self.quick_share[level] and not is_slow:
+            return float(rng.uniform(0.0, self.quick_s[level]))
+        return float(rng.uniform(self.quick_s[level], self.window_s[level]))
+
+
+def make_pool(number: int) -> Visitors:
+    """Return one of several pools; even numbers were used for tuning, odd ones for reporting."""
+    rng = np.random.default_rng(100 + number)
+    n_links, n_slots = ((40, 5), (120, 8), (200, 12), (60, 6))[number // 2 % 4]
+    clicks = 0.6 * rng.beta(1.0, 5.0, n_links) + 0.005
+    revenue_per_click = rng.beta(1.0, 1.5, n_links) * np.exp(-3.0 * clicks)
+    best = np.sort(clicks)[::-1][:n_slots].sum()
+    free = np.argsort(-clicks * revenue_per_click)[:n_slots]
+    return Visitors(clicks, revenue_per_click, n_slots, float((best + clicks[free].sum()) / 2))
+
+
+def play_delayed(
+    visitors: Visitors, delays: Delays, n_views: int, views_per_s: float, every: int, seed: int
+) -> tuple[Floats, Floats]:
+    """Return the expected revenue and clicks of every page; one learns every so many views."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteStore(Path(folder) / "windows.db")
+        service = Service(store, ServiceOptions(seed=seed, commit_by_hand=True))
+        _make_pool(service, visitors, *delays.window_s, default_policy().name)
+        rng, coming = np.random.default_rng(seed), list[tuple[int, int, Event]]()
+        revenue = visitors.clicks * visitors.revenue_per_click
+        earned, clicked = np.zeros(n_views), np.zeros(n_views)
+        number_of_event = 0
+        for number in range(n_views):
+            now_us = START_US + round(number * SECOND_US / views_per_s)
+            due = []
+            while coming and coming[0][0] <= now_us:
+                due.append(heapq.heappop(coming)[2])
+            if due:
+                service.submit_events(due, now_us)
+            if number % every == 0:
+                service.committer.commit_waiting()
+                service.learner.learn(now_us)
+            page = service.decider.propose(POOL, now_us)
+            service.decider.record_view(page, now_us)
+            shown = [int(link.link_id[1:]) for link in page.shown]
+            earned[number], clicked[number] = revenue[shown].sum(), visitors.clicks[shown].sum()
+            is_lost = delays.outage[0] <= number / n_views < delays.outage[1]
+            events = _feedback(page.decision_id, shown, visitors, rng)
+            if rng.random() < delays.bots:
+                events += [
+                    ClickEvent(decision_id=page.decision_id, link_id=f"l{place}")
+                    for place in shown
+                    if rng.random() < 0.1
+                ]
+            clicked_at: dict[str, float] = {}
+            for event in events:
+                assert isinstance(event, ClickEvent | ConversionEvent)
+                place = int(event.link_id[1:])
+                if isinstance(event, ClickEvent):
+                    after_s = clicked_at[event.link_id] = delays.draw(0, place, rng)
+                elif is_lost:
+                    continue
+                else:
+                    after_s = max(clicked_at[event.link_id], delays.draw(1, place, rng))
+                number_of_event += 1
+                at_us = now_us + 1 + round(after_s * SECOND_US)
+                heapq.heappush(coming, (at_us, number_of_event, event))
+        service.close()
+    return earned, clicked
+
+
+def immediate(window_s: int) -> Delays:
+    """Return feedback that is there at once."""
+    return Delays((1.0, 1.0), (0.0, 0.0), (window_s, window_s))
+
+
+def early_case(delays: Delays, pools: list[int], n_views: int, seed: int) -> None:
+    """Print the case of four pools and windows of 5,000 page views."""
+    for number in pools:
+        visitors = make_pool(number)
+        best = _best(visitors)
+        soon, clicks = play_delayed(visitors, immediate(1), n_views, 100.0, 100, seed)
+        print(f"windows of 100: {_thousands(clicks, visitors)}", flush=True)
+        late, clicks = play_delayed(visitors, delays, n_views, 100.0, 100, seed)
+        print(
+            f"pool {number}: {late.mean() / best:.3f} of the best, windows of 100 "
+            f"{soon.mean() / best:.3f}: ratio {late.mean() / soon.mean():.3f}; "
+            f"{_thousands(clicks, visitors)}",
+            flush=True,
+        )
+
+
+def _thousands(clicks: Floats, visitors: Visitors) -> str:
+    """Return the clicks of thousands of views over the floor."""
+    delivered = clicks[: len(clicks) // 1000 * 1000].reshape(-1, 1000).mean(axis=1)
+    first = " ".join(f"{one / visitors.click_floor:.2f}" for one in delivered[:8])
+    rest = delivered[1:].mean() / visitors.click_floor
+    return f"clicks over floor {rest:.3f} from the second thousand on; by thousands {first}"
+
+
+def shop_case(delays: Delays, views_per_s: float, seed: int) -> None:
+    """Print the case of a shop in its first two days."""
+    visitors = make_pool(7)
+    n_views, every = round(2 * DAY_US / SECOND_US * views_per_s), 100
+    soon, _ = play_delayed(visitors, immediate(60), n_views, views_per_s, every, seed)
+    late, clicks = play_delayed(visitors, delays, n_views, views_per_s, every, seed)
+    best, days = (
+        _best(visitors),
+        late.reshape(2, -1).mean(axis=1) / soon.reshape(2, -1).mean(axis=1),
+    )
+    print(
+        f"{n_views} views: {late.mean() / best:.3f} of the best, immediate "
+        f"{soon.mean() / best:.3f}: ratio {late.mean() / soon.mean():.3f}, by day "
+        f"{days[0]:.3f} {days[1]:.3f}; clicks {clicks.mean():.3f}, "
+        f"floor {visitors.click_floor:.3f}",
+        flush=True,
+    )
+
+
+def _best(visitors: Visitors) -> float:
+    revenue = visitors.clicks * visitors.revenue_per_click
+    return float(solve(revenue, visitors.clicks, visitors.n_slots, visitors.click_floor).value)
+
+
+def learn_when_settled() -> None:
+    """Let views count only when their windows close."""
+    EarlyFeedback.refresh = lambda *_: False  # type: ignore[method-assign,assignment]
+
+
 def main() -> None:
     """Print a row for each window."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -147,7 +313,25 @@ def main() -> None:
     parser.add_argument("--policy", default=default_policy().name)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--unseen", type=int, default=0, help="pages not seen, for each seen one")
+    parser.add_argument("--case", choices=["shop", "early"])
+    parser.add_argument("--settled", action="store_true", help="learn when windows close")
+    parser.add_argument("--pools", type=int, nargs="+", default=[1, 3, 5, 7])
+    parser.add_argument("--rate", type=float, default=1.0, help="page views a second of the shop")
+    parser.add_argument("--links", type=int, default=0, help="every so many links are slow")
+    parser.add_argument("--bots", type=float, default=0.0, help="bots a page view")
+    parser.add_argument("--outage", action="store_true")
     asked = parser.parse_args()
+    if asked.settled:
+        learn_when_settled()
+    odd = (asked.links, asked.bots, (1 / 3, 1 / 2) if asked.outage else (1.0, 1.0))
+    if asked.case == "early":
+        delays = Delays((0.95, 0.5), (1.0, 1.0), (50, 50), *odd)
+        early_case(delays, asked.pools, asked.views, asked.seed)
+        return
+    if asked.case == "shop":
+        shop = Delays((0.95, 0.5), (60.0, 3_600.0), (1_800, 86_400), *odd)
+        shop_case(shop, asked.rate, asked.seed)
+        return
     visitors = make_visitors()
     print(
         f"{asked.policy}, {asked.views} views, floor {visitors.click_floor}: revenue/best (clicks)"

@@ -87,6 +87,11 @@ def _stopped(pool: Overview) -> str:
         n_silent = _silent_views(pool, closed_us, count)
         if n_silent:
             return f"No {name} came for the last {n_silent:,} views, although pages are shown."
+    if pool.sales_missing:
+        return (
+            "Hardly any of the sales came that recent clicks let expect. "
+            "Until they do, revenue is learned from closed windows only."
+        )
     return ""
 
 

@@ -83,6 +83,9 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     segment_floors: tuple[SegmentFloor, ...] = ()
     """Where there are some, `prices` has a row for each round ahead: the price of the floor for
     all visitors, then that of each of these."""
+    sales_missing: bool = False
+    """Whether sales that were expected of open views do not come: revenue then counts from closed
+    windows only."""
     format: int = PUBLISHED_FORMAT
 
     @classmethod

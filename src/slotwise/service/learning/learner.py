@@ -85,6 +85,8 @@ def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: P
             if fold.level == CLICKS:
                 run.take_delivered(fold.increment)
                 uncounted = []
+        for level, of_level in by_level.items():
+            run.early.learn_settled(_views(of_level), level)
         # last: a policy may raise, and is fed again later
         run.feed(batch, after=latest_round(folded))
         folded |= {fold.level: fold.until for fold in folds}
@@ -321,7 +323,10 @@ class Learner:
         if n_folded:
             self._publisher.read_counters(run)
         n_fed = feed_missing(self._store, run, progress.closed_until_us)
-        if n_folded or n_fed or run.is_stale:
+        run.closed_until_us = progress.closed_until_us
+        with self._store.reading() as reader:
+            has_early = run.read_early(reader, now_us)
+        if n_folded or n_fed or has_early or run.is_stale:
             self._publisher.publish(run, now_us)
 
     def _purge(self) -> None:

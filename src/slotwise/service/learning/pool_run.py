@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import UnsupportedState
 from slotwise.player.player import PlayerKnowledge
+from slotwise.policies.policy import ignore_open
 from slotwise.service.counting.attribution import (
     FOLD_START,
     LEVELS,
@@ -34,6 +35,7 @@ from slotwise.service.counting.rates import (
     estimate_rates,
     link_counts,
 )
+from slotwise.service.learning.early_feedback import EarlyFeedback
 from slotwise.service.learning.pool_player import (
     PoolPlayer,
     RoundPosition,
@@ -321,6 +323,9 @@ class Draft(NamedTuple):
     exposure: LinkCounts | None = None
     """Counts of links weighted by slot, where slots differ."""
     slot_clicks: tuple[float, ...] = ()
+    early: LinkCounts | None = None
+    """What open views count as by the feedback that has come: for pages alone, never stored."""
+    sales_missing: bool = False
 
 
 class PoolRun:
@@ -349,6 +354,8 @@ class PoolRun:
         """What failed when the pool was last learned or published; empty when nothing did."""
         self.shown_to: int | None = None
         """The place in the store up to which shown links are counted."""
+        self.closed_until_us = 0
+        """Windows that closed by this time are folded."""
         self.learned_us = 0
         """When learning last came to its end without a failure."""
         self._known: Pool | None = None
@@ -356,6 +363,7 @@ class PoolRun:
         self._fed: PoolPlayer | None = None
         self._stored_state = b""
         self._open_views = OpenViews()
+        self.early = EarlyFeedback()
         self.knows_open_views = True
         """False after a start, until `recall_open_views` has read them."""
         self._delivered = DeliveredPages(pool.settings, {})
@@ -432,10 +440,35 @@ class PoolRun:
             if fed is not None and fed.player.form.moves_each_round:
                 self._open_views = OpenViews.stored(reader, self.pool.settings, closed_until_us)
 
+    def read_early(self, reader: StoreReader, now_us: int) -> bool:
+        """Read feedback of open views; say whether there was any to read."""
+        with self.lock:
+            fed = self._fed_player()
+            if not self.pool.active or not self._uses_early(fed):
+                return False
+            has_weights = fed is not None and fed.slots_differ
+            weights = fed.player.slots.order.weights.tolist() if fed and has_weights else []
+            return self.early.refresh(reader, self.pool, weights, now_us)
+
+    def _uses_early(self, fed: PoolPlayer | None) -> bool:
+        """Say whether feedback counts before windows close: as counts, for all visitors alike.
+
+        A queue that does not count open views forgets a surplus: by the outcomes of a few views,
+        which differ from version to version, it would always seem to owe clicks.
+        """
+        if fed is None:
+            return bool(self.pool.policy().needs.takes_counts)
+        form = fed.player.form
+        is_steady = not form.moves_each_round or type(form).note_open is not ignore_open
+        return fed.ahead is None and fed.player.takes_counts and is_steady
+
     def draft(self, shown: Shown, now_us: int) -> Draft:
         """Return all that the next version is made of, to be worked on without the lock."""
         with self.lock:
             fed, pool = self._fed_player(), self._pool_of_run()
+            early = None
+            if self._uses_early(fed):
+                early = self.early.counts(pool.active, self.closed_until_us)
             open_views = visitors = None
             if fed is not None and fed.player.form.moves_each_round:
                 self._open_views.add(shown.links, now_us)
@@ -457,6 +490,8 @@ class PoolRun:
                 visitors=visitors,
                 exposure=fed.exposure() if fed is not None and fed.slots_differ else None,
                 slot_clicks=() if fed is None else fed.slot_clicks(),
+                early=early,
+                sales_missing=self.early.sales_are_missing,
             )
 
     def last_version(self) -> Version | None:

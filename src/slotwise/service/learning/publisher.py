@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from slotwise.features import Features
 from slotwise.service.counting.attribution import Counters
 from slotwise.service.counting.rates import (
+    LinkCounts,
     LinkRates,
     estimate_rates,
     floor_report,
@@ -67,7 +68,8 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     n_links = len(link_ids)
     if n_links == 0:
         return _empty(draft.pool, version, now_us)
-    counts = draft.exposure or pool_counts(draft.pool, draft.counters)
+    settled = draft.exposure or pool_counts(draft.pool, draft.counters)
+    counts = settled if draft.early is None else _sum_counts(settled, draft.early)
     rates = estimate_rates(counts)
     n_slots = min(pool.slots, n_links)
     pages, fallback = draft.pages, ""
@@ -79,8 +81,13 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
         if draft.visitors is not None:
             probabilities = draft.visitors.probabilities
         elif pages is not None:
+            if draft.pages is not None and draft.early is not None:
+                pages.learn_early(draft.early)
             if draft.open_views is not None:
-                pages.expect_views(draft.open_views, rates)
+                left = draft.open_views
+                if draft.early is not None:
+                    left = np.maximum(left - draft.early.views, 0.0)
+                pages.expect_views(left, rates)
             probabilities = pages.probabilities(rng, n_draws, rates)
     except Exception:
         _log.exception("policy %s of pool %s failed", pool.policy, pool.pool_id)
@@ -92,18 +99,24 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
         version,
         now_us,
         rates=rates,
+        settled=estimate_rates(settled),
         probabilities=probabilities,
         shadow_price=price if math.isfinite(price) else None,
         fallback=fallback,
         delivered=draft.delivered[ALL_VISITORS],
     )
-    if draft.slot_clicks:
-        published = replace(published, slot_clicks=draft.slot_clicks)
+    if draft.slot_clicks or draft.sales_missing:
+        beyond = {"slot_clicks": draft.slot_clicks, "sales_missing": draft.sales_missing}
+        published = replace(published, **beyond)
     if draft.visitors is None:
         return Version(draft.pool, published, pages)
     return Version(
         draft.pool, _for_visitors(published, draft, draft.visitors), None, draft.visitors.pages
     )
+
+
+def _sum_counts(settled: LinkCounts, early: LinkCounts) -> LinkCounts:
+    return LinkCounts(settled.views + early.views, settled.sums + early.sums)
 
 
 def _for_visitors(published: Published, draft: Draft, visitors: ForVisitors) -> Published:
@@ -178,8 +191,10 @@ def _published(
     shadow_price: float | None,
     fallback: str,
     delivered: Delivered = NOTHING_DELIVERED,
+    settled: LinkRates | None = None,
 ) -> Published:
-    settings = pool.settings
+    """Return a version; the floor is judged by closed windows, `settled`, where they differ."""
+    settings, known = pool.settings, rates if settled is None else settled
     n_slots = min(settings.slots, len(pool.active))
     return Published(
         version=version,
@@ -192,7 +207,7 @@ def _published(
         revenue_rates=rates.revenue.tobytes(),
         click_variances=rates.click_variance.tobytes(),
         shadow_price=shadow_price,
-        floor=floor_report(rates, probabilities, n_slots, settings.click_floor, delivered.pages),
+        floor=floor_report(known, probabilities, n_slots, settings.click_floor, delivered.pages),
         fallback=fallback,
         delivered=delivered.pages,
         delivered_since_us=delivered.since_us,

@@ -233,6 +233,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     page_problems: tuple[PageProblem, ...]
     """What kept scripts on pages from working since `started_us`."""
     started_us: int
+    sales_missing: bool
+    """Whether sales that are expected of open views do not come."""
     trouble: str
     """What keeps the pool from learning, in one sentence, or empty."""
     changes: tuple[ChangeLine, ...]
@@ -300,6 +302,7 @@ def draw_pool(
         duplicates=outcomes.duplicates(pool_id, reporter.pool_of_decision),
         refused_since_start=outcomes.refused,
         page_problems=outcomes.pages.of(pool_id),
+        sales_missing=reporter.sales_missing(pool_id),
         trouble=describe_trouble(health, pool_id),
         changes=_with_notes(
             describe_changes(pool_id, changes, names, MAX_CHANGES, read_since_us),

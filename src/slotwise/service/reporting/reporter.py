@@ -293,6 +293,10 @@ class Reporter:
             pool = settings_at(present, changes, view.decision.issued_us)
             return report_decision(view, reader.refusals(decision_id), closed_until_us, pool)
 
+    def sales_missing(self, pool_id: str) -> bool:
+        """Say whether sales that are expected of open views do not come."""
+        return self._decider.snapshot(pool_id).published.sales_missing
+
     def pool_of_decision(self, decision_id: str) -> str | None:
         """Return the pool of a stored decision."""
         with self._store.reading() as reader:

@@ -1,0 +1,353 @@
+"""Feedback of views whose windows are open, weighted by how much of it has come by their age.
+
+Clicks come within seconds, and windows close after half an hour or a day. An open view of age s
+counts as F(s) views with the outcomes that have come so far: F(s) is the share of what a view
+brings that has come by that age. `PoolRun` adds these counts to what is settled when it makes a
+version, and stores none of them: counters, ledger and the clicks owed to the floor are those of
+closed windows.
+
+Views are read in batches, each again when its youngest view reaches one of `AGES_S`. F is a
+product over these ages (the product-limit estimate for delays that are cut off at the present):
+
+    F(a_k) = prod_{m >= k} r_m,   r_m = outcomes that came by a_m / outcomes that came by a_{m+1}
+
+over the views that are at least a_{m+1} old, open or settled; the last r_m is that of settled
+views. Every r_m has a prior of `PRIOR` outcomes, by which less comes in each step than in the step
+before. Old outcomes fade. A link whose delays differ from the pool's by more than chance has
+ratios of its own, drawn towards the pool's by `SHRINKAGE` outcomes.
+
+Where sales stop coming, because the shop's reports of them are down, links must not look as if
+they had stopped earning: revenue then counts from closed windows only (`sales_are_missing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.service.counting.attribution import (
+    CLICKS,
+    LEVELS,
+    REVENUE,
+    FoldPosition,
+    Level,
+    View,
+    attribute,
+)
+from slotwise.service.counting.rates import LinkCounts
+from slotwise.service.pool import Pool
+from slotwise.service.records import SECOND_US
+from slotwise.service.storage.contract import StoreReader
+
+Floats = NDArray[np.float64]
+
+AGES_S = (1, 3, 9, 27, 81, 243, 729, 2_187, 6_561, 19_683, 59_049, 177_147, 531_441, 1_594_323)
+"""Ages at which views are read again; only those before a window closes matter."""
+PRIOR = 2.0
+FADING = 1_000.0
+"""Outcomes after which older ones weigh 1/e."""
+SHRINKAGE = 20.0
+MAX_DEVIATION = 4.0
+"""Standard deviations by which a link's delays differ before they are its own."""
+MAX_BATCH = 2_000
+"""Views of one batch."""
+MAX_BATCHES = 400
+READS = 12
+"""Batches that are read again for one version."""
+EMPTY_READS = 3
+SPANS = 64
+"""Parts of a window in which open views are read after a start."""
+_AFTER_EVERY_ID = "~"
+
+FEW_OUTCOMES = 5.0
+"""Clicks or sales that must have come before open views count at their level."""
+FEW_SALES, MISSING = 25.0, 0.2
+"""Sales are missing when at least `FEW_SALES` were to come and less than this part came."""
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """Views that were issued after one time, up to another; the ends are in microseconds."""
+
+    after_us: int
+    until_us: int
+    links: dict[str, list[float]] = field(default_factory=dict)
+    """By link: views, clicks and revenue as a share of the most a click can bring."""
+    n_views: int = 0
+    n_sales: int = 0
+    n_ages: int = 0
+    """Ages of `AGES_S` that all views have reached when they were read last."""
+
+
+class EarlyFeedback:
+    """The batches of open views of one pool, and how fast their feedback comes."""
+
+    def __init__(self) -> None:
+        self._batches: list[_Batch] = []
+        self._read_to_us: int | None = None
+        self._windows_us = (0, 0)
+        self._came = np.zeros((len(LEVELS), 2, len(AGES_S)))
+        """By level: outcomes that came by an age, and by the next one, of the same views."""
+        self._came_of: dict[str, Floats] = {}
+        """The same for each link."""
+        self._sales_per_view = [0.0, 0.0]
+        """Links with revenue, and views, of settled pages; old ones fade."""
+        self._expected_sales = self._found_sales = 0.0
+        self.sales_are_missing = False
+
+    # Reading
+
+    def refresh(
+        self, reader: StoreReader, pool: Pool, weights: Sequence[float], now_us: int
+    ) -> bool:
+        """Read new views, and those that have reached the next age; say whether there were any.
+
+        `weights` are those of slots; none where all slots are alike.
+        """
+        settings = pool.settings
+        windows_us = settings.click_window_s * SECOND_US, settings.revenue_window_s * SECOND_US
+        if windows_us != self._windows_us:
+            self._start(windows_us, now_us)
+        assert self._read_to_us is not None
+        if now_us - self._read_to_us >= AGES_S[0] * SECOND_US:
+            self._batches.append(_Batch(self._read_to_us, now_us))
+            self._read_to_us = now_us
+        self._drop_closed(now_us)
+        due = [one for one in self._batches if self._n_ages(one, now_us) > one.n_ages]
+        due.sort(key=lambda one: one.n_ages)  # the youngest first: they have most to tell
+        for batch in due[:READS]:
+            self._read(batch, reader, pool, weights, now_us)
+        self._join()
+        return any(one.n_views for one in due[:READS])
+
+    def _start(self, windows_us: tuple[int, int], now_us: int) -> None:
+        """Forget all batches, and read the open views in parts of their window."""
+        self._windows_us, longest_us = windows_us, max(windows_us)
+        ends = [now_us - longest_us * part // SPANS for part in range(SPANS, -1, -1)]
+        self._batches = [
+            _Batch(max(after_us, 0), until_us)
+            for after_us, until_us in pairwise(ends)
+            if until_us > 0
+        ]
+        self._read_to_us = now_us
+
+    def _n_ages(self, batch: _Batch, now_us: int) -> int:
+        """Return how many ages before its last window closes the youngest view has reached."""
+        age_us = min(now_us - batch.until_us, max(self._windows_us))
+        return sum(age_s * SECOND_US <= age_us for age_s in AGES_S)
+
+    def _drop_closed(self, now_us: int) -> None:
+        longest_us = max(self._windows_us)
+        self._batches = [one for one in self._batches if one.after_us + longest_us > now_us]
+
+    def _read(
+        self,
+        batch: _Batch,
+        reader: StoreReader,
+        pool: Pool,
+        weights: Sequence[float],
+        now_us: int,
+    ) -> None:
+        """Count the views of a batch by what had come when they reached its latest age."""
+        n_ages = self._n_ages(batch, now_us)
+        click_window_us = self._windows_us[CLICKS]
+        after = FoldPosition(
+            closes_us=batch.after_us + click_window_us, decision_id=_AFTER_EVERY_ID
+        )
+        until_us = batch.until_us + click_window_us
+        views = reader.closed_views(pool.settings.pool_id, CLICKS, after, until_us, MAX_BATCH)
+        if len(views) == MAX_BATCH:  # the rest is read by itself
+            last_us = views[-1].decision.click_closes_us - click_window_us
+            if last_us < batch.until_us:
+                place = self._batches.index(batch)
+                self._batches.insert(place + 1, _Batch(last_us, batch.until_us))
+                batch.until_us = last_us
+        resets = {link_id: link.counted_from_us for link_id, link in pool.links.items()}
+        links: dict[str, list[float]] = {}
+        n_sales = 0
+        for view in views:
+            if not self._has_windows_of_pool(view):
+                continue
+            for shown in view.decision.shown:
+                if view.decision.issued_us < resets.get(shown.link_id, 0):
+                    continue
+                weight = weights[min(shown.position, len(weights)) - 1] if weights else 1.0
+                links.setdefault(shown.link_id, [0.0, 0.0, 0.0])[0] += weight
+            came = outcomes_by_age(view, n_ages) if view.clicks else {}
+            for link_id, of_link in came.items():
+                for level in LEVELS if link_id in links else ():
+                    links[link_id][1 + level] += of_link[level, -1]
+                n_sales += of_link[REVENUE, -1] > 0.0
+                for age in range(max(batch.n_ages - 1, 0), n_ages - 1):
+                    for level in LEVELS:
+                        self._note_came(level, age, link_id, *of_link[level, age : age + 2] > 0.0)
+        self._expect_sales(batch, len(views), n_sales, n_ages)
+        batch.links, batch.n_views, batch.n_sales, batch.n_ages = links, len(views), n_sales, n_ages
+
+    def _has_windows_of_pool(self, view: View) -> bool:
+        """Say whether a view was shown under the present windows; others count when they close."""
+        one = view.decision
+        lengths_us = one.click_closes_us - one.issued_us, one.revenue_until_us - one.issued_us
+        return lengths_us == self._windows_us
+
+    def _join(self) -> None:
+        """Join neighbours of one age that are short for it; of too many, drop every second."""
+        joined: list[_Batch] = []
+        for batch in self._batches:
+            last = joined[-1] if joined else None
+            if (
+                last is not None
+                and last.until_us == batch.after_us
+                and last.n_ages == batch.n_ages > 0
+                and last.n_views + batch.n_views <= MAX_BATCH
+                and batch.until_us - last.after_us <= AGES_S[batch.n_ages - 1] * SECOND_US // 4
+            ):
+                for link_id, sums in batch.links.items():
+                    known = last.links.setdefault(link_id, [0.0, 0.0, 0.0])
+                    for place, number in enumerate(sums):
+                        known[place] += number
+                last.until_us = batch.until_us
+                last.n_views += batch.n_views
+                last.n_sales += batch.n_sales
+            else:
+                joined.append(batch)
+        # Views that are stored late are not missed: a batch without views is read three times.
+        joined = [one for one in joined if one.n_views or one.n_ages < EMPTY_READS]
+        self._batches = joined if len(joined) <= MAX_BATCHES else joined[::2]
+
+    # Delays
+
+    def learn_settled(self, views: Iterable[View], level: Level) -> None:
+        """Learn from settled views how much comes after the last age before a window closes."""
+        window_us = max(self._windows_us[: level + 1])
+        if not window_us:
+            return
+        n_ages = sum(age_s * SECOND_US < window_us for age_s in AGES_S)
+        n_views = n_sales = 0
+        for view in views:
+            n_views += 1
+            if not view.clicks or not n_ages:
+                continue
+            issued_us = view.decision.issued_us
+            then = attribute(view, issued_us + AGES_S[n_ages - 1] * SECOND_US)
+            final = attribute(view, view.decision.revenue_closes_us)
+            n_sales += sum(amount > 0 for amount in final.revenue_micros.values())
+            for link_id in final.clicked:
+                if level == CLICKS:
+                    by_then, has_come = link_id in then.clicked, True
+                else:
+                    by_then = then.revenue_micros.get(link_id, 0) > 0
+                    has_come = final.revenue_micros.get(link_id, 0) > 0
+                self._note_came(level, n_ages - 1, link_id, by_then, has_come)
+        if level == REVENUE and n_views:
+            fading = np.exp(-n_views / (50.0 * FADING))
+            self._sales_per_view[0] = self._sales_per_view[0] * fading + n_sales
+            self._sales_per_view[1] = self._sales_per_view[1] * fading + n_views
+
+    def _note_came(self, level: Level, age: int, link_id: str, by: bool, later: bool) -> None:
+        """Note whether an outcome came by an age, if it came by the next one."""
+        if not later:  # perhaps there was a refund since
+            return
+        own = self._came_of.setdefault(link_id, np.zeros_like(self._came))
+        for came in (self._came, own):
+            came[level, :, age] *= 1.0 - 1.0 / FADING
+            came[level, 0, age] += by
+            came[level, 1, age] += 1.0
+
+    def shares(self, level: Level, link_id: str | None = None) -> Floats:
+        """Return the share of what a view brings at a level that has come by each age."""
+        return self._shares_of(level, link_id, self._ratios(level))
+
+    def _shares_of(self, level: Level, link_id: str | None, pooled: Floats) -> Floats:
+        ratios, n_ages = pooled, len(pooled)
+        own = self._came_of.get(link_id) if link_id is not None else None
+        if own is not None and own[level, 1].max() > SHRINKAGE:
+            came, of_all = own[level, :, :n_ages]
+            if self._differs(came, of_all, pooled):
+                ratios = pooled.copy()
+                for age in range(n_ages):
+                    prior = pooled[age]
+                    if age and not self._came[level, 1, age]:  # no view is as old
+                        prior = max(prior, ratios[age - 1])
+                    ratios[age] = (came[age] + SHRINKAGE * prior) / (of_all[age] + SHRINKAGE)
+        shares = np.ones(len(AGES_S))
+        shares[:n_ages] = np.cumprod(ratios[::-1])[::-1]
+        return shares
+
+    def _ratios(self, level: Level) -> Floats:
+        """Return which share of what has come by the next age has come by each age."""
+        window_us = max(self._windows_us[: level + 1])
+        n_ages = sum(age_s * SECOND_US < window_us for age_s in AGES_S)
+        ratios = np.ones(n_ages)
+        for age in range(n_ages):
+            # Less comes in each step than in the one before, unless views say otherwise.
+            prior = (age + 1.0) / (age + 2.0)
+            prior = max(prior, ratios[age - 1]) if age else prior
+            came, of_all = self._came[level, :, age]
+            ratios[age] = (came + PRIOR * prior) / (of_all + PRIOR)
+        return ratios
+
+    def _differs(self, came: Floats, of_all: Floats, pooled: Floats) -> bool:
+        """Say whether a link's delays differ from the pool's by more than chance."""
+        variance = of_all * pooled * (1.0 - pooled) + 1.0
+        return bool((np.abs(came - of_all * pooled) > MAX_DEVIATION * np.sqrt(variance)).any())
+
+    # Missing sales
+
+    def _expect_sales(self, batch: _Batch, n_views: int, n_sales: int, n_ages: int) -> None:
+        """Compare the sales that came since a batch was read last with those expected."""
+        sales, settled = self._sales_per_view
+        if sales < FEW_SALES or not batch.n_ages:
+            return
+        came = self.shares(REVENUE)
+        share = max(0.0, came[n_ages - 1] - came[batch.n_ages - 1])
+        self._expected_sales += share * n_views * sales / settled
+        self._found_sales += max(n_sales - batch.n_sales, 0)
+        if self._expected_sales >= FEW_SALES:
+            self.sales_are_missing = self._found_sales < MISSING * self._expected_sales
+            self._expected_sales = self._found_sales = 0.0
+
+    # Counting
+
+    def counts(self, link_ids: Sequence[str], closed_until_us: int) -> LinkCounts:
+        """Return what open views of these links count as; those that are settled left out."""
+        views, sums = np.zeros((2, len(LEVELS), len(link_ids)))
+        places = {link_id: place for place, link_id in enumerate(link_ids)}
+        for level in LEVELS:
+            is_missing = level == REVENUE and self.sales_are_missing
+            if is_missing or self._came[level, 1].max() < FEW_OUTCOMES:
+                continue
+            window_us = max(self._windows_us[: level + 1])
+            pooled, own = self._ratios(level), dict[str, Floats]()
+            for batch in self._batches:
+                if not batch.n_ages or batch.after_us + window_us <= closed_until_us:
+                    continue
+                for link_id, (n_views, *outcomes) in batch.links.items():
+                    place = places.get(link_id)
+                    if place is None:
+                        continue
+                    if link_id not in own:
+                        own[link_id] = self._shares_of(level, link_id, pooled)
+                    share = own[link_id][batch.n_ages - 1]
+                    views[level, place] += share * n_views
+                    sums[level, place] += outcomes[level]
+        return LinkCounts(views, sums)
+
+
+def outcomes_by_age(view: View, n_ages: int) -> dict[str, Floats]:
+    """Return what each clicked link brought by the first ages: a row a level, a column an age."""
+    decision = view.decision
+    came: dict[str, Floats] = {}
+    shown = {link.link_id for link in decision.shown}
+    for age, age_s in enumerate(AGES_S[:n_ages]):
+        known = attribute(view, decision.issued_us + age_s * SECOND_US)
+        for link_id in known.clicked & shown:
+            of_link = came.setdefault(link_id, np.zeros((len(LEVELS), n_ages)))
+            of_link[CLICKS, age] = 1.0
+            revenue = known.revenue_micros.get(link_id, 0)
+            of_link[REVENUE, age] = revenue / decision.max_revenue_micros
+    return came
