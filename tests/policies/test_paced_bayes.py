@@ -379,3 +379,29 @@ def test_settings_are_positive() -> None:
         PacedBayes(patience=0)
     with pytest.raises(InvalidInput, match="`exploration` must be a positive number, got -1"):
         PacedBayes(exploration=-1)
+
+
+def widths_after(n_rounds: int, horizon: int | None) -> list[float]:
+    """Return the widths of links after rounds in which links are clicked on in turn."""
+    policy, problem = PacedBayes(horizon=horizon), Problem(n_links=6, n_slots=2, click_floor=0.3)
+    state: Any = policy.start(problem)
+    for k in range(n_rounds):
+        shown = np.array([k % 6, (k + 1) % 6])
+        clicks = np.array([float(k % 3 == 0), 0.0])
+        for level, outcomes in enumerate((clicks, 0.5 * clicks)):
+            PacedBayes.learn(
+                state, NOBODY, level, shown, NO_SLOTS, np.ones(2), np.ones(2), outcomes
+            )
+    PacedBayes.choose(state, NOBODY, np.random.default_rng(1))
+    widths: list[float] = state.posterior.width.tolist()
+    return widths
+
+
+def test_with_a_horizon_trials_are_worth_the_rounds_to_come() -> None:
+    """It explores more early and less late; past the horizon it plays as without one."""
+    for n_rounds, horizon, sign in ((30, 1_000, 1.0), (300, 320, -1.0)):
+        with_end, without = widths_after(n_rounds, horizon), widths_after(n_rounds, None)
+        assert all(sign * (one - other) > 0.0 for one, other in zip(with_end, without, strict=True))
+    assert widths_after(60, 20) == widths_after(60, None)
+    with pytest.raises(InvalidInput, match="`horizon` must be"):
+        PacedBayes(horizon=0)

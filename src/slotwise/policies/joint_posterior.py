@@ -12,6 +12,7 @@ worth of showing a link is nested, so its mean and variance follow from the last
 
 The bound is Bernstein's, at the posterior's variance: a sum of one bound a level would count the
 uncertainty of the click twice. t L / K is a link's share of the views so far, and N are its own.
+Where a horizon T is known, the T - t rounds to come take the place of t.
 Late outcomes: the mean is that of the settled views. Views that are open, whose clicks have yet to
 come, count in the variance and in N: otherwise the same uncertain links would fill every page until
 the first feedback comes.
@@ -104,9 +105,12 @@ class JointPosterior(NamedTuple):
     margin: Floats
     change: Change
     exploration: float
+    horizon: float
 
 
-def new_joint_posterior(problem: Problem, exploration: float) -> JointPosterior:
+def new_joint_posterior(
+    problem: Problem, exploration: float, horizon: int | None = None
+) -> JointPosterior:
     """Return the posterior of a pool of which nothing is known."""
     shape = (problem.n_levels, problem.n_links)
     return JointPosterior(
@@ -123,6 +127,7 @@ def new_joint_posterior(problem: Problem, exploration: float) -> JointPosterior:
         margin=np.ones(1),
         change=new_change(problem),
         exploration=exploration,
+        horizon=float(horizon or 0),
     )
 
 
@@ -237,6 +242,16 @@ def before_level(
 
 
 @inner
+def _rounds_to_come(posterior: JointPosterior) -> float:
+    """Return how many rounds may profit from a trial: as many as passed, if no end is known.
+
+    Past the horizon no end is known again.
+    """
+    left = posterior.horizon - posterior.clock[0]
+    return left if left > 0.0 else posterior.clock[0]
+
+
+@inner
 def _refresh_widths(posterior: JointPosterior, evidence: Evidence, links: Links) -> None:
     """Recompute how far above their means the scores of links lie, which are then not stale."""
     n_levels, n_links = posterior.mean.shape
@@ -254,7 +269,7 @@ def _refresh_widths(posterior: JointPosterior, evidence: Evidence, links: Links)
         n_views = recent_views(posterior.change, evidence, int64(0), links[k])
         n_views += evidence.open_views[0, links[k]]
         grown[k] = n_links * (n_views + 1.0)
-    margin, views = posterior.margin[0], posterior.clock[0] * evidence.n_slots
+    margin, views = posterior.margin[0], _rounds_to_come(posterior) * evidence.n_slots
     for k in range(n_computed):
         gain = TRIAL_GAIN * margin / (margin + TRIAL_COST * math.sqrt(variance[k]) + 1e-300)
         grown[k] = 1.0 + views / grown[k] * gain
