@@ -35,11 +35,6 @@ def aligned_zeros(n_numbers: int) -> Floats:
     return room[start : start + n_numbers]
 
 
-def whole_words(n_numbers: int) -> int:
-    """Return the length of an array that has room for so many numbers in whole words."""
-    return (n_numbers + WORD - 1) // WORD * WORD
-
-
 @vector_pass
 def score_list(
     value: Floats,
