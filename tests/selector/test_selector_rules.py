@@ -191,3 +191,16 @@ def test_groups_that_cross_hold_on_average() -> None:
         assert sum(page.probabilities[link] for link in ("a1", "b1", "c1")) >= 1.5 - 1e-8
         clicked = [link for link in page.shown if rng.random() < RATES[link]]
         selector.update(page, clicks=clicked, revenue=dict.fromkeys(clicked, 0.5))
+
+
+def test_the_frontier_and_the_page_are_those_within_the_rules() -> None:
+    rules = [Rule("weak", ["b1", "b2"], at_least=2)]
+    free, ruled = (selector_with(given, click_floor=0.6) for given in ((), rules))
+    for one in (free, ruled):
+        views = dict.fromkeys(LINKS, 1000)
+        clicks = {link: round(1000 * rate) for link, rate in RATES.items()}
+        one.update_batch(views, clicks, {link: 0.5 * n for link, n in clicks.items()})
+    assert free.frontier().estimate.floors[-1] == pytest.approx(0.4 + 0.3 + 0.3)
+    assert ruled.frontier().estimate.floors[-1] == pytest.approx(0.4 + 0.1 + 0.05)
+    assert (free.report().page.status, ruled.report().page.status) == ("slack", "infeasible")
+    assert ruled.report().page.most_clicks == pytest.approx(0.55)

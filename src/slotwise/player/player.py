@@ -33,13 +33,15 @@ from slotwise.policies.policy import (
     new_counts,
     policy_for,
 )
-from slotwise.policies.within_rules import choosing_within, draw_within
+from slotwise.policies.within_rules import choosing_within
 from slotwise.problem import Problem
 from slotwise.rounds import Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.mix import explored
 from slotwise.selection.page_order import order_page
 from slotwise.selection.page_within_rules import PageRules
+from slotwise.selection.rounding import draw_by_groups
+from slotwise.selection.rules import SlotRule
 from slotwise.selection.vectors.uniforms import chance_of
 
 Floats = NDArray[np.float64]
@@ -145,7 +147,9 @@ class _EntryPoints:
         if rules is not None:
             choose_within, chooser = choosing_within(kind), form.rng_of_choice(rng)
             self.choose_within = code_for(choose_within, state, NOBODY, chooser, rules)
-            self.draw_within = code_for(draw_within, rules, chance, page, numbers)
+            # the few arrays that it needs: unpacking all of them takes longer than drawing
+            groups = (rules.probabilities, rules.links, rules.ends, rules.other_page)
+            self.draw_within = code_for(draw_by_groups, *groups, chance, page, numbers)
         if not slots.are_alike:
             self.rank = code_for(kind.rank, state, page, order.worth)
             self.order = code_for(order_page, order, chance, page, order.worth)
@@ -272,6 +276,11 @@ class Player:
             return None
         return Constraints.of(self.pool, self.problem.n_slots, pinned, excluded)
 
+    def slot_rules(self) -> list[SlotRule]:
+        """Return the rules by the places of links; none of links that have left the pool."""
+        rules = [] if self.rules is None else self.rules.slot_rules()
+        return [rule for rule in rules if len(rule.links)]
+
     def choose(
         self,
         visitor: Visitor,
@@ -351,7 +360,9 @@ class Player:
         chosen = self._chosen
         if self._within is not None:
             entries, page = self._entries or self._obtain_entries(), (self._shown, self._drawn)
-            entries.draw_within.call(self._within, self._chance_of(rng), *page)
+            rules, chance = self._within, self._chance_of(rng)
+            groups = (rules.probabilities, rules.links, rules.ends, rules.other_page)
+            entries.draw_within.call(*groups, chance, *page)
             return page
         if chosen is None:
             entries = self._entries or self._obtain_entries()

@@ -37,6 +37,9 @@ GAIN = 1e-14
 N_GUESSES = 3
 """How many prices are tried around the ratio of values to clicks, each four times the last."""
 
+EQUAL = 1e-14
+"""Sums of slots that differ by less than this part are equal."""
+
 LEAST_WEIGHT = 1e-12
 """What a link without a probability weighs, where the rules ask for it."""
 
@@ -276,32 +279,49 @@ def _level_sum(
 
 
 @inner
+def _reached(rules: PageRules, group: int, weights: Floats, level: float) -> float:
+    """Return the slots of a group, or of the page where `group` is -1, at a level."""
+    low, high, ends = rules.low, rules.high, rules.ends
+    if group >= 0:
+        begin = ends[group - 1] if group > 0 else int64(0)
+        return _level_sum(low, high, weights, begin, ends[group], level)
+    reached, begin = 0.0, int64(0)
+    for one in range(len(rules.sums)):
+        of_group = _level_sum(low, high, weights, begin, ends[one], level)
+        reached += min(rules.sum_high[one], max(rules.sum_low[one], of_group))
+        begin = ends[one]
+    return reached
+
+
+@inner
 def _level_of(rules: PageRules, group: int, weights: Floats, total: float, most: float) -> float:
-    """Return the level at which a group, or the page where `group` is -1, has `total` slots."""
-    low, high = rules.low, rules.high
-    begin = rules.ends[group - 1] if group > 0 else int64(0)
+    """Return the level at which a group, or the page where `group` is -1, has `total` slots.
+
+    What is reached is piecewise linear in the level: a secant that stays on one piece finds it.
+    Every second step halves the interval, by its ends' ratio where these are of different size.
+    """
     below, above = 0.0, most
+    at_below = _reached(rules, group, weights, below)
+    at_above = _reached(rules, group, weights, above)
     for step in range(120):
         level = 0.5 * (below + above)
-        if below == 0.0 and above > LEAST_WEIGHT:
-            level = above * 2.0**-8  # levels may be of very different size
-        elif step % 2 == 0:
+        if step % 2 == 0 and at_above > at_below:
+            level = below + (above - below) * (total - at_below) / (at_above - at_below)
+        elif below == 0.0 and above > LEAST_WEIGHT:
+            level = above * 2.0**-8
+        elif step % 4 == 1:
             level = np.sqrt(below) * np.sqrt(above)
         if not below < level < above:
-            break
-        reached = 0.0
-        if group >= 0:
-            reached = _level_sum(low, high, weights, begin, rules.ends[group], level)
-        else:
-            begin = int64(0)
-            for one in range(len(rules.sums)):
-                of_group = _level_sum(low, high, weights, begin, rules.ends[one], level)
-                reached += min(rules.sum_high[one], max(rules.sum_low[one], of_group))
-                begin = rules.ends[one]
+            if step % 2 == 1:
+                break
+            continue
+        reached = _reached(rules, group, weights, level)
+        if abs(reached - total) <= EQUAL * total:
+            return level
         if reached < total:
-            below = level
+            below, at_below = level, reached
         else:
-            above = level
+            above, at_above = level, reached
     return above
 
 

@@ -28,6 +28,7 @@ from slotwise.selection.floor_status import (
     most_clicks,
 )
 from slotwise.selection.mean_interval import mean_interval
+from slotwise.selection.rules import SlotRule, solve_rules
 from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve
 from slotwise.selector.arguments import checked_money
@@ -226,7 +227,9 @@ class PriceOfFloor:
         return estimate, low, high
 
 
-def price_of_floor(counts: Counts, problem: Problem, max_revenue: float) -> PriceOfFloor:
+def price_of_floor(
+    counts: Counts, problem: Problem, max_revenue: float, rules: Sequence[SlotRule] = ()
+) -> PriceOfFloor:
     """Return the frontier of the means, of the lower bounds and of the upper bounds."""
     if not (problem.has_click_floor_only and problem.rewards_last_level_only):
         rule = "a click floor alone for a frontier"
@@ -240,7 +243,8 @@ def price_of_floor(counts: Counts, problem: Problem, max_revenue: float) -> Pric
         return np.array([_rate(total, n_views, width, bound) for total, n_views in pairs])
 
     def curve(bound: str) -> Frontier:
-        found = frontier(rates(revenue, bound), rates(clicks, bound), problem.n_slots)
+        pair = rates(revenue, bound), rates(clicks, bound)
+        found = frontier(*pair, problem.n_slots, rules=rules)
         money = max_revenue
         return frozen(Frontier(found.floors, found.values * money, found.shadow_prices * money))
 
@@ -592,12 +596,19 @@ def link_reports(
 
 
 def page_report(
-    counts: Counts, probabilities: Floats, problem: Problem, max_revenue: float
+    counts: Counts,
+    probabilities: Floats,
+    problem: Problem,
+    max_revenue: float,
+    rules: Sequence[SlotRule] = (),
 ) -> PageReport:
     """Return what pages drawn with these probabilities are expected to bring."""
     rates, optimistic = (_means(counts, unseen) for unseen in (0.0, 1.0))
-    most = solve(optimistic[0], optimistic[0], problem.n_slots, 0.0)
-    status, prices = _solve(optimistic, problem)
+    if len(rules):
+        reach = solve_rules(optimistic[0], optimistic[0], problem.n_slots, 0.0, rules).clicks
+    else:
+        reach = solve(optimistic[0], optimistic[0], problem.n_slots, 0.0).clicks
+    status, prices = _solve(optimistic, problem, rules)
     expected = _demands(rates, problem) @ probabilities
     floors = tuple(
         FloorReport(floor.name, floor.least, float(brought), float(price) * max_revenue)
@@ -609,15 +620,20 @@ def page_report(
         click_floor=problem.click_floor,
         status=status,
         shadow_price=floors[0].shadow_price if problem.click_floor > 0.0 else 0.0,
-        most_clicks=float(most.clicks),
+        most_clicks=float(reach),
         floors=floors,
     )
 
 
-def _solve(rates: Floats, problem: Problem) -> tuple[str, Sequence[float]]:
+def _solve(
+    rates: Floats, problem: Problem, rules: Sequence[SlotRule]
+) -> tuple[str, Sequence[float]]:
     """Return the status of the floor program and the price of each floor."""
     n_slots = problem.n_slots
     if problem.has_click_floor_only and problem.rewards_last_level_only:
+        if len(rules):
+            within = solve_rules(rates[-1], rates[0], n_slots, problem.click_floor, rules)
+            return within.status, [within.shadow_price] * len(problem.active_floors)
         best = solve(rates[-1], rates[0], n_slots, problem.click_floor)
         return best.status, [best.shadow_price] * len(problem.active_floors)
     if not problem.active_floors:

@@ -422,7 +422,7 @@ class Selector(Generic[AnyLink]):
             return Report(
                 policy=self.policy.name,
                 links=link_reports(self.links, counts, probabilities, problem, money),
-                page=page_report(counts, probabilities, problem, money),
+                page=page_report(counts, probabilities, problem, money, player.slot_rules()),
                 delivered=self._delivered.report(problem, money, counts),
                 n_pages=self._pages.n_issued,
                 n_open_pages=len(self._pages),
@@ -439,7 +439,8 @@ class Selector(Generic[AnyLink]):
         What the floor costs, and what another one would: in money a page view.
         """
         with self._lock:
-            return price_of_floor(self._player.counts, self.problem, self._money.max_revenue)
+            player, money = self._player, self._money.max_revenue
+            return price_of_floor(player.counts, self.problem, money, player.slot_rules())
 
     # Logging
 

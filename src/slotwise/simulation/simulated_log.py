@@ -19,7 +19,7 @@ from slotwise.errors import InvalidInput
 from slotwise.page_log import LoggedPage, LogWriter
 from slotwise.policies import Policy, Uniform, default_policy
 from slotwise.policies.policy import policy_for
-from slotwise.problem import Problem, is_finite_number, whole_number
+from slotwise.problem import Problem, Rule, is_finite_number, whole_number
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.mix import explored
 from slotwise.selection.page_order import (
@@ -228,6 +228,7 @@ def plan_traffic(
     n_views: int = 20_000,
     n_cases: int = 100,
     policy: Policy | None = None,
+    rules: Sequence[Rule] = (),
     seed: int = 1,
     progress: Callable[[float], None] | None = None,
 ) -> TrafficPlan:
@@ -237,6 +238,7 @@ def plan_traffic(
     another is given, meets the same visitors as random pages do. The floor counts as kept from
     the view on after which the clicks per page view so far are never more than 1 % below it. The
     lift is visible from the view on at which its z-test against the holdout reaches `certainty`.
+    `rules` are those of `simulate`; random pages keep them, too.
     """
     if not (is_finite_number(certainty) and 0.5 <= certainty < 1):
         raise InvalidInput.of("certainty", "at least 0.5 and below 1", certainty)
@@ -246,7 +248,6 @@ def plan_traffic(
     for case in range(n_cases):
         clicks = _around(page.click_rate, page.n_links, rng)
         links = BernoulliLinks(clicks, _around(page.revenue_per_click, page.n_links, rng))
-        in_reach += float(np.sort(clicks)[-page.n_slots :].sum()) >= page.click_floor
         results = simulate(
             links,
             {"policy": policy or default_policy(), "random": Uniform()},
@@ -255,8 +256,10 @@ def plan_traffic(
             n_views,
             n_runs=1,
             seed=seed + case,
+            rules=rules,
             n_threads=1,
         )
+        in_reach += results.config["optimum"]["status"] != "infeasible"
         views = results.rounds.astype(np.float64)
         played, random = (results.totals[label] for label in ("policy", "random"))
         kept = played["clicks"][0] / views >= (1 - TOLERANCE) * page.click_floor
