@@ -134,11 +134,11 @@ def test_how_often_windows_are_folded_does_not_matter(open_service: OpenService)
     for hours in range(30):
         often.learner.learn(seconds(hours * 3_600))
     reader = reads(often._store)
-    whole = Counters()
+    whole, floors = Counters(), reader.counters("home").delivered
     for level in LEVELS:
         until_us = often.health().closed_until_us
         views = reader.closed_views("home", level, FOLD_START, until_us, 10**6)
-        whole = add_counters(whole, count_settled(views, level, {}))
+        whole = add_counters(whole, count_settled(views, level, {}, floors))
     assert reader.counters("home") == whole
     assert whole.pages["policy"].click_views + whole.pages["holdout"].click_views == 120
     assert verify(often._store).mismatches == ()
