@@ -138,6 +138,25 @@ class Rule:
         if not self.at_least and most is None and not self.boost:
             raise self.error("at_least", "given, or `at_most` or `boost`", self.at_least)
 
+    @classmethod
+    def of_text(cls, text: str) -> Rule:
+        """Return the rule that a command line describes.
+
+        >>> Rule.of_text("partner: b1, b2 >= 0.5")
+        Rule(name='partner', links=('b1', 'b2'), at_least=0.5, at_most=None, boost=0.0)
+        """
+        name, _, asked = text.partition(":")
+        sign = ">=" if ">=" in asked else "<="
+        links, _, number = asked.rpartition(sign)
+        try:
+            bound = float(number)
+        except ValueError:
+            rule = "NAME: LINK,LINK >= SLOTS, or <= SLOTS"
+            raise InvalidInput.of("rule", rule, text) from None
+        named = tuple(link.strip() for link in links.split(","))
+        bounds = {"at_least": bound} if sign == ">=" else {"at_most": bound}
+        return cls(name.strip(), named, **bounds)
+
     def error(self, field_name: str, rule: str, value: object) -> InvalidInput:
         """Return the error that a field of this rule breaks `rule`."""
         message = str(InvalidInput.of(field_name, rule, value))

@@ -37,6 +37,30 @@ def test_the_json_of_an_answer(log: Path, capsys: pytest.CaptureFixture[str]) ->
     assert {"effective_sample_size", "max_weight", "uncovered"} <= set(answer)
 
 
+def test_what_a_rule_would_have_cost(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    free = json.loads(said(capsys, log, "--floor", "0", "--json"))["revenue"]["value"]
+    words = (log, "--rule", "partner: link-0, link-1 >= 1.5", "--json")
+    answer = json.loads(said(capsys, *words))
+    assert answer["without_rules"]["revenue"]["value"] == pytest.approx(free)
+    assert answer["cost_of_rules"] == pytest.approx(free - answer["revenue"]["value"])
+    assert "The rules cost" in " ".join(said(capsys, *words[:-1]).split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--rule", "partner"), "`rule` must be NAME: LINK,LINK >= SLOTS, or <= SLOTS"),
+        (("--rule", "x: nobody >= 1"), "`links` of rule 'x' must be links of the log"),
+        (("--rule", "x: link-0 >= 1", "--frontier"), "`--rule` must be left out with"),
+    ],
+)
+def test_bad_rules(
+    log: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    assert main(["evaluate", str(log), *words]) != 0
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_mix_of_your_own(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mix = tmp_path / "mine.csv"
     mix.write_text("link,probability\nlink-0,1\nnobody,1\n")
@@ -64,7 +88,7 @@ def test_the_frontier_and_its_picture(
 
 
 MISTAKES = [
-    ([], "one question: --floor, --mix, --policy or --frontier, got 'none'"),
+    ([], "one question: --floor, --rule, --mix, --policy or --frontier, got 'none'"),
     (["--frontier", "--policy", "cucb"], "got 'several'"),
     (["--frontier", "--floor", "1"], "`--floor` must be left out with --frontier"),
     (["--policy", "cucb", "--by", "country"], "`--by` must be left out"),

@@ -36,6 +36,7 @@ from slotwise.evaluation import (
 from slotwise.figures.canvas import save_figure
 from slotwise.figures.floor_price import FrontierPicture, draw_frontier
 from slotwise.policies import make_policy
+from slotwise.problem import Rule
 from slotwise.selection import Frontier, frontier
 from slotwise.selector import Selector
 from slotwise.simulation.simulated_log import RoughPage, Waiting, plan_traffic
@@ -51,6 +52,7 @@ class Question(NamedTuple):
     mix: Path | None
     policy: str | None
     by: tuple[str, ...]
+    rules: tuple[Rule, ...] = ()
 
 
 def evaluate_command(
@@ -68,6 +70,10 @@ def evaluate_command(
     by: Annotated[
         list[str] | None,
         typer.Option("--by", help="A feature of visitors: a mix for each of its values."),
+    ] = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option("--rule", help='A rule for the best mix, as "partner: b1,b2 >= 0.5".'),
     ] = None,
     estimator: Annotated[str, typer.Option("--estimator", help="dr, ips, sn or clipped.")] = "dr",
     confidence: Annotated[
@@ -100,17 +106,25 @@ def evaluate_command(
 
       slotwise evaluate log.parquet --floor 0.35
 
+      slotwise evaluate log.parquet --rule "partner: b1,b2 >= 0.5"
+
       slotwise evaluate log.parquet --mix mine.csv
 
       slotwise evaluate log.parquet --policy paced-bayes --floor 0.35
 
       slotwise evaluate log.parquet --frontier --out figures
     """
-    question = Question(log, floor, mix, policy, tuple(by or ()))
+    rules = tuple(Rule.of_text(one) for one in rule or ())
+    question = Question(log, floor, mix, policy, tuple(by or ()), rules)
     _check(question, frontier)
     settings = EvaluationSettings(estimator, confidence, clip, max_revenue, floor, seed)
     if policy is not None:
         _print_simulated(_simulated(question, settings, runs), as_json)
+    elif rules:
+        free, within = BestMix(floor or 0.0, features=question.by), "best mix within the rules"
+        ruled = BestMix(floor or 0.0, features=question.by, rules=rules)
+        answers = evaluate_all(log, {within: ruled, "best mix": free}, settings)
+        _print_rules(answers[within], answers["best mix"], as_json)
     elif frontier:
         curve = frontier_of_log(log, settings=settings, features=question.by)
         _print_frontier(curve, as_json)
@@ -133,8 +147,11 @@ def evaluate_command(
 
 def _check(question: Question, frontier: bool) -> None:
     wanted = [frontier, question.mix is not None, question.policy is not None]
-    if sum(wanted) > 1 or not (any(wanted) or question.floor is not None):
-        rule = "one question: --floor, --mix, --policy or --frontier"
+    if question.rules and any(wanted):
+        rule = "left out with --mix, --policy and --frontier"
+        raise InvalidInput.of("--rule", rule, question.rules[0].name)
+    if sum(wanted) > 1 or not (any(wanted) or question.floor is not None or question.rules):
+        rule = "one question: --floor, --rule, --mix, --policy or --frontier"
         raise InvalidInput.of("the options", rule, "none" if not any(wanted) else "several")
     if frontier and question.floor is not None:
         raise InvalidInput.of("--floor", "left out with --frontier", question.floor)
@@ -205,6 +222,19 @@ def _print_answer(answer: Evaluation, as_json: bool) -> None:
     console.print(_levels_table(answer.as_dict()))
     for sentence in _sentences(answer):
         console.print(sentence, markup=False)
+
+
+def _print_rules(ruled: Evaluation, free: Evaluation, as_json: bool) -> None:
+    """Print what the best mix within rules would have earned, and without them."""
+    within, without = ruled.as_dict(), free.as_dict()
+    cost = without["revenue"]["value"] - within["revenue"]["value"]
+    if as_json:
+        print(json.dumps({**within, "without_rules": without, "cost_of_rules": cost}))
+        return
+    _print_answer(ruled, as_json=False)
+    earned = without["revenue"]["value"]
+    said = f"Without the rules: {earned:.5g} revenue. The rules cost {cost:.5g} a page view."
+    Console(highlight=False).print(said, markup=False)
 
 
 def _levels_table(answer: dict[str, Any]) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from slotwise.errors import InvalidInput, MissingData
 from slotwise.evaluation.log_reader import Vocabulary
 from slotwise.features import NOT_KNOWN
-from slotwise.problem import is_finite_number
-from slotwise.selection import Solution, solve, solve_kinds
+from slotwise.problem import Rule, is_finite_number
+from slotwise.selection import SlotRule, Solution, solve, solve_kinds, solve_rules
 
 Floats = NDArray[np.float64]
 SLOT = "slot"
@@ -133,12 +133,17 @@ class BestMix(Candidate):
     A mix chosen by looking at a log seems better on that log than it is. So the mix of each part
     of the log is fitted to the pages before that part, and the first quarter only serves to fit.
     With `features` each segment of visitors gets a mix of its own, and the floor holds on average.
+    `rules` say how many slots of a page some links may and must have; a `boost` is ignored.
     """
 
     fits_on = 0.25
 
     def __init__(
-        self, click_floor: float, n_slots: int | None = None, features: Iterable[str] = ()
+        self,
+        click_floor: float,
+        n_slots: int | None = None,
+        features: Iterable[str] = (),
+        rules: Sequence[Rule] = (),
     ) -> None:
         if not (is_finite_number(click_floor) and click_floor >= 0):
             rule = "a finite number that is at least 0"
@@ -146,6 +151,9 @@ class BestMix(Candidate):
         self.click_floor = float(click_floor)
         self.n_slots = n_slots
         self.features = tuple(features)
+        self.rules = tuple(rules)
+        if self.rules and self.features:
+            raise InvalidInput.of("rules", "empty where segments have mixes", len(self.rules))
         self._average = np.zeros(0)
         self.solution: Solution | None = None
         """The last mix that was fitted, with its floor's status."""
@@ -157,7 +165,12 @@ class BestMix(Candidate):
         views = known.views.sum(axis=1)
         shares = views / views.sum()
         if len(shares) == 1:
-            self.solution = solve(revenue[0], clicks[0], n_slots, self.click_floor)
+            page = (revenue[0], clicks[0], n_slots, self.click_floor)
+            if self.rules:
+                best_within = solve_rules(*page, self._slot_rules(known.links, n_slots))
+                self.solution = Solution(*best_within[:5])
+            else:
+                self.solution = solve(*page)
             self._average = self.solution.probabilities
             return self._average[None]
         floors = [(np.ones(len(shares), bool), self.click_floor)]
@@ -166,6 +179,19 @@ class BestMix(Candidate):
         self.solution = Solution(best.probabilities, price, best.status, best.value, brought)
         self._average = shares @ best.probabilities
         return best.probabilities
+
+    def _slot_rules(self, links: Vocabulary, n_slots: int) -> list[SlotRule]:
+        """Return the rules for the links seen so far."""
+        place_of = {link: place for place, link in enumerate(links.values)}
+        found = []
+        for rule in self.rules:
+            rule.check_page(n_slots)
+            seen = [place_of[str(link)] for link in rule.links if str(link) in place_of]
+            if not seen:
+                raise rule.error("links", "links of the log", list(rule.links))
+            most = float(len(seen)) if rule.at_most is None else min(rule.at_most, len(seen))
+            found.append(SlotRule(np.array(seen, np.int64), rule.at_least, most))
+        return found
 
     def extended(self, table: Floats, known: Known) -> Floats:
         """Show no new link yet, and a new segment the average page."""
