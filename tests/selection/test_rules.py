@@ -243,3 +243,34 @@ def test_drawing_equals_its_definition() -> None:
         groups = [group.tolist() for group in np.split(page.links, page.ends[:-1])]
         assert shown.tolist() == reference.draw_by_groups(page.probabilities, groups, other)
         assert drawn.tolist() == page.probabilities[shown].tolist()
+
+
+@pytest.mark.slow
+def test_whole_numbers_hold_on_a_million_pages() -> None:
+    """Caps of one and guarantees of one hold on every page, and every link is as likely as said."""
+    rng, draw = np.random.default_rng(8), switching(draw_by_groups)
+    n_links, n_slots, n_groups = 30, 8, 6
+    group = np.arange(n_links) % n_groups
+    asked = [
+        SlotRule(np.flatnonzero(group == place), float(place % 2), 1.0 + place % 3)
+        for place in range(n_groups)
+    ]
+    least = np.array([rule.least for rule in asked])
+    most = np.array([rule.most for rule in asked])
+    shown, drawn, left = np.zeros(n_slots, np.int64), np.zeros(n_slots), np.zeros(n_links)
+    n_pages, n_mixes = 10_000, 100
+    for _ in range(n_mixes):
+        page = settle_rules(asked, n_links, n_slots).rules
+        project_within(page, rng.random(n_links) ** 3)
+        pages = np.empty((n_pages, n_slots), np.int64)
+        for k in range(n_pages):
+            draw(page.probabilities, page.links, page.ends, left, rng, shown, drawn)
+            pages[k] = shown
+        of_groups = (group[pages][:, :, None] == np.arange(n_groups)).sum(axis=1)
+        assert (of_groups >= least).all()
+        assert (of_groups <= most).all()
+        assert (np.diff(np.sort(pages, axis=1), axis=1) > 0).all()
+        n_shown = np.bincount(pages.ravel(), minlength=n_links)
+        for link in range(n_links):
+            probability = float(page.probabilities[link])
+            assert is_plausible(int(n_shown[link]), n_pages, probability, n_mixes * n_links)
