@@ -50,10 +50,7 @@ bench: $(INSTALLED) ## measure speed: ratios within one run
 bench-service: $(INSTALLED) ## measure the decision service: ratios within one run
 	$(BIN)/python -m benchmarks.service
 
-crash-system-packages: ## install what only tests need: browser, PostgreSQL, nginx (as root, with apt)
-	@scripts/system-packages
-
-test: $(INSTALLED) system-packages ## kill -9 the service 1,000 times (CYCLES=, STORE=postgresql: two replicas)
+crash-test: $(INSTALLED) system-packages ## kill -9 the service 1,000 times (CYCLES=, STORE=postgresql: two replicas)
 	$(BIN)/python -m tests.service.crash_harness --cycles $(CYCLES) --store $(STORE)
 
 soak: $(INSTALLED) system-packages ## three replicas behind nginx for 30 minutes under faults (MINUTES=)

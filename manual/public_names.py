@@ -31,9 +31,10 @@ NOT_PUBLIC = {
     "slotwise.compile": "internal; the decorator for policies is slotwise.policies.compiled",
     "slotwise.plugins": "internal; it finds policies and data sets of other packages",
     "slotwise.extras": "internal; it names the extra of a missing package in errors",
-    "slotwise.features": "internal; it bounds the open lists of `slotwise.features`",
+    "slotwise.features": "internal; `Selector` describes how features are declared",
+    "slotwise.player": "internal; `Selector` and the service play policies through it",
     "slotwise.service": "used over HTTP; the routes have their own page",
-    "slotwise.problem": "internal; it checks the argument `slot_weights`",
+    "slotwise.problem": "internal; `slotwise.Problem` is described with `slotwise`",
     "slotwise.version": "its only name is `slotwise.__version__`",
 }
 """The other modules of the first two levels, and why they are not public."""

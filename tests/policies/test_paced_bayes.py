@@ -16,9 +16,6 @@ from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.selection import dense_probabilities, draw_page, solve
 from slotwise.simulation import run_experiment
 
-NEWER = ("worth", "margin", "missing", "forgotten_views", "forgotten_sums")
-"""Knowledge that the first version did not have."""
-
 
 class Twin:
     """The displayed formulas, link by link, for two levels."""
@@ -294,33 +291,6 @@ def test_imagined_sales_do_not_change_the_unit_of_batches() -> None:
     for _ in range(100):
         PacedBayes.learn(state, NOBODY, 1, links[:2], NO_SLOTS, ones, ones, 0.1 * ones)
     assert state.posterior.sales[0] == 1.0
-
-
-def test_states_saved_without_a_margin_are_read() -> None:
-    problem, policy = Problem(n_links=10, n_slots=3, click_floor=1.2), PacedBayes()
-    state = policy.start(problem)
-    play(state, 500)
-    old = policy.knowledge(state)
-    for name in NEWER:
-        del old[name]
-    restored: Any = policy.restore(problem, old)
-    np.testing.assert_array_equal(restored.queues.lengths, state.queues.lengths)
-    # Both were last computed at most 2 % of the rounds ago.
-    np.testing.assert_allclose(restored.expected, state.expected, rtol=0.2)
-    np.testing.assert_allclose(restored.posterior.margin, state.posterior.margin, rtol=0.2)
-
-
-def test_states_saved_without_expected_prices_are_read() -> None:
-    problem, policy = Problem(n_links=10, n_slots=3, click_floor=1.2), PacedBayes()
-    state = policy.start(problem)
-    play(state, 500)
-    old = policy.knowledge(state)
-    for name in ("price", *NEWER):
-        del old[name]
-    restored: Any = policy.restore(problem, old)
-    np.testing.assert_array_equal(restored.queues.lengths, restored.queues.owed)
-    # The price was last computed at most 2 % of the rounds ago.
-    np.testing.assert_allclose(restored.expected, state.expected, rtol=0.2)
 
 
 def test_no_more_is_forgotten_than_was_counted() -> None:

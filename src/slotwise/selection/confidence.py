@@ -81,7 +81,7 @@ def paper_lower(total: float, n_views: float, gamma: float) -> float:
 def cucb_bonus(round_number: float) -> float:
     """Return c so that CUCB's bound of a link is mean + c / sqrt(n): c = sqrt(3 ln t / 2).
 
-    >>> cucb_bonus(1.0)
+    >>> float(cucb_bonus(1.0))
     0.0
     """
     return np.sqrt(1.5 * math.log(round_number))

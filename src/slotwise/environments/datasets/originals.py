@@ -80,7 +80,7 @@ class EdxCourse:
 class EventTally:
     """Sums for each key, added block by block.
 
-    >>> tally = Tally("ad")
+    >>> tally = EventTally("ad")
     >>> tally.add(pl.LazyFrame({"ad": ["x", "y", "x"]}), views=pl.len())
     >>> tally.add(pl.LazyFrame({"ad": ["x"]}), views=pl.len())
     >>> tally.totals("views").sort("ad").rows()
