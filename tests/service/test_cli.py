@@ -93,12 +93,14 @@ def test_check_prints_every_value_and_starts_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "slotwise.toml"
-    config.write_text("max_batch = 7\n")
+    config.write_text('max_batch = 7\nalert_url = "https://hooks.slack.com/services/token"\n')
     store = f"sqlite:///{tmp_path / 'checked.db'}"
     arguments = ["serve", "--check", "--config", str(config), "--store", store, "--set", "port=0"]
     assert main(arguments) == 0
     printed = capsys.readouterr().out
     assert re.search(r"^max_batch +7 +Items a batch may have$", printed, re.MULTILINE)
+    assert "https://hooks.slack.com " in printed
+    assert "token" not in printed
 
 
 @pytest.mark.parametrize(

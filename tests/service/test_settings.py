@@ -54,9 +54,15 @@ def test_a_broken_rule_names_its_source_and_key(
 
 @pytest.mark.parametrize(
     "url",
-    ["https://me:secret@alerts.example/x", "http://me:secret@alerts.example", "ftp://me:secret@[/"],
+    [
+        "https://me:secret@alerts.example/x",
+        "http://me:secret@alerts.example",
+        "ftp://me:secret@[/",
+        "http://hooks.slack.com/services/T0/B0/secret",
+        "http://hooks.slack.com?sig=secret",
+    ],
 )
-def test_a_refused_alert_url_does_not_show_its_password(url: str) -> None:
+def test_a_refused_alert_url_does_not_show_its_secrets(url: str) -> None:
     with pytest.raises(InvalidConfig, match="alert_url: must be an https address") as refused:
         load_settings(None, {"SLOTWISE_ALERT_URL": url}, {})
     assert "secret" not in str(refused.value)

@@ -25,7 +25,7 @@ from slotwise.service.logs import start_logs
 from slotwise.service.refusals import StoreInUse
 from slotwise.service.server import ServerStart, check_start, open_service, serve
 from slotwise.service.service import Service
-from slotwise.service.settings import Settings, load_settings, setting_notes
+from slotwise.service.settings import Settings, load_settings, origin_of, setting_notes
 from slotwise.service.storage import public_address
 from slotwise.service.storage.maintenance import open_existing_to_read
 
@@ -66,8 +66,8 @@ def serve_command(
         check_start(settings)
         for name, note in setting_notes().items():
             value = msgspec.to_builtins(settings)[name]
-            shown = public_address(value) if name in ("store", "store_direct") else value
-            print(f"{name:<16} {shown!s:<24} {note}")
+            show = {"store": public_address, "store_direct": public_address, "alert_url": origin_of}
+            print(f"{name:<16} {show.get(name, str)(value)!s:<24} {note}")
         return
     start_logs(settings.log_level)
     serve(settings, announce)

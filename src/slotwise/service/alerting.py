@@ -20,9 +20,11 @@ from typing import Literal
 
 import msgspec
 
+from slotwise.service.http.addresses import split_address
 from slotwise.service.records import SECOND_US, FloorState, compose
 from slotwise.service.reporting.overview import Overview
 from slotwise.service.reporting.report_records import RateReport
+from slotwise.service.settings import AlertFormat, origin_of
 from slotwise.service.storage.activity import Span
 
 AlertKind = Literal["floor-missed", "feedback-stopped", "learning-failed", "test"]
@@ -114,6 +116,30 @@ def _silent_views(pool: Overview, closed_us: int, count: Callable[[Span], int]) 
     return n_silent
 
 
+# Chat products whose webhooks are recognised by their host: itself, or a host below it.
+_CHAT_HOSTS: dict[str, AlertFormat] = {
+    "hooks.slack.com": "slack",
+    "hooks.slack-gov.com": "slack",
+    "logic.azure.com": "teams",
+    "api.powerplatform.com": "teams",
+    "webhook.office.com": "teams",
+}
+MAX_CHAT_DETAIL = 2_000
+"""Characters of a detail that a chat message shows; Slack and Teams refuse very long messages."""
+
+
+def format_of(url: str) -> AlertFormat:
+    """Return the format that the receiver at an address expects.
+
+    >>> format_of("https://hooks.slack.com/services/T0/B0/x"), format_of("https://alerts.example/")
+    ('slack', 'json')
+    """
+    parts = split_address(url)
+    host = f".{parts.hostname if parts else ''}".rstrip(".")
+    chats = (chat for domain, chat in _CHAT_HOSTS.items() if host.endswith(f".{domain}"))
+    return next(chats, "json")
+
+
 SIGNATURE_HEADER = "slotwise-signature"
 TIMEOUT_S = 5.0
 _PURPOSE = b"slotwise alerts 1"
@@ -133,6 +159,60 @@ class AlertMessage(msgspec.Struct, frozen=True, kw_only=True):
     sent_at: datetime
     dashboard: str
     """Where to look."""
+
+
+_encode = msgspec.json.encode
+
+
+def _title(message: AlertMessage) -> str:
+    where = f" in pool {message.pool_id}" if message.pool_id else ""
+    state = "" if message.state == "test" else f" {message.state}"
+    return f"slotwise: {message.alert}{state}{where}"
+
+
+def _chat_detail(message: AlertMessage) -> str:
+    detail = message.detail
+    return detail if len(detail) <= MAX_CHAT_DETAIL else f"{detail[: MAX_CHAT_DETAIL - 1]}…"
+
+
+def _for_slack(message: AlertMessage) -> bytes:
+    """Return the body for an incoming webhook of Slack.
+
+    Names of features and of their values are in the detail: escaped, they cannot mention a channel.
+    """
+    title, detail = (
+        text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        for text in (_title(message), _chat_detail(message))
+    )
+    text = f"*{title}*\n{detail}\n<{message.dashboard}|Open the dashboard>"
+    return _encode({"text": text, "unfurl_links": False})
+
+
+def _for_teams(message: AlertMessage) -> bytes:
+    """Return the body for a workflow of Microsoft Teams: a message with one Adaptive Card.
+
+    A `TextRun` shows its text as it is; a `TextBlock` would interpret Markdown in a detail.
+    """
+    title = {"type": "TextRun", "text": _title(message), "weight": "Bolder"}
+    detail = {"type": "TextRun", "text": _chat_detail(message)}
+    open_it = {"type": "Action.OpenUrl", "title": "Open the dashboard", "url": message.dashboard}
+    card = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": [{"type": "RichTextBlock", "inlines": [run]} for run in (title, detail)],
+        "actions": [open_it],
+    }
+    kind = "application/vnd.microsoft.card.adaptive"
+    attachment = {"contentType": kind, "contentUrl": None, "content": card}
+    return _encode({"type": "message", "attachments": [attachment]})
+
+
+_BODIES: dict[AlertFormat, Callable[[AlertMessage], bytes]] = {
+    "json": _encode,
+    "slack": _for_slack,
+    "teams": _for_teams,
+}
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,8 +246,11 @@ def signature(secret: str, sent_s: int, body: bytes) -> str:
 class Webhook:
     """Sends messages to one address; follows no redirect and reads no answer but its status."""
 
-    def __init__(self, url: str, secret: str, base: str) -> None:
-        self.url = url
+    def __init__(self, url: str, secret: str, base: str, form: AlertFormat = "auto") -> None:
+        self._address = url
+        self._form = format_of(url) if form == "auto" else form
+        self.url = f"{origin_of(url)}/…" if url and self._form != "json" else url
+        """The address for people to see: the path of a chat webhook is a password."""
         self.secret = secret
         self._base = base
 
@@ -181,7 +264,7 @@ class Webhook:
 
     def send(self, message: AlertMessage, attempts: int = 1) -> Delivery:
         """Call the address once; never raises. Blocks for some seconds at most."""
-        delivered, detail = self._call(msgspec.json.encode(message), message.sent_at)
+        delivered, detail = self._call(_BODIES[self._form](message), message.sent_at)
         became = {"delivered": delivered, "attempts": attempts, "detail": detail}
         return compose(Delivery, message, **became)
 
@@ -213,7 +296,7 @@ class Webhook:
         async with (
             asyncio.timeout(TIMEOUT_S),
             httpx.AsyncClient(timeout=None, follow_redirects=False, trust_env=False) as client,
-            client.stream("POST", self.url, content=body, headers=headers) as answer,
+            client.stream("POST", self._address, content=body, headers=headers) as answer,
         ):
             return answer.status_code
 

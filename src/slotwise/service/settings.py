@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ ENVIRONMENT_PREFIX = "SLOTWISE_"
 NO_SETTINGS = ("SLOTWISE_COMPILE", "SLOTWISE_CONFIG", "SLOTWISE_KEY", "SLOTWISE_PLAIN_NJIT")
 """Variables with that prefix of which commands take an option: --config, and --key of `import`."""
 
+AlertFormat = Literal["auto", "json", "slack", "teams"]
 Count = Annotated[int, Meta(ge=1)]
 Rate = Annotated[float, Meta(gt=0)]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -117,6 +119,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "fails: https, or http on this machine; empty: nobody is told"
         ),
     ] = ""
+    alert_format: Annotated[
+        AlertFormat,
+        Meta(
+            description="What `alert_url` receives: json (signed), slack or teams; auto: by the "
+            "host, json where it is none of Slack or Teams"
+        ),
+    ] = "auto"
     session_idle_s: Annotated[
         int,
         Meta(
@@ -260,9 +269,18 @@ def _check_alert_url(url: str) -> None:
     )
     if url and not is_safe:
         rule = "an https address without a user name, or an http address of this machine"
-        # Only what comes after a user name and a password is shown: errors end up in logs.
-        shown = url if "@" not in url else f"...@{url.rpartition('@')[2]}"
-        raise InvalidConfig(f"alert_url: must be {rule}, got {shown!r}")
+        # A user name, a password and the path are secrets, and errors end up in logs.
+        raise InvalidConfig(f"alert_url: must be {rule}, got {origin_of(url)!r}")
+
+
+def origin_of(url: str) -> str:
+    """Return the scheme and the host of an address, without anything that may be a secret.
+
+    >>> origin_of("https://me:secret@alerts.example:8443/token?key=1")
+    'https://alerts.example:8443'
+    """
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{re.split('[/?#]', rest)[0].rpartition('@')[2]}"
 
 
 class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):

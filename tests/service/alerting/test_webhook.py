@@ -8,21 +8,25 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slotwise.errors import InvalidConfig
 from slotwise.service.alerting import (
+    MAX_CHAT_DETAIL,
     MAX_WAITING,
     SIGNATURE_HEADER,
     Alert,
     AlertMessage,
+    AlertState,
     AlertWatch,
     Delivery,
     Webhook,
+    format_of,
 )
 from slotwise.service.server import BackgroundServer
-from slotwise.service.settings import Settings, load_settings
+from slotwise.service.settings import AlertFormat, Settings, load_settings
 from tests.service.alerting.receiver import Receiver
 from tests.service.conftest import POOL, Clock, http, problem_of
 
@@ -72,6 +76,84 @@ def test_a_message_is_signed_and_says_what_and_where(receiver: Receiver) -> None
     expected = hmac.new(b"secret", sent.removeprefix("t=").encode() + b"." + body, hashlib.sha256)
     assert signed == expected.hexdigest()
     assert sent == f"t={int(NOW.timestamp())}"
+
+
+def body_for(receiver: Receiver, form: AlertFormat, alert: Alert, state: AlertState) -> Any:
+    """Return what the receiver gets of an alert."""
+    webhook = Webhook(receiver.url, "secret", "https://links.example", form)
+    assert webhook.send(webhook.message(alert, state, NOW, NOW)).delivered
+    headers, body = receiver.got[-1]
+    assert headers["content-type"] == "application/json"
+    return json.loads(body)
+
+
+@pytest.mark.parametrize(
+    ("url", "form"),
+    [
+        ("https://hooks.slack.com/services/T0/B0/x", "slack"),
+        ("https://hooks.slack-gov.com/services/T0/B0/x", "slack"),
+        ("https://prod-12.westeurope.logic.azure.com:443/workflows/0/triggers/x?sig=y", "teams"),
+        ("https://0.environment.api.powerplatform.com:443/powerautomate/workflows/0", "teams"),
+        ("https://shop.webhook.office.com/webhookb2/0", "teams"),
+        ("https://HOOKS.SLACK.COM./services/T0/B0/x", "slack"),
+        ("https://hooks.slack.com.evil.example/", "json"),
+        ("https://nothooks.slack.com/", "json"),
+        ("https://alerts.example/hooks.slack.com", "json"),
+        ("http://127.0.0.1:9/", "json"),
+        ("", "json"),
+    ],
+)
+def test_the_host_decides_the_format(url: str, form: str) -> None:
+    assert format_of(url) == form
+
+
+def test_slack_gets_a_text_that_mentions_nobody(receiver: Receiver) -> None:
+    hostile = Alert(kind="floor-missed", pool_id="home", detail="for <!channel> & <@U1|you>")
+    assert body_for(receiver, "slack", hostile, "started") == {
+        "text": "*slotwise: floor-missed started in pool home*\n"
+        "for &lt;!channel&gt; &amp; &lt;@U1|you&gt;\n"
+        "<https://links.example/?pool=home|Open the dashboard>",
+        "unfurl_links": False,
+    }
+
+
+def test_teams_gets_an_adaptive_card_without_markdown(receiver: Receiver) -> None:
+    hostile = Alert(kind="test", pool_id="", detail="[click](https://evil.example)")
+    message = body_for(receiver, "teams", hostile, "test")
+    assert message["type"] == "message"
+    [attachment] = message["attachments"]
+    assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
+    card = attachment["content"]
+    assert (card["type"], card["version"]) == ("AdaptiveCard", "1.4")
+    assert {block["type"] for block in card["body"]} == {"RichTextBlock"}
+    runs = [run for block in card["body"] for run in block["inlines"]]
+    assert {run["type"] for run in runs} == {"TextRun"}
+    assert [run["text"] for run in runs] == ["slotwise: test", hostile.detail]
+    assert [one["url"] for one in card["actions"]] == ["https://links.example/"]
+
+
+@pytest.mark.parametrize("form", ["slack", "teams"])
+def test_a_chat_message_is_bounded(receiver: Receiver, form: AlertFormat) -> None:
+    long = Alert(kind="floor-missed", pool_id="home", detail="<" * 1_000_000)
+    body_for(receiver, form, long, "ended")
+    assert len(receiver.got[-1][1]) < 5 * MAX_CHAT_DETAIL
+
+
+@pytest.mark.parametrize("form", ["slack", "teams"])
+def test_the_path_of_a_chat_webhook_is_not_shown(
+    receiver: Receiver, tmp_path: Path, form: AlertFormat
+) -> None:
+    store, url = f"sqlite:///{tmp_path / 's.db'}", f"{receiver.url}/services/T0/token?sig=token"
+    settings = Settings(port=0, store=store, alert_url=url, alert_format=form)
+    with BackgroundServer(settings) as server, http(server.url, server.admin_key) as admin:
+        assert admin.post("/v1/alerts:test").json()["delivered"]
+        shown = admin.get("/v1/alerts")
+        assert shown.json()["url"] == f"{receiver.url}/…"
+        assert "token" not in shown.text
+
+
+def test_a_format_without_an_address_sends_nothing() -> None:
+    assert Webhook("", "secret", "https://links.example", "slack").url == ""
 
 
 def test_what_lasts_is_told_once_and_its_end_once() -> None:

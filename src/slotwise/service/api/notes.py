@@ -124,7 +124,7 @@ class AlertsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Where alerts go and what was told."""
 
     url: str
-    """The setting `alert_url`; empty where there is none."""
+    """The setting `alert_url`, of Slack and Teams its host only; empty where there is none."""
     secret: Annotated[str, Meta(description="What messages are signed with")]
     active: tuple[ActiveAlert, ...]
     deliveries: tuple[Delivery, ...]
@@ -146,7 +146,8 @@ def make_watch(context: ServiceContext) -> AlertWatch:
 
     secrets = click_secrets(context.service.directory.keys())
     secret = alert_secret(secrets[next(reversed(secrets))])
-    webhook = Webhook(context.settings.alert_url, secret, context.public_base)
+    settings = context.settings
+    webhook = Webhook(settings.alert_url, secret, context.public_base, settings.alert_format)
     return AlertWatch(webhook, look, lambda: to_time(context.clock_us()))
 
 
