@@ -13,6 +13,8 @@ from slotwise.features import MAX_FEATURES, MAX_LENGTH, MAX_VALUES, MAX_WORDS
 MAX_SLOTS = 100
 MAX_POOLS = 1_000
 MAX_POOL_LINKS = 10_000
+MAX_BULK_POOLS = 100
+MAX_ATTRIBUTES = 256
 MAX_EXCLUDED = 1_000
 MAX_FEATURE_VALUES = MAX_VALUES
 MAX_ALL_VALUES = 256
@@ -67,6 +69,8 @@ LIMITS: dict[str, int] = {
     "pools (setting `max_pools`)": MAX_POOLS,
     "links of a pool, retired ones included (setting `max_pool_links`)": MAX_POOL_LINKS,
     "links on a page": MAX_SLOTS,
+    "pools that one bulk evaluation answers (OpenFeature)": MAX_BULK_POOLS,
+    "attributes of an evaluation context (OpenFeature)": MAX_ATTRIBUTES,
     "links that one `decide` call excludes": MAX_EXCLUDED,
     "allowed hosts of a pool": MAX_HOSTS,
     "features of a pool": MAX_FEATURES,
@@ -92,7 +96,7 @@ LIMITS: dict[str, int] = {
     "simulated cases of a plan": MAX_PLAN_CASES,
     "items of a batch (setting `max_batch`)": MAX_BATCH_ITEMS,
     "bytes of a body (setting `max_body_bytes`)": MAX_BODY_BYTES,
-    "bytes of a body when a browser asks for a page": MAX_PAGE_BODY_BYTES,
+    "bytes of a body when a browser or OpenFeature asks for a page": MAX_PAGE_BODY_BYTES,
     "bytes of a body when somebody signs in": MAX_SIGN_IN_BODY_BYTES,
     "nesting of JSON (setting `max_depth`)": MAX_DEPTH,
     "bytes of a request before its body": MAX_HEAD_BYTES,

@@ -22,6 +22,8 @@ METRICS: dict[str, str] = {
     "slotwise_requests_total": "Requests answered, by operation and status",
     "slotwise_request_seconds": "Time from a request's head to its answer, by operation",
     "slotwise_decisions_total": "Pages decided, by pool and kind (policy, holdout, fallback)",
+    "slotwise_ignored_attributes_total": "Attributes of OpenFeature contexts that are no feature "
+    "of the pool, by pool",
     "slotwise_events_total": "Events taken, by type and outcome",
     "slotwise_redirects_total": "Click links followed, by what became of the click",
     "slotwise_refusals_total": "Requests and connections refused, by problem",
@@ -63,6 +65,7 @@ class ServiceMetrics(Collector):
         self._registry = CollectorRegistry()
         self.requests: Counter[tuple[str, int]] = Counter()
         self.decisions: Counter[tuple[str, str]] = Counter()
+        self.ignored_attributes: Counter[str] = Counter()
         self.events: Counter[tuple[str, str]] = Counter()
         self.redirects: Counter[str] = Counter()
         self.n_clipped_sales = 0
@@ -90,6 +93,8 @@ class ServiceMetrics(Collector):
         yield self._counter("slotwise_requests_total", ("operation", "status"), self.requests)
         yield self._request_seconds()
         yield self._counter("slotwise_decisions_total", ("pool", "kind"), self.decisions)
+        ignored = {(pool_id,): n for pool_id, n in list(self.ignored_attributes.items())}
+        yield self._counter("slotwise_ignored_attributes_total", ("pool",), ignored)
         yield self._counter("slotwise_events_total", ("type", "outcome"), self.events)
         redirects = {(outcome,): n for outcome, n in list(self.redirects.items())}
         yield self._counter("slotwise_redirects_total", ("click",), redirects)

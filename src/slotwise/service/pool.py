@@ -33,6 +33,8 @@ class Pool(NamedTuple):
     """Grows with every change."""
     known_us: int = 0
     """When counts were last imported."""
+    links_changed_us: int = 0
+    """When a link was last added or changed."""
 
     @classmethod
     def of(cls, settings: PoolSettings, links: Iterable[LinkRecord] = ()) -> Pool:
@@ -50,7 +52,11 @@ class Pool(NamedTuple):
         active = tuple(link.link_id for link in by_place if not link.retired)
         known_us = max((link.known_us for link in by_place), default=0)
         return self._replace(
-            links=all_links, active=active, revision=self.revision + 1, known_us=known_us
+            links=all_links,
+            active=active,
+            revision=self.revision + 1,
+            known_us=known_us,
+            links_changed_us=max((link.changed_us for link in by_place), default=0),
         )
 
     def known_counts(self) -> Iterator[tuple[str, ImportedCounts]]:

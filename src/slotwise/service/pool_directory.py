@@ -101,8 +101,7 @@ class PoolDirectory:
             if (known.settings, known.links) == (found.settings, found.links):
                 return  # changed by this process
         self._pools[pool_id] = found
-        changed_us = max(link.changed_us for link in found.links.values()) if found.links else 0
-        self._changed(found, max(changed_us, found.settings.changed_us), True)
+        self._changed(found, max(found.links_changed_us, found.settings.changed_us), True)
 
     def all_pools(self) -> list[Pool]:
         """Return every pool with its links, by id. Quick."""
@@ -145,6 +144,11 @@ class PoolDirectory:
         before = self.pool(pool_id)
         pool = replace(before, archived=True, changed_us=now_us)
         return self._save_pool(pool, _change(now_us, by, "pool.archive", pool_id, before, pool))
+
+    def changed_us(self, pool_id: str) -> int:
+        """Return when the pool or one of its links was last changed. Quick."""
+        pool = self._pool(pool_id)
+        return max(pool.links_changed_us, pool.settings.changed_us)
 
     def links(self, pool_id: str) -> list[LinkRecord]:
         """Return the links of a pool by place, retired ones too. Quick."""

@@ -203,6 +203,11 @@ class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
     key_id: str = ""
     """The key that asked for this view; empty where none did."""
 
+    @property
+    def kind(self) -> Literal["policy", "holdout", "fallback"]:
+        """What chose the page."""
+        return "fallback" if self.fallback else "holdout" if self.holdout else "policy"
+
 
 class ClickEvent(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="click"):
     """A link of a page was clicked; identified by the decision and the link."""

@@ -23,6 +23,7 @@ from slotwise.service.api import (
     imported_counts,
     links,
     notes,
+    ofrep,
     pool_keys,
     pools,
     proposals,
@@ -125,6 +126,7 @@ ALL_OPERATIONS: tuple[Operation, ...] = (
     *links.OPERATIONS,
     *imported_counts.OPERATIONS,
     *decide.OPERATIONS,
+    *ofrep.OPERATIONS,
     *proposals.OPERATIONS,
     *events.OPERATIONS,
     *clicks.OPERATIONS,
@@ -317,6 +319,10 @@ class App:
         headers = problem.headers
         if operation is not None and operation.refusal_headers is not None:
             headers += operation.refusal_headers(self._context, request)
+        errors = operation.protocol_errors if operation is not None else None
+        if errors is not None and problem.slug in errors.statuses:
+            body = _encode(errors.write(problem, request.path_values))
+            return Answer(body, errors.statuses[problem.slug], headers=headers)
         return Answer(
             _encode(problem.answer(request.request_id)),
             problem.kind.status,

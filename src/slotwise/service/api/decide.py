@@ -16,7 +16,7 @@ from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.http.routing import OperationLink, links_to
 from slotwise.service.limits import MAX_EXCLUDED
-from slotwise.service.records import FloorState, Pin, compose
+from slotwise.service.records import DecisionRecord, FloorState, Pin, compose
 from slotwise.service.refusals import UnknownLink
 from slotwise.service.reporting.report_records import DecisionReport
 
@@ -63,12 +63,12 @@ class DecideAnswer(msgspec.Struct, frozen=True):
     links: list[PageLink]
 
 
-def _wish(body: DecideBody) -> _Wish:
+def _wish(body: DecideBody) -> PageWish:
     pin = [compose(Pin, one) for one in body.pin]
     return body.exclude, pin, body.slots, body.decision_id, body.visitor
 
 
-_Wish = tuple[Sequence[str], Sequence[Pin], int | None, str | None, Mapping[str, Any]]
+PageWish = tuple[Sequence[str], Sequence[Pin], int | None, str | None, Mapping[str, Any]]
 _NO_WISH = _wish(DecideBody())
 
 
@@ -118,11 +118,18 @@ OPERATIONS = Operations()
 )
 async def decide(context: ServiceContext, request: Request) -> Answer:
     """Choose the links of one page view."""
-    service = context.service
-    pool_id = request.path_values["pool_id"]
     body: DecideBody | None = request.body
     wish = _NO_WISH if body is None else _wish(body)
-    asked = (pool_id, context.clock_us(), *wish, request.caller())
+    decision = await make_decision(context, request.path_values["pool_id"], wish, request.caller())
+    return Answer(context.page_writer.write(decision))
+
+
+async def make_decision(
+    context: ServiceContext, pool_id: str, wish: PageWish, caller: str
+) -> DecisionRecord:
+    """Choose a page that counts as shown, or refuse what the wish asks for."""
+    service = context.service
+    asked = (pool_id, context.clock_us(), *wish, caller)
     try:
         decision = service.decider.decide_at_once(*asked)
         if decision is None:
@@ -135,9 +142,8 @@ async def decide(context: ServiceContext, request: Request) -> Answer:
         raise broken_rule(str(error), "/pin" if about_pin else f"/{error.argument}") from None
     if context.settings.durability == "strict":
         await asyncio.wrap_future(service.flush())
-    kind = "fallback" if decision.fallback else "holdout" if decision.holdout else "policy"
-    context.metrics.decisions[pool_id, kind] += 1
-    return Answer(context.page_writer.write(decision))
+    context.metrics.decisions[pool_id, decision.kind] += 1
+    return decision
 
 
 DECISION_OPERATIONS = Operations()

@@ -78,14 +78,14 @@ async def snippet(_context: ServiceContext, request: Request) -> Answer:
     return answer_asset(load_asset("slotwise.service.api", "slotwise.js"), request, _ANYWHERE)
 
 
-def _check_page_key(context: ServiceContext, request: Request) -> None:
+def check_page_key(context: ServiceContext, request: Request) -> None:
     """Hold a key that everybody can read to its pool, the pool's hosts and its own rate."""
     key = request.key
     assert key is not None
     if not key.pool_id:
         context.spend("decide", request)
         return
-    pool_id = request.path_values["pool_id"]
+    pool_id = request.path_values.get("pool_id", key.pool_id)
     if key.pool_id != pool_id:
         detail = f"the key is for the pool {key.pool_id!r}"
         raise RequestProblem("wrong-scope", detail)
@@ -110,7 +110,7 @@ def _readable_refusal(context: ServiceContext, request: Request) -> Headers:
     "page",
     meter=None,
     query=PageQuery,
-    before_body=_check_page_key,
+    before_body=check_page_key,
     body=PageBody,
     body_optional=True,
     max_body_bytes=MAX_PAGE_BODY_BYTES,
@@ -121,8 +121,21 @@ def _readable_refusal(context: ServiceContext, request: Request) -> Headers:
 )
 async def propose_page(context: ServiceContext, request: Request) -> Answer:
     """Choose a page that becomes a view once it was seen."""
-    pool_id, service = request.path_values["pool_id"], context.service
     slots, visitor = request.query.slots, _visitor(context, request)
+    pool_id = request.path_values["pool_id"]
+    _, page = await make_proposal(context, pool_id, slots, visitor, request.caller())
+    return Answer(page, headers=_allowed_origin(context, request))
+
+
+async def make_proposal(
+    context: ServiceContext,
+    pool_id: str,
+    slots: int | None,
+    visitor: Mapping[str, Any],
+    caller: str,
+) -> tuple[DecisionRecord, bytes]:
+    """Choose a page that becomes a view once it was seen; return it also as JSON."""
+    service = context.service
     asked = (pool_id, context.clock_us(), slots, visitor)
     try:
         if service.decider.proposes_at_once(pool_id, slots, visitor):
@@ -134,12 +147,11 @@ async def propose_page(context: ServiceContext, request: Request) -> Answer:
     except InvalidInput as error:
         context.outcomes.pages.note("refused-visitor", pool_id, str(error))
         raise broken_rule(str(error), f"/{error.argument}") from None
-    proposed = replace(proposed, key_id=request.caller())
+    proposed = replace(proposed, key_id=caller)
     token = context.signer.seal(msgspec.msgpack.encode(proposed))
     view_url = msgspec.json.encode(f"{context.public_base}/v/{token}")
     page = context.page_writer.write(proposed)
-    body = page[:-1] + b',"view_url":' + view_url + b"}"
-    return Answer(body, headers=_allowed_origin(context, request))
+    return proposed, page[:-1] + b',"view_url":' + view_url + b"}"
 
 
 @OPERATIONS.add("OPTIONS /v1/pools/{pool_id}/page", None, status=204, content_types=())
@@ -186,8 +198,7 @@ async def record_view(context: ServiceContext, request: Request) -> Answer:
         context.service.decider.record_view(seen, now_us)
         if context.settings.durability == "strict":
             await asyncio.wrap_future(context.service.flush())
-        kind = "fallback" if seen.fallback else "holdout" if seen.holdout else "policy"
-        context.metrics.decisions[seen.pool_id, kind] += 1
+        context.metrics.decisions[seen.pool_id, seen.kind] += 1
     return Answer(b"", 204, b"", ((b"cache-control", b"no-store"),))
 
 

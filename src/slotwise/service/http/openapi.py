@@ -25,6 +25,8 @@ def openapi_document(operations: Iterable[Operation[Any, Any]]) -> dict[str, Any
     types: list[Any] = [ProblemAnswer]
     for operation in operations:
         types += [one for one in (operation.body, operation.answer) if one not in (None, dict)]
+        if operation.protocol_errors is not None:
+            types.append(operation.protocol_errors.body)
     schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
     schema_of = {str(one): schema for one, schema in zip(types, schemas, strict=True)}
     components[ProblemAnswer.__name__]["properties"]["type"] = {"enum": list(PROBLEMS)}
@@ -156,11 +158,18 @@ def _problem_answers(
         slugs |= {"validation", "too-deep"}
     if operation.query is not None or _PATH_VALUE.search(operation.path):
         slugs.add("validation")
+    errors, by_protocol = operation.protocol_errors, dict[str, Any]()
+    for slug, status in errors.statuses.items() if errors is not None else ():
+        if slug in slugs:
+            assert errors is not None
+            content = {"application/json": {"schema": schema_of[str(errors.body)]}}
+            by_protocol[str(status)] = {"description": PROBLEMS[slug].title, "content": content}
+            slugs.remove(slug)
     by_status: dict[int, list[str]] = {}
     for slug in PROBLEMS:
         if slug in slugs:
             by_status.setdefault(PROBLEMS[slug].status, []).append(slug)
-    return {
+    return by_protocol | {
         str(status): {
             "description": "; ".join(f"`{slug}`: {PROBLEMS[slug].title}" for slug in found),
             "content": {

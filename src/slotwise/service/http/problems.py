@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -96,6 +96,16 @@ class RequestProblem(SlotwiseError):
         return ProblemAnswer(
             self.slug, kind.title, kind.status, self.detail, request_id, self.errors
         )
+
+
+class ProtocolErrors(NamedTuple):
+    """How operations of another protocol answer the problems that it defines a body for."""
+
+    statuses: Mapping[str, int]
+    """By problem."""
+    body: type[msgspec.Struct]
+    write: Callable[[RequestProblem, Mapping[str, str]], msgspec.Struct]
+    """Makes the body for a problem and the values in the path."""
 
 
 def broken_rule(detail: str, pointer: str = "", parameter: str = "") -> RequestProblem:

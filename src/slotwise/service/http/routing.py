@@ -14,7 +14,7 @@ import numpy as np
 
 from slotwise.errors import InvalidInput
 from slotwise.service.http.exchange import Answer, Key, Request, StreamAnswer
-from slotwise.service.http.problems import RequestProblem, broken_rule, refuse
+from slotwise.service.http.problems import ProtocolErrors, RequestProblem, broken_rule, refuse
 from slotwise.service.limits import ID_RULE, is_id
 
 Context = TypeVar("Context")
@@ -73,6 +73,8 @@ class Operation(Generic[Context, Key]):
     content_types: tuple[str, ...] = ("application/json",)
     problems: tuple[str, ...] = ()
     """Problems that this operation itself can answer with, beside those of every operation."""
+    protocol_errors: ProtocolErrors | None = None
+    """Problems that are answered as another protocol defines; it decides on unknown ids, too."""
     refusal_headers: Callable[[Context, Request[Key]], Headers] | None = None
     """Makes headers for every problem answer; it must not raise."""
     example: Any = None
@@ -181,7 +183,7 @@ class Router:
             )
         operation, names = found
         for name, value in zip(names, values, strict=True):
-            if name != "token" and not is_id(value):
+            if operation.protocol_errors is None and name != "token" and not is_id(value):
                 rule = f"`{name}` must be {ID_RULE}, got {value[:80]!r}"
                 raise broken_rule(rule, parameter=name)
         return operation, dict(zip(names, values, strict=True))
