@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from manual.commands import commands_reference
 from manual.figures import figure_reference
 from manual.make_targets import make_targets_reference
-from manual.metrics import metrics_reference
+from manual.metrics import alerting_rules_reference, metrics_reference
 from manual.policies import policies_reference
 from manual.project_files import project_file
 from manual.public_names import names_reference
@@ -21,6 +21,7 @@ from manual.settings import limits_reference, settings_reference
 from slotwise.errors import UnknownName
 
 GENERATED: Mapping[str, Callable[..., str]] = {
+    "alerting-rules": alerting_rules_reference,
     "commands": commands_reference,
     "figure": figure_reference,
     "file": project_file,
@@ -45,7 +46,7 @@ def with_generated(page: str) -> str:
     '\nText.'
     >>> with_generated("<!-- generated: weather -->")
     Traceback (most recent call last):
-    slotwise.errors.UnknownName: nothing is generated as 'weather'; known are commands, ...
+    slotwise.errors.UnknownName: nothing is generated as 'weather'; known are alerting-rules, ...
     """
     shown = TEST_NOTE.sub("", page)
     return REQUEST.sub(lambda request: _made(*request[1].split()), shown)
