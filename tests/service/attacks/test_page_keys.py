@@ -45,8 +45,14 @@ def thief(server: BackgroundServer, page_key: dict[str, Any]) -> Iterator[httpx.
 def test_it_proposes_pages_of_its_pool_and_nothing_else(
     server: BackgroundServer, thief: httpx.Client
 ) -> None:
-    assert thief.post("/v1/pools/home/page", headers=ON_PAGE).status_code == 200
+    for path in (
+        "/v1/pools/home/page",
+        "/ofrep/v1/evaluate/flags/home",
+        "/ofrep/v1/evaluate/flags",
+    ):
+        assert thief.post(path, headers=ON_PAGE).status_code == 200
     for method, path in (
+        ("POST", "/ofrep/v1/evaluate/flags/other"),
         ("POST", "/v1/pools/home/decide"),
         ("GET", "/v1/pools/home"),
         ("GET", "/v1/pools/home/stats"),
@@ -72,8 +78,13 @@ def test_it_proposes_pages_of_its_pool_and_nothing_else(
 )
 def test_it_works_on_the_hosts_of_its_pool_only(thief: httpx.Client, origin: str) -> None:
     headers = {b"origin": origin.encode("latin-1")} if origin else {}
-    refused = thief.post("/v1/pools/home/page", headers=headers)
-    assert problem_of(refused)["type"] == "wrong-host"
+    for path in (
+        "/v1/pools/home/page",
+        "/ofrep/v1/evaluate/flags/home",
+        "/ofrep/v1/evaluate/flags",
+    ):
+        refused = thief.post(path, headers=headers)
+        assert problem_of(refused)["type"] == "wrong-host", path
 
 
 def test_it_neither_pins_nor_excludes_nor_chooses_ids(thief: httpx.Client) -> None:
