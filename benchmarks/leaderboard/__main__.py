@@ -33,12 +33,12 @@ from benchmarks.leaderboard.run import (
     shard_cases,
 )
 from benchmarks.leaderboard.suite import QUICK_CASES, build_suite, fresh_suite, pick_cases
+from slotwise.cli.experiments import say_what_is_kept
 from slotwise.cli.progress import (
     SchedulerOption,
     ShardOption,
     ThreadsOption,
     progress_bar,
-    say_what_is_kept,
 )
 from slotwise.compile import announce_compiling
 from slotwise.errors import SlotwiseError

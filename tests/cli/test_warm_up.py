@@ -59,3 +59,12 @@ def test_the_first_page_compiles_nothing(policy: str, tmp_path: Path) -> None:
 def test_an_unknown_policy_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["warm-up", "paced-lk"]) == 2
     assert "did you mean 'paced-bayes'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", ["warm_up", "serving", "store_upkeep"])
+def test_commands_of_the_service_need_its_packages_only(module: str) -> None:
+    """`pip install slotwise[service]` installs neither matplotlib nor polars nor scipy."""
+    hide = "import sys; sys.modules.update(dict.fromkeys(('matplotlib', 'polars', 'scipy')))"
+    program = f"{hide}; import slotwise.cli.{module}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()

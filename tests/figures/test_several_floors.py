@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from slotwise.cli.progress import finals_table
+from slotwise.cli.experiments import finals_table
 from slotwise.figures import (
     FrontierPicture,
     draw_frontier,

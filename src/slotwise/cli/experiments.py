@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from slotwise.cli.progress import (
     SchedulerOption,
     ShardOption,
     ThreadsOption,
-    claims_table,
-    finals_table,
     progress_bar,
-    say_what_is_kept,
 )
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, SlotwiseError
 from slotwise.figures import Layout, Pictures, draw_results, is_sweep, write_report
-from slotwise.figures.claims import findings_of
+from slotwise.figures.claims import CLAIMS, Finding, Verdict, findings_of, scale_phrase
+from slotwise.figures.panels import Setting
 from slotwise.plugins import look_for_modules_in
 from slotwise.simulation import Planned, experiment_path, load_experiment, log_run, run_series
 from slotwise.simulation.gathering import merge_shards
 from slotwise.simulation.results import Results
-from slotwise.simulation.series import notes_of, plan_paper, refuse_to_shrink, shard_plan
+from slotwise.simulation.series import kept_runs, notes_of, plan_paper, refuse_to_shrink, shard_plan
 
 
 def simulate_command(
@@ -273,3 +275,77 @@ def merge_command(
     """
     for path in merge_shards(files):
         typer.echo(path)
+
+
+@contextmanager
+def say_what_is_kept(plan: Sequence[Planned], parts: Path) -> Iterator[None]:
+    """Turn Ctrl-C or a full disk into one sentence about the finished runs of `plan`.
+
+    The exit code is 130 after Ctrl-C and 1 where a file cannot be written.
+    """
+
+    def stop(reason: str, code: int) -> typer.Exit:
+        n_kept, n_runs = kept_runs(plan, parts), sum(planned.n_runs for planned in plan)
+        kept = f"{n_kept:,} of {n_runs:,} runs are kept; the same command continues from there"
+        typer.echo(f"stopped: {reason}{kept}", err=True)
+        return typer.Exit(code)
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise stop("", 130) from None
+    except SlotwiseError:
+        raise
+    except OSError as error:
+        raise stop(f"a file cannot be written ({error}). ", 1) from None
+
+
+METRICS: tuple[str, ...] = ("regret", "violation", "shortfall", "reward", "ratio")
+SIGNS = {Verdict.HOLDS: "[green]✓[/]", Verdict.FAILS: "[red]✗[/]", Verdict.UNKNOWN: "[yellow]?[/]"}
+
+
+def finals_table(results: Results) -> Table:
+    """Return the means of every policy after the last round."""
+    setting = Setting.of(results)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    own = str(results.config.get("experiment") or "")
+    lines = [escape(own)] if own and own not in setting.heading else []
+    lines += [escape(setting.heading), f"[not bold]{setting.size_sentence}[/]"]
+    table.title = "\n".join(lines)
+    table.add_column("policy", no_wrap=True)
+    metrics = METRICS
+    if setting.floor_names:
+        metrics = ("regret", *(f"shortfall:{name}" for name in setting.floor_names), "reward")
+    for metric in metrics:
+        table.add_column(metric, justify="right", no_wrap=True)
+    for label in results.labels:
+        means = (float(results.final(label, metric).mean()) for metric in metrics)
+        cells = [f"{mean:,.2f}" if abs(mean) < 100 else f"{mean:,.0f}" for mean in means]
+        table.add_row(escape(setting.dagger_name(label)), *cells)
+    table.caption = setting.dagger_note(results.labels) or None
+    table.caption_justify = "left"
+    return table
+
+
+def claims_table(findings: Sequence[Finding]) -> Table:
+    """Return the verdict on every claim: one column per data set, one sign per scale of γ."""
+    settings = {each.setting.heading: each.setting for each in findings}
+    scales = sorted({each.scale for each in findings}, reverse=True)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    table.title = f"The paper's claims, with {' and with '.join(map(scale_phrase, scales))}"
+    table.caption = "✓ holds   ✗ does not hold   ? undecided"
+    table.caption_justify = "left"
+    table.add_column("claim")
+    for setting in settings.values():
+        table.add_column(setting.name, justify="center")
+    for claim in CLAIMS:
+        verdicts = {
+            (each.setting.heading, each.scale): SIGNS[each.verdict]
+            for each in findings
+            if each.claim is claim
+        }
+        table.add_row(
+            claim.name,
+            *(" ".join(verdicts.get((one, scale), "") for scale in scales) for one in settings),
+        )
+    return table
