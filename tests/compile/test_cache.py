@@ -61,6 +61,19 @@ def test_an_edited_helper_of_a_user_is_compiled_again(tmp_path: Path) -> None:
     assert outcome(PROGRAM, tmp_path, *path) == ["False", "6"]
 
 
+def test_code_in_a_folder_that_can_only_be_read_is_used(tmp_path: Path) -> None:
+    """As in an image with a read-only root file system; root can write to any folder."""
+    user = tmp_path / "of_user"
+    user.mkdir()
+    (user / "__init__.py").touch()
+    (user / "policy.py").write_text(POLICY)
+    (user / "helping.py").write_text(HELPER.format(added=1))
+    path = (PACKAGE.parent, tmp_path)
+    read_only = f"import os\nos.access = lambda *_: False\n{PROGRAM}"
+    assert outcome(PROGRAM, tmp_path, *path) == ["False", "4"]
+    assert outcome(read_only, tmp_path, *path) == ["True", "4"]
+
+
 OWN = """
 from slotwise.compile import code_for
 from slotwise.policies.policy import add_counts

@@ -121,7 +121,10 @@ def _installed() -> tuple[str, ...]:
 
 @cache
 def cache_folder() -> Path | None:
-    """Return the folder for the machine code of these sources; None if none can be written to."""
+    """Return the folder for the machine code of these sources.
+
+    One that exists and can only be read, as in an image, is used where none can be written to.
+    """
     from importlib.metadata import version  # here and below: only where it is needed
 
     stamp = "-".join(
@@ -131,19 +134,21 @@ def cache_folder() -> Path | None:
             f"py{sys.version_info.major}{sys.version_info.minor}",
         ]
     )
+    readable = None
     for base in _bases():
         folder = base / stamp
         try:
             is_new = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
-            os.utime(folder)
+            if os.access(folder, os.W_OK):
+                os.utime(folder)
+                if is_new:
+                    _remove_unused(base)
+                return folder
         except OSError:
             continue
-        if os.access(folder, os.W_OK):
-            if is_new:
-                _remove_unused(base)
-            return folder
-    return None
+        readable = readable or folder
+    return readable
 
 
 def _bases() -> list[Path]:
