@@ -10,6 +10,8 @@ RUN /srv/slotwise/bin/pip install --no-cache-dir '.[postgresql]'
 # Machine code for any processor of this architecture, not only for the one that builds the image.
 ENV NUMBA_CACHE_DIR=/srv/slotwise/machine-code NUMBA_CPU_NAME=generic
 RUN /srv/slotwise/bin/slotwise warm-up paced-bayes
+# Only their owner can read the files of a cache; the service runs as another user.
+RUN chmod -R a+rX /srv/slotwise/machine-code
 
 FROM python:3.13-slim
 RUN useradd --system --uid 10001 --home-dir /var/lib/slotwise slotwise

@@ -163,7 +163,7 @@ mount -t tmpfs none {fs}/tmp
 {python} -c 'import fcntl, socket, struct
 up = struct.pack("16sH14x", b"lo", 1)
 fcntl.ioctl(socket.socket(), 0x8914, up)'
-exec chroot --userspec=slotwise {fs} /bin/sh -c "$SERVE"
+exec {chroot} --userspec=slotwise {fs} /bin/sh -c "$SERVE"
 """
 """Run the service with its root file system read-only, in a network of its own."""
 
@@ -239,7 +239,8 @@ def test_the_steps_work_in_a_bare_debian(tmp_path: Path) -> None:
     data.mkdir()
     os.chown(data, 10001, 10001)
     health = shlex.join(json.loads(of("HEALTHCHECK")[0].partition("CMD ")[2]))
-    script = MOUNTED.format(fs=image.fs, data=data, python=sys.executable)
+    chroot = system_program("chroot", package="coreutils")
+    script = MOUNTED.format(fs=image.fs, data=data, python=sys.executable, chroot=chroot)
     environment = {**image.environment, "SERVE": SERVE.format(health=health), "PLAY": PLAY}
     out = run("unshare", "--mount", "--net", "sh", "-c", script, environment=environment)
     assert out.splitlines() == ["10001", "True", "[]"]
