@@ -73,6 +73,8 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, se
         click = {"type": "click", "decision_id": page["decision_id"], "link_id": link["link_id"]}
         admin.post("/v1/events", json=click).raise_for_status()
         admin.get(link["click_url"])
+        context = {"context": {"targetingKey": "visitor", "colour": "red"}}
+        admin.post("/ofrep/v1/evaluate/flags/home", json=context).raise_for_status()
         stranger.get("/metrics")
         text = admin.get("/metrics").text
     found: dict[str, dict[str, set[str]]] = {}
