@@ -25,6 +25,7 @@ POOL: dict[str, Any] = {
     "revenue_window_s": 7200,
     "holdout": 0.2,
     "allowed_hosts": ["shop.example"],
+    "slot_weights": [],
 }
 
 

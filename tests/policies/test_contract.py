@@ -222,9 +222,3 @@ def test_a_policy_that_is_not_told_of_visitors_is_refused_with_advice() -> None:
         TypeError, match=r"^`learn` of Old must take \(state, visitor, level, links, s"
     ):
         type("Old", (Popular,), {"learn": staticmethod(choose_as_before)})
-
-
-def test_what_all_policies_inherit_is_not_kept_on_disk() -> None:
-    """Kept code names the type of the state; other processes may not have a user's module."""
-    inherited: Any = Policy.rank
-    assert inherited._cache.cache_path is None

@@ -74,7 +74,7 @@ def test_nothing_is_lost_or_counted_twice(policy: str) -> None:
 
 
 def test_every_thread_may_settle_the_same_pages() -> None:
-    selector = new_selector(links=range(12), n_slots=4)
+    selector = new_selector(links=range(12), n_slots=4, slot_weights="equal")
     pages = [selector.select() for _ in range(N_PAGES)]
 
     def work(number: int) -> list[Decision]:

@@ -135,6 +135,7 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
     arrive, serve = compiled_first(environment.arriving), compiled_first(environment.serving)
     rank, put_in_order = compiled_first(type(policy).rank), compiled_first(order_page)
     draw, chosen_by = compiled_first(draw_page), policy.rng_of_choice(chance)
+    note_open = compiled_first(type(policy).note_open)
     slots, views = np.arange(problem.n_slots), np.ones(problem.n_slots)
     order, exposure = new_page_order(problem), np.ones(problem.n_slots)
     waiting: deque[SimulatedPage] = deque(maxlen=1 + max(environment.delays))
@@ -156,6 +157,9 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
         outcomes = np.zeros((problem.n_levels, problem.n_slots))
         serve(world, round_number, visitor, shown, visitors, outcomes)
         page = SimulatedPage(visitor[:-1], shown, drawn, outcomes, is_random)
+        for level, delay in enumerate(environment.delays):
+            if delay:
+                note_open(state, level, shown, 1.0)
         waiting.append(page)
         yield page, float(probabilities.min())
         for level, delay in enumerate(environment.delays):
@@ -165,6 +169,8 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
                 if level == 0 and old.random_order:
                     learn_slot_weights(order, brought)
                 expose(order, slots, views, exposure)
+                if delay:
+                    note_open(state, level, old.shown, -1.0)
                 seen = (old.shown, slots, old.probabilities, exposure, brought)
                 learn(state, old.visitor, level, *seen)
 

@@ -53,6 +53,7 @@ def test_the_service_publishes_what_the_library_would_choose(
         click_window_s=1,
         revenue_window_s=2,
         holdout=0.3,
+        slot_weights=[],
     )
     rng = np.random.default_rng(7)
     for _ in range(4):
