@@ -122,7 +122,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     alert_format: Annotated[
         AlertFormat,
         Meta(
-            description="What `alert_url` receives: json (signed), slack or teams; auto: by the "
+            description="What alert_url receives: json (signed), slack or teams; auto: by the "
             "host, json where it is none of Slack or Teams"
         ),
     ] = "auto"
