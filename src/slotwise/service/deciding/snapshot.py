@@ -46,7 +46,8 @@ class SlotOrder:
 
     def __init__(self, pool: PoolSettings, clicks: Sequence[float]) -> None:
         self._positions = SlotPositions(slots_of_pool(pool, clicks))
-        self._kept: dict[tuple[ShownLink, int], ShownLink] = {}
+        self._moved: dict[int, dict[str, ShownLink]] = {}
+        """Links at positions that they were moved to, by position and link."""
 
     def arrange(
         self,
@@ -61,23 +62,27 @@ class SlotOrder:
         Links at pinned positions stay. A page with pins is never counted as one in random order.
         """
         fixed = set(pinned)
-        free = [link for link in shown if link.position not in fixed]
+        free = [link for link in shown if link.position not in fixed] if fixed else shown
         asked = [link.position for link in free]
         positions, is_random = self._positions.assign(asked, rng, at_random=at_random)
+        if positions == asked:
+            return Arranged(shown, is_random and not fixed)
         page = list(shown)
         for link, position in zip(free, positions, strict=True):
             page[position - 1] = self._at(link, position)
         return Arranged(tuple(page), is_random and not fixed)
 
     def _at(self, link: ShownLink, position: int) -> ShownLink:
-        """Return a link at a position; the same object for the same link, which callers keep."""
+        """Return a link at a position; the same object for the same link, which callers cache."""
         if link.position == position:
             return link
-        moved = self._kept.get((link, position))
-        if moved is None:
+        # By id, whose hash is stored: that of a record is computed from its fields every time.
+        of_position = self._moved.setdefault(position, {})
+        moved = of_position.get(link.link_id)
+        if moved is None or moved.propensity != link.propensity:
             moved = ShownLink(link.link_id, position, link.propensity)
-            if len(self._kept) < MAX_KEPT:
-                self._kept[link, position] = moved
+            if len(of_position) < MAX_KEPT:
+                of_position[link.link_id] = moved
         return moved
 
 
