@@ -1,4 +1,4 @@
-"""The tables, once, for every SQL engine; `slotwise.service.storage.migrations` builds them.
+"""The tables, once, for every SQL engine; `slotwise.service.storage.migrations` creates them.
 
 Raw rows (decisions, clicks, conversions, adjustments) are inserted, never changed (but for
 `learned` of a decision that is forgotten), and dropped when they are purged: what they added to
@@ -89,6 +89,14 @@ def _decision_fields() -> dict[str, Any]:
     return dict([*fields[:n], ("page", str), *fields[n + N_PAGE_FIELDS :], ("format", int)])
 
 
+def _empty(hint: Any) -> Any:
+    """Return what a new column has in rows of replicas that do not know it yet."""
+    if hint is bool:
+        return sa.false()
+    empty = {dict: "{}", tuple: "[]", int: "0", float: "0"}
+    return empty.get(get_origin(hint) or hint, "")
+
+
 def _table(
     name: str, key: str, fields: Mapping[str, Any], *parts: Index | sa.CheckConstraint, **kinds: Any
 ) -> Table:
@@ -106,8 +114,11 @@ def _table(
             kind = Id if field.endswith("_id") else Text
         is_key = field in key.split()
         nullable = not is_key and type(None) in get_args(hint)
+        default = None if is_key or nullable else _empty(hint)
         column = COLUMN_OF.get(field, field)
-        columns.append(sa.Column(column, kind, primary_key=is_key, nullable=nullable))
+        columns.append(
+            sa.Column(column, kind, primary_key=is_key, nullable=nullable, server_default=default)
+        )
     return Table(name, metadata, *columns, *parts)
 
 

@@ -1,8 +1,9 @@
 """The schema's history: one file in `versions/` for each change since the first release.
 
-A new version is written by hand; the test that compares the migrated schema with
-`slotwise.service.storage.schema` says what it still lacks. Stores of the last development version
-before the first release, `v0010`, are taken over by `_take_over`.
+A new store gets the tables of `slotwise.service.storage.schema` at once, an older one is migrated.
+A new version is written by hand; the test that compares the migrated schema with that file says
+what it still lacks. Stores of the last development version before the first release, `v0010`, are
+taken over by `_take_over`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import (
+    Column,
+    Connection,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    inspect,
+    text,
+)
 
 from slotwise.errors import UnsupportedState
 from slotwise.service.storage.schema import OLDEST_SCHEMA, SCHEMA_VERSION, metadata
@@ -46,10 +56,33 @@ def upgrade(connection: Connection) -> None:
     version = present_version(connection)
     if version == SCHEMA_VERSION or is_newer_but_fits(connection, version):
         return
+    if version is None:
+        _create(connection)
+    else:
+        _migrate(connection, version)
+    connection.execute(text("UPDATE store_clock SET oldest_schema = :it"), {"it": OLDEST_SCHEMA})
+
+
+def _create(connection: Connection) -> None:
+    """Create the tables in an empty database, and the one from which Alembic reads the version."""
+    metadata.create_all(connection)
+    connection.execute(text("INSERT INTO store_clock VALUES (1, 0, 0, 0, 0, '', '')"))
+    versions = Table(
+        "alembic_version",
+        MetaData(),
+        Column("version_num", String(32), nullable=False),
+        PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+    )
+    versions.create(connection)
+    connection.execute(versions.insert().values(version_num=SCHEMA_VERSION))
+
+
+def _migrate(connection: Connection, version: str) -> None:
+    """Bring the tables of an earlier version to the present ones."""
     if version == LAST_BEFORE_RELEASE:
         _take_over(connection)
         version = FIRST_RELEASE
-    elif version is not None and version < FIRST_RELEASE:
+    elif version < FIRST_RELEASE:
         raise UnsupportedState(
             f"the store has schema {version} of an unreleased development version of slotwise and "
             "cannot be opened; export its pools with that version"
@@ -59,9 +92,7 @@ def upgrade(connection: Connection) -> None:
     from alembic.runtime.environment import EnvironmentContext
 
     scripts = migration_scripts()
-    if version is not None and version not in {
-        script.revision for script in scripts.walk_revisions()
-    }:
+    if version not in {script.revision for script in scripts.walk_revisions()}:
         raise UnsupportedState(
             f"the store has schema {version}, this version of slotwise knows up to "
             f"{SCHEMA_VERSION}; use the version that wrote it, or a newer one"
@@ -73,7 +104,6 @@ def upgrade(connection: Connection) -> None:
         context.configure(connection=connection, target_metadata=metadata)
         with context.begin_transaction():
             context.run_migrations()
-    connection.execute(text("UPDATE store_clock SET oldest_schema = :it"), {"it": OLDEST_SCHEMA})
 
 
 def migration_scripts() -> ScriptDirectory:
