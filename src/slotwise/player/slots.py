@@ -133,24 +133,30 @@ class PageSlots:
 
 
 class SlotPositions:
-    """Assigns positions to links that come best first, without a policy's `rank`.
+    """Puts pages whose links come best first into slot order, without a policy's `rank`.
 
     The service decides from versions, which have no state to rank links by.
     """
 
-    def __init__(self, slots: PageSlots) -> None:
+    def __init__(self, slots: PageSlots, *, at_random: bool = False) -> None:
         best_first = slots.order.best_first.tolist()
         self._ranks = {slot + 1: rank for rank, slot in enumerate(best_first)}
-        self._share = float(share_in_random_order(slots.order))
+        self._share = 1.0 if at_random else float(share_in_random_order(slots.order))
 
     def assign(
-        self, positions: list[int], rng: np.random.Generator, *, at_random: bool
-    ) -> tuple[list[int], bool]:
-        """Return the positions, 1 is the first, in the order of links, and if it is random."""
-        if at_random or (self._share > 0.0 and rng.random() < self._share):
-            return [positions[k] for k in rng.permutation(len(positions)).tolist()], True
+        self, positions: Sequence[int], pages: Links, rng: np.random.Generator
+    ) -> tuple[Links, list[bool]]:
+        """Return the links by position, one page a row, and which pages are in random order.
+
+        Column k of the result is the link at `positions[k]`; 1 is the first position.
+        """
         # Slots beyond those that weights are known of come last.
-        return sorted(positions, key=lambda position: self._ranks.get(position, position)), False
+        ranks = [self._ranks.get(position, position) for position in positions]
+        by_position = np.empty_like(pages)
+        by_position[:, np.argsort(ranks, kind="stable")] = pages
+        is_random = rng.random(len(pages)) < self._share
+        by_position[is_random] = rng.permuted(by_position[is_random], axis=1)
+        return by_position, is_random.tolist()
 
 
 def slot_columns(rows: Sequence[SlotReport]) -> dict[str, list[object]]:

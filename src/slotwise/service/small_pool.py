@@ -68,7 +68,8 @@ def warm_up(asked: Pool) -> None:
     run.counters = _counters(tuple(small.links.values()))
     shown = Shown({"l0": 1})
     first = Snapshot(publish(run.draft(shown, 0), 0, run.rng))
-    run.feed([_settled_round(settings, first.page(NO_WISH).draw(run.rng))], after=run.fed_to)
+    shown_first, _ = first.page(NO_WISH).draw(run.rng)
+    run.feed([_settled_round(settings, shown_first)], after=run.fed_to)
     snapshot = Snapshot(publish(run.draft(shown, 0), 0, run.rng))
     visitor = snapshot.guests.nobody.places
     for page in (

@@ -24,7 +24,7 @@ def mix_of(probabilities: list[float], scored: bool) -> PageMix:
 
 def pages_of(mix: PageMix) -> list[tuple[ShownLink, ...]]:
     rng = np.random.default_rng(5)
-    return [mix.draw(rng) for _ in range(N_PAGES)]
+    return [mix.draw(rng)[0] for _ in range(N_PAGES)]
 
 
 PROBABILITIES = [
@@ -53,7 +53,7 @@ def test_a_mix_counts_the_pages_that_were_shown_and_no_others(probabilities: lis
     by_hand: Counter[str] = Counter()
     counted: Counter[str] = Counter()
     for k in range(N_PAGES):
-        page = mix.draw(rng)
+        page, _ = mix.draw(rng)
         if k % 3 and mix.count_drawn():
             by_hand.update(link.link_id for link in page)
         if k % 200 == 0:

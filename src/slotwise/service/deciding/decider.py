@@ -480,11 +480,7 @@ class Decider:
         pool = snapshot.pool.settings
         holdout = pool.holdout > 0 and self._rng.random() < pool.holdout
         page = pages[holdout]
-        shown, random_order = page.draw(self._rng), False
-        if snapshot.slots is not None and not page.fallback:
-            shown, random_order = snapshot.slots.arrange(
-                shown, page.pinned, self._rng, at_random=holdout
-            )
+        shown, random_order = page.draw(self._rng)
         new_id = decision_id or self._ids.new(now_us)
         click_closes_us = now_us + pool.click_window_s * SECOND_US
         revenue_until_us = now_us + pool.revenue_window_s * SECOND_US

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import getitem
 from threading import Lock
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from slotwise.compile import compiled, switching
 from slotwise.features import MAX_LENGTH, Features, KnownVisitor
+from slotwise.player.slots import SlotPositions
 from slotwise.policies.visitor_pages import VisitorPages
 from slotwise.selection.mix import INTEGRAL, Mix, explored, new_places, new_sums
 from slotwise.selection.rounding import draw_page
@@ -41,6 +42,10 @@ def uniform_probabilities(n_links: int, n_slots: int) -> Floats:
     return np.full(n_links, n_slots / n_links)
 
 
+DrawnPage = tuple[tuple[ShownLink, ...], bool]
+"""A page, and whether its links are in random order."""
+
+
 class PageMix:
     """The inclusion probabilities of one page, arranged for quick draws.
 
@@ -49,7 +54,7 @@ class PageMix:
     on the page by falling `scores`, or in the order they were drawn when there are none.
     `pinned` says which link has which position (1 is the first) whatever is drawn. `propensities`
     are what is logged: the probabilities of the whole mechanism where this page is one of two that
-    a visitor may get.
+    a visitor may get. `order` puts the links that are not pinned into slot order.
 
     Pages are drawn in batches that grow with demand: a call of compiled code costs several times
     as much as a draw. Drawing uses scratch arrays, so only one thread may draw at a time.
@@ -65,6 +70,7 @@ class PageMix:
         fallback: str = "",
         propensities: Floats | None = None,
         min_propensity: float = 0.0,
+        order: SlotPositions | None = None,
     ) -> None:
         self.floor = floor
         self.min_propensity = min_propensity
@@ -86,24 +92,22 @@ class PageMix:
         self._mix = _arrange(probabilities, self._n_free)
         n_sure, n_open, n_tied, _ = self._mix.sizes.tolist()
         self._n_ahead = 1
-        self._ahead: list[tuple[ShownLink, ...]] = []
+        self._ahead: list[DrawnPage] = []
         self._drawn = np.zeros(max(self._n_free, 1))
+        positions = range(1, self._n_free + len(self._pinned) + 1)
+        self._free = [one for one in positions if one not in self._pinned][: self._n_free]
+        self._order = order if self._n_free else None
         self._certain = None
-        if n_open == 0 and (n_tied == 0 or self._n_free == 0):
+        if self._order is None and n_open == 0 and (n_tied == 0 or self._n_free == 0):
             [places] = self._in_page_order(self._mix.sure[None, :n_sure])
-            self._certain = self._arrange_page(places.tolist())
-
-    @property
-    def pinned(self) -> Iterable[int]:
-        """The positions of pinned links."""
-        return self._pinned
+            self._certain = self._arrange_page(places.tolist()), False
 
     @property
     def probabilities(self) -> Floats:
         """The probability of each link, pinned ones not included."""
         return self._drawn_with.copy()
 
-    def draw(self, rng: np.random.Generator) -> tuple[ShownLink, ...]:
+    def draw(self, rng: np.random.Generator) -> DrawnPage:
         """Draw a page, in page order."""
         if self._certain is not None:
             return self._certain
@@ -111,7 +115,12 @@ class PageMix:
             self._count_rows()
             pages = np.zeros((self._n_ahead, len(self._drawn)), np.int64)
             switching(draw_pages)(self._mix, rng, pages, self._drawn)
-            self._ahead = self._arrange_pages(pages)
+            pages, is_random = self._in_page_order(pages), [False] * len(pages)
+            if self._order is not None:
+                pages, is_random = self._order.assign(self._free, pages, rng)
+            if self._pinned:  # slots are learned from pages whose links may all be anywhere
+                is_random = [False] * len(pages)
+            self._ahead = list(zip(self._arrange_pages(pages), is_random, strict=True))
             self._n_ahead = min(2 * self._n_ahead, MAX_AHEAD)
         return self._ahead.pop()
 
@@ -145,7 +154,6 @@ class PageMix:
 
     def _arrange_pages(self, pages: Places) -> list[tuple[ShownLink, ...]]:
         """Make pages of places; many at once for a mix that is drawn from often."""
-        pages = self._in_page_order(pages)
         is_small = pages.shape[1] * len(self._link_ids) <= MAX_TABLE
         if is_small and len(pages) == MAX_AHEAD and self._table is None and not self._pinned:
             self._table = _ShownTable(self._shown, len(self._link_ids))
@@ -258,9 +266,10 @@ class VisitorMix(PageMix):
         propensities: Floats,
         others: float,
         min_propensity: float,
+        order: SlotPositions | None,
     ) -> None:
         super().__init__(
-            link_ids, probabilities, floor, scores, pinned, "", propensities, min_propensity
+            link_ids, probabilities, floor, scores, pinned, "", propensities, min_propensity, order
         )
         self.n_links = len(link_ids)
         self._by_link: dict[str, float] = dict(zip(link_ids, propensities.tolist(), strict=True))
@@ -279,17 +288,15 @@ class HoldoutMix:
         self.floor: FloorState = random.floor
         self.fallback: str = random.fallback
         self.min_propensity = of_visitor.min_propensity
-        self.pinned: Iterable[int] = random.pinned
         self._random = random
         self._of_visitor = of_visitor
 
-    def draw(self, rng: np.random.Generator) -> tuple[ShownLink, ...]:
+    def draw(self, rng: np.random.Generator) -> DrawnPage:
         """Draw a page, in page order."""
         propensity = self._of_visitor.propensity
-        return tuple(
-            ShownLink(one.link_id, one.position, propensity(one.link_id))
-            for one in self._random.draw(rng)
-        )
+        shown, is_random = self._random.draw(rng)
+        logged = (ShownLink(one.link_id, one.position, propensity(one.link_id)) for one in shown)
+        return tuple(logged), is_random
 
 
 class VisitorPage(NamedTuple):
@@ -309,8 +316,10 @@ class VisitorMixes:
         link_ids: Sequence[str],
         pool: PoolSettings,
         floor: FloorState,
+        order: SlotPositions | None,
     ) -> None:
         self._pages = pages
+        self._order = order
         self._link_ids = link_ids
         self._pool = pool
         self._floor = floor
@@ -346,6 +355,7 @@ class VisitorMixes:
             propensities[shown],
             random_share,
             max(least, 0.0),
+            self._order,
         )
 
     def rates(self, visitor: Sequence[int]) -> VisitorPage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import NamedTuple
 
@@ -30,61 +30,6 @@ from slotwise.service.deciding.page_request import NO_WISH, Wish
 from slotwise.service.pool import slot_weights_of, slots_of_pool
 from slotwise.service.published_version import EMPTY_POOL, POLICY_FAILED, Version
 from slotwise.service.records import SECOND_US, FloorState, PoolSettings, ShownLink
-
-MAX_KEPT = 20_000
-
-
-class Arranged(NamedTuple):
-    """A page in the order of its slots."""
-
-    shown: tuple[ShownLink, ...]
-    random_order: bool
-
-
-class SlotOrder:
-    """Puts pages into the order of a version's slot weights; one thread at a time."""
-
-    def __init__(self, pool: PoolSettings, clicks: Sequence[float]) -> None:
-        self._positions = SlotPositions(slots_of_pool(pool, clicks))
-        self._moved: dict[int, dict[str, ShownLink]] = {}
-        """Links at positions that they were moved to, by position and link."""
-
-    def arrange(
-        self,
-        shown: tuple[ShownLink, ...],
-        pinned: Iterable[int],
-        rng: np.random.Generator,
-        *,
-        at_random: bool,
-    ) -> Arranged:
-        """Return a page, whose links come best first, in the order of its slots.
-
-        Links at pinned positions stay. A page with pins is never counted as one in random order.
-        """
-        fixed = set(pinned)
-        free = [link for link in shown if link.position not in fixed] if fixed else shown
-        asked = [link.position for link in free]
-        positions, is_random = self._positions.assign(asked, rng, at_random=at_random)
-        if positions == asked:
-            return Arranged(shown, is_random and not fixed)
-        page = list(shown)
-        for link, position in zip(free, positions, strict=True):
-            page[position - 1] = self._at(link, position)
-        return Arranged(tuple(page), is_random and not fixed)
-
-    def _at(self, link: ShownLink, position: int) -> ShownLink:
-        """Return a link at a position; the same object for the same link, which callers cache."""
-        if link.position == position:
-            return link
-        # By id, whose hash is stored: that of a record is computed from its fields every time.
-        of_position = self._moved.setdefault(position, {})
-        moved = of_position.get(link.link_id)
-        if moved is None or moved.propensity != link.propensity:
-            moved = ShownLink(link.link_id, position, link.propensity)
-            if len(of_position) < MAX_KEPT:
-                of_position[link.link_id] = moved
-        return moved
-
 
 _log = logging.getLogger(__name__)
 
@@ -119,12 +64,16 @@ class Snapshot:
         self._scores = self.rates.revenue + (published.shadow_price or 0.0) * self.rates.clicks
         pins = [(pin.position, pin.link_id) for pin in self._pool.pins]
         self._standing = sorted(pin for pin in pins if pin[1] in self._places)
+        self.order, self._random_order = None, None
+        if slot_weights_of(self._pool) and not published.fallback:
+            slots = slots_of_pool(self._pool, published.slot_clicks)
+            self.order = SlotPositions(slots)
+            self._random_order = SlotPositions(slots, at_random=True)
         self._visitors = None
         if visitors is not None and not published.fallback:
-            self._visitors = VisitorMixes(visitors, self.link_ids, self._pool, published.floor)
-        self.slots = None
-        if slot_weights_of(self._pool) and not published.fallback:
-            self.slots = SlotOrder(self._pool, published.slot_clicks)
+            self._visitors = VisitorMixes(
+                visitors, self.link_ids, self._pool, published.floor, self.order
+            )
         self.guests: Guests = Guests.of(
             self._pool, published.words, before.guests if before else None
         )
@@ -203,19 +152,19 @@ class Snapshot:
 
     def sample_pages(self, n_pages: int) -> list[tuple[ShownLink, ...]]:
         """Draw pages for visitors like the latest ones, in slot order, apart from those decided."""
-        rng, order = np.random.default_rng(0), SlotOrder(self._pool, self.published.slot_clicks)
+        rng = np.random.default_rng(0)
         kinds = self.published.kinds if self._visitors is not None else ()
         mixes = [self._solve(self._with_standing_pins(Wish(visitor=one.places))) for one in kinds]
         if not mixes:
             wish, usual = self._with_standing_pins(NO_WISH), self._usual_page
             rest, _ = self._rest(wish)
             scores = self._scores[[self._places[link_id] for link_id in rest]]
-            mixes = [PageMix(rest, usual.probabilities, usual.floor, scores, dict(wish.pinned))]
+            pinned = dict(wish.pinned)
+            mix = PageMix(rest, usual.probabilities, usual.floor, scores, pinned, order=self.order)
+            mixes = [mix]
         chances = [one.share for one in kinds] or [1.0]
         drawn = (mixes[k] for k in rng.choice(len(mixes), n_pages, p=chances).tolist())
-        return [
-            order.arrange(mix.draw(rng), mix.pinned, rng, at_random=False).shown for mix in drawn
-        ]
+        return [mix.draw(rng)[0] for mix in drawn]
 
     def shares(self) -> dict[str, float]:
         """Return these probabilities by link."""
@@ -299,9 +248,18 @@ class Snapshot:
         can_show_all = len(rest) + len(set(pinned.values()) & set(self._places)) == len(
             self.link_ids
         )
+        order = self.order if of_policy is None else self._random_order
         least = float(propensities.min(initial=1.0)) if can_show_all else 0.0
         return PageMix(
-            rest, probabilities, floor, scores, pinned, fallback, propensities, max(least, 0.0)
+            rest,
+            probabilities,
+            floor,
+            scores,
+            pinned,
+            fallback,
+            propensities,
+            max(least, 0.0),
+            None if fallback else order,
         )
 
     def _solve(self, wish: Wish) -> PageMix:

@@ -171,7 +171,7 @@ def _top_links(snapshot: Snapshot, probabilities: Floats) -> tuple[LinkForValue,
 def _slots(pool: PoolSettings, snapshot: Snapshot) -> tuple[SlotWeight, ...]:
     if not has_slot_weights(pool):
         return ()
-    pages = snapshot.sample_pages(N_PAGES) if snapshot.slots is not None else []
+    pages = snapshot.sample_pages(N_PAGES) if snapshot.order is not None else []
     stand = Counter((shown.position, shown.link_id) for page in pages for shown in page)
     mostly: dict[int, LinkForValue] = {}
     for (position, link_id), n_pages in stand.most_common():
