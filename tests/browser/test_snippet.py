@@ -386,8 +386,9 @@ def test_every_click_reaches_the_shop_whatever_happens_to_the_service(
             page.keyboard.press("Enter")
             tabs = [beside.value, middle.value, page]
             for tab, address in zip(tabs, addresses, strict=True):
-                tab.wait_for_url(str(address))
-                assert tab.title() == "Product"
+                # Not "load": a tab opened by a click may have loaded before it is looked at.
+                tab.wait_for_url(str(address), wait_until="commit")
+                expect(tab).to_have_title("Product", timeout=PATIENCE_MS)
 
             if fate == "slow":  # late, but not lost
                 gate.release()

@@ -10,11 +10,15 @@ import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import httpx
 import pytest
 
+from slotwise.service.server import BackgroundServer
+from slotwise.service.settings import Settings
 from slotwise.service.storage.sqlite import SqliteStore
 from tests.service.attacks.conftest import WAIT_S
 
@@ -72,3 +76,28 @@ def test_a_stuck_service_ends_at_sigterm(tmp_path: Path, stuck: str) -> None:
     assert "connections" in forced
     lost = [line["waiting_writes"] for line in lines if line["event"] == "stop.lost"]
     assert lost == ([] if stuck == "lock" else [0])
+
+
+def test_a_request_that_a_stop_cuts_off_gets_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a 503, after which clients try again; it was a 500."""
+    settings = Settings(port=0, store=f"sqlite:///{tmp_path / 'stop.db'}", stop_within_s=0.5)
+    is_reading, is_answered = Event(), Event()
+
+    def read_for_long(decision_id: str) -> None:
+        is_reading.set()
+        is_answered.wait(WAIT_S)
+
+    with ThreadPoolExecutor(1) as beside:
+        with BackgroundServer(settings) as server:
+            monkeypatch.setattr(server.context.service.reporter, "decision", read_for_long)
+            headers = {"authorization": f"Bearer {server.admin_key}"}
+            answer = beside.submit(
+                httpx.get, f"{server.url}/v1/decisions/d", headers=headers, timeout=WAIT_S
+            )
+            answer.add_done_callback(lambda _: is_answered.set())
+            assert is_reading.wait(WAIT_S)
+        assert answer.result().status_code == 503
+        assert answer.result().json()["type"].endswith("stopping")
+        assert answer.result().headers["retry-after"] == "1"

@@ -207,7 +207,7 @@ class App:
             await self._check(operation, request, scope, receive)
             made = await operation.handler(context, request)
             answer = made if isinstance(made, _ANSWERS) else Answer(_encode(made), operation.status)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             problem = _as_problem(error)
             answer = self._refuse(problem, error, request, operation)
         name = operation.name if operation else "none"
@@ -306,7 +306,7 @@ class App:
     def _refuse(
         self,
         problem: RequestProblem,
-        error: Exception,
+        error: BaseException,
         request: Request,
         operation: Operation | None,
     ) -> Answer:
@@ -385,8 +385,10 @@ _SLUGS: dict[type[Exception], str] = {
 }
 
 
-def _as_problem(error: Exception) -> RequestProblem:
+def _as_problem(error: BaseException) -> RequestProblem:
     """Return the problem that an error means for the caller; an unknown error is `internal`."""
+    if isinstance(error, asyncio.CancelledError):  # a stop waits for `stop_within_s` only
+        return refuse("stopping", "the service stopped before it had an answer", retry_after_s=1)
     if isinstance(error, RequestProblem):
         return error
     for kind, slug in _SLUGS.items():

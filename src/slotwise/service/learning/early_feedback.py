@@ -57,7 +57,8 @@ MAX_BATCH = 2_000
 """Views of one batch."""
 MAX_BATCHES = 400
 READS = 12
-"""Batches that are read again for one version."""
+"""Batches that are read again for one version; fewer where they have `MAX_READ` views."""
+MAX_READ = 2 * MAX_BATCH
 EMPTY_READS = 3
 SPANS = 64
 """Parts of a window in which open views are read after a start."""
@@ -119,10 +120,13 @@ class EarlyFeedback:
         self._drop_closed(now_us)
         due = [one for one in self._batches if self._n_ages(one, now_us) > one.n_ages]
         due.sort(key=lambda one: one.n_ages)  # the youngest first: they have most to tell
+        n_views = 0
         for batch in due[:READS]:
-            self._read(batch, reader, pool, weights, now_us)
+            if n_views < MAX_READ:
+                self._read(batch, reader, pool, weights, now_us)
+                n_views += batch.n_views
         self._join()
-        return any(one.n_views for one in due[:READS])
+        return n_views > 0
 
     def _start(self, windows_us: tuple[int, int], now_us: int) -> None:
         """Forget all batches, and read the open views in parts of their window."""
