@@ -113,7 +113,9 @@ def _pages(
         page = service.decider.propose(POOL, now_us)
         service.decider.record_view(page, now_us)
         shown = [int(link.link_id[1:]) for link in page.shown]
-        service.submit_events(_feedback(page.decision_id, shown, visitors, rng), now_us + 1)
+        service.committer.submit_events(
+            _feedback(page.decision_id, shown, visitors, rng), now_us + 1
+        )
         yield shown
     service.close()
 
@@ -214,7 +216,7 @@ def play_delayed(
             while coming and coming[0][0] <= now_us:
                 due.append(heapq.heappop(coming)[2])
             if due:
-                service.submit_events(due, now_us)
+                service.committer.submit_events(due, now_us)
             if number % every == 0:
                 service.committer.commit_waiting()
                 service.learner.learn(now_us)

@@ -116,7 +116,7 @@ def fill(folder: Path, n_views: int) -> None:
             if rng.random() < worth[link]:
                 sale = {"conversion_id": f"sale-{view}-{link}", "currency": "EUR"}
                 events.append(ConversionEvent(**named, **sale, revenue_micros=9_000_000))
-        service.submit_events(events, now_us)
+        service.committer.submit_events(events, now_us)
         if view % (n_views // 24) == 0:
             service.learner.learn(now_us)
     service.close()

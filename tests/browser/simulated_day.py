@@ -80,7 +80,7 @@ def play_day(server: BackgroundServer, admin: httpx.Client, clock: DayClock, poo
                         )
                     )
             if len(events) > 20:
-                service.submit_events(events, clock()).result()
+                service.committer.submit_events(events, clock()).result()
                 events = []
-        service.submit_events(events, clock()).result()
+        service.committer.submit_events(events, clock()).result()
         service.learner.learn(clock())

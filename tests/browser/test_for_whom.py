@@ -47,7 +47,7 @@ def whom(server: BackgroundServer, admin: httpx.Client, clock: DayClock) -> str:
                     earned = 30_000_000 if device == "phone" else 8_000_000
                     sale = f"w-{page.decision_id}-{shown.link_id}"
                     events.append(ConversionEvent(sale, *one, earned, "EUR"))
-        service.submit_events(events, clock()).result()
+        service.committer.submit_events(events, clock()).result()
         clock.advance(700)
         service.learner.learn(clock())
     return "whom"

@@ -92,7 +92,7 @@ def live(service: Service, start_us: int, n_views: int) -> None:
             if k % 2 == 0:
                 decision_id, link_id = page.decision_id, page.shown[0].link_id
                 click = ClickEvent(decision_id=decision_id, link_id=link_id)
-                service.submit_events([click, click], now_us + SECOND_US).result()
+                service.committer.submit_events([click, click], now_us + SECOND_US).result()
             if k % 4 == 0:
                 sale = ConversionEvent(
                     conversion_id=f"c-{name}",
@@ -114,7 +114,9 @@ def live(service: Service, start_us: int, n_views: int) -> None:
                     revenue_micros=1,
                     currency="USD",
                 )
-                service.submit_events([sale, refund, wrong], now_us + 2 * SECOND_US).result()
+                service.committer.submit_events(
+                    [sale, refund, wrong], now_us + 2 * SECOND_US
+                ).result()
 
 
 def write_store(path: Path) -> None:
@@ -126,7 +128,7 @@ def write_store(path: Path) -> None:
     late = ClickEvent(decision_id=first, link_id="l1")
     unknown = ClickEvent(decision_id="nobody", link_id="l1")
     crawler = ClickEvent(decision_id=first, link_id="l2", invalid="crawler")
-    service.submit_events([late, unknown, crawler], T0 + 3 * HOUR_US).result()
+    service.committer.submit_events([late, unknown, crawler], T0 + 3 * HOUR_US).result()
     service.learner.learn(T0 + 4 * HOUR_US)
     anew = LinkRecord(pool_id="home", link_id="l2", url="https://shop.example/2", title="anew")
     service.directory.put_links(

@@ -218,7 +218,9 @@ class Life(RuleBasedStateMachine):
 
     def send(self, event: Event) -> None:
         self.sent.append(event)
-        self.waiting.append((event, self.now, self.service.submit_events([event], self.now)))
+        self.waiting.append(
+            (event, self.now, self.service.committer.submit_events([event], self.now))
+        )
 
     def pick(self, k: int) -> DecisionRecord:
         return self.answered[-1 - k % len(self.answered)]

@@ -71,7 +71,7 @@ def visit(service: Service, n_views: int, now_us: int, seed: int = 1) -> tuple[i
                     ConversionEvent(f"{page.decision_id}-{shown.link_id}", *one, earned, "EUR")
                 )
         if events:
-            service.submit_events(events, now_us + 1).result()
+            service.committer.submit_events(events, now_us + 1).result()
         seen.append((page, len(events) // 2))
         if k % 100 == 99:
             now_us += 61 * SECOND_US

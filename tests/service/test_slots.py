@@ -56,7 +56,7 @@ def visit(
         if buy:
             events += [ConversionEvent("-".join(one), *one, 20_000_000, "EUR") for one in clicked]
         if events:
-            service.submit_events(events, now_us + 1).result()
+            service.committer.submit_events(events, now_us + 1).result()
         if k % 250 == 249:
             now_us += 61 * SECOND_US
             service.learner.learn(now_us)

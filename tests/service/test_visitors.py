@@ -68,7 +68,7 @@ def visit(service: Service, n_views: int, now_us: int, seed: int = 1) -> int:
                 sale = f"{page.decision_id}-{shown.link_id}"
                 events.append(ConversionEvent(sale, *one, 20_000_000, "EUR"))
         if events:
-            service.submit_events(events, now_us + 1).result()
+            service.committer.submit_events(events, now_us + 1).result()
         if k % 100 == 99:
             now_us += 61 * SECOND_US
             service.learner.learn(now_us)

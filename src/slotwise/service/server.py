@@ -231,7 +231,7 @@ class _Server(uvicorn.Server):
             for connection in list(self.server_state.connections):
                 if isinstance(connection, HttpProtocol):
                     connection.close_if_overdue(now_s)
-            self._service.refuse_if_stuck(time.monotonic())
+            self._service.committer.refuse_if_stuck(time.monotonic())
             self._refusals.log_if_due(now_s)
         return await super().on_tick(counter)
 

@@ -18,12 +18,11 @@ It only composes: a `directory` of pools, links and keys, a `decider`, a publish
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from threading import Event as Signal
 from threading import Thread
-from typing import Any
 
 import numpy as np
 
@@ -33,12 +32,12 @@ from slotwise.service.deciding.decider import Decider
 from slotwise.service.learning.learner import Learner
 from slotwise.service.learning.publisher import Publisher
 from slotwise.service.pool_directory import Notes, PoolDirectory, SignedOut
-from slotwise.service.records import Event, Outcome, compose
+from slotwise.service.records import compose
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.reporting.report_records import Health, PoolHealth, SegmentFloorStatus
 from slotwise.service.reporting.reporter import Reporter
 from slotwise.service.settings import ServiceOptions
-from slotwise.service.storage.contract import RecordEvent, Sharing, Store
+from slotwise.service.storage.contract import Sharing, Store
 from slotwise.service.storage.group_commit import GroupCommitter, then
 
 _log = logging.getLogger(__name__)
@@ -166,23 +165,9 @@ class Service:
         """Finish when everything queued before is committed: `durability = "strict"`."""
         return then(self.committer.submit(()), lambda _: None)
 
-    def submit_events(self, events: Sequence[Event], now_us: int) -> Future[list[Outcome]]:
-        """Record events, one outcome each in the same order, set after their commit.
-
-        Raises `StoreUnavailable`, at once or as the future's error: nothing of the list was
-        acknowledged and all of it may be sent again.
-        """
-        operations = [RecordEvent(event=event, received_us=now_us) for event in events]
-        outcomes: Any = self.committer.submit(operations)
-        return outcomes  # type: ignore[no-any-return]
-
     def knowledge(self, pool_id: str) -> PlayerKnowledge | None:
         """Return copies of what the policy of a pool knows; None where it learns from counters."""
         return self._publisher.runs[pool_id].knowledge()
-
-    def refuse_if_stuck(self, now_s: float) -> None:
-        """Refuse what waits for a store that does not answer; `now_s` is monotonic. Quick."""
-        self.committer.refuse_if_stuck(now_s)
 
     def health(self) -> Health:
         """Report whether the service decides, stores and learns. Quick."""

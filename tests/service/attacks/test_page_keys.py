@@ -140,7 +140,7 @@ def show(service: Service, key_id: str, now_us: int, n_views: int, *, clicked: b
         service.decider.record_view(page, now_us + number)
         if clicked:
             click = ClickEvent(decision_id=page.decision_id, link_id=page.shown[0].link_id)
-            service.submit_events([click], now_us + number).result()
+            service.committer.submit_events([click], now_us + number).result()
 
 
 @pytest.mark.parametrize("policy", ["uniform", "paced-bayes", "queue-ts"])

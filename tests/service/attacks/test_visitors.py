@@ -91,7 +91,7 @@ def real_views(service: Service, now_us: int, n_views: int) -> None:
         )
         if country == "DE":
             clicked = ClickEvent(page.decision_id, page.shown[0].link_id)
-            service.submit_events([clicked], now_us + k).result()
+            service.committer.submit_events([clicked], now_us + k).result()
 
 
 @pytest.mark.parametrize("policy", ["paced-bayes"])

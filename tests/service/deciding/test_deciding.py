@@ -36,7 +36,7 @@ def teach(service: Service, rates: dict[str, float], n_views: int = 60, start_us
         page = service.decider.decide("home", start_us + k)
         clicked = [item for item in links_of(page) if (k * 7 + 3) % 20 < 20 * rates[item]]
         events = [click(item, page.decision_id) for item in clicked]
-        service.submit_events(events, start_us + k).result()
+        service.committer.submit_events(events, start_us + k).result()
     service.learner.learn(start_us + FAR - T0)
 
 
@@ -291,7 +291,7 @@ def test_decide_answers_from_its_snapshot_while_the_store_is_away(
     page = service.decider.decide("home", FAR + 1)
     assert (len(page.shown), page.policy_version) == (2, version)
     with pytest.raises(StoreUnavailable):
-        service.submit_events([click("l1", page.decision_id)], FAR + 2).result(600)
+        service.committer.submit_events([click("l1", page.decision_id)], FAR + 2).result(600)
     with pytest.raises(StoreUnavailable):
         service.learner.learn(FAR + 3)
     assert not service.health().store_available
@@ -301,7 +301,7 @@ def test_decide_answers_from_its_snapshot_while_the_store_is_away(
         service.committer.commit_waiting()
     assert service.reporter.decision(page.decision_id).decision.shown == page.shown
     sale = conversion(decision_id=page.decision_id, link_id=page.shown[0].link_id)
-    outcome = service.submit_events([sale], FAR + 5).result(600)
+    outcome = service.committer.submit_events([sale], FAR + 5).result(600)
     assert outcome[0].outcome == "accepted"
 
 

@@ -13,7 +13,6 @@ from slotwise.service.counting.attribution import (
     CLICKS,
     REVENUE,
     FoldPosition,
-    Level,
     StoredClick,
     StoredConversion,
     View,
@@ -71,10 +70,7 @@ class Rows:
         self._views = list(views)
         self.now_us = 0
 
-    def closed_views(
-        self, pool_id: str, level: Level, after: FoldPosition, until_us: int, limit: int
-    ) -> list[View]:
-        assert (pool_id, level) == ("home", CLICKS)
+    def read(self, after: FoldPosition, until_us: int, limit: int) -> list[View]:
         found = [one for one in self._views if after.closes_us < one.decision.click_closes_us]
         found = [one for one in found if one.decision.click_closes_us <= until_us]
         return [self._as_of_now(one) for one in found[:limit]]
@@ -89,7 +85,7 @@ def watch(rows: Rows, until_s: int, *, every_s: int = 1, **changes: Any) -> Earl
     early, watched = EarlyFeedback(), pool_of(**changes)
     for at_s in range(0, until_s + 1, every_s):
         rows.now_us = seconds(at_s)
-        early.refresh(rows, watched, (), seconds(at_s))  # type: ignore[arg-type]
+        early.refresh(rows.read, watched, (), seconds(at_s))
     return early
 
 
@@ -178,7 +174,7 @@ def test_views_before_a_reset_do_not_count() -> None:
     early, watched = EarlyFeedback(), Pool.of(pool(), links)
     for at_s in range(120):
         rows.now_us = seconds(at_s)
-        early.refresh(rows, watched, (), seconds(at_s))  # type: ignore[arg-type]
+        early.refresh(rows.read, watched, (), seconds(at_s))
     views = early.counts(LINKS, 0).views[CLICKS]
     assert views[0] == pytest.approx(views[1] / 2, rel=0.05)
 
@@ -189,7 +185,7 @@ def test_after_a_start_open_views_are_read_again() -> None:
     rows, started, watched = Rows(views), EarlyFeedback(), pool_of()
     rows.now_us = seconds(400)
     for at_s in range(400, 420):
-        started.refresh(rows, watched, (), seconds(at_s))  # type: ignore[arg-type]
+        started.refresh(rows.read, watched, (), seconds(at_s))
     again = started.counts(LINKS, 0)
     np.testing.assert_allclose(again.views[CLICKS], known.views[CLICKS], rtol=0.15)
     np.testing.assert_allclose(again.sums[CLICKS], known.sums[CLICKS], rtol=0.15)
@@ -202,7 +198,7 @@ def test_missing_sales_are_noticed_and_not_learned() -> None:
     was_missing = []
     for at_s in range(600):
         rows.now_us = seconds(at_s)
-        early.refresh(rows, watched, (), seconds(at_s))  # type: ignore[arg-type]
+        early.refresh(rows.read, watched, (), seconds(at_s))
         closed = views[max(0, (at_s - 121) * 20) : max(0, (at_s - 120) * 20)]
         early.learn_settled(closed, REVENUE)
         was_missing.append(early.sales_are_missing)
@@ -225,7 +221,7 @@ def visit(service: Service, n_views: int, start_s: float = 0.0, seed: int = 1) -
         clicked = [one.link_id for one in page.shown if rng.random() < RATES[one.link_id]]
         if clicked:
             events = [click(one, page.decision_id) for one in clicked]
-            service.submit_events(events, now_us + 1).result()
+            service.committer.submit_events(events, now_us + 1).result()
         if number % 10 == 9:
             service.learner.learn(now_us + 2)
 

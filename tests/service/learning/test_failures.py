@@ -183,7 +183,7 @@ def test_a_learner_that_dies_before_it_publishes_loses_no_delivered_click(
             at_us = seconds(86_400 * day + second)
             page = service.decider.decide("home", at_us, key_id=key_id)
             click = ClickEvent(decision_id=page.decision_id, link_id=page.shown[0].link_id)
-            service.submit_events([click], at_us + 1).result()
+            service.committer.submit_events([click], at_us + 1).result()
         service.learner.learn(seconds(86_400 * (day + 2)))
         return delivered(service)
 

@@ -28,7 +28,7 @@ def learn_a_little() -> str:
     for second in range(30):
         page = service.decider.decide("home", rows.seconds(second))
         click = ClickEvent(decision_id=page.decision_id, link_id=page.shown[0].link_id)
-        service.submit_events([click], rows.seconds(second)).result()
+        service.committer.submit_events([click], rows.seconds(second)).result()
     service.learner.learn(rows.seconds(1_000_000))
     [health] = service.health().pools
     service.close()

@@ -53,7 +53,7 @@ def live(service: Service, n_views: int, start_s: float) -> None:
         page = service.decider.decide("home", rows.seconds(start_s + k))
         if k % 3 == 0:
             click = ClickEvent(page.decision_id, page.shown[0].link_id)
-            service.submit_events([click], rows.seconds(start_s + k) + 1).result()
+            service.committer.submit_events([click], rows.seconds(start_s + k) + 1).result()
     service.learner.learn(rows.seconds(start_s + 100_000))
     service.learner.learn(rows.seconds(start_s + 100_001))
 

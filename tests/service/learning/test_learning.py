@@ -64,7 +64,7 @@ def visit(service: Service, chance: random.Random, n_views: int, start_us: int =
     for k in range(n_views):
         now_us = start_us + k * 1_000
         page = service.decider.decide("home", now_us)
-        service.submit_events(events_of(page, chance), now_us + 500).result()
+        service.committer.submit_events(events_of(page, chance), now_us + 500).result()
 
 
 def events_of(page: DecisionRecord, chance: random.Random) -> list[Event]:
@@ -109,7 +109,7 @@ def test_views_count_for_clicks_first_and_for_revenue_when_both_windows_closed(
     page = service.decider.decide("home", T0)
     first = page.shown[0].link_id
     order = conversion(decision_id=page.decision_id, link_id=first)
-    service.submit_events([click(first, page.decision_id), order], T0 + 5).result()
+    service.committer.submit_events([click(first, page.decision_id), order], T0 + 5).result()
 
     def counted() -> LinkCounters:
         return reads(service._store).counters("home").links.get(("policy", first), LinkCounters())
@@ -119,7 +119,9 @@ def test_views_count_for_clicks_first_and_for_revenue_when_both_windows_closed(
     service.learner.learn(seconds(CLICK_WINDOW_S))
     assert counted() == LinkCounters(click_views=1, clicks=1)
     refund = adjustment()
-    assert service.submit_events([refund], seconds(7_200)).result()[0].outcome == "accepted"
+    assert (
+        service.committer.submit_events([refund], seconds(7_200)).result()[0].outcome == "accepted"
+    )
     service.learner.learn(seconds(REVENUE_WINDOW_S))
     assert counted() == LinkCounters(
         click_views=1, clicks=1, revenue_views=1, revenue_micros=6_000_000
@@ -261,7 +263,7 @@ def send_all(service: Service, sender: list[list[Event]]) -> list[str]:
     return [
         outcome.outcome
         for batch in sender
-        for outcome in service.submit_events(batch, seconds(60)).result(600)
+        for outcome in service.committer.submit_events(batch, seconds(60)).result(600)
     ]
 
 

@@ -100,7 +100,7 @@ def test_a_queue_keeps_the_floor_though_clicks_come_late(
                         ConversionEvent(conversion_id=f"{number}-{place}", **name, **sale)
                     )
         if events:
-            service.submit_events(events, now_us)
+            service.committer.submit_events(events, now_us)
     late = np.array(expected[1_200:])
     assert late.mean() == pytest.approx(0.35, abs=0.06)
 

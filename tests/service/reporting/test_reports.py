@@ -41,7 +41,7 @@ FAR = seconds(10 * 86_400)
 def test_a_decision_tells_what_was_shown_received_counted_and_refused(service: Service) -> None:
     page = service.decider.decide("home", T0, decision_id="d1")
     first, second = (shown.link_id for shown in page.shown)
-    service.submit_events(
+    service.committer.submit_events(
         [
             click(first),
             click(first, invalid="prefetch"),
@@ -52,7 +52,7 @@ def test_a_decision_tells_what_was_shown_received_counted_and_refused(service: S
         ],
         T0 + 5,
     ).result()
-    service.submit_events([click(second)], seconds(REVENUE_WINDOW_S)).result()
+    service.committer.submit_events([click(second)], seconds(REVENUE_WINDOW_S)).result()
     report = service.reporter.decision("d1")
     assert report.decision.shown == page.shown
     told = sorted((item.type, item.event_id, item.outcome, item.reason) for item in report.received)
@@ -79,7 +79,7 @@ def test_a_decision_tells_what_was_shown_received_counted_and_refused(service: S
 def test_statistics_add_up(service: Service) -> None:
     service.directory.put_pool(pool(holdout=0.3), "t", T0).result()
     visit(service, random.Random(2), 200)
-    service.submit_events([click("l1", "unknown")], T0).result()
+    service.committer.submit_events([click("l1", "unknown")], T0).result()
     service.learner.learn(FAR)
     report = service.reporter.stats("home")
     assert sum(item.click_views for item in report.links) == 400

@@ -40,7 +40,7 @@ def busy() -> Service:
             for link_id in clicked[:1]
         ]
         events: list[Event] = [*(click(link_id, page.decision_id) for link_id in clicked), *sales]
-        service.submit_events(events, now_us).result()
+        service.committer.submit_events(events, now_us).result()
     service.learner.learn(FAR)
     open_page = service.decider.decide("home", FAR)
     assert open_page.shown

@@ -29,7 +29,7 @@ def lived_in(service: Service) -> list[str]:
     """Let a service decide, receive and learn; return the decisions."""
     decisions = [service.decider.decide("home", T0 + k) for k in range(20)]
     clicks = [click(page.shown[0].link_id, page.decision_id) for page in decisions[::2]]
-    service.submit_events(clicks, T0 + 100).result()
+    service.committer.submit_events(clicks, T0 + 100).result()
     service.learner.learn(FAR)
     service.flush().result()
     return [page.decision_id for page in decisions]

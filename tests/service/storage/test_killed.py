@@ -33,7 +33,7 @@ while True:
         now_us += 1000
         page = service.decider.decide("home", now_us)
         click = ClickEvent(decision_id=page.decision_id, link_id=page.shown[0].link_id)
-        (outcome,) = service.submit_events([click], now_us).result()
+        (outcome,) = service.committer.submit_events([click], now_us).result()
         print(page.decision_id, page.shown[0].link_id, outcome.outcome, now_us, flush=True)
     service.learner.learn(now_us)
 """

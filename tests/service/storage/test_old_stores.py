@@ -75,7 +75,7 @@ def test_a_service_goes_on_with_it(old: Path) -> None:
             page = service.decider.decide(pool_id, now_us)
             assert page.fallback == ""
             click = ClickEvent(decision_id=page.decision_id, link_id=page.shown[0].link_id)
-            [outcome] = service.submit_events([click], now_us + 1).result()
+            [outcome] = service.committer.submit_events([click], now_us + 1).result()
             assert outcome.outcome == "accepted"
         now_us += 90_000 * SECOND_US
         service.learner.learn(now_us)

@@ -28,7 +28,7 @@ def lived_in(service: Service, n_days: int) -> None:
         now_us = seconds(day * DAY)
         pages = [service.decider.decide("home", now_us + k) for k in range(4)]
         clicks = [click(page.shown[0].link_id, page.decision_id) for page in pages[::2]]
-        service.submit_events(clicks, now_us + 100).result()
+        service.committer.submit_events(clicks, now_us + 100).result()
         service.learner.learn(seconds(day * DAY + DAY - 1))
 
 
@@ -164,7 +164,7 @@ def test_rows_of_years_go_and_leave_what_was_learned(tmp_path: Path) -> None:
                 service.decider.record_view(page, now_us + k)
                 events += [click(shown.link_id, page.decision_id)] * (k == 0)
             events += [click("l1", f"nobody-{week}")]  # waits for a page that never comes
-            service.submit_events(events, now_us + 100).result()
+            service.committer.submit_events(events, now_us + 100).result()
             service.learner.learn(seconds(week * 7 * DAY + 2 * DAY))
             if week == 80:
                 service.close()

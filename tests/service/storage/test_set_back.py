@@ -43,7 +43,7 @@ def test_a_store_that_was_an_hour_ahead_learns_again(
     service = open_service()
     page = service.decider.decide("home", now_us + 1)
     event = click(page.shown[0].link_id, page.decision_id)
-    assert service.submit_events([event], now_us + 2).result()[0].outcome == "accepted"
+    assert service.committer.submit_events([event], now_us + 2).result()[0].outcome == "accepted"
     service.learner.learn(now_us + 61 * 10**6)
     assert service.health().is_learning
     assert service.reporter.stats("home").groups[0].click_views == 101

@@ -98,7 +98,7 @@ async def _record(context: ServiceContext, request: Request, token: ClickToken) 
         context.outcomes.pages.note("ignored-visitor", token.pool_id, invalid)
     click = ClickEvent(decision_id=token.decision_id, link_id=token.link_id, invalid=invalid)
     try:
-        recorded = context.service.submit_events([click], context.clock_us())
+        recorded = context.service.committer.submit_events([click], context.clock_us())
         [outcome] = await asyncio.wait_for(
             asyncio.shield(asyncio.wrap_future(recorded)), timeout=_WAIT_S
         )

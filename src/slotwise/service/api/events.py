@@ -192,7 +192,9 @@ def _check_batch(context: ServiceContext, request: Request, n_events: int) -> No
 
 
 async def _submit(context: ServiceContext, events: Sequence[Event]) -> list[Outcome]:
-    outcomes = await asyncio.wrap_future(context.service.submit_events(events, context.clock_us()))
+    outcomes = await asyncio.wrap_future(
+        context.service.committer.submit_events(events, context.clock_us())
+    )
     counts = context.metrics.events
     for event, outcome in zip(events, outcomes, strict=True):
         counts[event.kind, outcome.outcome] += 1

@@ -94,7 +94,7 @@ def shop_operations(page_key: str) -> Operations:
             revenue_micros=PRODUCTS[bought.product].price_micros,
             currency="EUR",
         )
-        context.service.submit_events([sale], context.clock_us())
+        context.service.committer.submit_events([sale], context.clock_us())
         return Answer(b"{}")
 
     return operations

@@ -22,7 +22,7 @@ they had stopped earning: revenue then counts from closed windows only (`sales_a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -41,9 +41,9 @@ from slotwise.service.counting.attribution import (
 from slotwise.service.counting.rates import LinkCounts
 from slotwise.service.pool import Pool
 from slotwise.service.records import SECOND_US
-from slotwise.service.storage.contract import StoreReader
 
 Floats = NDArray[np.float64]
+ReadViews = Callable[[FoldPosition, int, int], list[View]]
 
 AGES_S = (1, 3, 9, 27, 81, 243, 729, 2_187, 6_561, 19_683, 59_049, 177_147, 531_441, 1_594_323)
 """Ages at which views are read again; only those before a window closes matter."""
@@ -102,12 +102,11 @@ class EarlyFeedback:
 
     # Reading
 
-    def refresh(
-        self, reader: StoreReader, pool: Pool, weights: Sequence[float], now_us: int
-    ) -> bool:
+    def refresh(self, read: ReadViews, pool: Pool, weights: Sequence[float], now_us: int) -> bool:
         """Read new views, and those that have reached the next age; say whether there were any.
 
-        `weights` are those of slots; none where all slots are alike.
+        `read` returns at most so many views whose click windows close after one position, up to a
+        time. `weights` are those of slots; none where all slots are alike.
         """
         settings = pool.settings
         windows_us = settings.click_window_s * SECOND_US, settings.revenue_window_s * SECOND_US
@@ -123,7 +122,7 @@ class EarlyFeedback:
         n_views = 0
         for batch in due[:READS]:
             if n_views < MAX_READ:
-                self._read(batch, reader, pool, weights, now_us)
+                self._read(batch, read, pool, weights, now_us)
                 n_views += batch.n_views
         self._join()
         return n_views > 0
@@ -151,7 +150,7 @@ class EarlyFeedback:
     def _read(
         self,
         batch: _Batch,
-        reader: StoreReader,
+        read: ReadViews,
         pool: Pool,
         weights: Sequence[float],
         now_us: int,
@@ -163,7 +162,7 @@ class EarlyFeedback:
             closes_us=batch.after_us + click_window_us, decision_id=_AFTER_EVERY_ID
         )
         until_us = batch.until_us + click_window_us
-        views = reader.closed_views(pool.settings.pool_id, CLICKS, after, until_us, MAX_BATCH)
+        views = read(after, until_us, MAX_BATCH)
         if len(views) == MAX_BATCH:  # the rest is read by itself
             last_us = views[-1].decision.click_closes_us - click_window_us
             if last_us < batch.until_us:

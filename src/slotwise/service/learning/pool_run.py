@@ -17,6 +17,7 @@ from slotwise.errors import UnsupportedState
 from slotwise.player.player import PlayerKnowledge
 from slotwise.policies.policy import ignore_open
 from slotwise.service.counting.attribution import (
+    CLICKS,
     FOLD_START,
     LEVELS,
     Counters,
@@ -448,7 +449,13 @@ class PoolRun:
                 return False
             has_weights = fed is not None and fed.slots_differ
             weights = fed.player.slots.order.weights.tolist() if fed and has_weights else []
-            return self.early.refresh(reader, self.pool, weights, now_us)
+            pool_id = self.pool.settings.pool_id
+            return self.early.refresh(
+                lambda *span: reader.closed_views(pool_id, CLICKS, *span),
+                self.pool,
+                weights,
+                now_us,
+            )
 
     def _uses_early(self, fed: PoolPlayer | None) -> bool:
         """Say whether feedback counts before windows close: as counts, for all visitors alike.

@@ -13,11 +13,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from threading import Event, Lock, RLock, Thread
-from typing import NamedTuple, TypeVar, cast
+from threading import Event as Signal
+from threading import Lock, RLock, Thread
+from typing import Any, NamedTuple, TypeVar, cast
 
+from slotwise.service.records import Event, Outcome
 from slotwise.service.refusals import StoreUnavailable, Superseded
-from slotwise.service.storage.contract import AppendDecision, Operation, Store
+from slotwise.service.storage.contract import AppendDecision, Operation, RecordEvent, Store
 
 _log = logging.getLogger(__name__)
 
@@ -67,11 +69,11 @@ class GroupCommitter:
         self._waiting: deque[_Item] = deque()
         self._committing = Lock()
         self._starting = Lock()
-        self._wake = Event()
+        self._wake = Signal()
         self._is_woken = False
         """Whether `_wake` is set, or about to be: quicker to look at."""
-        self._is_awaited = Event()
-        self._closing = Event()
+        self._is_awaited = Signal()
+        self._closing = Signal()
         self._thread: Thread | None = None
         self._under_way: tuple[float, list[_Item]] | None = None
         """The group whose commit has not been answered, and since when."""
@@ -116,6 +118,16 @@ class GroupCommitter:
         self._wake_up()
         self._is_awaited.set()
         return answers
+
+    def submit_events(self, events: Sequence[Event], now_us: int) -> Future[list[Outcome]]:
+        """Record events, one outcome each in the same order, set after their commit.
+
+        Raises `StoreUnavailable`, at once or as the future's error: nothing of the list was
+        acknowledged and all of it may be sent again.
+        """
+        operations = [RecordEvent(event=event, received_us=now_us) for event in events]
+        outcomes: Any = self.submit(operations)
+        return outcomes  # type: ignore[no-any-return]
 
     def commit(self, operations: Sequence[Operation]) -> list[object]:
         """Commit operations and wait for their answers."""
