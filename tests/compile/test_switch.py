@@ -178,8 +178,12 @@ def test_where_no_process_can_be_started_this_one_compiles(tmp_path: Path) -> No
     assert "compiling to machine code in this process" in done.stderr
 
 
-def test_unknown_numba_means_plain_njit_with_one_warning(tmp_path: Path) -> None:
-    pages = PAGES.replace("click_floor=0.6", 'policy="cucb"')  # it needs most vector passes
+@pytest.mark.parametrize(
+    "policy",
+    ["uniform", pytest.param("cucb", marks=pytest.mark.slow)],  # it needs most vector passes
+)
+def test_unknown_numba_means_plain_njit_with_one_warning(tmp_path: Path, policy: str) -> None:
+    pages = PAGES.replace("click_floor=0.6", f'policy="{policy}"')
     plain = run(pages, tmp_path, SLOTWISE_COMPILE="first", SLOTWISE_PLAIN_NJIT="1")
     assert plain.stderr.count("slotwise does not know numba") == 1
     assert plain.stdout == run(pages, tmp_path, SLOTWISE_COMPILE="never").stdout

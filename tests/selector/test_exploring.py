@@ -29,6 +29,9 @@ def taught(explore: float, seed: int = 1) -> Selector:
     return selector
 
 
+N_PAGES = 1_000
+
+
 @pytest.mark.parametrize(
     ("pin", "exclude"), [((), ()), (("f",), ()), ((), ("a",)), (("e",), ("a", "b"))]
 )
@@ -37,13 +40,13 @@ def test_pages_come_as_often_as_their_probabilities_say(
 ) -> None:
     """Each page has probabilities of its own, so counts are compared with their sums.
 
-    Bernstein's inequality for 4,000 pages: a sum of centred indicators exceeds 5.4 standard
+    Bernstein's inequality: a sum of centred indicators exceeds 5.4 standard
     deviations plus 10 with a probability below 1e-6 / 6.
     """
     selector = taught(explore=0.3)
     shown: Counter[str] = Counter()
     expected, variance = dict.fromkeys("abcdef", 0.0), dict.fromkeys("abcdef", 0.0)
-    for _ in range(4000):
+    for _ in range(N_PAGES):
         page = selector.select(pin=pin, exclude=exclude)
         shown.update(str(link) for link in page.shown)
         for link in "abcdef":
@@ -53,12 +56,12 @@ def test_pages_come_as_often_as_their_probabilities_say(
     for link in "abcdef":
         assert abs(shown[link] - expected[link]) <= 5.4 * variance[link] ** 0.5 + 10
         if link in pin:
-            assert shown[link] == 4000
+            assert shown[link] == N_PAGES
         elif link in exclude:
             assert shown[link] == 0
         else:
             n_free = 6 - len(pin) - len(exclude)
-            assert expected[link] >= 4000 * 0.3 * (2 - len(pin)) / n_free - 1e-6
+            assert expected[link] >= N_PAGES * 0.3 * (2 - len(pin)) / n_free - 1e-6
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -104,6 +104,7 @@ def test_the_ads_with_the_most_impressions_are_taken(tmp_path: Path) -> None:
     assert dataset.link_names == tuple(count_plainly(tmp_path))[:10]
 
 
+@pytest.mark.slow
 def test_memory_does_not_follow_the_file(tmp_path: Path) -> None:
     """Six million rows may peak at most 96 MB above one million.
 
