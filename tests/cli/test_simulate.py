@@ -61,8 +61,11 @@ def test_a_shipped_experiment_runs_by_its_name(mine: Path) -> None:
     assert Results.load("figure-1-coupon.parquet").n_rounds == 20
 
 
-def test_finished_results_are_not_run_again(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_results_are_not_run_again(
+    mine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["simulate", "mine.toml"]) == 0
+    assert "already finished" not in capsys.readouterr().err
     written = Path("mine.parquet").stat().st_mtime_ns
 
     def refuse(*_: object) -> None:
@@ -70,6 +73,7 @@ def test_finished_results_are_not_run_again(mine: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(RunBlock, "play", refuse)
     assert main(["simulate", "mine.toml"]) == 0
+    assert "already finished, nothing was run: mine.parquet\n" in capsys.readouterr().err
     assert Path("mine.parquet").stat().st_mtime_ns == written
     with pytest.raises(AssertionError, match="played again"):
         main(["simulate", "mine.toml", "--seed", "2"])

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import threading
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
+from slotwise.environments import BernoulliLinks, LateFeedback
 from slotwise.policies import CUCB, ConUCB, Policy, Uniform
 from slotwise.problem import Problem
 from slotwise.simulation import Experiment, Planned, Results, run_experiment, run_series
 from slotwise.simulation.cluster import PlayedBlock, RunBlock
+from slotwise.simulation.series import finished_results
 from tests.simulation.test_run import assert_same
 from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS
 
@@ -163,3 +170,67 @@ def test_after_an_interruption_only_what_is_missing_is_played(
     assert n_played == 10 - n_kept < 10
     for one, found in zip(plan, results, strict=True):
         assert_same(found, run_experiment(one.experiment, n_threads=1))
+
+
+OWN = """
+import helper_of_own
+from slotwise.environments import BernoulliLinks
+from slotwise.policies import Uniform
+
+class Own(Uniform):
+    name = "own"
+
+class OwnLinks(BernoulliLinks):
+    pass
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Return a module with a policy and an environment; it uses a helper in another file."""
+    (tmp_path / "own_of_user.py").write_text(OWN)
+    (tmp_path / "helper_of_own.py").write_text("FACTOR = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("own_of_user")
+    del sys.modules["own_of_user"], sys.modules["helper_of_own"]
+
+
+@pytest.mark.parametrize("edited", ["own_of_user.py", "helper_of_own.py"])
+@pytest.mark.parametrize("part", ["policy", "environment", "environment inside"])
+def test_results_of_edited_code_are_not_used(
+    own: Any, tmp_path: Path, edited: str, part: str
+) -> None:
+    links: Any = (own.OwnLinks if "environment" in part else BernoulliLinks)([0.3, 0.2], [0.1, 0.5])
+    if part == "environment inside":
+        links = LateFeedback(links, 1, 2)
+    policy = own.Own() if part == "policy" else Uniform()
+    problem = Problem(2, 1, horizon=10)
+
+    def own_plan() -> Planned:
+        experiment = Experiment(links, problem, {"own": policy}, n_runs=1, seed=1)
+        return Planned(experiment, tmp_path / "own.parquet")
+
+    run_series([own_plan()], tmp_path / "parts")
+    assert finished_results(own_plan()) is not None
+    with (tmp_path / edited).open("a") as file:
+        file.write("# a comment may change nothing, but a file says no more\n")
+    assert finished_results(own_plan()) is None
+
+
+def test_results_of_code_without_a_file_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a notebook, where a class may have been written again."""
+    kind = type("Own", (Uniform,), {"name": "own", "__module__": "notebook_without_a_file"})
+    monkeypatch.setitem(sys.modules, "notebook_without_a_file", ModuleType("notebook"))
+    links = BernoulliLinks([0.3, 0.2], [0.1, 0.5])
+
+    def own_plan() -> Planned:
+        problem = Problem(2, 1, horizon=10)
+        experiment = Experiment(links, problem, {"own": kind()}, n_runs=1, seed=1)
+        return Planned(experiment, tmp_path / "own.parquet")
+
+    first = own_plan()
+    run_series([first], tmp_path / "parts")
+    assert finished_results(first) is not None
+    assert finished_results(own_plan()) is None

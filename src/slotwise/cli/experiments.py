@@ -28,7 +28,14 @@ from slotwise.plugins import look_for_modules_in
 from slotwise.simulation import Planned, experiment_path, load_experiment, log_run, run_series
 from slotwise.simulation.gathering import merge_shards
 from slotwise.simulation.results import Results
-from slotwise.simulation.series import kept_runs, notes_of, plan_paper, refuse_to_shrink, shard_plan
+from slotwise.simulation.series import (
+    finished_results,
+    kept_runs,
+    notes_of,
+    plan_paper,
+    refuse_to_shrink,
+    shard_plan,
+)
 
 
 def simulate_command(
@@ -279,7 +286,7 @@ def merge_command(
 
 @contextmanager
 def say_what_is_kept(plan: Sequence[Planned], parts: Path) -> Iterator[None]:
-    """Turn Ctrl-C or a full disk into one sentence about the finished runs of `plan`.
+    """Say if there is nothing to run; turn Ctrl-C or a full disk into one sentence about runs.
 
     The exit code is 130 after Ctrl-C and 1 where a file cannot be written.
     """
@@ -290,6 +297,10 @@ def say_what_is_kept(plan: Sequence[Planned], parts: Path) -> Iterator[None]:
         typer.echo(f"stopped: {reason}{kept}", err=True)
         return typer.Exit(code)
 
+    finished = [planned.path for planned in plan if finished_results(planned) is not None]
+    if len(finished) == len(plan):
+        where = finished[0] if len(finished) == 1 else finished[0].parent
+        typer.echo(f"already finished, nothing was run: {where}", err=True)
     try:
         yield
     except KeyboardInterrupt:

@@ -60,12 +60,21 @@ def _is_lower(name: str) -> bool:
 def digest_of(function: Any) -> str | None:
     """Return a digest of the sources that determine a function, apart from slotwise's lower layers.
 
-    Those are the files of its module and of all modules that can be reached from the globals of
-    that module, without installed packages other than its own. None if a source is not a file, as
-    in an interactive session.
+    None if a source is not a file, as in an interactive session.
+    """
+    function = getattr(function, "py_func", function)
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    return digest_of_sources([function, *(getattr(cell, "py_func", cell) for cell in cells)])
+
+
+def digest_of_sources(parts: Iterable[Any]) -> str | None:
+    """Return a digest of the sources of functions and classes, apart from slotwise's lower layers.
+
+    Those are the files of their modules and of all modules that can be reached from the globals of
+    those, without installed packages other than their own. None if a source is not a file.
     """
     digest = hashlib.sha256()
-    for file in sorted(_files_of(getattr(function, "py_func", function))):
+    for file in sorted(_files_of(parts)):
         try:
             digest.update(Path(file).read_bytes())
         except OSError:
@@ -73,9 +82,7 @@ def digest_of(function: Any) -> str | None:
     return digest.hexdigest()[:LENGTH]
 
 
-def _files_of(function: Any) -> set[str]:
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    parts = [function, *(getattr(cell, "py_func", cell) for cell in cells)]
+def _files_of(parts: Iterable[Any]) -> set[str]:
     waiting = [part.__module__ for part in parts if hasattr(part, "__module__")]
     own = {name.partition(".")[0] for name in waiting}
     seen: set[str] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile.cache import LENGTH, digest_sources
+from slotwise.compile.cache import LENGTH, digest_of_sources, digest_sources
 from slotwise.environments import Environment
 from slotwise.errors import InvalidInput
 from slotwise.policies import Policy, policy_settings
@@ -50,6 +51,7 @@ def environment_fingerprint(environment: Environment, n_rounds: int) -> str:
     """
     digest = hashlib.sha256()
     serving = environment.serving
+    digest.update(sources_fingerprint(*_with_inner(environment), serving).encode())
     for name in (serving.__module__, serving.__qualname__, *environment.levels):
         digest.update(f"{name};".encode())
     world = environment.world(n_rounds)
@@ -59,6 +61,21 @@ def environment_fingerprint(environment: Environment, n_rounds: int) -> str:
         digest.update(f"{array.dtype.str}{array.shape};".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:LENGTH]
+
+
+def sources_fingerprint(*parts: Any) -> str:
+    """Return a digest of the sources of classes and functions that are not slotwise's own.
+
+    It covers every file that can be reached from theirs. Where one is not in a file, as in a
+    notebook, the digest is never the same, so that no results of an earlier text are used.
+    """
+    return digest_of_sources(parts) or secrets.token_hex(LENGTH)
+
+
+def _with_inner(environment: Environment) -> list[type]:
+    """Return the classes of an environment and of those that it is made of."""
+    inner = [one for one in vars(environment).values() if isinstance(one, Environment)]
+    return [type(environment), *(kind for one in inner for kind in _with_inner(one))]
 
 
 def _leaves(value: Any) -> Iterable[Any]:
@@ -131,6 +148,14 @@ class Experiment:
     def _optimum(self) -> Optimum:
         return find_optimum(self.environment, self.problem, self.n_rounds)
 
+    @cached_property
+    def _sources(self) -> dict[str, str]:
+        return {label: sources_fingerprint(type(policy)) for label, policy in self.policies.items()}
+
+    @cached_property
+    def _environment_fingerprint(self) -> str:
+        return environment_fingerprint(self.environment, self.n_rounds)
+
     def _by_value(self, best: Optimum) -> dict[str, Any]:
         """Return what the best mixes bring to visitors with each feature value, by its label."""
         pairs = zip(self.environment.segment_labels, best.by_place, strict=False)
@@ -152,7 +177,7 @@ class Experiment:
                 **self.dataset,
             },
             "environment": type(self.environment).__name__,
-            "environment_fingerprint": environment_fingerprint(self.environment, self.n_rounds),
+            "environment_fingerprint": self._environment_fingerprint,
             "views_per_round": self.environment.views_per_round,
             "delays": list(self.environment.delays),
             "n_links": problem.n_links,
@@ -174,7 +199,12 @@ class Experiment:
             "levels": list(problem.levels),
             "optimum": {**best.plain(), "attainable_clicks": attainable, **self._by_value(best)},
             "policies": [
-                {"label": label, "name": policy.name, "settings": _plain(policy_settings(policy))}
+                {
+                    "label": label,
+                    "name": policy.name,
+                    "settings": _plain(policy_settings(policy)),
+                    "sources": self._sources[label],
+                }
                 for label, policy in self.policies.items()
             ],
         }

@@ -55,10 +55,10 @@ class Parts:
     """A folder with one small file for each finished run of each policy.
 
     A run is stored under a digest of everything that determines its numbers: the environment, the
-    page, the rounds, the seed, the settings of the policy and slotwise's own code. So a changed
-    experiment starts again, an experiment with more runs or another policy reuses finished runs,
-    and two experiments may share a folder and their common runs. The code of a policy of your own
-    is not part of the digest: remove the folder when you change it.
+    page, the rounds, the seed, the settings of the policy, slotwise's own code and the files of
+    policies and environments of your own with all that they import. So a changed experiment starts
+    again, an experiment with more runs or another policy reuses finished runs, and two experiments
+    may share a folder and their common runs.
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
@@ -67,7 +67,8 @@ class Parts:
         if "rules" in config:
             setting["rules"] = config["rules"]
         self._folders = {
-            policy["label"]: folder / _digest([setting, policy["name"], policy["settings"]])
+            policy["label"]: folder
+            / _digest([setting, policy["name"], policy["settings"], policy["sources"]])
             for policy in config["policies"]
         }
 
