@@ -20,6 +20,7 @@ from slotwise.service.records import (
     KeyRecord,
     LinkRecord,
     Pin,
+    PoolRule,
     PoolSettings,
 )
 from slotwise.service.service import Service
@@ -66,10 +67,21 @@ def set_up(service: Service) -> None:
     service.directory.put_key(key, "test", T0).result()
     for pool_id in ("home", "side"):
         links = [
-            LinkRecord(pool_id=pool_id, link_id=item, url=f"https://shop.example/{item}")
+            LinkRecord(
+                pool_id=pool_id,
+                link_id=item,
+                url=f"https://shop.example/{item}",
+                group="partner" if item in ("l3", "l4") else "",
+                ends_us=T0 + 400 * HOUR_US if item == "l1" else 0,
+            )
             for item in LINK_IDS
         ]
         service.directory.put_links(pool_id, links, "test", T0).result()
+    rules = [
+        PoolRule(name="partner", group="partner", at_least=0.5),
+        PoolRule(name="one", links=("l1", "l2"), at_most=1, boost=0.1),
+    ]
+    service.directory.put_rules("home", rules, "test", T0).result()
     known = {"l1": [ImportedCounts(views=100, clicks=9, revenue_micros=40_000_000, discount=0.5)]}
     service.directory.put_known("home", known, "test", T0 + 1).result()
     phones = ImportedCounts(views=80, clicks=8, visitor={"device": "phone", "country": "DE"})

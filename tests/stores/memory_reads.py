@@ -26,7 +26,7 @@ from slotwise.service.records import (
     PoolSettings,
 )
 from slotwise.service.storage.activity import MAX_DELAYS, Activity, link_spans_of, spans_of
-from slotwise.service.storage.contract import Learned, Progress, Refusal, ViewBatch
+from slotwise.service.storage.contract import Learned, Progress, Refusal, ShownViews, ViewBatch
 from slotwise.service.storage.ledger import ClickKey
 
 
@@ -190,12 +190,13 @@ class MemoryReader:
                     break
         return ViewBatch(views=views, last=after)
 
-    def shown_since(self, pool_id: str, after: int) -> tuple[int, dict[str, int]]:
+    def shown_since(self, pool_id: str, after: int) -> ShownViews:
         """Return the place of the newest view of all, and how often each link is on those after."""
         stored = self._tables.stored
         new = [self._tables.decisions.get(one) for one in stored[after:]]
         views = [one for one in new if one is not None and one.pool_id == pool_id]
-        return len(stored), Counter(link.link_id for one in views for link in one.shown)
+        links = Counter(link.link_id for one in views for link in one.shown)
+        return ShownViews(len(stored), len(views), links)
 
     def late_views(self, pool_id: str) -> Iterator[list[View]]:
         """Go through the views with an event that came after its window."""

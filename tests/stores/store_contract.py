@@ -266,14 +266,16 @@ class StoreContract(StoreUpkeep):
 
     def test_links_are_counted_since_a_place(self, store: Store) -> None:
         store.commit([AppendDecision(decision=decision_row("d1"))])
-        place, shown = reads(store).shown_since("home", 0)
+        place, n_pages, shown = reads(store).shown_since("home", 0)
+        assert n_pages == 1
         assert shown == dict.fromkeys((link.link_id for link in decision_row("d1").shown), 1)
-        assert reads(store).shown_since("home", place) == (place, {})
+        assert reads(store).shown_since("home", place) == (place, 0, {})
         store.commit([AppendDecision(decision=decision_row(name)) for name in ("d2", "d3")])
-        later, shown = reads(store).shown_since("home", place)
+        later, n_pages, shown = reads(store).shown_since("home", place)
+        assert n_pages == 2
         assert later > place
         assert set(shown.values()) == {2}
-        assert reads(store).shown_since("elsewhere", 0) == (later, {})
+        assert reads(store).shown_since("elsewhere", 0) == (later, 0, {})
 
     def test_closed_windows_stay_closed(self, store: Store, tmp_path: Path) -> None:
         in_window = START_US + CLICK_WINDOW_US

@@ -19,9 +19,9 @@ from slotwise.errors import InvalidConfig, InvalidInput
 from slotwise.selector import KnownCounts, Selector, read_known_counts, start_from_counts
 from slotwise.selector.arguments import checked_share
 from slotwise.service.access.keys import SCOPES, new_key
-from slotwise.service.api.bodies import to_time
 from slotwise.service.api.context import system_clock_us
 from slotwise.service.logs import start_logs
+from slotwise.service.records import to_time
 from slotwise.service.refusals import StoreInUse
 from slotwise.service.server import ServerStart, check_start, open_service, serve
 from slotwise.service.service import Service

@@ -18,6 +18,7 @@ from slotwise.selection.page_within_rules import PageRules, project_within
 from slotwise.selection.rules import SlotRule, settle_rules, solve_rules
 
 Floats = NDArray[np.float64]
+Links = NDArray[np.int64]
 
 MAX_CACHED = 64
 """Kinds of pages, by their pins and exclusions, whose rules stay settled."""
@@ -27,11 +28,19 @@ VIOLATED = 1e-6
 
 
 class RuledPage(NamedTuple):
-    """Rules for pages with the same pins and exclusions, and a random page within them."""
+    """Rules for pages with the same pins, exclusions and slots, and a random page within them."""
 
     rules: PageRules
     granted: tuple[SlotRule, ...]
     at_random: Floats
+
+    @property
+    def groups(self) -> Links:
+        """The group of each link: pages are drawn group by group."""
+        groups = np.zeros(len(self.at_random), np.int64)
+        ends = self.rules.ends
+        groups[self.rules.links] = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+        return groups
 
 
 @dataclass(frozen=True)
@@ -72,27 +81,31 @@ class RulesInForce:
             np.array([pool.place_of[link] for link in rule.links if link in pool], np.int64)
             for rule in rules
         ]
-        self._cached: dict[tuple[bytes, bytes], RuledPage] = {}
+        self._cached: dict[tuple[bytes, bytes, int], RuledPage] = {}
 
     def for_page(self, asked: Constraints | None) -> RuledPage:
         """Return the rules for pages with these pins and exclusions."""
         if asked is None:
-            pinned = excluded = np.zeros(0, np.int64)
-        else:
-            is_out = ~asked.is_free
-            is_out[asked.pinned] = False
-            pinned, excluded = np.sort(asked.pinned), np.flatnonzero(is_out)
-        key = pinned.tobytes(), excluded.tobytes()
+            return self.for_places(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        is_out = ~asked.is_free
+        is_out[asked.pinned] = False
+        return self.for_places(asked.pinned, np.flatnonzero(is_out))
+
+    def for_places(self, pinned: Links, excluded: Links, n_slots: int | None = None) -> RuledPage:
+        """Return the rules for pages with these pins, exclusions and slots."""
+        pinned, excluded = np.sort(pinned), np.sort(excluded)
+        slots = self._n_slots if n_slots is None else n_slots
+        key = pinned.tobytes(), excluded.tobytes(), slots
         if key not in self._cached:
             if len(self._cached) >= MAX_CACHED:
                 self._cached.pop(next(iter(self._cached)))
-            self._cached[key] = self._settle(pinned, excluded)
+            self._cached[key] = self._settle(pinned, excluded, slots)
         return self._cached[key]
 
-    def _settle(self, pinned: NDArray[np.int64], excluded: NDArray[np.int64]) -> RuledPage:
+    def _settle(self, pinned: Links, excluded: Links, n_slots: int) -> RuledPage:
         asked = self.slot_rules()
         some = [rule for rule in asked if len(rule.links)]
-        settled = settle_rules(some, self._n_links, self._n_slots, pinned, excluded)
+        settled = settle_rules(some, self._n_links, n_slots, pinned, excluded)
         for rule, places in zip(self._rules, self._places, strict=True):
             settled.rules.boost[places] *= 1.0 + rule.boost
         switching(project_within)(settled.rules, np.ones(self._n_links))
@@ -114,9 +127,13 @@ class RulesInForce:
         rates: tuple[Floats, Floats],
         floor: float,
         money: float,
+        ruled: RuledPage | None = None,
     ) -> tuple[RuleReport, ...]:
-        """Return a row for each rule; `rates` are value and clicks of links, as estimated."""
-        asked, granted = self.slot_rules(), self.for_page(None).granted
+        """Return a row for each rule; `rates` are value and clicks of links, as estimated.
+
+        `ruled` is what pins leave of the rules, where there are some.
+        """
+        asked, granted = self.slot_rules(), (ruled or self.for_page(None)).granted
         kept = [k for k, rule in enumerate(asked) if len(rule.links)]
         boost = self.for_page(None).rules.boost
         boosted = np.minimum(1.0, rates[0] * boost)

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from slotwise.compile import code_for, switching
 from slotwise.errors import InvalidInput
 from slotwise.policies.policy import NO_SLOTS, Estimates, Floats, Links, Policy
+from slotwise.policies.within_rules import choosing_within
 from slotwise.problem import Problem, whole_number
-from slotwise.selection.rounding import draw_page
+from slotwise.selection.page_within_rules import PageRules
+from slotwise.selection.rounding import draw_by_groups, draw_page
 from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve
 from slotwise.selection.vectors.uniforms import chance_of
@@ -136,6 +138,7 @@ def average_ahead(
     rng: np.random.Generator,
     n_rounds: int = 128,
     visitors: NDArray[np.int64] | None = None,
+    rules: PageRules | None = None,
 ) -> Floats:
     """Return the average page over the next rounds of the policy if every link brought its rate.
 
@@ -146,7 +149,7 @@ def average_ahead(
     (Desautels, Krause and Burdick 2014). The state is left as it is.
 
     The rounds are those of `visitors`, a row each, in turn: by default of such as the state has
-    seen.
+    seen. Within `rules` the average is that of the probabilities, so that the rules hold for it.
 
     >>> from slotwise.policies import PacedBayes
     >>> problem = Problem(n_links=3, n_slots=1, click_floor=0.3)
@@ -163,19 +166,32 @@ def average_ahead(
     page, probabilities = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
     one_view = np.ones(problem.n_slots)
     chosen_by = policy.rng_of_choice(rng)
-    choose = code_for(type(policy).choose, ahead, who[0], chosen_by)
     chance = chance_of(rng)
-    draw = code_for(draw_page, ahead.mix, chance, page, probabilities)
+    parts: tuple[Any, ...] = ()
+    if rules is None:
+        choose = code_for(type(policy).choose, ahead, who[0], chosen_by)
+        drawn_from: tuple[Any, ...] = (ahead.mix,)
+        draw = code_for(draw_page, *drawn_from, chance, page, probabilities)
+    else:
+        parts = (rules,)
+        choose = code_for(choosing_within(type(policy)), ahead, who[0], chosen_by, rules)
+        drawn_from = (rules.probabilities, rules.links, rules.ends, rules.other_page)
+        page, probabilities = page[: rules.n_slots], probabilities[: rules.n_slots]
+        one_view = one_view[: rules.n_slots]
+        draw = code_for(draw_by_groups, *drawn_from, chance, page, probabilities)
     learn = code_for(
         type(policy).learn, ahead, who[0], 0, page, NO_SLOTS, probabilities, one_view, one_view
     )
-    n_shown = np.zeros(problem.n_links)
+    shown = np.zeros(problem.n_links)
     for k in range(n_rounds):
         visitor = who[k % len(who)]
-        choose.call(ahead, visitor, chosen_by)
-        draw.call(ahead.mix, chance, page, probabilities)
-        n_shown[page] += 1.0
+        choose.call(ahead, visitor, chosen_by, *parts)
+        draw.call(*drawn_from, chance, page, probabilities)
+        if rules is None:
+            shown[page] += 1.0
+        else:
+            shown += rules.probabilities
         for level in range(problem.n_levels):
             brought = rates[level, page]
             learn.call(ahead, visitor, level, page, NO_SLOTS, probabilities, one_view, brought)
-    return n_shown / n_rounds
+    return shown / n_rounds

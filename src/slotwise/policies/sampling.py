@@ -25,9 +25,11 @@ from slotwise.policies.posterior import (
     take_in_link,
     trials_and_hits,
 )
+from slotwise.policies.within_rules import choosing_within
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.mix import dense_probabilities
 from slotwise.selection.page_search import Search, new_search
+from slotwise.selection.page_within_rules import PageRules
 from slotwise.selection.top_page import top_page
 
 FIRST_DRAWS = 3
@@ -135,10 +137,12 @@ def average_probabilities(
     rng: np.random.Generator,
     n_draws: int = 1_000,
     visitors: NDArray[np.int64] | None = None,
+    rules: PageRules | None = None,
 ) -> Floats:
     """Return the average page over `n_draws` choices of the policy for each of some visitors.
 
-    `visitors` has a row each: by default such as the state has seen.
+    `visitors` has a row each: by default such as the state has seen. Within `rules` each choice is
+    a page within them, and so is the average.
 
     A sampling policy's page is certain given its sample, so its own probabilities say 1 for every
     link shown. Where propensities are logged, publish this average and round it: then the
@@ -158,8 +162,13 @@ def average_probabilities(
     different, counts = np.unique(who, axis=0, return_counts=True)
     total = np.zeros(len(state.mix.sure))
     choose, chosen_by = switching(type(policy).choose), policy.rng_of_choice(rng)
+    within = switching(choosing_within(type(policy)))
     for visitor, share in zip(different, counts / len(who), strict=True):
         for _ in range(n_draws):
-            choose(state, visitor, chosen_by)
-            total += share * dense_probabilities(state.mix)
+            if rules is None:
+                choose(state, visitor, chosen_by)
+                total += share * dense_probabilities(state.mix)
+            else:
+                within(state, visitor, chosen_by, rules)
+                total += share * rules.probabilities
     return (total / n_draws).clip(0.0, 1.0)

@@ -48,6 +48,7 @@ from slotwise.policies.visitor_regression import (
 )
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
 from slotwise.selection.page_search import Search, new_search
+from slotwise.selection.page_within_rules import PageRules, best_within
 from slotwise.selection.share_slots import take_top_links
 
 N_PRICES = 16
@@ -201,6 +202,29 @@ def _choose_at(
     return expected
 
 
+@hot
+def _choose_within(
+    prospect: Prospect, prices: Floats, visitor: Visitor, rules: PageRules, page: Floats
+) -> float:
+    """Write the average page within rules over the prices; return its expected clicks."""
+    _look_at(prospect, visitor)
+    for link in range(len(page)):
+        page[link] = 0.0
+    reward, size = prospect.worth[0], prospect.posterior.sales[UNIT]
+    for price in prices:
+        prospect.worth[0] = reward + price / size
+        score_jointly(prospect.posterior, prospect.worth, prospect.score, prospect.scratch)
+        for link in range(len(page)):
+            rules.worth[link] = prospect.score[link] * rules.boost[link]
+        best_within(rules, rules.worth, prospect.rate[0])
+        for link in range(len(page)):
+            page[link] += rules.probabilities[link] / len(prices)
+    expected = 0.0
+    for link in range(len(page)):
+        expected += page[link] * prospect.rate[0, link]
+    return expected
+
+
 @compiled
 def _play_ahead(
     prospect: Prospect,
@@ -288,6 +312,13 @@ class VisitorPages:
         prices = self._last_prices = self.prices_of(visitor)
         expected = switching(_choose_at)(self.prospect, prices, visitor, links, n_slots, self.room)
         return self.room.probabilities[: len(links)].copy(), float(expected)
+
+    def page_within(self, visitor: Visitor, rules: PageRules) -> tuple[Floats, float]:
+        """Return the probabilities of all links within rules for a visitor, and their clicks."""
+        prices = self._last_prices = self.prices_of(visitor)
+        page = np.zeros(len(self.links))
+        expected = switching(_choose_within)(self.prospect, prices, visitor, rules, page)
+        return page, float(expected)
 
     def look_at(self, visitor: Visitor) -> None:
         """Write into `rate` what links bring a view of this visitor."""

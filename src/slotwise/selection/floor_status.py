@@ -67,8 +67,15 @@ def click_estimates(views: Floats, clicks: Floats) -> tuple[Floats, Floats]:
     return rates, (rates * (1.0 - rates) + 0.25 / (views + 1.0)) / (views + 1.0)
 
 
-def most_clicks(rates: Floats, variances: Floats, n_slots: int) -> tuple[float, float]:
-    """Return the clicks of the most clicked page, and the most that it may plausibly bring."""
-    best = np.argsort(-rates, kind="stable")[:n_slots]
-    attainable = float(rates[best].sum())
-    return attainable, attainable + SURE_ERRORS * math.sqrt(float(variances[best].sum()))
+def most_clicks(
+    rates: Floats, variances: Floats, n_slots: int, page: Floats | None = None
+) -> tuple[float, float]:
+    """Return the clicks of the most clicked page, and the most that it may plausibly bring.
+
+    `page` has its probabilities where rules leave another page than the links with most clicks.
+    """
+    if page is None:
+        best = np.argsort(-rates, kind="stable")[:n_slots]
+        rates, variances, page = rates[best], variances[best], np.ones(len(best))
+    attainable = float(page @ rates)
+    return attainable, attainable + SURE_ERRORS * math.sqrt(float(page**2 @ variances))

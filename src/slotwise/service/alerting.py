@@ -27,7 +27,7 @@ from slotwise.service.reporting.report_records import RateReport
 from slotwise.service.settings import AlertFormat, origin_of
 from slotwise.service.storage.activity import Span
 
-AlertKind = Literal["floor-missed", "feedback-stopped", "learning-failed", "test"]
+AlertKind = Literal["floor-missed", "rule-violated", "feedback-stopped", "learning-failed", "test"]
 
 MIN_VIEWS = 100
 """Settled views since the floor was set, before it can be missed."""
@@ -57,6 +57,9 @@ def alerts_of(pool: Overview) -> Iterator[Alert]:
     if any(missed):
         detail = " ".join(filter(None, missed))
         yield Alert(kind="floor-missed", pool_id=pool.pool_id, detail=detail)
+    violated = " ".join(rule.detail for rule in pool.rules if rule.violated)
+    if violated:
+        yield Alert(kind="rule-violated", pool_id=pool.pool_id, detail=violated)
     stopped = _stopped(pool)
     if stopped:
         yield Alert(kind="feedback-stopped", pool_id=pool.pool_id, detail=stopped)

@@ -20,6 +20,7 @@ MAX_FEATURE_VALUES = MAX_VALUES
 MAX_ALL_VALUES = 256
 """What is learned of 10,000 links for so many values takes about 180 MB."""
 MAX_SEGMENT_FLOORS = 32
+MAX_RULES = 100
 MAX_WEIGHT_RATIO = 1_000
 MAX_VALUE_CHARS = 1_000
 MAX_HOSTS = 100
@@ -34,6 +35,7 @@ MAX_HOST_CHARS = 255
 MAX_LABEL_CHARS = 200
 MAX_POLICY_CHARS = 64
 MAX_TITLE_CHARS = 200
+MAX_GROUP_CHARS = 100
 MAX_URL_CHARS = 2_048
 MAX_METADATA = 20
 MAX_METADATA_CHARS = 1_000
@@ -77,6 +79,7 @@ LIMITS: dict[str, int] = {
     "words or bin edges of a feature": MAX_FEATURE_VALUES,
     f"values of all features, {MAX_WORDS + 2} for an open list, one for not known": MAX_ALL_VALUES,
     "floors of segments (`segment_floors`)": MAX_SEGMENT_FLOORS,
+    "rules of a pool": MAX_RULES,
     "a slot's weight over that of another": MAX_WEIGHT_RATIO,
     f"characters of a feature's value (of a word that is kept: {MAX_LENGTH})": MAX_VALUE_CHARS,
     "seconds of a click or revenue window": MAX_WINDOW_S,
@@ -85,6 +88,7 @@ LIMITS: dict[str, int] = {
     "characters of an id": MAX_ID_CHARS,
     "characters of a link's address": MAX_URL_CHARS,
     "characters of a link's title": MAX_TITLE_CHARS,
+    "characters of a link's group and of a rule's name": MAX_GROUP_CHARS,
     "metadata of a link": MAX_METADATA,
     "characters of one metadata text": MAX_METADATA_CHARS,
     "characters of a key's label": MAX_LABEL_CHARS,

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import logging
 import math
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput, SlotwiseError, UnknownName
 from slotwise.features import Features, declared_floors
 from slotwise.player.known_counts import parse_known_counts
+from slotwise.player.link_pool import LinkPool
+from slotwise.player.rules_in_force import RuledPage, RulesInForce
 from slotwise.player.slots import PageSlots
 from slotwise.policies import Policy, default_policy, make_policy, policy_class
-from slotwise.problem import EQUAL, LEARN, Problem, asked_slot_weights
+from slotwise.problem import EQUAL, LEARN, Problem, Rule, asked_slot_weights
 from slotwise.service import limits
-from slotwise.service.records import EQUAL_SLOTS, ImportedCounts, LinkRecord, PoolSettings
+from slotwise.service.records import (
+    EQUAL_SLOTS,
+    ImportedCounts,
+    LinkRecord,
+    PoolRule,
+    PoolSettings,
+    to_time,
+)
 
 _log = logging.getLogger(__name__)
+
+NO_PLACES = np.zeros(0, np.int64)
 
 
 class Pool(NamedTuple):
@@ -35,6 +48,8 @@ class Pool(NamedTuple):
     """When counts were last imported."""
     links_changed_us: int = 0
     """When a link was last added or changed."""
+    scheduled: tuple[LinkRecord, ...] = ()
+    """The links in `active` that have a date."""
 
     @classmethod
     def of(cls, settings: PoolSettings, links: Iterable[LinkRecord] = ()) -> Pool:
@@ -57,7 +72,51 @@ class Pool(NamedTuple):
             revision=self.revision + 1,
             known_us=known_us,
             links_changed_us=max((link.changed_us for link in by_place), default=0),
+            scheduled=tuple(
+                link for link in by_place if not link.retired and (link.starts_us or link.ends_us)
+            ),
         )
+
+    def off_at(self, now_us: int) -> frozenset[str]:
+        """Return the links in `active` that are outside their dates."""
+        return frozenset(link.link_id for link in self.scheduled if link.is_off(now_us))
+
+    def next_date(self, now_us: int) -> int:
+        """Return when a link next starts or ends; 0 where none does."""
+        dates = (date for link in self.scheduled for date in (link.starts_us, link.ends_us))
+        return min((date for date in dates if date > now_us), default=0)
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the rules with the links that they are about, retired ones, too."""
+        of_group: dict[str, list[str]] = {}
+        for link in self.links.values() if self.settings.rules else ():
+            of_group.setdefault(link.group, []).append(link.link_id)
+        return tuple(
+            Rule(
+                rule.name,
+                # a group that no link has any more: a link that no pool has
+                rule.links or of_group.get(rule.group) or [("group", rule.group)],
+                rule.at_least,
+                rule.at_most,
+                rule.boost,
+            )
+            for rule in self.settings.rules
+        )
+
+    def ruled_page(self, now_us: int) -> RuledPage | None:
+        """Return what the rules and the dates of links leave of a page; None where all is free."""
+        rules, off = self.rules(), self.off_at(now_us)
+        n_slots = min(self.settings.slots, len(self.active) - len(off))
+        if not (rules or off) or n_slots == 0:
+            return None
+        links = LinkPool(self.active)
+        in_force = RulesInForce(rules, links, n_slots)
+        return in_force.for_places(NO_PLACES, links.places("links", off), n_slots)
+
+    def rules_key(self, now_us: int) -> int:
+        """Return a number that stands for what `ruled_page` is made of; 0 where all is free."""
+        rules, off = self.rules(), sorted(self.off_at(now_us))
+        return zlib.crc32(repr((rules, off)).encode()) if rules or off else 0
 
     def known_counts(self) -> Iterator[tuple[str, ImportedCounts]]:
         """Yield the imported counts of links that may be shown."""
@@ -191,6 +250,8 @@ def check_pool(pool: PoolSettings, n_active_links: int, *, has_known: bool = Fal
         )
     _check_slot_weights(pool)
     _check_segment_floors(pool)
+    for one in pool.rules:
+        check_rule(one, pool.slots)
     _check_policy(pool, n_active_links, has_known=has_known)
 
 
@@ -199,6 +260,40 @@ def check_link(link: LinkRecord) -> None:
     _check_id("link_id", link.link_id)
     if not link.url:
         raise InvalidInput.of("url", "an address", link.url)
+    if 0 < link.ends_us <= link.starts_us:
+        rule = f"after starts_at ({to_time(link.starts_us).isoformat()})"
+        raise InvalidInput.of("ends_at", rule, to_time(link.ends_us).isoformat())
+
+
+def check_rules(pool: Pool, rules: Sequence[PoolRule]) -> None:
+    """Raise `InvalidInput` for the first thing that is wrong with new rules of a pool."""
+    if len(rules) > limits.MAX_RULES:
+        raise InvalidInput.of("rules", f"at most {limits.MAX_RULES} rules", len(rules))
+    groups, names = {link.group for link in pool.links.values()}, set()
+    for rule in rules:
+        checked = check_rule(rule, pool.settings.slots)
+        if rule.name in names:
+            raise checked.error("name", "different from that of other rules", rule.name)
+        names.add(rule.name)
+        if rule.group and rule.group not in groups:
+            raise checked.error("group", "the group of a link of the pool", rule.group)
+        for link_id in rule.links:
+            if link_id not in pool.links:
+                raise checked.error("links", "links of the pool", link_id)
+
+
+def check_rule(rule: PoolRule, slots: int) -> Rule:
+    """Return a rule, or raise `InvalidInput` where it cannot hold for any links."""
+    named = Rule(rule.name, rule.links or ["group"], rule.at_least, rule.at_most, rule.boost)
+    if bool(rule.group) == bool(rule.links):
+        raise named.error("group", "given, or `links`, and not both", rule.group)
+    most = min(slots, len(rule.links)) if rule.links else slots
+    if rule.at_least > most:
+        of = f" and {len(rule.links)} links" if rule.links else ""
+        raise named.error("at_least", f"at most {most}, of {slots} slots{of}", rule.at_least)
+    if rule.at_most is not None and rule.at_most > slots:
+        raise named.error("at_most", f"at most slots ({slots})", rule.at_most)
+    return named
 
 
 def check_known(pool: Pool, known: Mapping[str, Sequence[ImportedCounts]]) -> None:

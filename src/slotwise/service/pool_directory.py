@@ -12,12 +12,20 @@ import msgspec
 from msgspec.structs import replace
 
 from slotwise.service.access.keys import Session
-from slotwise.service.pool import Pool, check_known, check_link, check_pool, with_known_policy
+from slotwise.service.pool import (
+    Pool,
+    check_known,
+    check_link,
+    check_pool,
+    check_rules,
+    with_known_policy,
+)
 from slotwise.service.records import (
     ChangeRecord,
     ImportedCounts,
     KeyRecord,
     LinkRecord,
+    PoolRule,
     PoolSettings,
 )
 from slotwise.service.refusals import (
@@ -120,7 +128,8 @@ class PoolDirectory:
         """Create or replace a pool; a pool that was archived runs again.
 
         Checks every rule that needs no other part of HTTP (windows, floor, policy and its
-        settings, holdout) and raises `InvalidInput` at once. Times are set here.
+        settings, holdout) and raises `InvalidInput` at once. Times are set here. A pool keeps its
+        rules, which have a call of their own.
         """
         with self._lock:
             known = self._pools.get(pool.pool_id)
@@ -128,6 +137,8 @@ class PoolDirectory:
             if known is None and n_pools >= limit:
                 raise LimitReached(f"`max_pools` is {limit}, and there are {n_pools} pools")
         before = known.settings if known else None
+        if before is not None:
+            pool = replace(pool, rules=before.rules)
         has_known = (
             known is not None
             and known.settings.policy != pool.policy
@@ -139,11 +150,32 @@ class PoolDirectory:
         action = "pool.change" if before else "pool.create"
         return self._save_pool(pool, _change(now_us, by, action, pool.pool_id, before, pool))
 
+    def put_rules(
+        self, pool_id: str, rules: Sequence[PoolRule], by: str, now_us: int
+    ) -> Future[PoolSettings]:
+        """Replace the rules of a pool. Raises `InvalidInput` for the first that is wrong."""
+        pool = self._pool(pool_id)
+        check_rules(pool, rules)
+        before = {rule.name: rule for rule in pool.settings.rules}
+        stored = []
+        for rule in rules:
+            known = before.get(rule.name)
+            is_same = known and (known.group, set(known.links)) == (rule.group, set(rule.links))
+            since_us = known.since_us if known and is_same else now_us
+            stored.append(replace(rule, since_us=since_us))
+        settings = replace(pool.settings, rules=tuple(stored), changed_us=now_us)
+        change = _change(now_us, by, "pool.change", pool_id, pool.settings, settings)
+        return self._save_pool(settings, change)
+
     def archive_pool(self, pool_id: str, by: str, now_us: int) -> Future[PoolSettings]:
         """Stop a pool; its history stays, and feedback for its pages is still counted."""
         before = self.pool(pool_id)
         pool = replace(before, archived=True, changed_us=now_us)
         return self._save_pool(pool, _change(now_us, by, "pool.archive", pool_id, before, pool))
+
+    def whole_pool(self, pool_id: str) -> Pool:
+        """Return a pool with its links, or raise `UnknownPool`. Quick."""
+        return self._pool(pool_id)
 
     def changed_us(self, pool_id: str) -> int:
         """Return when the pool or one of its links was last changed. Quick."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import UnsupportedState
+from slotwise.selection.page_within_rules import PageRules
 from slotwise.service.counting.attribution import PageCounters
 from slotwise.service.counting.rates import LinkRates
 from slotwise.service.pool import Pool
@@ -46,6 +47,15 @@ class SegmentFloor(msgspec.Struct, frozen=True, kw_only=True):
     """Clicks of the pages that these visitors saw since `since_us`, the holdout's left out."""
     since_us: int = 0
     """When this floor was set."""
+
+
+class RuleCount(msgspec.Struct, frozen=True, array_like=True):
+    """How many slots the links of a rule have had since the rule was set."""
+
+    name: str
+    since_us: int
+    pages: int = 0
+    slots: int = 0
 
 
 class _Numbered(msgspec.Struct):
@@ -86,6 +96,12 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     sales_missing: bool = False
     """Whether sales that were expected of open views do not come: revenue then counts from closed
     windows only."""
+    rules_key: int = 0
+    """A number that stands for the rules, with their links, and for the links outside their dates;
+    0 where there are none."""
+    rule_counts: tuple[RuleCount, ...] = ()
+    counted_to: int = 0
+    """The place in the store up to which pages are in `rule_counts`."""
     format: int = PUBLISHED_FORMAT
 
     @classmethod
@@ -120,6 +136,10 @@ class PageSolver(Protocol):
         """
         ...
 
+    def page_within(self, rules: PageRules, rates: LinkRates) -> Floats:
+        """Return the inclusion probabilities of all links on a page within rules."""
+        ...
+
 
 class PagesForVisitors(Protocol):
     """The pages of a version for its visitors, such as `VisitorPages`. One thread at a time."""
@@ -139,6 +159,10 @@ class PagesForVisitors(Protocol):
 
     def page(self, visitor: Links, links: Links, n_slots: int) -> tuple[Floats, float]:
         """Return the inclusion probabilities of some links for a visitor, and expected clicks."""
+        ...
+
+    def page_within(self, visitor: Links, rules: PageRules) -> tuple[Floats, float]:
+        """Return those of all links on a page within rules, and expected clicks."""
         ...
 
     def scores(self, links: Links) -> Floats:

@@ -10,6 +10,7 @@ every page view cannot be part of a cycle and are left out of garbage collection
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
@@ -38,6 +39,15 @@ def compose(kind: type[Record], *sources: object, **given: Any) -> Record:
                     given[name] = getattr(source, name)
                     break
     return kind(**given)
+
+
+def to_time(us: int) -> datetime:
+    """Return the time `us` microseconds after the epoch.
+
+    >>> to_time(1_774_000_800_000_000).isoformat()
+    '2026-03-20T10:00:00+00:00'
+    """
+    return datetime.fromtimestamp(us // SECOND_US, UTC).replace(microsecond=us % SECOND_US)
 
 
 class PoolSettings(msgspec.Struct, frozen=True):
@@ -78,6 +88,8 @@ class PoolSettings(msgspec.Struct, frozen=True):
     learn_slot_weights: bool = False
     segment_floors: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
     """Click floors for visitors with one value of a feature, by feature and label of the value."""
+    rules: tuple[PoolRule, ...] = ()
+    """How many slots some links may and must have; set by a call of their own."""
 
 
 EQUAL_SLOTS = (0.0,)
@@ -115,11 +127,34 @@ class LinkRecord(msgspec.Struct, frozen=True):
     """What was imported: policies learn it before the first view."""
     known_us: int = 0
     """When it was imported; a later reset of the statistics makes it void."""
+    group: str = ""
+    """The advertiser, brand or category that rules are about."""
+    starts_us: int = 0
+    ends_us: int = 0
+    """The link is shown from `starts_us` on and before `ends_us`; 0 where there is no such date."""
 
     @property
     def start_counts(self) -> tuple[ImportedCounts, ...]:
         """What was imported and is not void."""
         return self.known if self.known_us >= self.counted_from_us else ()
+
+    def is_off(self, now_us: int) -> bool:
+        """Say whether a time is outside the link's dates."""
+        return now_us < self.starts_us or 0 < self.ends_us <= now_us
+
+
+class PoolRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many slots of a page some links may and must have: those of a group, or listed ones."""
+
+    name: str
+    group: str = ""
+    links: tuple[str, ...] = ()
+    at_least: float = 0.0
+    """Slots per page: a whole number holds on every page, a fraction on average."""
+    at_most: float | None = None
+    boost: float = 0.0
+    since_us: int = 0
+    """When the rule was set, or its links were last changed: deliveries count from then on."""
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):

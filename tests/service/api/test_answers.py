@@ -9,7 +9,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.service.api.bodies import answer_type, as_answer, from_time, to_time
+from slotwise.service.api.bodies import answer_type, as_answer, from_time
+from slotwise.service.records import to_time
 from slotwise.service.reporting.report_records import DecisionReport, PoolReport
 
 

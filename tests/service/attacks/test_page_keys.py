@@ -11,8 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from slotwise.cli.main import main
-from slotwise.service.api.bodies import to_time
-from slotwise.service.records import SECOND_US, ClickEvent, KeyRecord
+from slotwise.service.records import SECOND_US, ClickEvent, KeyRecord, to_time
 from slotwise.service.reporting.report_records import PageProblems
 from slotwise.service.server import BackgroundServer
 from slotwise.service.service import Service

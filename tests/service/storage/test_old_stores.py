@@ -17,7 +17,7 @@ from slotwise.service.records import SECOND_US, ClickEvent
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.maintenance import move_store
-from slotwise.service.storage.migrations import NEW_TABLES
+from slotwise.service.storage.migrations import NEW_COLUMNS, NEW_TABLES
 from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.schema import PAGE_FORMAT, SCHEMA_VERSION
 from slotwise.service.storage.sqlite import SqliteStore
@@ -164,6 +164,9 @@ def test_a_store_in_postgresql_is_taken_over_as_well(
     postgresql.execute(name, "UPDATE decisions SET format = 2 WHERE page LIKE '%,{},{},false]'")
     for table in NEW_TABLES:
         postgresql.execute(name, f"DROP TABLE {table}")
+    for table, columns in NEW_COLUMNS.items():
+        for column in columns:
+            postgresql.execute(name, f"ALTER TABLE {table} DROP COLUMN {column}")
     postgresql.execute(name, "UPDATE alembic_version SET version_num = 'v0010'")
     store = PostgresqlStore(address)
     report = verify(store)

@@ -16,6 +16,7 @@ from msgspec import UNSET, Meta, UnsetType
 from slotwise.errors import InvalidInput
 from slotwise.features import MAX_FEATURES
 from slotwise.service import limits
+from slotwise.service.records import to_time
 
 Id = Annotated[str, Meta(pattern=limits.ID_PATTERN, min_length=1, max_length=limits.MAX_ID_CHARS)]
 DecisionId = Annotated[Id, Meta(description="The page, as `decide` named it")]
@@ -100,11 +101,6 @@ Pins = Annotated[
 
 
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
-
-
-def to_time(us: int) -> datetime:
-    """Return the time `us` microseconds after the epoch."""
-    return datetime.fromtimestamp(us // 1_000_000, UTC).replace(microsecond=us % 1_000_000)
 
 
 def from_time(time: datetime) -> int:

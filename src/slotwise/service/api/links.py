@@ -7,19 +7,30 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
 from slotwise.service import limits
-from slotwise.service.api.bodies import LinkId, Strict, Time, check_destination, given, times_of
+from slotwise.service.api.bodies import (
+    LinkId,
+    Strict,
+    Time,
+    check_destination,
+    from_time,
+    given,
+    patch_type,
+    times_of,
+)
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import FieldError, RequestProblem, broken_rule
 from slotwise.service.http.routing import links_to
+from slotwise.service.pool import check_link
 from slotwise.service.records import LinkRecord, PoolSettings, compose
 
 Url = Annotated[
@@ -40,37 +51,47 @@ Metadata = Annotated[
     ],
     Meta(max_length=limits.MAX_METADATA, description="Free texts that a page may show, by name"),
 ]
+Group = Annotated[
+    str,
+    Meta(
+        max_length=limits.MAX_GROUP_CHARS,
+        description="The advertiser, brand or category that rules of the pool are about",
+    ),
+]
+StartsAt = Annotated[Time | None, Meta(description="The link is not shown before this time")]
+EndsAt = Annotated[Time | None, Meta(description="The link is not shown from this time on")]
 Reset = Annotated[bool, Meta(description="Forget what is known of the link")]
 
 
-class LinkBody(Strict, frozen=True, kw_only=True):
-    """Where a link leads."""
+class LinkFields(Strict, frozen=True, kw_only=True):
+    """Where a link leads, what rules it is subject to, and when it is shown."""
 
     url: Url
     title: Title = ""
     metadata: Metadata = msgspec.field(default_factory=dict)
+    group: Group = ""
+    starts_at: StartsAt = None
+    ends_at: EndsAt = None
+
+
+class LinkBody(LinkFields, frozen=True, kw_only=True):
+    """A link to add or to put in its place."""
+
     reset_statistics: Reset = False
 
 
-class LinkPatch(Strict, frozen=True, kw_only=True):
-    """The fields of a link to change; the others stay."""
-
-    url: Url | UnsetType = UNSET
-    title: Title | UnsetType = UNSET
-    metadata: Metadata | UnsetType = UNSET
-    retired: (
-        Annotated[bool, Meta(description="Shown no more; still followed and counted")] | UnsetType
-    ) = UNSET
+class _Changeable(LinkFields, frozen=True, kw_only=True):
+    retired: Annotated[bool, Meta(description="Shown no more; still followed and counted")]
     reset_statistics: Reset = False
 
 
-class LinkItem(Strict, frozen=True, kw_only=True):
+LinkPatch = patch_type(_Changeable, "LinkPatch", "The fields of a link to change; the others stay.")
+
+
+class LinkItem(LinkFields, frozen=True, kw_only=True):
     """One link of a batch."""
 
     link_id: LinkId
-    url: Url
-    title: Title = ""
-    metadata: Metadata = msgspec.field(default_factory=dict)
 
 
 class LinkBatchBody(Strict, frozen=True, kw_only=True):
@@ -91,6 +112,9 @@ class LinkAnswer(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     title: str
     metadata: dict[str, str]
+    group: str
+    starts_at: Time | None
+    ends_at: Time | None
     retired: bool
     created_at: Time
     changed_at: Time
@@ -106,6 +130,9 @@ EXAMPLE = {
     "url": "https://shop.example/1",
     "title": "Spring sale",
     "metadata": {"image": "/spring.jpg"},
+    "group": "own brand",
+    "starts_at": "2026-03-20T00:00:00Z",
+    "ends_at": None,
 }
 ANSWER_EXAMPLE = {
     "pool_id": "home",
@@ -133,8 +160,8 @@ OPERATIONS = Operations()
 async def put_link(context: ServiceContext, request: Request) -> LinkAnswer:
     """Add or replace a link; statistics are kept unless a reset is asked for."""
     body: LinkBody = request.body
-    link = compose(LinkRecord, body, **request.path_values)
-    _check_url(context, link, "/url")
+    link = compose(LinkRecord, body, **_dates(body), **request.path_values)
+    _check(context, link)
     [stored] = await _store(context, request, [link], reset=body.reset_statistics)
     return _answer(stored)
 
@@ -149,9 +176,11 @@ async def put_link(context: ServiceContext, request: Request) -> LinkAnswer:
 async def patch_link(context: ServiceContext, request: Request) -> LinkAnswer:
     """Change some fields of a link."""
     changes = given(request.body)
-    reset = changes.pop("reset_statistics")
+    reset = changes.pop("reset_statistics", False)
+    for name in {"starts_at", "ends_at"} & changes.keys():
+        changes[f"{name.removesuffix('_at')}_us"] = _microseconds(changes.pop(name))
     link = replace(_present(context, request), **changes)
-    _check_url(context, link, "/url")
+    _check(context, link)
     [stored] = await _store(context, request, [link], reset=reset)
     return _answer(stored)
 
@@ -225,8 +254,8 @@ def _checked_links(
         if first != index:
             detail = f"`link_id` must differ between items, got {item.link_id!r} twice"
             raise broken_rule(detail, f"/links/{index}/link_id")
-        link = compose(LinkRecord, item, pool_id=pool_id)
-        _check_url(context, link, f"/links/{index}/url")
+        link = compose(LinkRecord, item, pool_id=pool_id, **_dates(item))
+        _check(context, link, f"/links/{index}")
         links.append(link)
     return links
 
@@ -236,11 +265,13 @@ def _present(context: ServiceContext, request: Request) -> LinkRecord:
     return context.service.directory.link(values["pool_id"], values["link_id"])
 
 
-def _check_url(context: ServiceContext, link: LinkRecord, pointer: str) -> None:
+def _check(context: ServiceContext, link: LinkRecord, within: str = "") -> None:
+    """Refuse a link that breaks a rule; `within` is where it is in the body."""
     try:
+        check_link(link)
         check_destination(link.url, context.service.directory.pool(link.pool_id).allowed_hosts)
     except InvalidInput as error:
-        raise broken_rule(str(error), pointer) from None
+        raise broken_rule(str(error), f"{within}/{error.argument}") from None
 
 
 async def _store(
@@ -257,16 +288,22 @@ async def _store(
     return await asyncio.wrap_future(stored)
 
 
+def _microseconds(time: datetime | None) -> int:
+    return 0 if time is None else from_time(time)
+
+
+def _dates(link: LinkFields) -> dict[str, int]:
+    return {"starts_us": _microseconds(link.starts_at), "ends_us": _microseconds(link.ends_at)}
+
+
 def _answer(link: LinkRecord) -> LinkAnswer:
     times = times_of(link)
-    return compose(LinkAnswer, link, created_at=times["created_at"], changed_at=times["changed_at"])
-
-
-_PATH = "/v1/pools/{pool_id}/links/{link_id}"
+    names = (name for name in LinkAnswer.__struct_fields__ if name.endswith("_at"))
+    return compose(LinkAnswer, link, **{name: times.get(name) for name in names})
 
 
 _NEEDED = ("link_id", "url")
-_OWN = (*_NEEDED, "title")
+_OWN = (*_NEEDED, "title", "group", "starts_at", "ends_at")
 _DELIMITERS = "\t;,"
 
 
@@ -277,7 +314,7 @@ class TableBody(Strict, frozen=True, kw_only=True):
         str,
         Meta(
             description="Lines of cells between tabs, semicolons or commas; the first line names "
-            "the columns `link_id`, `url`, `title` and those of metadata"
+            "the columns `link_id`, `url`, `title`, `group`, `starts_at`, `ends_at` and metadata"
         ),
     ]
 
@@ -290,6 +327,9 @@ class PastedLine(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     title: str
     metadata: dict[str, str]
+    group: str
+    starts_at: Time | None
+    ends_at: Time | None
     what: Literal["new", "changed", "same", "back", "wrong"]
     """`back`: the link is retired at present."""
     wrong: str
@@ -318,6 +358,9 @@ PASTED_LINK_OPERATIONS = Operations()
                 "url": "https://shop.example/1",
                 "title": "Spring sale",
                 "metadata": {},
+                "group": "",
+                "starts_at": None,
+                "ends_at": None,
                 "what": "new",
                 "wrong": "",
             }
@@ -395,12 +438,13 @@ def _read_line(
     seen: dict[str, int],
 ) -> PastedLine:
     given = dict(zip(columns, (cell.strip() for cell in cells), strict=False))
-    link_id, url = given.get("link_id", ""), given.get("url", "")
+    link_id = given.get("link_id", "")
     known = present.get(link_id)
-    title = given.get("title", known.title if known else "")
-    kept = dict(known.metadata) if known else {}
-    kept |= {name: value for name, value in given.items() if name not in _OWN}
-    metadata = {name: value for name, value in kept.items() if value}
+    link = known or LinkRecord(pool_id=pool.pool_id, link_id=link_id, url="")
+    texts = {name: given[name] for name in ("url", "title", "group") if name in given}
+    others = link.metadata | {name: value for name, value in given.items() if name not in _OWN}
+    metadata = {name: value for name, value in others.items() if value}
+    link = replace(link, metadata=metadata, **texts)
     wrong = ""
     first = seen.setdefault(link_id, line)
     if len(cells) > len(columns):
@@ -409,7 +453,8 @@ def _read_line(
         wrong = f"`link_id` must differ between lines, got {link_id!r} on line {first} already"
     else:
         try:
-            _check(link_id, url, title, metadata, pool)
+            link = replace(link, **_read_dates(given))
+            _check_line(link, pool)
         except InvalidInput as error:
             wrong = str(error)
     what: Literal["new", "changed", "same", "back", "wrong"] = "new"
@@ -418,25 +463,39 @@ def _read_line(
     elif known is not None and known.retired:
         what = "back"
     elif known is not None:
-        same = (known.url, known.title, known.metadata) == (url, title, metadata)
-        what = "same" if same else "changed"
-    return PastedLine(
-        line=line, link_id=link_id, url=url, title=title, metadata=metadata, what=what, wrong=wrong
-    )
+        what = "same" if known == link else "changed"
+    dates = {name: times_of(link).get(name) for name in ("starts_at", "ends_at")}
+    return compose(PastedLine, link, line=line, what=what, wrong=wrong, **dates)
 
 
-def _check(
-    link_id: str, url: str, title: str, metadata: Mapping[str, str], pool: PoolSettings
-) -> None:
+def _read_dates(given: Mapping[str, str]) -> dict[str, int]:
+    """Return the dates of a line in microseconds; a time without a zone is UTC."""
+    dates = {}
+    for name in {"starts_at", "ends_at"} & given.keys():
+        try:
+            time = datetime.fromisoformat(given[name]) if given[name] else None
+        except ValueError:
+            rule = "a date, such as 2026-03-20 or 2026-03-20T09:00:00Z"
+            raise InvalidInput.of(name, rule, given[name][:80]) from None
+        if time is not None and time.tzinfo is None:
+            time = time.replace(tzinfo=UTC)
+        dates[f"{name.removesuffix('_at')}_us"] = _microseconds(time)
+    return dates
+
+
+def _check_line(link: LinkRecord, pool: PoolSettings) -> None:
     """Raise `InvalidInput` for the first rule that a line breaks: those of the API."""
-    if not limits.is_id(link_id):
-        raise InvalidInput.of("link_id", limits.ID_RULE, link_id[:80])
+    if not limits.is_id(link.link_id):
+        raise InvalidInput.of("link_id", limits.ID_RULE, link.link_id[:80])
     for name, value, most in (
-        ("title", title, limits.MAX_TITLE_CHARS),
-        *((name, value, limits.MAX_METADATA_CHARS) for name, value in metadata.items()),
+        ("title", link.title, limits.MAX_TITLE_CHARS),
+        ("group", link.group, limits.MAX_GROUP_CHARS),
+        *((name, value, limits.MAX_METADATA_CHARS) for name, value in link.metadata.items()),
     ):
         if len(value) > most:
             raise InvalidInput.of(name, f"at most {most} characters long", f"{len(value)}")
-    if len(metadata) > limits.MAX_METADATA:
-        raise InvalidInput.of("metadata", f"at most {limits.MAX_METADATA} texts", len(metadata))
-    check_destination(url, pool.allowed_hosts)
+    if len(link.metadata) > limits.MAX_METADATA:
+        rule = f"at most {limits.MAX_METADATA} texts"
+        raise InvalidInput.of("metadata", rule, len(link.metadata))
+    check_destination(link.url, pool.allowed_hosts)
+    check_link(link)

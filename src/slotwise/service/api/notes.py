@@ -11,13 +11,13 @@ from msgspec import UNSET, Meta, UnsetType
 from slotwise.errors import InvalidInput
 from slotwise.service.access.keys import click_secrets
 from slotwise.service.alerting import Alert, AlertWatch, Delivery, Webhook, alert_secret, alerts_of
-from slotwise.service.api.bodies import Strict, Time, from_time, to_time
+from slotwise.service.api.bodies import Strict, Time, from_time
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.api.dashboard import pool_picture
 from slotwise.service.http.routing import links_to
 from slotwise.service.limits import MAX_NOTE_CHARS
 from slotwise.service.pool_directory import Note
-from slotwise.service.records import compose
+from slotwise.service.records import compose, to_time
 from slotwise.service.refusals import Conflict, UnknownPool
 
 

@@ -9,7 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile import switching
 from slotwise.selection import floor_status as rule
+from slotwise.selection.page_within_rules import PageRules, best_within
 from slotwise.selection.solve import Solution, solve
 from slotwise.service.counting.attribution import Counters, LinkCounters, PageCounters
 from slotwise.service.records import FloorState, ImportedCounts
@@ -85,6 +87,7 @@ def floor_report(
     n_slots: int,
     click_floor: float,
     delivered: PageCounters | None = None,
+    rules: PageRules | None = None,
 ) -> FloorState:
     """Say how pages with these probabilities stand to the floor; see `FloorState`.
 
@@ -96,7 +99,12 @@ def floor_report(
         interval = expected - half, expected + half
     else:
         interval = clicks_delivered(delivered, n_slots, click_floor)
-    attainable, most = rule.most_clicks(rates.clicks, rates.click_variance, n_slots)
+    most_clicked = None
+    if rules is not None:
+        switching(best_within)(rules, rates.clicks, rates.clicks)
+        most_clicked = rules.probabilities
+    known = (rates.clicks, rates.click_variance, n_slots)
+    attainable, most = rule.most_clicks(*known, most_clicked)
     status = rule.floor_status(click_floor, interval, most)
     return FloorState(clicks=click_floor, expected=expected, attainable=attainable, status=status)
 

@@ -259,6 +259,7 @@ class Decider:
         """By key, what was asked last, where that was a page without wishes: most often again."""
         self._ids = DecisionIds()
         self._by_id = DecisionsById(store, committer)
+        self._renewing = Lock()
         self._threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-deciding")
         self._id_threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-ids")
         """Pages with an id may wait for the store; those with pins and exclusions must not."""
@@ -274,6 +275,18 @@ class Decider:
             self._averages[pool_id] = VersionAverages(snapshot)
         else:
             averages.add(snapshot)
+
+    def renew(self, pool_id: str, now_us: int) -> None:
+        """Draw from the same version with other links once one of them starts or ends."""
+        if now_us < self.snapshot(pool_id).until_us:
+            return
+        with self._renewing:
+            last = self.snapshot(pool_id)
+            if now_us >= last.until_us:
+                renewed = Snapshot(last.made_of, last, now_us)
+                if self._snapshots[pool_id] is last:  # otherwise a new version was installed
+                    self._snapshots[pool_id] = renewed
+                    self._asked_last = {}
 
     def take_shown(self, pool_id: str) -> Shown:
         """Return what a pool has shown since the last call."""
@@ -319,6 +332,7 @@ class Decider:
         Raises `UnknownPool` (also for an archived pool), `UnknownLink` for a pin,
         `InvalidInput` for positions, slots and what is said of the visitor.
         """
+        self.renew(pool_id, now_us)
         asked = self._asked(pool_id, exclude, pin, slots, visitor, key_id)
         if decision_id is None:
             return self._decide(asked, now_us, None)
@@ -340,8 +354,11 @@ class Decider:
     ) -> DecisionRecord | None:
         """Decide as `decide` does, or return None where that takes more than memory. Quick.
 
-        It takes more to look an id up in the store and to solve the page of a new wish.
+        It takes more to look an id up in the store and to solve the page of a new wish, or of links
+        of which one has just started or ended.
         """
+        if now_us >= self.snapshot(pool_id).until_us:
+            return None
         if decision_id is None and slots is None and not (exclude or pin or visitor):
             last = self._asked_last.get(key_id)
             if last is not None and last.snapshot is self._snapshots.get(pool_id):
@@ -388,6 +405,7 @@ class Decider:
 
         Reading, unless `proposes_at_once`.
         """
+        self.renew(pool_id, now_us)
         asked = self._asked(pool_id, (), (), slots, visitor)
         pages = self._pages(asked)
         with self._lock:

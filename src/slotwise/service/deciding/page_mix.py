@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from slotwise.compile import compiled, switching
 from slotwise.features import MAX_LENGTH, Features, KnownVisitor
+from slotwise.player.rules_in_force import RuledPage
 from slotwise.player.slots import SlotPositions
 from slotwise.policies.visitor_pages import VisitorPages
 from slotwise.selection.mix import INTEGRAL, Mix, explored, new_places, new_sums
-from slotwise.selection.rounding import draw_page
+from slotwise.selection.rounding import draw_by_groups, draw_page
 from slotwise.service.published_version import PagesForVisitors
 from slotwise.service.records import FloorState, PoolSettings, ShownLink
 
@@ -37,6 +38,39 @@ def draw_pages(
         draw_page(mix, rng, page, scratch)
 
 
+@compiled
+def draw_grouped_pages(
+    probabilities: Floats,
+    links: Places,
+    ends: Places,
+    rng: np.random.Generator,
+    pages: NDArray[np.int64],
+    scratch: tuple[Floats, Floats],
+) -> None:
+    """Draw as many pages as `pages` has rows, group by group."""
+    for page in pages:
+        draw_by_groups(probabilities, links, ends, scratch[0], rng, page, scratch[1])
+
+
+class _Groups:
+    """Draws pages group by group, so that rules of whole numbers hold on every one."""
+
+    def __init__(self, probabilities: Floats, groups: Places, n_free: int) -> None:
+        self._places = np.flatnonzero(probabilities > 0.0)
+        self._probabilities = probabilities[self._places]
+        of_group = groups[self._places]
+        self._links = np.argsort(of_group, kind="stable")
+        self._ends = np.cumsum(np.bincount(of_group))
+        self._scratch = np.zeros(len(self._places)), np.zeros(n_free)
+
+    def draw(self, rng: np.random.Generator, n_pages: int, n_free: int) -> Places:
+        """Draw pages, one a row, each in a random order."""
+        pages = np.zeros((n_pages, n_free), np.int64)
+        drawn_from = (self._probabilities, self._links, self._ends)
+        switching(draw_grouped_pages)(*drawn_from, rng, pages, self._scratch)
+        return rng.permuted(self._places[pages], axis=1)
+
+
 def uniform_probabilities(n_links: int, n_slots: int) -> Floats:
     """Return the probabilities of uniform play."""
     return np.full(n_links, n_slots / n_links)
@@ -54,7 +88,8 @@ class PageMix:
     on the page by falling `scores`, or in the order they were drawn when there are none.
     `pinned` says which link has which position (1 is the first) whatever is drawn. `propensities`
     are what is logged: the probabilities of the whole mechanism where this page is one of two that
-    a visitor may get. `order` puts the links that are not pinned into slot order.
+    a visitor may get. `order` puts the links that are not pinned into slot order. `groups` has a
+    number for each link where rules are about groups of links.
 
     Pages are drawn in batches that grow with demand: a call of compiled code costs several times
     as much as a draw. Drawing uses scratch arrays, so only one thread may draw at a time.
@@ -71,6 +106,7 @@ class PageMix:
         propensities: Floats | None = None,
         min_propensity: float = 0.0,
         order: SlotPositions | None = None,
+        groups: Places | None = None,
     ) -> None:
         self.floor = floor
         self.min_propensity = min_propensity
@@ -101,6 +137,9 @@ class PageMix:
         if self._order is None and n_open == 0 and (n_tied == 0 or self._n_free == 0):
             [places] = self._in_page_order(self._mix.sure[None, :n_sure])
             self._certain = self._arrange_page(places.tolist()), False
+        self._groups = None
+        if groups is not None and self._certain is None and self._n_free:
+            self._groups = _Groups(probabilities, groups, self._n_free)
 
     @property
     def probabilities(self) -> Floats:
@@ -113,8 +152,11 @@ class PageMix:
             return self._certain
         if not self._ahead:
             self._count_rows()
-            pages = np.zeros((self._n_ahead, len(self._drawn)), np.int64)
-            switching(draw_pages)(self._mix, rng, pages, self._drawn)
+            if self._groups is None:
+                pages = np.zeros((self._n_ahead, len(self._drawn)), np.int64)
+                switching(draw_pages)(self._mix, rng, pages, self._drawn)
+            else:
+                pages = self._groups.draw(rng, self._n_ahead, self._n_free)
             pages, is_random = self._in_page_order(pages), [False] * len(pages)
             if self._order is not None:
                 pages, is_random = self._order.assign(self._free, pages, rng)
@@ -267,10 +309,10 @@ class VisitorMix(PageMix):
         others: float,
         min_propensity: float,
         order: SlotPositions | None,
+        groups: Places | None,
     ) -> None:
-        super().__init__(
-            link_ids, probabilities, floor, scores, pinned, "", propensities, min_propensity, order
-        )
+        drawn = (link_ids, probabilities, floor, scores, pinned, "", propensities)
+        super().__init__(*drawn, min_propensity, order, groups)
         self.n_links = len(link_ids)
         self._by_link: dict[str, float] = dict(zip(link_ids, propensities.tolist(), strict=True))
         self._by_link |= dict.fromkeys(pinned.values(), 1.0)
@@ -330,22 +372,35 @@ class VisitorMixes:
         self.is_quick = len(link_ids) <= MANY_LINKS and isinstance(pages, VisitorPages)
 
     def page(
-        self, visitor: Sequence[int], links: Links, n_slots: int, pinned: Mapping[int, str]
+        self,
+        visitor: Sequence[int],
+        links: Links,
+        n_slots: int,
+        pinned: Mapping[int, str],
+        ruled: RuledPage | None,
     ) -> VisitorMix:
         """Return the page of a visitor with `n_slots` of these links beside the pinned ones."""
         places = np.array(visitor, np.int64)
         with self._solving:
-            probabilities, expected = self._pages.page(places, links, n_slots)
+            if ruled is None:
+                probabilities, expected = self._pages.page(places, links, n_slots)
+                known = [self._places[one] for one in pinned.values() if one in self._places]
+                expected += float(self._pages.rate[0, known].sum())
+            else:
+                whole, expected = self._pages.page_within(places, ruled.rules)
+                probabilities = whole[links]
             scores = self._pages.scores(links)
-            known = [self._places[one] for one in pinned.values() if one in self._places]
-            expected += float(self._pages.rate[0, known].sum())
-        probabilities = explored(probabilities, self._pool.explore)
         holdout = self._pool.holdout
-        random_share = holdout * n_slots / len(links)
+        random = None if ruled is None else ruled.at_random[links]
+        probabilities = explored_within(probabilities, self._pool.explore, random)
+        random_share = holdout * n_slots / len(links) if random is None else holdout * random
         propensities = (1.0 - holdout) * probabilities + random_share if holdout else probabilities
         can_show_all = len(links) + len(pinned) >= len(self._link_ids)
         least = float(propensities.min(initial=1.0)) if can_show_all else 0.0
-        shown = np.flatnonzero(probabilities > 0.0)
+        is_held = probabilities > 0.0
+        if random is not None and holdout:  # links differ in how often the holdout shows them
+            is_held |= random > 0.0
+        shown = np.flatnonzero(is_held)
         return VisitorMix(
             [self._link_ids[place] for place in links[shown].tolist()],
             probabilities[shown],
@@ -353,24 +408,38 @@ class VisitorMixes:
             scores[shown],
             pinned,
             propensities[shown],
-            random_share,
+            random_share if isinstance(random_share, float) else 0.0,
             max(least, 0.0),
             self._order,
+            None if ruled is None else ruled.groups[links[shown]],
         )
 
-    def rates(self, visitor: Sequence[int]) -> VisitorPage:
+    def rates(self, visitor: Sequence[int], ruled: RuledPage | None = None) -> VisitorPage:
         """Return what every link brings of a visitor, and their page without wishes."""
         n_slots = min(self._pool.slots, len(self._link_ids))
         places = np.array(visitor, np.int64)
         with self._solving:
-            probabilities, _ = self._pages.page(places, self.all_links, n_slots)
+            if ruled is None:
+                probabilities, _ = self._pages.page(places, self.all_links, n_slots)
+            else:
+                probabilities, _ = self._pages.page_within(places, ruled.rules)
             rates = self._pages.rate
             value, clicks = self._pages.rewards @ rates, rates[0].copy()
-        return VisitorPage(explored(probabilities, self._pool.explore), value, clicks)
+        random = None if ruled is None else ruled.at_random
+        return VisitorPage(
+            explored_within(probabilities, self._pool.explore, random), value, clicks
+        )
 
-    def probabilities(self, visitor: Sequence[int]) -> Floats:
+    def probabilities(self, visitor: Sequence[int], ruled: RuledPage | None = None) -> Floats:
         """Return the probability of every link on the page of a visitor without wishes."""
-        return self.rates(visitor).probabilities
+        return self.rates(visitor, ruled).probabilities
+
+
+def explored_within(probabilities: Floats, explore: float, random: Floats | None) -> Floats:
+    """Return probabilities with a share of random links; `random` is a page within rules."""
+    if random is None:
+        return explored(probabilities, explore)
+    return ((1.0 - explore) * probabilities + explore * random).clip(0.0, 1.0)
 
 
 MAX_KEPT = 2_048

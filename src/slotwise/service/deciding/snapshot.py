@@ -6,16 +6,20 @@ import logging
 import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from threading import Lock
+from contextlib import nullcontext
+from threading import Lock, RLock
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.compile import switching
+from slotwise.player.link_pool import LinkPool
+from slotwise.player.rules_in_force import RuledPage, RulesInForce
 from slotwise.player.slots import SlotPositions
 from slotwise.policies import Estimates
 from slotwise.policies.page_views import solve_rest
-from slotwise.selection.mix import explored
+from slotwise.selection.page_within_rules import PageRules, best_within, solve_within
 from slotwise.service.counting.rates import floor_report
 from slotwise.service.deciding.page_mix import (
     Guests,
@@ -24,6 +28,7 @@ from slotwise.service.deciding.page_mix import (
     VisitorMix,
     VisitorMixes,
     VisitorPage,
+    explored_within,
     uniform_probabilities,
 )
 from slotwise.service.deciding.page_request import NO_WISH, Wish
@@ -39,6 +44,7 @@ Links = NDArray[np.int64]
 MAX_KEPT_WISHES = 256
 MIN_KEPT_WISHES = 16
 MAX_KEPT_VISITORS = 2_048
+NEVER = 2**63
 KEPT_LINKS = 500_000
 """The pages with wishes that a version keeps have at most this many links together."""
 
@@ -49,9 +55,14 @@ class Snapshot:
     Any thread may ask for a page; drawing from one is for one thread at a time.
     """
 
-    def __init__(self, version: Version, before: Snapshot | None = None) -> None:
-        self.pool, self.published, self._solver, visitors = version
+    def __init__(
+        self, version: Version, before: Snapshot | None = None, now_us: int | None = None
+    ) -> None:
+        self.pool, self.published, self._solver, visitors = self.made_of = version
         published = self.published
+        now_us = published.published_us if now_us is None else now_us
+        self.until_us = self.pool.next_date(now_us) or NEVER
+        """When a link starts or ends: from then on another snapshot of the version is needed."""
         self.version = published.version
         self.policy = published.policy
         self.link_ids = published.link_ids
@@ -59,11 +70,18 @@ class Snapshot:
         self.probabilities = np.frombuffer(published.probabilities)
         self.rates = published.rates()
         self._pool = self.pool.settings
-        self._solving = Lock()
+        self._solving, self._ruling = Lock(), RLock()
         self._places = {link_id: place for place, link_id in enumerate(self.link_ids)}
         self._scores = self.rates.revenue + (published.shadow_price or 0.0) * self.rates.clicks
+        self.off = self.pool.off_at(now_us) & self._places.keys()
+        """Links outside their dates."""
+        rules = self.pool.rules()
+        self._in_force: RulesInForce | None = None
+        if rules or self.off:
+            self._in_force = RulesInForce(rules, LinkPool(self.link_ids), self._pool.slots)
+        shown = self._places.keys() - self.off
         pins = [(pin.position, pin.link_id) for pin in self._pool.pins]
-        self._standing = sorted(pin for pin in pins if pin[1] in self._places)
+        self._standing = sorted(pin for pin in pins if pin[1] in shown)
         self.order, self._random_order = None, None
         if slot_weights_of(self._pool) and not published.fallback:
             slots = slots_of_pool(self._pool, published.slot_clicks)
@@ -79,26 +97,36 @@ class Snapshot:
         )
         self._pages: dict[Wish, PageMix] = {}
         self._holdout_pages: dict[Wish, PageMix] = {}
-        if published.fallback:
-            self._pages[NO_WISH] = self._fallback_page(NO_WISH, published.fallback)
-        else:
-            self.probabilities = explored(self.probabilities, self._pool.explore)
-            self._pages[NO_WISH] = self._logged_page(
-                NO_WISH, self.link_ids, self.probabilities, published.floor, self._scores
-            )
-        self._usual_page = self._pages[NO_WISH]
-        if self._standing:
-            self._usual_page = self._solve(self._with_standing_pins(NO_WISH))
+        self._usual_wish = self._completed(NO_WISH)
+        self._usual_page = self._pages[self._usual_wish] = self._make_usual_page(now_us)
         self.prepare(NO_WISH)
+
+    def _make_usual_page(self, now_us: int) -> PageMix:
+        """Return the page of a visitor without wishes: the version's own where nothing differs."""
+        wish, published = self._usual_wish, self.published
+        if published.fallback:
+            return self._fallback_page(wish, published.fallback)
+        if published.rules_key != self.pool.rules_key(now_us):
+            return self._solve(wish)
+        rest, n_slots = self._rest(wish)
+        ruled = self._ruled(wish)
+        if ruled is not None or self._in_force is None:
+            random = None if ruled is None else ruled.at_random
+            self.probabilities = explored_within(self.probabilities, self._pool.explore, random)
+        if wish.pinned or not n_slots:
+            return self._solve(wish)
+        places = self._places_of(rest)
+        page = (self.probabilities[places], published.floor, self._scores[places])
+        return self._logged_page(wish, rest, *page)
 
     def has_pages_for(self, wish: Wish) -> bool:
         """Say whether the pages of a wish are solved already. Quick."""
         if wish is NO_WISH or wish == NO_WISH:
             return True
-        wish = self._with_standing_pins(wish)
+        wish = self._completed(wish)
         if wish.visitor:
             is_quick = self._visitors is not None and self._visitors.is_quick
-            return is_quick or wish in self._pages
+            return (is_quick and self._in_force is None) or wish in self._pages
         return wish in self._pages and (not self._pool.holdout or wish in self._holdout_pages)
 
     @property
@@ -116,7 +144,7 @@ class Snapshot:
         """Return the page of a wish; solved at its first use, then kept."""
         if wish is NO_WISH or wish == NO_WISH:
             return self._usual_page
-        return self._kept(self._pages, self._with_standing_pins(wish), self._solve)
+        return self._kept(self._pages, self._completed(wish), self._solve)
 
     def holdout_page(self, wish: Wish) -> PageMix | HoldoutMix:
         """Return the page of a wish for a visitor of the holdout: uniform play."""
@@ -125,16 +153,16 @@ class Snapshot:
             if isinstance(of_visitor, VisitorMix):
                 return HoldoutMix(self.holdout_page(wish._replace(visitor=())), of_visitor)
             return of_visitor
-        return self._kept(self._holdout_pages, self._with_standing_pins(wish), self._uniform_page)
+        return self._kept(self._holdout_pages, self._completed(wish), self._uniform_page)
 
     def shown_probabilities(self) -> Floats:
         """Return the probability of each link to be on the page of a visitor without wishes."""
-        if not self._standing:
+        wish = self._usual_wish
+        if wish == NO_WISH and self._in_force is None:
             return self.probabilities
-        wish = self._with_standing_pins(NO_WISH)
         rest, _ = self._rest(wish)
         probabilities = np.zeros(len(self.link_ids))
-        probabilities[[self._places[link_id] for link_id in rest]] = self._usual_page.probabilities
+        probabilities[self._places_of(rest)] = self._usual_page.probabilities
         probabilities[[self._places[link_id] for _, link_id in wish.pinned]] = 1.0
         return probabilities
 
@@ -142,26 +170,30 @@ class Snapshot:
         """Return the probability of each link for a visitor with these values and no wishes."""
         if self._visitors is None:
             return self.shown_probabilities()
-        return self._visitors.probabilities(self.guests.places(visitor))
+        with self._ruling:
+            ruled = self._ruled(self._usual_wish)
+            return self._visitors.probabilities(self.guests.places(visitor), ruled)
 
     def rates_of_kinds(self) -> list[tuple[float, VisitorPage]]:
         """Return the share and the rates of every kind of visitor that the version lists."""
         if self._visitors is None:
             return []
-        return [(one.share, self._visitors.rates(one.places)) for one in self.published.kinds]
+        with self._ruling:
+            ruled, rates = self._ruled(self._usual_wish), self._visitors.rates
+            return [(one.share, rates(one.places, ruled)) for one in self.published.kinds]
 
     def sample_pages(self, n_pages: int) -> list[tuple[ShownLink, ...]]:
         """Draw pages for visitors like the latest ones, in slot order, apart from those decided."""
         rng = np.random.default_rng(0)
         kinds = self.published.kinds if self._visitors is not None else ()
-        mixes = [self._solve(self._with_standing_pins(Wish(visitor=one.places))) for one in kinds]
+        mixes = [self._solve(self._completed(Wish(visitor=one.places))) for one in kinds]
         if not mixes:
-            wish, usual = self._with_standing_pins(NO_WISH), self._usual_page
+            wish, usual = self._completed(NO_WISH), self._usual_page
             rest, _ = self._rest(wish)
-            scores = self._scores[[self._places[link_id] for link_id in rest]]
-            pinned = dict(wish.pinned)
-            mix = PageMix(rest, usual.probabilities, usual.floor, scores, pinned, order=self.order)
-            mixes = [mix]
+            scores, ruled = self._scores[self._places_of(rest)], self._ruled(wish)
+            groups = None if ruled is None else ruled.groups[self._places_of(rest)]
+            page = (usual.probabilities, usual.floor, scores, dict(wish.pinned))
+            mixes = [PageMix(rest, *page, order=self.order, groups=groups)]
         chances = [one.share for one in kinds] or [1.0]
         drawn = (mixes[k] for k in rng.choice(len(mixes), n_pages, p=chances).tolist())
         return [mix.draw(rng)[0] for mix in drawn]
@@ -170,17 +202,37 @@ class Snapshot:
         """Return these probabilities by link."""
         return dict(zip(self.link_ids, self.shown_probabilities().tolist(), strict=True))
 
-    def _with_standing_pins(self, wish: Wish) -> Wish:
-        """Add the pool's own pins, as far as the caller leaves their links and positions free."""
-        if not self._standing:
+    def _completed(self, wish: Wish) -> Wish:
+        """Add the pool's own pins where the caller leaves them free, and links that are off.
+
+        A link outside its dates is on no page but one whose caller pins it.
+        """
+        if not (self._standing or self.off):
             return wish
         slots = self._pool.slots if wish.slots is None else wish.slots
         pinned = dict(wish.pinned)
-        taken = {*wish.exclude, *pinned.values()}
+        exclude = wish.exclude | (self.off - {*pinned.values()})
+        taken = {*exclude, *pinned.values()}
         for position, link_id in self._standing:
             if position <= slots and position not in pinned and link_id not in taken:
                 pinned[position] = link_id
-        return wish._replace(pinned=tuple(sorted(pinned.items())))
+        return wish._replace(exclude=exclude, pinned=tuple(sorted(pinned.items())))
+
+    def _ruled(self, wish: Wish) -> RuledPage | None:
+        """Return what rules leave of the page of a completed wish; None where there are none."""
+        if self._in_force is None:
+            return None
+        rest, n_slots = self._rest(wish)
+        if not n_slots:
+            return None
+        pinned = self._places_of([one for _, one in wish.pinned if one in self._places])
+        excluded = np.setdiff1d(np.arange(len(self.link_ids)), self._places_of(rest))
+        excluded = np.setdiff1d(excluded, pinned)
+        with self._ruling:
+            return self._in_force.for_places(pinned, excluded, n_slots + len(pinned))
+
+    def _places_of(self, link_ids: Sequence[str]) -> Links:
+        return np.array([self._places[link_id] for link_id in link_ids], dtype=np.int64)
 
     def _kept(
         self, pages: dict[Wish, PageMix], wish: Wish, solve: Callable[[Wish], PageMix]
@@ -218,11 +270,17 @@ class Snapshot:
         rest, n_slots = self._rest(wish)
         if not rest:
             return self._solve(wish)
-        probabilities = uniform_probabilities(len(rest), n_slots)
-        places = np.array([self._places[link_id] for link_id in rest])
-        floor = self._floor_report(wish, places, probabilities)
+        probabilities = self._random_page(wish, rest, n_slots)
+        floor = self._floor_report(wish, self._places_of(rest), probabilities)
         of_policy = self.page(wish).probabilities
         return self._logged_page(wish, rest, probabilities, floor, None, of_policy=of_policy)
+
+    def _random_page(self, wish: Wish, rest: Sequence[str], n_slots: int) -> Floats:
+        """Return the probabilities of random links, within the rules."""
+        ruled = self._ruled(wish)
+        if ruled is None:
+            return uniform_probabilities(len(rest), n_slots)
+        return ruled.at_random[self._places_of(rest)]
 
     def _logged_page(
         self,
@@ -242,36 +300,35 @@ class Snapshot:
         propensities = probabilities if of_policy is None else of_policy
         holdout = self._pool.holdout
         if holdout and len(rest):
-            random_page = uniform_probabilities(len(rest), round(float(probabilities.sum())))
+            random_page = self._random_page(wish, rest, round(float(probabilities.sum())))
             propensities = (1.0 - holdout) * propensities + holdout * random_page
         pinned = dict(wish.pinned)
         can_show_all = len(rest) + len(set(pinned.values()) & set(self._places)) == len(
             self.link_ids
         )
         order = self.order if of_policy is None else self._random_order
-        least = float(propensities.min(initial=1.0)) if can_show_all else 0.0
-        return PageMix(
-            rest,
-            probabilities,
-            floor,
-            scores,
-            pinned,
-            fallback,
-            propensities,
-            max(least, 0.0),
-            None if fallback else order,
-        )
+        least = max(float(propensities.min(initial=1.0)) if can_show_all else 0.0, 0.0)
+        ruled = self._ruled(wish)
+        groups = None if ruled is None else ruled.groups[self._places_of(rest)]
+        drawn = (rest, probabilities, floor, scores, pinned, fallback, propensities)
+        return PageMix(*drawn, least, None if fallback else order, groups)
 
     def _solve(self, wish: Wish) -> PageMix:
         """Solve the program again for the rest of the page."""
+        with self._ruling if self._in_force is not None else nullcontext():
+            return self._solve_page(wish)
+
+    def _solve_page(self, wish: Wish) -> PageMix:
+        ruled = self._ruled(wish)
         if self._visitors is not None and wish.is_of_visitor_only:
             n_slots = min(self._pool.slots, len(self.link_ids))
-            return self._visitors.page(wish.visitor, self._visitors.all_links, n_slots, {})
+            all_links = self._visitors.all_links
+            return self._visitors.page(wish.visitor, all_links, n_slots, {}, ruled)
         rest, n_slots = self._rest(wish)
-        places = np.array([self._places[link_id] for link_id in rest], dtype=np.int64)
+        places = self._places_of(rest)
         pinned = dict(wish.pinned)
         if n_slots and wish.visitor and self._visitors is not None:
-            return self._visitors.page(wish.visitor, places, n_slots, pinned)
+            return self._visitors.page(wish.visitor, places, n_slots, pinned, ruled)
         if n_slots == 0:
             probabilities = np.zeros(len(rest))
             fallback = "" if pinned else EMPTY_POOL
@@ -281,11 +338,16 @@ class Snapshot:
             return self._fallback_page(wish, self.published.fallback)
         known = [self._places[link] for link in pinned.values() if link in self._places]
         try:
-            probabilities = self._probabilities_of(places, n_slots, np.array(known, dtype=np.int64))
+            if ruled is None:
+                pins = np.array(known, dtype=np.int64)
+                probabilities = self._probabilities_of(places, n_slots, pins)
+            else:
+                probabilities = self._probabilities_within(ruled.rules)[places]
         except Exception:
             _log.exception("policy %s failed for a page with wishes", self.policy)
             return self._fallback_page(wish, POLICY_FAILED)
-        probabilities = explored(probabilities, self._pool.explore)
+        random = None if ruled is None else ruled.at_random[places]
+        probabilities = explored_within(probabilities, self._pool.explore, random)
         floor = self._floor_report(wish, places, probabilities)
         return self._logged_page(wish, rest, probabilities, floor, self._scores[places])
 
@@ -295,23 +357,36 @@ class Snapshot:
         estimates = Estimates.of(self.rates.revenue, self.rates.clicks)
         return solve_rest(estimates, self.pool.problem(), free, n_slots, pinned)
 
+    def _probabilities_within(self, rules: PageRules) -> Floats:
+        if self._solver is not None:
+            return self._solver.page_within(rules, self.rates)
+        value = np.minimum(self.rates.revenue * rules.boost, 1.0)
+        switching(solve_within)(rules, value, self.rates.clicks, self._pool.click_floor)
+        return rules.probabilities.copy()
+
     def _floor_report(self, wish: Wish, places: Links, probabilities: Floats) -> FloorState:
         whole = np.zeros(len(self.link_ids))
         whole[places] = probabilities
         for _, link_id in wish.pinned:
             if link_id in self._places:
                 whole[self._places[link_id]] = 1.0
-        n_slots = round(float(whole.sum()))
-        return floor_report(self.rates, whole, n_slots, self._pool.click_floor)
+        n_slots, ruled = round(float(whole.sum())), self._ruled(wish)
+        rules = None if ruled is None else ruled.rules
+        return floor_report(self.rates, whole, n_slots, self._pool.click_floor, rules=rules)
 
     def _fallback_page(self, wish: Wish, reason: str) -> PageMix:
         """Return the page of the pool's fallback order, then of the order of registration."""
         rest, n_slots = self._rest(wish)
         order = {link_id: rank for rank, link_id in enumerate(self._pool.fallback_order)}
         rank = np.array([order.get(link_id, len(order) + k) for k, link_id in enumerate(rest)])
-        probabilities = np.zeros(len(rest))
+        probabilities, places = np.zeros(len(rest)), self._places_of(rest)
         probabilities[np.argsort(rank, kind="stable")[:n_slots]] = 1.0
-        places = np.array([self._places[link_id] for link_id in rest], dtype=np.int64)
+        ruled = self._ruled(wish)
+        if ruled is not None:
+            scores = np.zeros(len(self.link_ids))
+            scores[places] = -rank
+            switching(best_within)(ruled.rules, scores, scores)
+            probabilities = ruled.rules.probabilities[places]
         floor = self._floor_report(wish, places, probabilities)
         order_scores = -rank.astype(np.float64)
         return self._logged_page(wish, rest, probabilities, floor, order_scores, reason)

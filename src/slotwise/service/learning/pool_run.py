@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import UnsupportedState
 from slotwise.player.player import PlayerKnowledge
+from slotwise.player.rules_in_force import RuledPage
 from slotwise.policies.policy import ignore_open
 from slotwise.service.counting.attribution import (
     CLICKS,
@@ -45,7 +46,7 @@ from slotwise.service.learning.pool_player import (
 )
 from slotwise.service.learning.version_pages import AveragePages, ForVisitors
 from slotwise.service.pool import Pool
-from slotwise.service.published_version import Published, Shown, Version
+from slotwise.service.published_version import Published, RuleCount, Shown, Version
 from slotwise.service.records import SECOND_US, PoolSettings
 from slotwise.service.storage.contract import Learned, Store, StoreReader
 
@@ -327,6 +328,10 @@ class Draft(NamedTuple):
     early: LinkCounts | None = None
     """What open views count as by the feedback that has come: for pages alone, never stored."""
     sales_missing: bool = False
+    within: RuledPage | None = None
+    """What rules and dates of links leave of a page; None where all is free."""
+    rule_counts: tuple[RuleCount, ...] = ()
+    counted_to: int = 0
 
 
 class PoolRun:
@@ -368,6 +373,8 @@ class PoolRun:
         self.knows_open_views = True
         """False after a start, until `recall_open_views` has read them."""
         self._delivered = DeliveredPages(pool.settings, {})
+        self._rule_counts: tuple[RuleCount, ...] = ()
+        self._counted_to = 0
 
     @classmethod
     def load(cls, reader: StoreReader, pool: Pool, seed: np.random.SeedSequence) -> PoolRun:
@@ -387,8 +394,10 @@ class PoolRun:
                 )
                 return run
             run._delivered.take_published(published, pool.settings)
-            made_for = (published.link_ids, published.pool_changed_us)
-            if made_for == (pool.active, pool.settings.changed_us):
+            run._rule_counts, run._counted_to = published.rule_counts, published.counted_to
+            rules_key = pool.rules_key(published.published_us)
+            made_for = (published.link_ids, published.pool_changed_us, published.rules_key)
+            if made_for == (pool.active, pool.settings.changed_us, rules_key):
                 run.published = Version(pool, published, None)
         return run
 
@@ -396,6 +405,12 @@ class PoolRun:
     def is_stale(self) -> bool:
         """Whether the pool changed since the last version was published."""
         return self.published is None or self.published.pool is not self.pool
+
+    def has_dates_since(self, now_us: int) -> bool:
+        """Say whether a link started or ended since the last version was published."""
+        if self.published is None or not self.pool.scheduled:
+            return False
+        return 0 < self.pool.next_date(self.published.published.published_us) <= now_us
 
     @property
     def counts_open_views(self) -> bool:
@@ -432,6 +447,23 @@ class PoolRun:
         """Take over what a fold of clicks has stored."""
         with self.lock:
             self._delivered.add(increment)
+
+    def count_rules(self, reader: StoreReader) -> None:
+        """Add to each rule what was shown since the last call; a new rule starts at 0."""
+        with self.lock:
+            before = {(one.name, one.since_us): one for one in self._rule_counts}
+            shown = reader.shown_since(self.pool_id, self._counted_to if before else 2**62)
+            links = shown.links
+            counts = []
+            for one, rule in zip(self.pool.settings.rules, self.pool.rules(), strict=True):
+                known = before.get((one.name, one.since_us))
+                if known is None:
+                    counts.append(RuleCount(one.name, one.since_us))
+                else:
+                    slots = known.slots + sum(links.get(link, 0) for link in rule.links)
+                    pages = known.pages + shown.n_pages
+                    counts.append(RuleCount(one.name, one.since_us, pages, slots))
+            self._rule_counts, self._counted_to = tuple(counts), shown.until
 
     def recall_open_views(self, reader: StoreReader, closed_until_us: int) -> None:
         """Count the views that are open, by what the store has of them."""
@@ -473,6 +505,8 @@ class PoolRun:
         """Return all that the next version is made of, to be worked on without the lock."""
         with self.lock:
             fed, pool = self._fed_player(), self._pool_of_run()
+            has_rules = pool.settings.rules or pool.scheduled
+            within = pool.ruled_page(now_us) if has_rules else None
             early = None
             if self._uses_early(fed):
                 early = self.early.counts(pool.active, self.closed_until_us)
@@ -482,7 +516,8 @@ class PoolRun:
                 open_views = self._open_views.views(pool.active, pool.settings, now_us)
             if fed is not None and fed.ahead is not None:
                 fed.ahead.note_shown(shown.views, pool.settings, now_us)
-                visitors = fed.ahead.for_visitors(open_views, self._rates(fed, pool))
+                rules = None if within is None else within.rules
+                visitors = fed.ahead.for_visitors(open_views, self._rates(fed, pool), rules)
             pages = None
             if fed is not None and visitors is None:
                 pages = AveragePages(fed.player.move(fed.player.problem, fed.player.pool))
@@ -499,6 +534,9 @@ class PoolRun:
                 slot_clicks=() if fed is None else fed.slot_clicks(),
                 early=early,
                 sales_missing=self.early.sales_are_missing,
+                within=within,
+                rule_counts=self._rule_counts,
+                counted_to=self._counted_to,
             )
 
     def last_version(self) -> Version | None:

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import NamedTuple
 
@@ -14,7 +14,9 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from slotwise.compile import switching
 from slotwise.features import Features
+from slotwise.selection.page_within_rules import PageRules, solve_within
 from slotwise.service.counting.attribution import Counters
 from slotwise.service.counting.rates import (
     LinkCounts,
@@ -88,12 +90,13 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
                 if draft.early is not None:
                     left = np.maximum(left - draft.early.views, 0.0)
                 pages.expect_views(left, rates)
-            probabilities = pages.probabilities(rng, n_draws, rates)
+            rules = None if draft.within is None else draft.within.rules
+            probabilities = pages.probabilities(rng, n_draws, rates, rules)
     except Exception:
         _log.exception("policy %s of pool %s failed", pool.policy, pool.pool_id)
         fallback = POLICY_FAILED
     # Without the compiler it is a number of numpy's, which cannot be stored.
-    price = float(solve_page(rates, n_slots, pool.click_floor).shadow_price)
+    price = float(_price(draft, rates, n_slots))
     published = _published(
         draft.pool,
         version,
@@ -104,15 +107,31 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
         shadow_price=price if math.isfinite(price) else None,
         fallback=fallback,
         delivered=draft.delivered[ALL_VISITORS],
+        rules=None if draft.within is None else draft.within.rules,
     )
-    if draft.slot_clicks or draft.sales_missing:
-        beyond = {"slot_clicks": draft.slot_clicks, "sales_missing": draft.sales_missing}
-        published = replace(published, **beyond)
+    published = replace(
+        published,
+        slot_clicks=draft.slot_clicks,
+        sales_missing=draft.sales_missing,
+        rules_key=0 if draft.within is None else draft.pool.rules_key(now_us),
+        rule_counts=draft.rule_counts,
+        counted_to=draft.counted_to,
+    )
     if draft.visitors is None:
         return Version(draft.pool, published, pages)
     return Version(
         draft.pool, _for_visitors(published, draft, draft.visitors), None, draft.visitors.pages
     )
+
+
+def _price(draft: Draft, rates: LinkRates, n_slots: int) -> float:
+    """Return the price of a click at the floor, within the rules."""
+    floor = draft.pool.settings.click_floor
+    if draft.within is None:
+        return solve_page(rates, n_slots, floor).shadow_price
+    rules = draft.within.rules
+    value = np.minimum(rates.revenue * rules.boost, 1.0)
+    return float(switching(solve_within)(rules, value, rates.clicks, floor).price)
 
 
 def _sum_counts(settled: LinkCounts, early: LinkCounts) -> LinkCounts:
@@ -192,10 +211,12 @@ def _published(
     fallback: str,
     delivered: Delivered = NOTHING_DELIVERED,
     settled: LinkRates | None = None,
+    rules: PageRules | None = None,
 ) -> Published:
     """Return a version; the floor is judged by closed windows, `settled`, where they differ."""
     settings, known = pool.settings, rates if settled is None else settled
     n_slots = min(settings.slots, len(pool.active))
+    floor = (probabilities, n_slots, settings.click_floor, delivered.pages, rules)
     return Published(
         version=version,
         published_us=now_us,
@@ -207,7 +228,7 @@ def _published(
         revenue_rates=rates.revenue.tobytes(),
         click_variances=rates.click_variance.tobytes(),
         shadow_price=shadow_price,
-        floor=floor_report(known, probabilities, n_slots, settings.click_floor, delivered.pages),
+        floor=floor_report(known, *floor),
         fallback=fallback,
         delivered=delivered.pages,
         delivered_since_us=delivered.since_us,
@@ -345,6 +366,7 @@ class Publisher:
     def publish(self, run: PoolRun, now_us: int) -> None:
         """Make the next version beside the decisions, switch to it and store it."""
         with run.publishing:
+            self._count_rules(run)
             draft = run.draft(self._take_shown(run), now_us)
             version = publish(draft, now_us, run.rng)
             learned = run.take(draft, version)
@@ -369,11 +391,17 @@ class Publisher:
             return shown
         try:
             with self._store.reading() as reader:
-                after, run.shown_to = run.shown_to, reader.shown_since(run.pool_id, 2**62)[0]
-                links = {} if after is None else reader.shown_since(run.pool_id, after)[1]
+                after, run.shown_to = run.shown_to, reader.shown_since(run.pool_id, 2**62).until
+                links = {} if after is None else reader.shown_since(run.pool_id, after).links
                 return shown._replace(links=links)
         except StoreUnavailable:
             return shown
+
+    def _count_rules(self, run: PoolRun) -> None:
+        """Count what the links of rules have delivered; other processes read it in the version."""
+        if run.pool.settings.rules and self._may_store():
+            with suppress(StoreUnavailable), self._store.reading() as reader:
+                run.count_rules(reader)
 
     def _may_store(self) -> bool:
         """Say whether versions are stored: by the process that learns, once it has read all."""

@@ -23,6 +23,7 @@ from slotwise.policies.policy import NOBODY, Visitor
 from slotwise.policies.sampling import average_probabilities
 from slotwise.policies.visitor_pages import Open, VisitorPages
 from slotwise.problem import Problem
+from slotwise.selection.page_within_rules import PageRules
 from slotwise.service.counting.rates import LinkCounts, LinkRates, solve_page
 from slotwise.service.published_version import PagesForVisitors, VisitorKind
 from slotwise.service.records import SECOND_US, DecisionRecord, PoolSettings
@@ -64,7 +65,13 @@ class AveragePages:
         if player.form.moves_each_round and _has_learned(player.form, player.state):
             expect_views(player.form, player.state, views, _by_level(rates))
 
-    def probabilities(self, rng: np.random.Generator, n_draws: int, rates: LinkRates) -> Floats:
+    def probabilities(
+        self,
+        rng: np.random.Generator,
+        n_draws: int,
+        rates: LinkRates,
+        rules: PageRules | None = None,
+    ) -> Floats:
         """Return the average page over many draws, or over rounds ahead where pages follow others.
 
         One draw is enough for a policy that does not sample. The average is what is rounded and
@@ -72,7 +79,12 @@ class AveragePages:
         given its draw.
         """
         player = self._player
-        return _average(player.form, player.state, player.problem, rates, rng, n_draws)
+        return _average(player.form, player.state, player.problem, rates, rng, n_draws, rules)
+
+    def page_within(self, rules: PageRules, rates: LinkRates) -> Floats:
+        """Return the probabilities of all links within rules; as `PageSolver` has it."""
+        n_draws = FEW_DRAWS if len(rates.clicks) > MANY_LINKS else DRAWS
+        return self.probabilities(np.random.default_rng(0), n_draws, rates, rules)
 
     def page_probabilities(
         self, free: Links, n_slots: int, pinned: Links, rates: LinkRates
@@ -105,10 +117,12 @@ def _average(
     rates: LinkRates,
     rng: np.random.Generator,
     n_draws: int,
+    rules: PageRules | None = None,
 ) -> Floats:
     if form.moves_each_round and _has_learned(form, state):
-        return average_ahead(form, problem, state, _by_level(rates), rng, n_draws)
-    return average_probabilities(form, state, rng, n_draws)
+        known = _by_level(rates)
+        return average_ahead(form, problem, state, known, rng, n_draws, rules=rules)
+    return average_probabilities(form, state, rng, n_draws, rules=rules)
 
 
 def _has_learned(form: Policy, state: Any) -> bool:
@@ -226,7 +240,9 @@ class VisitorsAhead:
         for open_values in self._open_values:
             np.add.at(open_values, (values, links), np.float32(1.0))
 
-    def for_visitors(self, open_views: Floats | None, rates: LinkRates) -> ForVisitors:
+    def for_visitors(
+        self, open_views: Floats | None, rates: LinkRates, rules: PageRules | None = None
+    ) -> ForVisitors:
         """Return what the next version shows to whom."""
         problem, visitors = self.player.problem, self._latest_visitors()
         pages = self._pages_ahead(open_views, rates, visitors)
@@ -234,7 +250,10 @@ class VisitorsAhead:
         different, counts = np.unique(visitors, axis=0, return_counts=True)
         segments = [_SegmentSeen(problem.n_links) for _ in problem.segment_floor_places]
         for visitor, count in zip(different, counts.tolist(), strict=True):
-            page, expected = pages.page(visitor, pages.links, problem.n_slots)
+            if rules is None:
+                page, expected = pages.page(visitor, pages.links, problem.n_slots)
+            else:
+                page, expected = pages.page_within(visitor, rules)
             probabilities += page * (count / len(visitors))
             clicks += expected * count / len(visitors)
             for (place, _), seen in zip(problem.segment_floor_places, segments, strict=True):
@@ -345,15 +364,22 @@ class ChosenPages:
 
         Where the page is not a whole one, the whole page is scaled to the links and slots left.
         """
-        form, state, problem = self._player.form, self._player.state, self._player.problem
-        rng, asked = np.random.default_rng(0), np.ascontiguousarray(visitor)[None]
-        if form.moves_each_round:
-            whole = average_ahead(form, problem, state, self.rate, rng, CHOICES, asked)
-        else:
-            whole = average_probabilities(form, state, rng, CHOICES, asked)
+        problem, whole = self._player.problem, self._whole(visitor)
         is_whole = len(links) == len(whole) and n_slots == problem.n_slots
         probabilities = whole if is_whole else fill_slots(whole[links], n_slots)
         return probabilities, float(probabilities @ self.rate[0, links])
+
+    def page_within(self, visitor: Visitor, rules: PageRules) -> tuple[Floats, float]:
+        """Return the probabilities of all links within rules for a visitor, and their clicks."""
+        page = self._whole(visitor, rules)
+        return page, float(page @ self.rate[0])
+
+    def _whole(self, visitor: Visitor, rules: PageRules | None = None) -> Floats:
+        form, state, problem = self._player.form, self._player.state, self._player.problem
+        rng, asked = np.random.default_rng(0), np.ascontiguousarray(visitor)[None]
+        if form.moves_each_round:
+            return average_ahead(form, problem, state, self.rate, rng, CHOICES, asked, rules)
+        return average_probabilities(form, state, rng, CHOICES, asked, rules)
 
     def scores(self, links: Visitor) -> Floats:
         """Return what the links are worth to the visitor of the last page."""

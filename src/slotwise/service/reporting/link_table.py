@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from slotwise.service.limits import MAX_TITLE_CHARS
-from slotwise.service.records import LinkRecord, PoolSettings, compose
+from slotwise.service.records import LinkRecord, PoolSettings, compose, to_time
 from slotwise.service.reporting.report_records import (
     Explanation,
     LinkStatistics,
@@ -34,6 +35,9 @@ class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
     link_id: str
     title: str
     url: str
+    group: str
+    starts_at: datetime | None
+    ends_at: datetime | None
     role: Role
     share: float
     """The probability that a page of the present version has the link."""
@@ -86,7 +90,7 @@ class LinkTable:
     ) -> None:
         self._pool = pool
         links = list(links)
-        self._url_of = {link.link_id: link.url for link in links}
+        self._link_of = {link.link_id: link for link in links}
         self._imported = {link.link_id for link in links if link.start_counts}
         self._explanation_of = {item.link_id: item for item in explained}
         self._links = [(link, _role(pool, link, self._explanation(link))) for link in report.links]
@@ -123,7 +127,11 @@ class LinkTable:
         return self._explanation_of.get(link.link_id)
 
     def _searched(self, link: LinkStatistics) -> str:
-        return f"{link.link_id}\n{link.title}\n{self._url_of.get(link.link_id, '')}".casefold()
+        return f"{link.link_id}\n{link.title}\n{self._stored(link).url}".casefold()
+
+    def _stored(self, link: LinkStatistics) -> LinkRecord:
+        """Return a link as the pool has it; it may have been added since the table was made."""
+        return self._link_of.get(link.link_id, LinkRecord(self._pool.pool_id, link.link_id, ""))
 
     def _sort_key(self, link: LinkStatistics, role: Role, column: SortColumn) -> float | str:
         match column:
@@ -152,10 +160,13 @@ class LinkTable:
     def _row(self, link: LinkStatistics, role: Role) -> LinkRow:
         in_span = {span.start_us: span for span in self._spans_of.get(link.link_id, ())}
         spans = [in_span.get(start_us) for start_us in self._starts_us]
+        stored = self._stored(link)
         return compose(
             LinkRow,
             link,
-            url=self._url_of.get(link.link_id, ""),
+            stored,
+            starts_at=to_time(stored.starts_us) if stored.starts_us else None,
+            ends_at=to_time(stored.ends_us) if stored.ends_us else None,
             role=role,
             share=link.probability,
             share_lately=self._share_lately(link.link_id),

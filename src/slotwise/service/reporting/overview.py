@@ -29,12 +29,16 @@ from slotwise.service.reporting.report_records import (
     PageProblem,
     PoolReport,
     RateReport,
+    RuleStatus,
     SegmentFloorReport,
 )
 from slotwise.service.reporting.reporter import MAX_CHANGES_READ, Reporter
 from slotwise.service.storage.activity import Activity, Span
 
-_SILENT = {"changed_us", "created_us", "counted_from_us", "place", "pool_id", "link_id", "known_us"}
+_SILENT = {
+    *("changed_us", "created_us", "counted_from_us", "known_us", "since_us"),
+    *("place", "pool_id", "link_id"),
+}
 _VERBS = {
     "create": "added",
     "change": "changed",
@@ -165,7 +169,8 @@ def _shown(value: object) -> str:
         case {"views": views, "clicks": clicks, "discount": discount}:
             return f"{views:,} views with {clicks:,} clicks at {discount:g}"
         case dict():
-            return ", ".join(f"{name} {_shown(one)}" for name, one in value.items()) or "none"
+            told = (f"{name} {_shown(one)}" for name, one in value.items() if name not in _SILENT)
+            return ", ".join(told) or "none"
         case list():
             return ", ".join(map(_shown, value)) or "none"
         case None | "":
@@ -208,6 +213,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     clicks_delivered: RateReport | None
     delivered_since_us: int
     segment_floors: tuple[SegmentFloorReport, ...]
+    rules: tuple[RuleStatus, ...]
     floor_steps: tuple[FloorStep, ...]
     expected_revenue_micros: int
     """Of a page of the present version, by the present estimates."""

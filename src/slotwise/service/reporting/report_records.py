@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from threading import Lock
 from typing import Literal
 
@@ -84,6 +85,34 @@ class SegmentFloorSet(msgspec.Struct, frozen=True, kw_only=True):
     click_floor: float
 
 
+class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule: what it asks for, what it has, and what it costs."""
+
+    name: str
+    group: str
+    links: tuple[str, ...]
+    at_least: float
+    at_most: float | None
+    boost: float
+    since: datetime
+    """When the rule was set or its links were last changed."""
+    n_links: int
+    """Its links that may be shown at present."""
+    slots_now: float
+    """Slots that its links have on a page of the present version."""
+    slots_delivered: float
+    """Slots that they had on average on the pages since then."""
+    page_views: int
+    """Page views that this average is of."""
+    price_micros: int
+    """What a page view would earn more if the rule were one slot looser, at the margin."""
+    cost_micros: int
+    """What a page view would earn more without the rule."""
+    violated: bool
+    detail: str
+    """Which bound is not kept and what holds instead, in one sentence; empty where all is kept."""
+
+
 class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     """The statistics of a pool."""
 
@@ -113,6 +142,7 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[LinkStatistics, ...]
     segment_floors: tuple[SegmentFloorReport, ...] = ()
     """How visitors of segments that have a floor of their own (`segment_floors`) stand to it."""
+    rules: tuple[RuleStatus, ...] = ()
 
 
 class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):

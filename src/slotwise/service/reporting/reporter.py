@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from slotwise.errors import SlotwiseError, UnknownDecision
 from slotwise.evaluation import BestMix, evaluate
 from slotwise.service.deciding.decider import Decider
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.pool_directory import Notes, PoolDirectory
-from slotwise.service.records import FloorState, PoolSettings, compose
+from slotwise.service.records import FloorState, PoolRule, PoolSettings, compose
 from slotwise.service.reporting import pool_report
 from slotwise.service.reporting.decision_report import (
     log_file,
@@ -40,6 +41,12 @@ from slotwise.service.reporting.report_records import (
     PoolReport,
     RateReport,
     RoundRow,
+    RuleStatus,
+)
+from slotwise.service.reporting.rule_report import (
+    RuleCheck,
+    check_new_rules,
+    report_rules,
 )
 from slotwise.service.storage.activity import Activity
 from slotwise.service.storage.contract import Store, StoreReader
@@ -227,7 +234,21 @@ class Reporter:
         """Return the statistics of a pool."""
         pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
         with self._store.reading() as reader:
-            return pool_report.report_pool(reader, pool, snapshot)
+            report = pool_report.report_pool(reader, pool, snapshot)
+        rules = report_rules(self.directory.whole_pool(pool_id), snapshot)
+        return replace(report, rules=rules) if rules else report
+
+    def rules(self, pool_id: str, now_us: int) -> tuple[RuleStatus, ...]:
+        """Return what the rules of a pool deliver and cost."""
+        self._decider.renew(pool_id, now_us)
+        pool, snapshot = self.directory.whole_pool(pool_id), self._decider.snapshot(pool_id)
+        return report_rules(pool, snapshot)
+
+    def check_rules(self, pool_id: str, rules: Sequence[PoolRule], now_us: int) -> RuleCheck:
+        """Return what new rules would cost, and which contradict others."""
+        self._decider.renew(pool_id, now_us)
+        pool, snapshot = self.directory.whole_pool(pool_id), self._decider.snapshot(pool_id)
+        return check_new_rules(pool, snapshot, rules)
 
     def all_pools(self, health: Health) -> tuple[PoolRow, ...]:
         """Return a row for each pool."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -194,6 +194,15 @@ Operation = (
 )
 
 
+class ShownViews(NamedTuple):
+    """What a pool has shown after one place in the store, up to another."""
+
+    until: int
+    n_pages: int
+    links: dict[str, int]
+    """How often each link was shown."""
+
+
 class StoreReader(Protocol):
     """The reads of a store at one moment: all of them see the same commits, each one whole."""
 
@@ -284,7 +293,7 @@ class StoreReader(Protocol):
         """
         ...
 
-    def shown_since(self, pool_id: str, after: int) -> tuple[int, dict[str, int]]:
+    def shown_since(self, pool_id: str, after: int) -> ShownViews:
         """Return the place of the newest view of all, and how often each link is on those after.
 
         Views that another process is just storing may be left out.

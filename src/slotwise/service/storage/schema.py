@@ -38,7 +38,7 @@ from slotwise.service.records import (
 )
 from slotwise.service.storage.contract import Learned, Refusal
 
-SCHEMA_VERSION = "v0012"
+SCHEMA_VERSION = "v0013"
 """The migration that this code needs: the newest one in `slotwise.service.storage.migrations`."""
 OLDEST_SCHEMA = "v0011"
 """The oldest code that may use this schema, by the migration it knows.
@@ -72,8 +72,9 @@ READ_FORMATS = (2, PAGE_FORMAT)
 N_PAGE_FIELDS = 7
 """Fields of a decision that are in `page`, from `floor` on; a row may lack the last three."""
 
-COLUMN_OF = {"segment_floors": "floors_by"}
-"""The columns of fields that were renamed: replicas of the release before still read them."""
+COLUMN_OF = {"segment_floors": "floors_by", "group": "link_group"}
+"""Columns with another name than their field: replicas of the release before still read the
+first, and the second would be a word of SQL."""
 
 
 def _fields(record: type[msgspec.Struct]) -> dict[str, Any]:

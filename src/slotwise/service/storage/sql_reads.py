@@ -38,7 +38,7 @@ from slotwise.service.storage.activity import (
     link_spans_of,
     spans_of,
 )
-from slotwise.service.storage.contract import Learned, Progress, Refusal, ViewBatch
+from slotwise.service.storage.contract import Learned, Progress, Refusal, ShownViews, ViewBatch
 from slotwise.service.storage.schema import Row, row_columns
 from slotwise.service.storage.sql_statements import Statements
 
@@ -358,11 +358,14 @@ class SqlReader:
         views = self._views(schema.DECISIONS.record(row) for row in found)
         return ViewBatch(views=views, last=found[-1][-1] if found else after)
 
-    def shown_since(self, pool_id: str, after: int) -> tuple[int, dict[str, int]]:
+    def shown_since(self, pool_id: str, after: int) -> ShownViews:
         [(until,)] = self._fetch("SELECT COALESCE(MAX(seq), 0) FROM decisions")
-        sql = self._statements.activity["shown_since"]
-        found = self._fetch(sql, pool_id=pool_id, after=after, until=until) if until > after else []
-        return until, {str(link_id): n for link_id, n in found}
+        if until <= after:
+            return ShownViews(until, 0, {})
+        among = {"pool_id": pool_id, "after": after, "until": until}
+        found = self._fetch(self._statements.activity["shown_since"], **among)
+        [(n_pages,)] = self._fetch(self._statements.activity["pages_since"], **among)
+        return ShownViews(until, n_pages, {str(link_id): n for link_id, n in found})
 
     def late_views(self, pool_id: str) -> Iterator[list[View]]:
         found = [row[0] for row in self._fetch(self._statements.late_decision_ids, pool_id=pool_id)]

@@ -102,7 +102,13 @@ _SHOWN_SINCE = """
     GROUP BY 1
 """
 
+_PAGES_SINCE = """
+    SELECT COUNT(*) FROM decisions AS d
+    WHERE d.pool_id = :pool_id AND d.seq > :after AND d.seq <= :until
+"""
+
 ACTIVITY_QUERIES = {
+    "pages_since": _PAGES_SINCE,
     "shown_since": _SHOWN_SINCE,
     "views": _VIEWS,
     "clicks": _CLICKS,

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 FIRST_RELEASE = "v0011"
 LAST_BEFORE_RELEASE = "v0010"
 NEW_TABLES = {"ended_sessions", "floor_counters", "purged_floor_counters"}
-"""Tables that were added after the first release."""
+NEW_COLUMNS = {"pools": {"rules"}, "links": {"link_group", "starts_us", "ends_us"}}
+"""Tables and columns that were added after the first release."""
 
 
 def present_version(connection: Connection) -> str | None:
@@ -133,7 +134,8 @@ def _take_over(connection: Connection) -> None:
         if table.name in NEW_TABLES:
             continue
         has = found.get_columns(table.name) if found.has_table(table.name) else []
-        is_earlier = is_earlier or {one["name"] for one in has} != {*table.columns.keys()}
+        expected = {*table.columns.keys()} - NEW_COLUMNS.get(table.name, set())
+        is_earlier = is_earlier or {one["name"] for one in has} != expected
     if is_earlier:
         raise UnsupportedState(
             f"the store says schema {LAST_BEFORE_RELEASE}, but an earlier development version of "

@@ -8,7 +8,7 @@ const BATCH = 500;
 const MAX_SHOWN = 200;
 const pasted = makeField({
   name: "csv", kind: "area", rows: 8, label: "Links, one on each line",
-  hint: "Paste from a spreadsheet or a CSV file. The first line names the columns: link_id, url, and title if you like. Other columns are texts that a page may show.",
+  hint: "Paste from a spreadsheet or a CSV file. The first line names the columns: link_id, url, and title, group, starts_at and ends_at if you like. Other columns are texts that a page may show.",
   placeholder: "link_id,url,title\nspring,https://shop.example/spring,Spring sale",
 });
 const summary = element("p", { className: "words", role: "status" });
@@ -49,7 +49,7 @@ async function submit() {
   if (checked === null) {
     const answer = await call(`${poolAddress(pool_id)}/links:check`, { method: "POST", body: { csv: pasted.control.value } });
     show(answer);
-    const links = answer.lines.filter((one) => one.what !== "same").map(({ link_id, url, title, metadata }) => ({ link_id, url, title, metadata }));
+    const links = answer.lines.filter((one) => one.what !== "same").map(({ link_id, url, title, metadata, group, starts_at, ends_at }) => ({ link_id, url, title, metadata, group, starts_at, ends_at }));
     if (answer.lines.some((one) => one.what === "wrong")) {
       pasted.control.focus();
     } else if (links.length === 0) {

@@ -72,11 +72,11 @@ export async function save(pool) {
     more = found.rows.length === MOST;
   }
   const head = [
-    "link_id", "title", "url", "role", "chance_now", "share_of_views", "settled_views", "pending_views", "clicks_per_view", "clicks_low", "clicks_high",
+    "link_id", "title", "url", "group", "starts_at", "ends_at", "role", "chance_now", "share_of_views", "settled_views", "pending_views", "clicks_per_view", "clicks_low", "clicks_high",
     "revenue_per_view", "revenue_low", "revenue_high", "currency", "why",
   ];
   download(`${pool.pool_id}-links`, [head, ...rows.map((one) => [
-    one.link_id, one.title, one.url, one.role, one.share, one.share_lately, one.settled_views, one.pending_views, ...range(one.click_rate),
+    one.link_id, one.title, one.url, one.group, one.starts_at, one.ends_at, one.role, one.share, one.share_lately, one.settled_views, one.pending_views, ...range(one.click_rate),
     ...range(one.revenue_per_view_micros).map(amount), pool.currency, one.why,
   ])]);
 }

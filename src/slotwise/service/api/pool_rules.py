@@ -1,0 +1,149 @@
+"""Rules of a pool: how many slots some links may and must have, and what that costs."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from slotwise.errors import InvalidInput
+from slotwise.service import limits
+from slotwise.service.api.bodies import Id, Strict
+from slotwise.service.api.context import Operations, Request, ServiceContext
+from slotwise.service.api.links import Group
+from slotwise.service.http.problems import broken_rule
+from slotwise.service.records import PoolRule, PoolSettings, compose
+from slotwise.service.reporting.report_records import RuleStatus
+from slotwise.service.reporting.rule_report import RuleCheck
+
+SlotBound = Annotated[float, Meta(ge=0, le=limits.MAX_SLOTS)]
+
+
+class RuleBody(Strict, frozen=True, kw_only=True):
+    """A rule about the links of a group, or about listed links."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=limits.MAX_GROUP_CHARS)]
+    group: Group = ""
+    links: Annotated[
+        tuple[Id, ...],
+        Meta(max_length=limits.MAX_POOL_LINKS, description="The links, where there is no group"),
+    ] = ()
+    at_least: Annotated[
+        SlotBound,
+        Meta(description="Fewest slots per page: a fraction holds on average, 1 on every page"),
+    ] = 0.0
+    at_most: Annotated[SlotBound | None, Meta(description="Most slots per page")] = None
+    boost: Annotated[
+        float, Meta(ge=0, le=1e6, description="Scores of these links are multiplied by 1 + boost")
+    ] = 0.0
+
+
+class RulesBody(Strict, frozen=True, kw_only=True):
+    """All rules of a pool; of two that contradict each other the first one holds."""
+
+    rules: Annotated[tuple[RuleBody, ...], Meta(max_length=limits.MAX_RULES)]
+
+
+class RuleList(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of a pool and how each of them is kept."""
+
+    pool_id: str
+    currency: str
+    rules: tuple[RuleStatus, ...]
+
+
+EXAMPLE = {
+    "rules": [
+        {"name": "one of Acme", "group": "Acme", "at_most": 1},
+        {"name": "partner", "links": ["b1", "b2"], "at_least": 0.5},
+    ]
+}
+_STATUS = {
+    "name": "partner",
+    "group": "",
+    "links": ["b1", "b2"],
+    "at_least": 0.5,
+    "at_most": None,
+    "boost": 0.0,
+    "since": "2026-01-05T10:00:00Z",
+    "n_links": 2,
+    "slots_now": 0.5,
+    "slots_delivered": 0.49,
+    "page_views": 12000,
+    "price_micros": 80000,
+    "cost_micros": 21000,
+    "violated": False,
+    "detail": "",
+}
+_LIST = {"pool_id": "home", "currency": "EUR", "rules": [_STATUS]}
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("GET /v1/pools/{pool_id}/rules", "read", answer=RuleList, answer_example=_LIST)
+async def get_rules(context: ServiceContext, request: Request) -> RuleList:
+    """Read the rules of a pool, what each one delivers, and what it costs."""
+    return await asyncio.to_thread(_list, context, request.path_values["pool_id"])
+
+
+@OPERATIONS.add(
+    "PUT /v1/pools/{pool_id}/rules",
+    "admin",
+    body=RulesBody,
+    answer=RuleList,
+    example=EXAMPLE,
+    answer_example=_LIST,
+)
+async def put_rules(context: ServiceContext, request: Request) -> RuleList:
+    """Replace the rules of a pool; they hold from the next page on."""
+    pool_id, rules = request.path_values["pool_id"], _rules_of(request.body)
+
+    def check_and_store() -> Future[PoolSettings]:
+        by, now_us = request.caller(), context.clock_us()
+        return context.service.directory.put_rules(pool_id, rules, by, now_us)
+
+    loop = asyncio.get_running_loop()
+    try:
+        stored = await loop.run_in_executor(context.change_threads, check_and_store)
+    except InvalidInput as error:
+        raise broken_rule(str(error), "/rules") from None
+    await asyncio.wrap_future(stored)
+    return await asyncio.to_thread(_list, context, pool_id)
+
+
+@OPERATIONS.add(
+    "POST /v1/pools/{pool_id}/rules:check",
+    "read",
+    body=RulesBody,
+    answer=RuleCheck,
+    example=EXAMPLE,
+    answer_example={
+        "currency": "EUR",
+        "revenue_micros": 1_200_000,
+        "cost_micros": 21000,
+        "conflicts": [],
+        "rules": [_STATUS | {"slots_delivered": 0.0, "page_views": 0}],
+    },
+)
+async def check_rules(context: ServiceContext, request: Request) -> RuleCheck:
+    """Estimate what rules would cost, and which of them contradict others; nothing is stored."""
+    pool_id, rules = request.path_values["pool_id"], _rules_of(request.body)
+    reporter, now_us = context.service.reporter, context.clock_us()
+    try:
+        checked = await asyncio.to_thread(reporter.check_rules, pool_id, rules, now_us)
+    except InvalidInput as error:
+        raise broken_rule(str(error), "/rules") from None
+    return checked
+
+
+def _rules_of(body: RulesBody) -> tuple[PoolRule, ...]:
+    return tuple(compose(PoolRule, rule) for rule in body.rules)
+
+
+def _list(context: ServiceContext, pool_id: str) -> RuleList:
+    reporter = context.service.reporter
+    rules = reporter.rules(pool_id, context.clock_us())
+    currency = reporter.directory.pool(pool_id).currency
+    return RuleList(pool_id=pool_id, currency=currency, rules=rules)

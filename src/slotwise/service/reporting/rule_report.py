@@ -1,0 +1,147 @@
+"""What the rules of a pool deliver, what they cost and which of them contradict others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from slotwise.compile import switching
+from slotwise.player.link_pool import LinkPool
+from slotwise.player.rules_in_force import RulesInForce
+from slotwise.selection.page_within_rules import solve_within
+from slotwise.service.deciding.snapshot import Snapshot
+from slotwise.service.pool import NO_PLACES, Pool, check_rules
+from slotwise.service.records import PoolRule, compose, to_time
+from slotwise.service.reporting.report_records import RuleStatus
+
+Floats = NDArray[np.float64]
+
+
+class RuleCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """What rules would do, by the present estimates."""
+
+    currency: str
+    revenue_micros: int
+    """Expected of a page view with these rules."""
+    cost_micros: int
+    """What a page view would earn more without any of them."""
+    conflicts: tuple[str, ...]
+    """A sentence for each rule that cannot be kept."""
+    rules: tuple[RuleStatus, ...]
+
+
+class _Now(NamedTuple):
+    """The links that may be shown now, with their rates, and the rules about them."""
+
+    places: NDArray[np.int64]
+    in_force: RulesInForce
+    pinned: NDArray[np.int64]
+    revenue: Floats
+    clicks: Floats
+    n_slots: int
+
+
+def _present(pool: Pool, snapshot: Snapshot) -> _Now | None:
+    off = snapshot.off
+    places = np.array([k for k, one in enumerate(snapshot.link_ids) if one not in off], np.int64)
+    n_slots = min(pool.settings.slots, len(places))
+    if not n_slots:
+        return None
+    links = LinkPool([snapshot.link_ids[k] for k in places.tolist()])
+    pinned = [links.place_of[one.link_id] for one in pool.settings.pins if one.link_id in links]
+    return _Now(
+        places,
+        RulesInForce(pool.rules(), links, n_slots),
+        np.array(pinned[:n_slots], np.int64),
+        snapshot.rates.revenue[places],
+        snapshot.rates.clicks[places],
+        n_slots,
+    )
+
+
+def report_rules(
+    pool: Pool, snapshot: Snapshot, page: Floats | None = None
+) -> tuple[RuleStatus, ...]:
+    """Return a row for each rule; `page` is that of the version, unless rules are not in use."""
+    settings = pool.settings
+    if not settings.rules:
+        return ()
+    now = _present(pool, snapshot)
+    if now is None:
+        names = ("n_links", "slots_now", "slots_delivered", "page_views")
+        nothing: dict[str, Any] = dict.fromkeys((*names, "price_micros", "cost_micros"), 0)
+        return tuple(
+            compose(
+                RuleStatus,
+                rule,
+                since=to_time(rule.since_us),
+                violated=bool(rule.at_least),
+                detail=EMPTY,
+                **nothing,
+            )
+            for rule in settings.rules
+        )
+    shown = snapshot.shown_probabilities()[now.places] if page is None else page
+    counts = {one.name: one for one in snapshot.published.rule_counts}
+    counted = [
+        one if (one := counts.get(rule.name)) and one.since_us == rule.since_us else None
+        for rule in settings.rules
+    ]
+    delivered = np.array([one.slots / max(one.pages, 1) if one else 0.0 for one in counted])
+    rates, money = (now.revenue, now.clicks), float(settings.max_revenue_micros)
+    ruled = now.in_force.for_places(now.pinned, NO_PLACES)
+    rows = now.in_force.report(shown, delivered, rates, settings.click_floor, money, ruled)
+    asked = now.in_force.slot_rules()
+    return tuple(
+        compose(
+            RuleStatus,
+            rule,
+            row,
+            since=to_time(rule.since_us),
+            n_links=len(links.links),
+            page_views=one.pages if one else 0,
+            price_micros=round(row.price),
+            cost_micros=round(row.cost),
+            detail=f"Rule {rule.name!r} has {row.granted} slots per page." if row.violated else "",
+        )
+        for rule, row, one, links in zip(settings.rules, rows, counted, asked, strict=True)
+    )
+
+
+EMPTY = "No link of the pool may be shown at present."
+
+
+def check_new_rules(pool: Pool, snapshot: Snapshot, rules: Sequence[PoolRule]) -> RuleCheck:
+    """Return what new rules would do, or raise `InvalidInput` where one is wrong."""
+    check_rules(pool, rules)
+    settings = replace(pool.settings, rules=tuple(rules))
+    asked = pool.with_settings(settings)
+    now, money = _present(asked, snapshot), settings.max_revenue_micros
+    if now is None:
+        found = report_rules(asked, snapshot)
+        return RuleCheck(
+            currency=settings.currency, revenue_micros=0, cost_micros=0, conflicts=(), rules=found
+        )
+
+    def best(in_force: RulesInForce) -> Floats:
+        page = in_force.for_places(now.pinned, NO_PLACES).rules
+        value = np.minimum(now.revenue * page.boost, 1.0)
+        switching(solve_within)(page, value, now.clicks, settings.click_floor)
+        return page.probabilities.copy()
+
+    links = LinkPool([snapshot.link_ids[k] for k in now.places.tolist()])
+    within, free = best(now.in_force), best(RulesInForce((), links, now.n_slots))
+    rows = report_rules(asked, snapshot, within)
+    revenue = float(within @ now.revenue) * money
+    return RuleCheck(
+        currency=settings.currency,
+        revenue_micros=round(revenue),
+        cost_micros=max(0, round(float(free @ now.revenue) * money - revenue)),
+        conflicts=tuple(row.detail for row in rows if row.violated),
+        rules=rows,
+    )

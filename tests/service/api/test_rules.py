@@ -1,0 +1,105 @@
+"""Rules, groups and dates over HTTP: put, checked, read and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from slotwise.service.records import Scope
+from tests.service.conftest import Clock, problem_of
+
+ONE = {"name": "one", "links": ["l1", "l2"], "at_most": 1}
+PARTNER = {"name": "partner", "group": "Acme", "at_least": 0.5}
+
+
+def put(admin: httpx.Client, pool: str, *rules: dict[str, Any]) -> httpx.Response:
+    return admin.put(f"/v1/pools/{pool}/rules", json={"rules": rules})
+
+
+def test_a_link_has_a_group_and_dates(admin: httpx.Client, pool: str, clock: Clock) -> None:
+    body = {"url": "https://shop.example/1", "group": "Acme", "starts_at": "2030-03-20T00:00:00Z"}
+    stored = admin.put(f"/v1/pools/{pool}/links/l1", json=body).raise_for_status().json()
+    assert (stored["group"], stored["ends_at"]) == ("Acme", None)
+    assert stored["starts_at"] == "2030-03-20T00:00:00Z"
+    patched = admin.patch(
+        f"/v1/pools/{pool}/links/l1", json={"starts_at": None, "ends_at": "2031-01-01T00:00:00Z"}
+    )
+    answer = patched.raise_for_status().json()
+    assert (answer["starts_at"], answer["ends_at"]) == (None, "2031-01-01T00:00:00Z")
+    assert answer["group"] == "Acme"
+    wrong = admin.patch(f"/v1/pools/{pool}/links/l1", json={"starts_at": "2032-01-01T00:00:00Z"})
+    problem = problem_of(wrong)
+    [error] = problem["errors"]
+    assert error["pointer"] == "/ends_at"
+    assert error["detail"].startswith("`ends_at` must be after starts_at (2032-01-01")
+
+
+def test_a_link_that_ends_is_shown_no_more_without_a_call(
+    admin: httpx.Client, keyed: Callable[[Scope], httpx.Client], pool: str, clock: Clock
+) -> None:
+    ends = "2027-01-15T08:00:50Z"  # a moment after the clock of these tests starts
+    for name in ("l1", "l2"):
+        body = {"url": f"https://shop.example/{name}", "ends_at": ends}
+        admin.put(f"/v1/pools/{pool}/links/{name}", json=body).raise_for_status()
+
+    def shown() -> set[str]:
+        found = [
+            keyed("decide").post(f"/v1/pools/{pool}/decide", json={}).json() for _ in range(40)
+        ]
+        return {one["link_id"] for page in found for one in page["links"]}
+
+    clock.advance(1)
+    assert {"l1", "l2"} <= shown()
+    clock.advance(60)
+    assert shown() == {"l3", "l4"}
+
+
+def test_rules_are_put_checked_and_read(
+    admin: httpx.Client, keyed: Callable[[Scope], httpx.Client], pool: str
+) -> None:
+    for name in ("l3", "l4"):
+        admin.patch(f"/v1/pools/{pool}/links/{name}", json={"group": "Acme"}).raise_for_status()
+    check = admin.post(f"/v1/pools/{pool}/rules:check", json={"rules": [ONE, PARTNER]})
+    checked = check.raise_for_status().json()
+    assert checked["conflicts"] == []
+    assert [row["n_links"] for row in checked["rules"]] == [2, 2]
+    assert admin.get(f"/v1/pools/{pool}/rules").json()["rules"] == []
+    stored = put(admin, pool, ONE, PARTNER).raise_for_status().json()
+    assert [row["name"] for row in stored["rules"]] == ["one", "partner"]
+    assert admin.get(f"/v1/pools/{pool}/rules").json() == stored
+    for _ in range(30):
+        page = keyed("decide").post(f"/v1/pools/{pool}/decide", json={}).json()
+        assert sum(one["link_id"] in ("l1", "l2") for one in page["links"]) <= 1
+    body = {"rules": [{"name": "none", "group": "Acme", "at_most": 0}, PARTNER]}
+    conflict = admin.post(f"/v1/pools/{pool}/rules:check", json=body).json()
+    assert conflict["conflicts"] == ["Rule 'partner' has at least 0 instead of 0.5 slots per page."]
+    stats = admin.get(f"/v1/pools/{pool}/stats").json()
+    assert [row["violated"] for row in stats["rules"]] == [False, False]
+
+
+def test_bad_rules_are_refused_with_rule_and_field(admin: httpx.Client, pool: str) -> None:
+    for rule, said in (
+        ({**ONE, "at_most": 3}, "`at_most` of rule 'one' must be at most slots (2), got 3.0"),
+        (PARTNER, "`group` of rule 'partner' must be the group of a link of the pool, got 'Acme'"),
+    ):
+        problem = problem_of(put(admin, pool, rule))
+        assert problem["errors"] == [{"detail": said, "pointer": "/rules"}]
+    problem_of(put(admin, pool, {**ONE, "surprise": 1}))
+    problem_of(put(admin, "nowhere", ONE))
+
+
+def test_a_table_of_links_has_groups_and_dates(admin: httpx.Client, pool: str) -> None:
+    csv = (
+        "link_id,url,group,starts_at,ends_at\n"
+        "l1,https://shop.example/1,Acme,2030-03-20,2030-03-21T10:00:00Z\n"
+        "l2,https://shop.example/2,,soon,\n"
+        "l9,https://shop.example/9,,2030-01-02,2030-01-01\n"
+    )
+    answer = admin.post(f"/dashboard/pools/{pool}/links:check", json={"csv": csv})
+    first, second, third = answer.raise_for_status().json()["lines"]
+    assert (first["group"], first["starts_at"]) == ("Acme", "2030-03-20T00:00:00Z")
+    assert first["what"] == "changed"
+    assert second["wrong"].startswith("`starts_at` must be a date, such as 2026-03-20")
+    assert third["wrong"].startswith("`ends_at` must be after starts_at")
