@@ -198,7 +198,7 @@ EXPENSIVE = (
 
 def hard_cases() -> list[Case]:
     """Return the cases of this file."""
-    return [*_expensive_floors(), *_large_and_rare(), *_late_and_swapped()]
+    return [*_expensive_floors(), *_large_and_rare(), *_late_and_swapped(), *_bait_and_bursts()]
 
 
 def _dataset(
@@ -274,6 +274,45 @@ def _late_and_swapped() -> list[Case]:
             "the coupons, seed 1, whose links change places half-way",
             coupons,
             DriftingLinks(stations),
+        ),
+    ]
+
+
+def bait_pool(seed: int) -> Dataset:
+    """Return 150 links of which three in ten are clicked on much and never sell."""
+    clicks, revenue, kind = stable_uniforms(seed, n_rows=3, n_columns=150)
+    is_bait = kind < 0.3
+    click_rate = np.where(is_bait, 0.2 + 0.4 * clicks, 0.25 * beta_from_uniforms(clicks, q=4.0))
+    worth = np.where(is_bait, 0.0, beta_from_uniforms(revenue, q=1.5))
+    pool = _dataset("click-bait", click_rate, worth, n_slots=8, click_floor=0.0)
+    outlook = look_ahead(pool)
+    free, most = outlook.clicks_without_floor, outlook.most_clicks
+    return pool.with_floor(round(free + 0.4 * (most - free), 2))
+
+
+def burst_links(pool: Dataset, seed: int) -> DriftingLinks:
+    """Return links whose click rates are tripled, a tenth of them at a time, for short times.
+
+    Ten times, for two of 100 stations each.
+    """
+    rng = np.random.default_rng(seed)
+    stations = [plain_links(pool)] * N_STATIONS
+    for start in range(5, N_STATIONS, 10):
+        bursts = np.where(rng.random(pool.n_links) < 0.1, 3.0, 1.0)
+        after = BernoulliLinks(np.minimum(1.0, bursts * pool.click_rate), pool.revenue_per_click)
+        stations[start : start + 2] = [after] * 2
+    return DriftingLinks(stations)
+
+
+def _bait_and_bursts() -> list[Case]:
+    bait, coupons = bait_pool(6), coupon_recipe(1)
+    return [
+        plain_case("click-bait", "8 of 150 links; 3 of 10 are clicked on much, never sell", bait),
+        Case(
+            "bursts",
+            "the coupons, seed 1; ten times a tenth of the links is clicked on three times as much",
+            coupons,
+            burst_links(coupons, 1),
         ),
     ]
 

@@ -41,6 +41,7 @@ def test_names_are_all_different_and_quick_ones_exist() -> None:
         ("expensive-1", "binding"),
         ("huge-pool", "binding"),
         ("rare-sales", "binding"),
+        ("click-bait", "binding"),
     ],
 )
 def test_floors_do_what_the_descriptions_say(name: str, floor: str) -> None:
@@ -97,6 +98,16 @@ def test_links_swap_half_way() -> None:
     first, last = world.stations[0], world.stations[-1]
     assert first[:, 0].tolist() == last[:, 1].tolist()
     assert CASES["very-late"].links.delays == (50, 5_000)
+
+
+def test_bait_never_sells_and_bursts_end() -> None:
+    bait = CASES["click-bait"].dataset
+    is_bait = bait.revenue_per_click == 0.0
+    assert 30 < is_bait.sum() < 60
+    assert bait.click_rate[is_bait].min() >= 0.2
+    clicks = CASES["bursts"].links.world(1_000).stations[:, 0]
+    assert clicks[0].tolist() == clicks[4].tolist() == clicks[-1].tolist()
+    assert 10 < (clicks[5] > clicks[4]).sum() < 45
 
 
 def test_rounds_and_runs_are_those_asked_for() -> None:

@@ -12,9 +12,11 @@ from benchmarks.leaderboard.cases import Effort
 from benchmarks.leaderboard.suite import build_suite, fresh_suite
 from slotwise import BernoulliLinks, PacedBayes, Problem, simulate
 from slotwise.errors import InvalidInput
+from slotwise.policies.joint_posterior import prior_mean
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.selection import dense_probabilities, draw_page, solve
 from slotwise.simulation import run_experiment
+from tests.reference.visitor_regression import pool_mean
 
 
 class Twin:
@@ -27,7 +29,7 @@ class Twin:
         self.owed = self.reserve = 0.0
         self.expected = 20.0
         self.n_rounds = self.n_told = 0
-        self.clock, self.unit, self.pool = [1.0, 1.0], 1.0, [0.5, 0.25]
+        self.clock, self.unit, self.pool = [1.0, 1.0], 1.0, [0.5, 0.5]
         self.sales: list[float] = []
         self.margin = self.price_of_margin = 1.0
         self.missing = 0.0
@@ -57,16 +59,10 @@ class Twin:
         if n_rounds + 1 < 1.02 * self.clock[level]:
             return
         self.clock[level] = n_rounds + 1
-        guess = 0.5
         if level == 1:
             self.unit = sum(r * r for r in self.sales) / sum(self.sales) if self.sales else 1.0
-            guess = 0.25 * self.unit
-        rates, weights = [guess], [0.1]
-        for n_views, total in zip(self.views[level], self.sums[level], strict=True):
-            if n_views > 0:
-                rates.append(total / n_views)
-                weights.append(n_views / (n_views + 100))
-        self.pool[level] = float(np.average(rates, weights=weights))
+        for later in range(level, 2):
+            self.pool[later] = pool_mean(self.views, self.sums, later, self.unit)
         self.expected = self.expect_price()
         self.price_of_margin = self.price()
         worths = sorted(self.worth(link, self.price_of_margin)[0] for link in range(10))[::-1]
@@ -79,7 +75,7 @@ class Twin:
     def prior(self, level: int) -> float:
         if level == 0:
             return min(self.pool[0], 0.999)
-        return min(self.pool[1] / self.pool[0] / self.unit, 0.999)
+        return min(self.pool[1] / self.unit, 0.999)
 
     def posterior(self, level: int, link: int) -> tuple[float, float]:
         """Return mean and variance of one conditional rate."""
@@ -207,6 +203,18 @@ def test_scores_are_those_of_the_formula(delay: int) -> None:
 def test_another_currency_gives_the_same_pages(scale: float) -> None:
     problem = Problem(n_links=10, n_slots=3, click_floor=1.2)
     assert play(PacedBayes().start(problem), 700) == play(PacedBayes().start(problem), 700, scale)
+
+
+def test_links_that_never_sell_do_not_lower_what_others_are_expected_to_earn() -> None:
+    """A third of the links are clicked on often and never sell; the others sell at half."""
+    state: Any = PacedBayes().start(Problem(n_links=12, n_slots=4, click_floor=1.0))
+    links, views = np.arange(12), np.full(12, 1_000.0)
+    clicks = np.where(links < 4, 500.0, 20.0)
+    revenue = np.where(links < 4, 0.0, 10.0)
+    PacedBayes.learn(state, NOBODY, 0, links, NO_SLOTS, np.ones(12), views, clicks)
+    PacedBayes.learn(state, NOBODY, 1, links, NO_SLOTS, np.ones(12), views, revenue)
+    # 8 of 12 links earn 0.5 a click; over all clicks it would be 80 / 2,160 = 0.037
+    assert prior_mean(state.posterior, 1) == pytest.approx(0.31, abs=0.02)
 
 
 def test_an_expensive_floor_is_kept() -> None:

@@ -14,6 +14,19 @@ def log(y: float) -> float:
     return 24 * (z * z - 1) / (z * z + 4 * z + 1)
 
 
+def pool_mean(views: Any, sums: Any, level: int, unit: float) -> float:
+    """Return the mean of the links' rates, given that the level before was passed."""
+    rates, weights = [0.5 * (unit if level == 1 else 1.0)], [0.1]
+    for link in range(views.shape[1]):
+        trials, total = views[level, link], sums[level, link]
+        if level == 1 and views[0, link] > 0:
+            trials = max(trials * sums[0, link] / views[0, link], total / unit)
+        if trials > 0:
+            rates.append(total / trials)
+            weights.append(trials / (trials + (100 if level == 0 else 3)))
+    return float(np.average(rates, weights=weights))
+
+
 class RegressionTwin:
     """The displayed formulas of paced Bayes for visitors, for two levels and one click floor."""
 
@@ -33,7 +46,7 @@ class RegressionTwin:
         self.seen = np.zeros(self.n_values)
         self.rounds = [0, 0]
         self.clicked = np.zeros(n_links)
-        self.clock, self.pool = [1.0, 1.0], [0.5, 0.25]
+        self.clock, self.pool = [1.0, 1.0], [0.5, 0.5]
         self.sales: list[float] = []
         self.unit = 1.0
         self.counted_in = 0.0
@@ -62,7 +75,7 @@ class RegressionTwin:
         """Return the mean rate of the pool, given that the level before was passed."""
         if level == 0:
             return min(self.pool[0], 0.999)
-        return min(self.pool[1] / self.pool[0] / self.unit, 0.999)
+        return min(self.pool[1] / self.unit, 0.999)
 
     def price(self) -> float:
         """Return the price of a click, in sales."""
@@ -138,19 +151,14 @@ class RegressionTwin:
         if self.rounds[level] + 1 < 1.02 * self.clock[level]:
             return
         self.clock[level] = self.rounds[level] + 1
-        guess, must = 0.5, False
+        must = False
         if level == 1:
             self.unit = sum(r * r for r in self.sales) / sum(self.sales) if self.sales else 1.0
-            guess = 0.25 * self.unit
             if self.sales and abs(math.log(self.unit / self.counted_in)) > 0.05:
                 self.tilt[1] += math.log(self.counted_in / self.unit) * self.information[1, :, :, 0]
                 self.counted_in, must = self.unit, True
-        rates, weights = [guess], [0.1]
-        for n_views, total in zip(self.views[level], self.sums[level], strict=True):
-            if n_views > 0:
-                rates.append(total / n_views)
-                weights.append(n_views / (n_views + 100))
-        self.pool[level] = float(np.average(rates, weights=weights))
+        for later in range(level, 2):
+            self.pool[later] = pool_mean(self.views, self.sums, later, self.unit)
         self._fit_prior(level, must)
 
     def _fit_prior(self, level: int, must: bool) -> None:

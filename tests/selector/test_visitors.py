@@ -24,7 +24,7 @@ LINKS = ("a", "b", "c", "d", "e", "f")
 
 def taught(n_pages: int = 3_000, n_open: int = 0) -> Selector:
     """Return a selector whose phones click on a and whose desktops click on b."""
-    selector = Selector(LINKS, n_slots=1, click_floor=0.1, features=FEATURES, seed=1)
+    selector = Selector(LINKS, n_slots=1, click_floor=0.1, features=FEATURES, seed=2)
     rng = np.random.default_rng(1)
     for number in range(n_pages):
         visitor = {

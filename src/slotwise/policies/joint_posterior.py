@@ -26,10 +26,12 @@ other. D and the price in this Var are those of the last refit.
 
 The prior of a level is one Beta for the whole pool. Its smaller parameter is 1, which makes the
 rarer outcome's rate about exponential: links several times better than the rest remain likely.
-Its mean is what the pool brings at this level over what it brings at the one before, both
-averaged over links, each with the weight n / (n + 100) of its n views. Each level is fitted from
-its own feedback, so levels may settle one after the other. Revenue is counted in typical sales
-(`knowledge.typical_sale`).
+Its mean is that of the links' own rates, each with the weight n / (n + 100) of its n views at the
+first level and n / (n + 3) of its n clicks at the second. Over all clicks of the pool, instead,
+links that are clicked on often and never sell would lower what a click on any other link is
+expected to earn. Where levels settle one after the other, the trials at a level are its settled
+views times the rate at which they passed the level before. Revenue is counted in typical sales
+(`typical_sale`).
 """
 
 from __future__ import annotations
@@ -62,8 +64,8 @@ from slotwise.selection.vectors.totals import list_marked, total_of, whole_vecto
 SHAPE = 1.0
 """The smaller parameter of a prior."""
 
-HALF_WEIGHT = 100.0
-"""Views after which a link has half its full weight in the pool's mean."""
+HALF_WEIGHT, HALF_WEIGHT_LATER = 100.0, 3.0
+"""Views, and trials at later levels, after which a link has half its weight in the pool's mean."""
 
 PSEUDO_LINK = 0.1
 """Weight of a pseudo-link that passes every level with probability 1/2: the first guess."""
@@ -84,12 +86,13 @@ GATHERED = int64(64)
 class JointPosterior(NamedTuple):
     """Means and variances per level and link, and what they were computed with.
 
-    `pool` has the mean outcome of the pool at each level and `clock` the rounds by which it was
-    fitted; `worth` what a unit of each level was worth then, and `margin` what a link on the page
-    was worth more than one beside it. `sales` are the typical sale by then, and the sums of
-    outcomes and of their squares at the last level, of feedback that came view by view. `change`
-    has what was forgotten of the counts; only the pool's means still contain it. `is_stale` marks
-    links whose counts have changed, `to_do` is room to list them and `gathered` for their numbers.
+    `pool` has the mean of each level's prior times those of the levels before, and `clock` the
+    rounds by which it was fitted; `worth` what a unit of each level was worth then, and `margin`
+    what a link on the page was worth more than one beside it. `sales` are the typical sale by
+    then, and the sums of outcomes and of their squares at the last level, of feedback that came
+    view by view. `change` has what was forgotten of the counts; only the pool's means still
+    contain it. `is_stale` marks links whose counts have changed, `to_do` is room to list them and
+    `gathered` for their numbers.
     """
 
     mean: Floats
@@ -180,29 +183,40 @@ def notice_change(
 
 @inner
 def refit_level(posterior: JointPosterior, evidence: Evidence, level: int) -> bool:
-    """Refit the pool's mean at a level, and the typical sale, when enough rounds have passed.
+    """Refit the pool's means from a level on, and the typical sale, when it is time; say whether.
 
-    Return whether it was time.
+    What is settled of a level says how many trials the next level had, so that is fitted, too.
     """
     rounds = evidence.rounds[level] + 1.0
     if rounds < REFIT_GROWTH * posterior.clock[level]:
         return False
     posterior.clock[level] = rounds
     posterior.is_stale[:] = True
-    unit = 1.0
     if level == len(posterior.pool) - 1:
-        unit = posterior.sales[UNIT] = typical_sale(
-            posterior.sales, sum_in_order(evidence.sums[level])
-        )
-    total = PSEUDO_LINK
-    weighted = PSEUDO_LINK * unit * 0.5 ** (level + 1.0)
-    for link in range(len(posterior.width)):
-        n_views = evidence.views[level, link]
-        weight = 1.0 / (n_views + HALF_WEIGHT)
-        total += weight * n_views
-        weighted += weight * evidence.sums[level, link]
-    posterior.pool[level] = weighted / total
+        total = sum_in_order(evidence.sums[level])
+        posterior.sales[UNIT] = typical_sale(posterior.sales, total)
+    mean = posterior.pool[level - 1] if level > 0 else 1.0
+    for later in range(level, len(posterior.pool)):
+        mean *= _mean_rate(posterior, evidence, later)
+        posterior.pool[later] = mean
     return True
+
+
+@inner
+def _mean_rate(posterior: JointPosterior, evidence: Evidence, level: int) -> float:
+    """Return the mean over links of what a trial at a level brings."""
+    unit = posterior.sales[UNIT] if level == len(posterior.pool) - 1 else 1.0
+    total, weighted = PSEUDO_LINK, PSEUDO_LINK * 0.5 * unit
+    for link in range(len(posterior.width)):
+        trials, outcomes = evidence.views[level, link], evidence.sums[level, link]
+        weight = 1.0 / (trials + HALF_WEIGHT)
+        if level > 0:
+            passed = evidence.sums[level - 1, link] / max(evidence.views[level - 1, link], 1e-300)
+            trials = max(trials * passed, outcomes / unit)
+            weight = 1.0 / (trials + HALF_WEIGHT_LATER)
+        total += weight * trials
+        weighted += weight * outcomes
+    return weighted / total
 
 
 @inner

@@ -357,7 +357,7 @@ class PacedBayes(QueuePolicy):
     look_again: ClassVar[Any] = staticmethod(look_again)
     per_link: ClassVar[frozenset[str]] = QueuePolicy.per_link | FORGOTTEN
     ordered_knowledge: ClassVar[Any] = FORGOTTEN | {"queue", "owed", "price", "missing", *FITTED}
-    refitted_knowledge: ClassVar[frozenset[str]] = frozenset({"price", *REFITTED})
+    refitted_knowledge: ClassVar[frozenset[str]] = frozenset({"price", "pool", *REFITTED})
 
     def __post_init__(self) -> None:
         check_positive("exploration", self.exploration)

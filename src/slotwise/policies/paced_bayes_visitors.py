@@ -304,7 +304,9 @@ class PacedBayesVisitors(QueuePolicy):
     ordered_knowledge: ClassVar[Any] = frozenset(
         {"queue", "segment_queue", *KNOWN, *FITTED} - {"value_views", "seen"}
     )
-    refitted_knowledge: ClassVar[frozenset[str]] = frozenset(KNOWN) - {"value_views", "seen"}
+    refitted_knowledge: ClassVar[frozenset[str]] = frozenset(
+        {"pool", *KNOWN} - {"value_views", "seen"}
+    )
     keeps_segment_floors: ClassVar[bool] = True
     uses_visitors: ClassVar[bool] = True
     has_pairs: ClassVar[bool] = True

@@ -307,7 +307,8 @@ class PolicyContract:
         player = self.start(PAGE)
         self.play(player, n_rounds=30)
         before = player.knowledge().arrays
-        self.learn(player, [SettledPage(np.array([1, 5, 2]), np.full(3, 0.4), np.ones((2, 3)))])
+        outcomes = np.array([[1.0] * 3, [0.0] * 3])  # a sale may rescale all revenue
+        self.learn(player, [SettledPage(np.array([1, 5, 2]), np.full(3, 0.4), outcomes)])
         after, others = player.knowledge().arrays, [0, 3, 4, 6]
         for name in player.form.per_link:
             np.testing.assert_array_equal(
