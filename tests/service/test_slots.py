@@ -78,7 +78,7 @@ def test_known_weights_put_the_best_link_into_the_best_slot(service: Service) ->
     late = pages[-200:]
     rates = np.array([[RATES[shown.link_id] for shown in page.shown] for page in late])
     assert rates.mean(axis=0).argmax() == 1
-    told = service.reporter.for_whom("home").slots
+    told = service.reporter.segments("home").slots
     assert [one.weight for one in told] == [0.5, 2.0, 0.5]
     assert all(one.low == one.weight == one.high for one in told)
     now = [service.decider.decide("home", T0 + 10**12) for _ in range(300)]
@@ -92,7 +92,7 @@ def test_known_weights_put_the_best_link_into_the_best_slot(service: Service) ->
     service.directory.put_pool(
         replace(service.directory.pool("home"), pins=pinned), "test", T0 + 2 * 10**12
     ).result()
-    last = service.reporter.for_whom("home").slots[2].mostly
+    last = service.reporter.segments("home").slots[2].mostly
     assert last is not None
     assert (last.link_id, last.probability) == ("l0", 1.0)
 
@@ -110,7 +110,7 @@ def test_weights_are_learned_from_pages_in_random_order(service: Service) -> Non
     last = [page for page in pages[-250:] if not page.random_order]
     rates = np.array([[RATES[shown.link_id] for shown in page.shown] for page in last])
     assert rates.mean(axis=0).argmax() == 1
-    told = service.reporter.for_whom("home").slots
+    told = service.reporter.segments("home").slots
     assert [one.weight for one in told] == weights.tolist()
     assert all(one.low < one.weight < one.high for one in told)
     published = service.decider.snapshot("home").published

@@ -429,11 +429,11 @@ def test_links_may_join_and_leave(service: Service) -> None:
 
 def test_explain_says_for_whom(service: Service) -> None:
     now_us = visit(opened(service, holdout=0.1), 1_500, T0)
-    explained = {one.link_id: one.for_whom for one in service.reporter.explain("home")}
+    explained = {one.link_id: one.segments for one in service.reporter.explain("home")}
     assert explained["l0"].startswith("most likely for device phone (")
     assert "least for device desktop (" in explained["l0"]
     assert explained["l7"].startswith("most likely for device desktop (")
-    told = service.reporter.for_whom("home")
+    told = service.reporter.segments("home")
     assert told.depends_on_visitors
     pages = reads(service._store).counters("home").pages["policy"]
     assert told.page_views == pages.click_views
@@ -449,8 +449,8 @@ def test_explain_says_for_whom(service: Service) -> None:
     assert phone.clicks_per_view.low < phone.clicks_per_view.mean < phone.clicks_per_view.high
     assert {one.link_id for one in phone.top_links[:2]} == {"l0", "l1"}
     service.directory.put_pool(visitors_pool(features={}), "test", now_us).result()
-    assert service.reporter.for_whom("home").values == ()
-    assert all(one.for_whom == "" for one in service.reporter.explain("home"))
+    assert service.reporter.segments("home").values == ()
+    assert all(one.segments == "" for one in service.reporter.explain("home"))
 
 
 def test_the_log_has_the_visitor_and_the_slot(service: Service) -> None:

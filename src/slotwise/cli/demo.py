@@ -167,7 +167,7 @@ def introduce(console: Console, url: str, admin_key: str) -> None:
         "",
         f"The shop shows {N_SLOTS} of {len(PRODUCTS)} products. Simulated visitors click and buy",
         "at the rates under *true*, which the service does not know: it learns them. People at",
-        "a phone, at a desk and those who come back differ: see *For whom?* on the dashboard.",
+        "a phone, at a desk and those who come back differ: see *Segments* on the dashboard.",
         f"It earns as much as it can while a page brings {CLICK_FLOOR} clicks on average, the",
         f"floor. You may click and buy as well; clicks count for {CLICK_WINDOW_S} seconds here,",
         "later ones are reported as late. Stop with Ctrl-C.",

@@ -107,12 +107,12 @@ MOST_VALUES = 40
 """Rows of the figure; the results file has all values."""
 
 
-def knows_for_whom(results: Results) -> bool:
+def knows_segments(results: Results) -> bool:
     """Return whether results say what visitors with each feature value brought."""
     return bool(results.config["optimum"].get("by_value"))
 
 
-def draw_for_whom(results: Results) -> Figure:
+def draw_segments(results: Results) -> Figure:
     """Draw for each feature value what its visitors bring a page view, as a gain in percent.
 
     The gain is over the best mix that does not know the visitors. A black mark is the best mix that
@@ -159,7 +159,7 @@ def draw_for_whom(results: Results) -> Figure:
         axes.set_xlabel("% more revenue than the best mix that does not know the visitors")
         figure.legend(loc="center left", bbox_to_anchor=(0.77, 0.5), frameon=False, fontsize=8.5)
         setting = Setting.of(results)
-        write_frame(figure, setting, f"For whom: {setting.figure_title}")
+        write_frame(figure, setting, f"Segments: {setting.figure_title}")
     return figure
 
 
@@ -485,7 +485,7 @@ def draw_results(
 
     Con-UCB at four scales of γ or more is drawn as a sweep, more floors than a click floor with
     panels for each of them, anything else as an experiment. Where visitors differ, a second figure,
-    `name`-for-whom, shows what each of them brings.
+    `name`-segments, shows what each of them brings.
     """
     if panels or layout is not None:
         figure = draw_panels(results, panels, layout)
@@ -496,7 +496,7 @@ def draw_results(
     else:
         figure = draw_experiment(results)
     written = save_figure(figure, Path(directory), name, formats)
-    if not panels and layout is None and knows_for_whom(results):
-        further = draw_for_whom(results)
-        written += save_figure(further, Path(directory), f"{name}-for-whom", formats)
+    if not panels and layout is None and knows_segments(results):
+        further = draw_segments(results)
+        written += save_figure(further, Path(directory), f"{name}-segments", formats)
     return written

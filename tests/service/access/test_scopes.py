@@ -62,7 +62,7 @@ EXPECTED_SCOPES: dict[str, Scope | None] = {
     "dashboard_pools": "read",
     "dashboard_figures": "read",
     "dashboard_links": "read",
-    "dashboard_for_whom": "read",
+    "dashboard_segments": "read",
     "show_alerts": "admin",
     "send_test_alert": "admin",
     "add_note": "admin",

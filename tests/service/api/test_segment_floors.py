@@ -109,7 +109,7 @@ def test_it_is_told_whether_they_are_kept(floors: httpx.Client) -> None:
         ("days", "1 to 7"),
     ]
     assert {one["floor"]["status"] for one in stats} == {"learning"}
-    values = floors.get("/v1/pools/floors/explain").json()["for_whom"]["values"]
+    values = floors.get("/v1/pools/floors/explain").json()["segments"]["values"]
     told = {(one["feature"], one["value"]): one["floor"] for one in values if one["floor"]}
     assert told["country", "DE"]["floor"]["clicks"] == 0.4
     assert set(told) == {("country", "DE"), ("returning", "True"), ("days", "1 to 7")}

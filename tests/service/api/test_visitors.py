@@ -141,11 +141,11 @@ def test_slot_weights_that_cannot_be_are_refused(admin: httpx.Client, weights: A
     assert problem_of(refused)["errors"][0]["pointer"].startswith("/slot_weights")
 
 
-def test_explain_and_the_dashboard_say_for_whom(whom: tuple[httpx.Client, str]) -> None:
+def test_explain_and_the_dashboard_describe_segments(whom: tuple[httpx.Client, str]) -> None:
     client, _ = whom
     explained = client.get("/v1/pools/whom/explain").json()
-    assert explained["for_whom"]["depends_on_visitors"] is True
-    assert client.get("/dashboard/pools/whom/for-whom").json() == explained["for_whom"]
+    assert explained["segments"]["depends_on_visitors"] is True
+    assert client.get("/dashboard/pools/whom/segments").json() == explained["segments"]
 
 
 def test_every_export_has_the_visitor(whom: tuple[httpx.Client, str]) -> None:

@@ -14,9 +14,9 @@ from slotwise.errors import SlotwiseError
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.exchange import CHART_LIBRARY, Answer, Asset, answer_asset, load_asset
 from slotwise.service.http.problems import RequestProblem
-from slotwise.service.reporting.for_whom import ForWhom
 from slotwise.service.reporting.link_table import LinkRows, LinkTableQuery
 from slotwise.service.reporting.overview import Overview, PoolPicture, draw_pool
+from slotwise.service.reporting.segments import SegmentsReport
 
 PACKAGE = "slotwise.service.api"
 FOLDER = "dashboard/"
@@ -31,7 +31,6 @@ FILES = (
         "confirm.js",
         "download.js",
         "drawing.js",
-        "for_whom.js",
         "form.js",
         "key_form.js",
         "known_form.js",
@@ -42,6 +41,7 @@ FILES = (
         "plan.js",
         "pool_form.js",
         "pools_table.js",
+        "segments.js",
         "service.js",
         "session.js",
         "words.js",
@@ -197,14 +197,14 @@ def pool_picture(context: ServiceContext, pool_id: str) -> PoolPicture:
 
 
 @OPERATIONS.add(
-    "GET /dashboard/pools/{pool_id}/for-whom",
+    "GET /dashboard/pools/{pool_id}/segments",
     "read",
     open_on_loopback=True,
 )
-async def dashboard_for_whom(context: ServiceContext, request: Request) -> ForWhom:
-    """Read what was learned for whom, and of the slots."""
+async def dashboard_segments(context: ServiceContext, request: Request) -> SegmentsReport:
+    """Read what was learned of segments and slots."""
     return await asyncio.to_thread(
-        context.service.reporter.for_whom, request.path_values["pool_id"]
+        context.service.reporter.segments, request.path_values["pool_id"]
     )
 
 

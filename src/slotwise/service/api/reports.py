@@ -22,7 +22,6 @@ from slotwise.service.http.exchange import StreamAnswer
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.records import DAY_US
 from slotwise.service.reporting.decision_report import LogTables
-from slotwise.service.reporting.for_whom import ForWhom
 from slotwise.service.reporting.report_records import (
     Explanation,
     FrontierReport,
@@ -30,6 +29,7 @@ from slotwise.service.reporting.report_records import (
     RoundRow,
 )
 from slotwise.service.reporting.reporter import EvaluationReport
+from slotwise.service.reporting.segments import SegmentsReport
 
 
 class ExplanationList(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class ExplanationList(msgspec.Struct, frozen=True, kw_only=True):
 
     pool_id: str
     links: tuple[Explanation, ...]
-    for_whom: ForWhom
+    segments: SegmentsReport
 
 
 OPERATIONS = Operations()
@@ -78,8 +78,8 @@ async def explain(context: ServiceContext, request: Request) -> msgspec.Struct:
     pool_id = request.path_values["pool_id"]
     service = context.service
     found = await asyncio.to_thread(service.reporter.explain, pool_id)
-    for_whom = await asyncio.to_thread(service.reporter.for_whom, pool_id)
-    return ExplanationList(pool_id=pool_id, links=tuple(found), for_whom=for_whom)
+    segments = await asyncio.to_thread(service.reporter.segments, pool_id)
+    return ExplanationList(pool_id=pool_id, links=tuple(found), segments=segments)
 
 
 DEFAULT_DAYS = 30

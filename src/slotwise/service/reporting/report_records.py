@@ -191,7 +191,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The lowest score with which a link would be on the best page."""
     reason: str
     """One sentence."""
-    for_whom: str = ""
+    segments: str = ""
     """One sentence: which visitors are most and least likely to see it, where that differs."""
 
 

@@ -24,7 +24,6 @@ from slotwise.service.reporting.decision_report import (
     round_row,
     settings_at,
 )
-from slotwise.service.reporting.for_whom import ForWhom, report_for_whom, say_for_whom
 from slotwise.service.reporting.pool_report import (
     PeriodComparison,
     compare_periods,
@@ -48,6 +47,7 @@ from slotwise.service.reporting.rule_report import (
     check_new_rules,
     report_rules,
 )
+from slotwise.service.reporting.segments import SegmentsReport, describe_segments, report_segments
 from slotwise.service.storage.activity import Activity
 from slotwise.service.storage.contract import Store, StoreReader
 
@@ -273,12 +273,12 @@ class Reporter:
         pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
         return pool_report.report_frontier(pool, snapshot)
 
-    def for_whom(self, pool_id: str) -> ForWhom:
-        """Tell what was learned for whom, and of the slots."""
+    def segments(self, pool_id: str) -> SegmentsReport:
+        """Return what was learned of segments and slots."""
         pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
         with self._store.reading() as reader:
             counters = reader.counters(pool_id)
-        return report_for_whom(counters, pool, snapshot)
+        return report_segments(counters, pool, snapshot)
 
     def explain(self, pool_id: str) -> list[Explanation]:
         """Tell for each active link why it is shown as often as it is."""
@@ -287,7 +287,7 @@ class Reporter:
         if not snapshot.depends_on_visitors:
             return explained
         with self._store.reading() as reader:
-            return say_for_whom(explained, reader.counters(pool_id), pool, snapshot)
+            return describe_segments(explained, reader.counters(pool_id), pool, snapshot)
 
     def explain_lately(self, pool_id: str) -> list[Explanation]:
         """Tell it by the average of the latest versions: the same for a minute."""

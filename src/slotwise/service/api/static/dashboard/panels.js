@@ -3,7 +3,7 @@
 import * as changes from "./changes.js";
 import * as charts from "./charts.js";
 import { amount, download, moment } from "./download.js";
-import * as forWhom from "./for_whom.js";
+import * as segments from "./segments.js";
 import * as period from "./period.js";
 import { call } from "./service.js";
 import * as words from "./words.js";
@@ -22,7 +22,7 @@ export function show(overview) {
   showHealth();
   changes.show(pool);
   period.show(pool);
-  forWhom.show(pool);
+  segments.show(pool);
 }
 
 function showStart() {

@@ -9,7 +9,7 @@ import pytest
 
 import slotwise
 from slotwise.figures import draw_results
-from slotwise.figures.result_figures import draw_for_whom, knows_for_whom
+from slotwise.figures.result_figures import draw_segments, knows_segments
 from slotwise.policies import PacedBayes, Uniform
 from slotwise.simulation.results import Results
 from tests.simulation.synthetic import make_results
@@ -35,7 +35,7 @@ def test_what_the_best_mixes_bring_to_whom_is_kept(results: Results) -> None:
 
 
 def test_there_is_a_row_for_each_value_and_a_series_for_each_policy(results: Results) -> None:
-    figure = draw_for_whom(results)
+    figure = draw_segments(results)
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "device phone",
@@ -51,9 +51,9 @@ def test_there_is_a_row_for_each_value_and_a_series_for_each_policy(results: Res
 
 def test_it_is_drawn_beside_the_usual_figure(results: Results, tmp_path: Path) -> None:
     written = draw_results(results, tmp_path, "shop", ["svg"])
-    assert [path.name for path in written] == ["shop.svg", "shop-for-whom.svg"]
-    assert "For whom" in written[1].read_text()
+    assert [path.name for path in written] == ["shop.svg", "shop-segments.svg"]
+    assert "Segments" in written[1].read_text()
 
 
 def test_results_without_visitors_have_no_such_figure() -> None:
-    assert not knows_for_whom(make_results(n_runs=2))
+    assert not knows_segments(make_results(n_runs=2))

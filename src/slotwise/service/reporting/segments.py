@@ -1,4 +1,4 @@
-"""For whom? What visitors with each feature value bring, what they are shown, and slot weights."""
+"""Segments: what visitors with each feature value bring, what they are shown, and slot weights."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class SlotWeight(msgspec.Struct, frozen=True, kw_only=True):
     """The link that stands there most often, and on which part of the pages now."""
 
 
-class ForWhom(msgspec.Struct, frozen=True, kw_only=True):
-    """What was learned for whom, against the average of all visitors, and of the slots."""
+class SegmentsReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What was learned of segments, against the average of all visitors, and of the slots."""
 
     pool_id: str
     policy_version: int
@@ -80,7 +80,7 @@ class ForWhom(msgspec.Struct, frozen=True, kw_only=True):
     learns_slots: bool
 
 
-def report_for_whom(counters: Counters, pool: PoolSettings, snapshot: Snapshot) -> ForWhom:
+def report_segments(counters: Counters, pool: PoolSettings, snapshot: Snapshot) -> SegmentsReport:
     """Return what is counted of visitors and what a version shows them."""
     average = report_group("policy", counters.pages.get("policy", PageCounters()), pool)
     floors = {(one.feature, one.value): one for one in report_segment_floors(pool, snapshot)}
@@ -99,7 +99,7 @@ def report_for_whom(counters: Counters, pool: PoolSettings, snapshot: Snapshot) 
             )
         )
     return compose(
-        ForWhom,
+        SegmentsReport,
         pool,
         average,
         policy_version=snapshot.version,
@@ -134,7 +134,7 @@ def for_value(snapshot: Snapshot, feature: str, value: str) -> Floats:
     return snapshot.probabilities_for({feature: value})
 
 
-def say_for_whom(
+def describe_segments(
     explained: Sequence[Explanation], counters: Counters, pool: PoolSettings, snapshot: Snapshot
 ) -> list[Explanation]:
     """Add to each explanation which visitors are most and least likely to see the link."""
@@ -150,7 +150,7 @@ def say_for_whom(
         if high - low > ALIKE:
             best, worst = (" ".join(values[at[place]]) for at in (most, least))
             words = f"most likely for {best} ({high:.2g}), least for {worst} ({low:.2g})"
-        spoken.append(replace(one, for_whom=words))
+        spoken.append(replace(one, segments=words))
     return spoken
 
 

@@ -1,10 +1,10 @@
-// The panel "For whom?": what visitors with each feature value bring against the average, and the slots.
+// The panel "Segments": what visitors with each feature value bring against the average, and the slots.
 
 import { download } from "./download.js";
 import { call, poolAddress } from "./service.js";
 import * as words from "./words.js";
 
-const panel = document.querySelector("#for-whom");
+const panel = document.querySelector("#segments");
 const at = (selector) => panel.querySelector(selector);
 const FLAGS = { True: "yes", False: "no" };
 let asking = new AbortController();
@@ -15,7 +15,7 @@ export async function show(pool) {
   const mine = (asking = new AbortController());
   if (shown?.pool_id !== pool.pool_id) panel.hidden = true;
   try {
-    const figures = await call(`${poolAddress(pool.pool_id)}/for-whom`, { signal: mine.signal });
+    const figures = await call(`${poolAddress(pool.pool_id)}/segments`, { signal: mine.signal });
     if (!mine.signal.aborted) put(figures);
   } catch {
     // The rest of the page says what is wrong; the last figures stay.

@@ -1,4 +1,4 @@
-"""The panel "For whom?" in a real browser: visitors against the average, and slot weights."""
+"""The panel "Segments" in a real browser: visitors against the average, and slot weights."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def test_it_tells_who_brings_what_and_sees_what(
     watched: Watched, admin: httpx.Client, whom: str, keep_picture: KeepPicture, dark: bool
 ) -> None:
     page = watched.open(whom, dark=dark)
-    panel = page.locator("#for-whom")
+    panel = page.locator("#segments")
     expect(panel).to_be_visible()
-    figures = admin.get(f"/dashboard/pools/{whom}/for-whom").json()
+    figures = admin.get(f"/dashboard/pools/{whom}/segments").json()
     rows = panel.locator(".scroller").first.locator("tbody tr")
     expect(rows).to_have_count(1 + len(figures["values"]))
     phone = rows.filter(has_text="device: phone")
@@ -91,7 +91,7 @@ def test_it_tells_who_brings_what_and_sees_what(
         words = mostly["title"] if mostly["probability"] > 0.5 else "changes from page to page"
         expect(slots.nth(slot["position"] - 1).locator("td").last).to_contain_text(words)
     wait_for_charts(page)
-    keep_picture(page, f"for-whom-{'dark' if dark else 'light'}")
+    keep_picture(page, f"segments-{'dark' if dark else 'light'}")
     assert_accessible(page)
     assert page.title() == f"{whom} · slotwise"
 
@@ -111,7 +111,7 @@ def test_it_reports_that_most_page_views_are_rare(
         service.decider.decide("rare", clock(), visitor={"campaign": f"c{k}", "country": "DE"})
     clock.advance(70)
     service.learner.learn(clock())
-    verdict = watched.open("rare").locator("#for-whom .verdict")
+    verdict = watched.open("rare").locator("#segments .verdict")
     expect(verdict).to_contain_text("100% of page views have a rare campaign")
     expect(verdict).not_to_contain_text("rare country")
 
@@ -119,10 +119,10 @@ def test_it_reports_that_most_page_views_are_rare(
 def test_it_is_not_there_without_features_and_slots(watched: Watched, day: str) -> None:
     page = watched.open(day)
     wait_for_charts(page)
-    expect(page.locator("#for-whom")).to_be_hidden()
+    expect(page.locator("#segments")).to_be_hidden()
 
 
 def test_it_fits_a_phone(watched: Watched, whom: str) -> None:
     page = watched.open(whom, width=360)
-    expect(page.locator("#for-whom")).to_be_visible()
+    expect(page.locator("#segments")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
