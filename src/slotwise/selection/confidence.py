@@ -18,8 +18,8 @@ Floats = NDArray[np.float64]
 LOG_PI = math.log(math.pi)
 """ln Beta(1/2, 1/2)."""
 
-NEAR, FAR = 0.5625, 4.0
-"""Up to this 2 kl / (mean (1 - mean)) a rate is found without logarithms, and near a series."""
+MAX_STEPS = 100
+"""More steps than the search for a rate needs."""
 
 NEGLIGIBLE = 1e-200
 """A divergence that leaves no rate above the mean."""
@@ -88,115 +88,27 @@ def cucb_bonus(round_number: float) -> float:
 
 
 @inner
-def _beyond_first_term(x: float) -> float:
-    """Return (atanh(z) - z) / z^3 at x = z^2 <= 0.17: Chebyshev's polynomial, to full precision."""
-    x2 = x * x
-    x4 = x2 * x2
-    low = (0.33333333333334636 + x * 0.19999999999637003) + x2 * (
-        0.1428571432530672 + x * 0.1111110888517116
-    )
-    middle = (0.09090982688510904 + x * 0.07690771981766084) + x2 * (
-        0.06687625586484613 + x * 0.05693426158497872
-    )
-    high = (0.0636905638655328 + x * 0.007925608707792952) + x2 * 0.11853547867100248
-    return low + x4 * (middle + x4 * high)
-
-
-@inner
-def _above_mean(mean: float, u: float) -> float:
-    """Return q - mean at which kl(mean, q) = u^2 mean (1 - mean) / 2, as a series in u.
-
-    What is left out is about u^5 / 4000 of it.
-    """
-    miss = 1.0 - mean
-    variance, skew, u2 = mean * miss, miss - mean, u * u
-    low = 1.0 + u * skew * (1.0 / 3.0)
-    middle = (1.0 - 13.0 * variance) * (1.0 / 36.0)
-    middle -= u * skew * (1.0 + 23.0 * variance) * (1.0 / 270.0)
-    high = (1.0 + variance * (313.0 * variance - 26.0)) * (1.0 / 4320.0)
-    return variance * u * (low + u2 * (middle + u2 * high))
-
-
-@inner
-def _rate_near(mean: float, level: float, u: float) -> float:
-    """Return what `_rate_at` returns where u = sqrt(2 level / (mean (1 - mean))) <= 3/4.
-
-    One step of fourth order from the series. With d = q - mean,
-
-        ln(q / mean) = 2 atanh(y),   ln((1 - mean) / (1 - q)) = 2 atanh(z)
-        kl(mean, q) = 2 (y z + (1 - mean) (atanh(z) - z) - mean (atanh(y) - y))
-        y = d / (mean + q),   z = d / (2 - mean - q)
-
-    in which nothing cancels.
-    """
-    miss, above = 1.0 - mean, _above_mean(mean, u)
-    rate, other = mean + above, miss - above
-    y, z = above / (mean + rate), above / (miss + other)
-    y2, z2 = y * y, z * z
-    beyond = miss * z * z2 * _beyond_first_term(z2) - mean * y * y2 * _beyond_first_term(y2)
-    excess = 2.0 * (y * z + beyond) - level
-    per_rate, per_other = 1.0 / rate, 1.0 / other
-    hits, misses = mean * per_rate * per_rate, miss * per_other * per_other
-    per_slope = rate * other / above
-    step = excess * per_slope
-    second = 0.5 * (hits + misses) * per_slope * step
-    third = (misses * per_other - hits * per_rate) * (1.0 / 3.0) * per_slope * step * step
-    return rate - step * (1.0 + second + (2.0 * second * second - third))
-
-
-@inner
-def _step_beyond(mean: float, level: float, rate: float) -> float:
-    """Return how far a rate near it is above the one at which kl(mean, q) = level.
-
-    To fifth order: the inverse of kl at `rate` as a series. Far from it, Halley's step.
-    """
-    miss, other = 1.0 - mean, 1.0 - rate
-    per_rate, per_other = 1.0 / rate, 1.0 / other
-    hits, misses = mean * per_rate, miss * per_other
-    per_slope = rate * other / (rate - mean)
-    step = (mean * math.log(hits) + miss * math.log(misses) - level) * per_slope
-    hits, misses = hits * per_rate, misses * per_other
-    second = 0.5 * (hits + misses) * per_slope * step
-    if abs(second) > 0.2:
-        return step / (1.0 - second)
-    hits, misses = hits * per_rate, misses * per_other
-    third = (misses - hits) * (1.0 / 3.0) * per_slope * step * step
-    fourth = (hits * per_rate + misses * per_other) * 0.25 * per_slope * step * step * step
-    series = 5.0 * second * (second * second - third) + fourth
-    return step * (1.0 + second + (2.0 * second * second - third) + series)
-
-
-@inner
 def _rate_at(mean: float, level: float) -> float:
     """Return the rate q above `mean` at which kl(mean, q) = level; mean in (0, 1).
 
-    Steps are held below bounds on the answer: kl(m, q) is at least 2 (q - m)^2,
-    (q - m)^2 / (2 q) and (1 - m) ln 1/(1 - q) - H(m), with H the entropy.
+    Newton's method on d = q - mean, in which nothing cancels. kl is convex in q, so from a larger
+    q it comes down to the answer and never passes it. It starts at a bound on the answer: kl(m, q)
+    is at least 2 (q - m)^2, (q - m)^2 / (2 q) and (1 - m) ln 1/(1 - q) - H(m), with H the entropy.
     """
     miss = 1.0 - mean
-    u2 = 2.0 * level / (mean * miss)
-    if u2 <= NEAR:
-        return _rate_near(mean, level, math.sqrt(u2))
-    high = mean + level + math.sqrt(level * (level + 2.0 * mean))
-    high = min(high, mean + math.sqrt(0.5 * level))
-    if high >= 0.9:
+    above = min(level + math.sqrt(level * (level + 2.0 * mean)), math.sqrt(0.5 * level))
+    if mean + above >= 0.9:
         entropy = -mean * math.log(mean) - miss * math.log(miss)
-        high = min(high, 1.0 - math.exp(-(level + entropy) / miss))
-        if high >= 1.0:
+        above = min(above, miss - math.exp(-(level + entropy) / miss))
+        if mean + above >= 1.0:
             return 1.0
-    expanded = mean + math.sqrt(2.0 * level * mean * miss) + (miss - mean) * level * (2.0 / 3.0)
-    if u2 <= FAR:
-        expanded = mean + _above_mean(mean, math.sqrt(u2))
-    rate = min(high, max(expanded, mean + 0.25 * (high - mean)))
-    for _ in range(50):
-        moved = rate - _step_beyond(mean, level, rate)
-        moved = min(high, max(mean + 0.1 * (rate - mean), moved))
-        # of a step of relative size 1e-3 the next would be 1e-15
-        done = abs(moved - rate) <= 1e-3 * min(rate - mean, 1.0 - rate)
-        rate = moved
-        if done:
+    for _ in range(MAX_STEPS):
+        excess = -mean * math.log1p(above / mean) - miss * math.log1p(-above / miss) - level
+        lower = above - excess * (mean + above) * (miss - above) / above
+        if not 0.0 < lower < above:
             break
-    return rate
+        above = lower
+    return mean + above
 
 
 @hot
