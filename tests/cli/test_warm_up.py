@@ -14,10 +14,8 @@ from slotwise.cli.main import main
 FIRST_PAGE = """
 from numba.core import event
 import slotwise
-from msgspec.structs import replace
-from slotwise.service.pool import Pool
+from slotwise.cli.warm_up import serve_pool
 from slotwise.service.records import PoolSettings
-from slotwise.service.small_pool import warm_up
 from slotwise.environments import SegmentLinks
 FEATURES = {"device": ("phone", "desktop"), "days": (1, 7), "country": str}
 with event.install_recorder("numba:compile") as recorder:
@@ -29,7 +27,7 @@ with event.install_recorder("numba:compile") as recorder:
     pool = PoolSettings("a", 3, 0.2, 1000, "EUR", 1, 1, POLICY)
     declared = {"days": [1, 7], "country": "text"}
     for features in ({}, declared):
-        warm_up(Pool.of(replace(pool, features=features, learn_slot_weights=bool(features))))
+        serve_pool(pool, features, learns_slots=bool(features))
     kinds = SegmentLinks([[0.5] * 5] * 3, [[0.5] * 5] * 3, [0.2, 0.3, 0.5])
     slotwise.simulate(kinds, {"p": slotwise.make_policy(POLICY)}, 2, 0.1, n_rounds=5, n_runs=1)
 found = [e.data["dispatcher"] for _, e in recorder.buffer if e.is_start]

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import importlib
 
-from slotwise.service.pool import Pool
+from slotwise.cli.warm_up import serve_pool
 from slotwise.service.records import PoolSettings
-from slotwise.service.small_pool import warm_up
 
 importlib.import_module("slotwise.cli.main")
 importlib.import_module("slotwise.cli.serving")
 importlib.import_module("uvicorn.lifespan.on")
-HOME = Pool.of(
-    PoolSettings(
-        pool_id="home",
-        slots=2,
-        click_floor=0.1,
-        max_revenue_micros=50_000_000,
-        currency="EUR",
-        click_window_s=1,
-        revenue_window_s=1,
-        policy="uniform",
-    )
+HOME = PoolSettings(
+    pool_id="home",
+    slots=2,
+    click_floor=0.1,
+    max_revenue_micros=50_000_000,
+    currency="EUR",
+    click_window_s=1,
+    revenue_window_s=1,
+    policy="uniform",
 )
-warm_up(HOME)
+serve_pool(HOME, {}, learns_slots=False)

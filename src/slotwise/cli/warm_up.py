@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Annotated, Any
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from slotwise.cli.progress import progress_bar
@@ -13,6 +17,9 @@ from slotwise.compile.cache import cache_folder
 from slotwise.errors import SlotwiseError
 from slotwise.policies import POLICIES, Policy, make_policy, policy_class, setting_names
 from slotwise.selector import Selector
+
+if TYPE_CHECKING:
+    from slotwise.service.records import PoolSettings
 
 LINKS, N_SLOTS = tuple("abcd"), 2
 
@@ -66,19 +73,46 @@ def _play(selector: Selector, visitor: dict[str, str]) -> None:
 
 def _serve(name: str) -> None:
     try:
-        from msgspec.structs import replace
-
-        from slotwise.service.pool import Pool
         from slotwise.service.records import PoolSettings
-        from slotwise.service.small_pool import warm_up
     except ModuleNotFoundError:
         return
-    settings = {"probabilities": [0.5] * 4} if name == "fixed-mix" else {}
+    settings = {"probabilities": [N_SLOTS / len(LINKS)] * len(LINKS)} if name == "fixed-mix" else {}
     pool = PoolSettings("toy", N_SLOTS, 0.3, 1_000_000, "EUR", 1, 1, name, settings)
-    declared = {"device": ["phone", "desktop"], "country": "text", "new": "bool"}
-    for features in ({}, declared):
+    for features in ({}, {"device": ["phone", "desktop"], "country": "text", "new": "bool"}):
         for learns in (False, True):
-            warm_up(Pool.of(replace(pool, features=features, learn_slot_weights=learns)))
+            serve_pool(pool, features, learns)
+
+
+def serve_pool(pool: PoolSettings, features: dict[str, Any], learns_slots: bool) -> None:
+    """Let a service make, teach and report a pool of a few links: all that a service compiles."""
+    from msgspec.structs import replace
+
+    from slotwise.service.deciding.page_request import NO_WISH
+    from slotwise.service.records import SECOND_US, ClickEvent, LinkRecord
+    from slotwise.service.service import Service
+    from slotwise.service.settings import ServiceOptions
+    from slotwise.service.storage.sqlite import SqliteStore
+
+    pool_id, caller, now_us = pool.pool_id, "slotwise warm-up", SECOND_US
+    pool = replace(pool, features=features, learn_slot_weights=learns_slots)
+    links = [LinkRecord(pool_id=pool_id, link_id=link, url="/", place=0) for link in LINKS]
+    with TemporaryDirectory() as folder:
+        service = Service(SqliteStore(Path(folder) / "toy.db"), ServiceOptions(seed=1))
+        with closing(service):
+            service.directory.put_pool(pool, caller, now_us).result()
+            service.directory.put_links(pool_id, links, caller, now_us).result()
+            for _ in range(2):
+                page = service.decider.decide(pool_id, now_us)
+                service.decider.decide(pool_id, now_us, exclude=[LINKS[0]])
+                click = ClickEvent(decision_id=page.decision_id, link_id=page.shown[0].link_id)
+                service.committer.submit_events([click], now_us).result()
+                now_us += 2 * SECOND_US
+                service.learner.learn(now_us)
+            snapshot = service.decider.snapshot(pool_id)
+            snapshot.holdout_page(NO_WISH).draw(np.random.default_rng(0))
+            service.reporter.stats(pool_id)
+            service.reporter.explain(pool_id)
+            service.reporter.frontier(pool_id)
 
 
 def _simulate(policy: Policy) -> None:
