@@ -11,8 +11,8 @@ import sys
 
 import numpy as np
 
+from benchmarks.shops import feature_shop, halfway_floor, segment_shop
 from slotwise import SegmentLinks, default_policy
-from slotwise.environments.visitor_shops import feature_shop, halfway_floor, segment_shop
 from slotwise.problem import Problem
 from slotwise.simulation.engine import play_run
 from slotwise.simulation.optimum import find_optimum

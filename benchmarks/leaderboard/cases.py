@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.shops import feature_shop, halfway_floor, segment_shop
 from slotwise.environments import (
     BernoulliLinks,
     DriftingLinks,
@@ -24,7 +25,6 @@ from slotwise.environments import (
 )
 from slotwise.environments.datasets import Dataset, coupon_recipe, load_dataset, look_ahead
 from slotwise.environments.datasets.look_alikes import beta_from_uniforms, stable_uniforms
-from slotwise.environments.visitor_shops import feature_shop, halfway_floor, segment_shop
 from slotwise.policies import Policy
 from slotwise.problem import Problem
 from slotwise.simulation.experiment import Experiment

@@ -12,7 +12,7 @@ from slotwise.environments import (
     LogisticLinks,
     SegmentLinks,
 )
-from slotwise.environments.visitor_shops import logistic_of, segment_shop, segments_of
+from slotwise.environments.visitor_shops import logistic_of, segments_of
 from slotwise.errors import InvalidInput
 from slotwise.problem import Problem
 from slotwise.selection import solve, solve_kinds
@@ -179,12 +179,6 @@ def test_stations_must_have_the_same_visitors() -> None:
     fewer = SegmentLinks([row[:2] for row in CLICKS], [row[:2] for row in REVENUE], SHARES)
     with pytest.raises(InvalidInput, match="`stations` must be of one number of links, got 2"):
         DriftingSegments([segments(), fewer])
-
-
-def test_a_recipe_gives_the_same_shop_again() -> None:
-    one, again = segment_shop(20, 3), segment_shop(20, 3)
-    np.testing.assert_array_equal(one.rates(1), again.rates(1))
-    assert one.feature_sizes == (3,)
 
 
 def test_without_a_spread_visitors_are_those_of_the_links() -> None:

@@ -117,11 +117,6 @@ class BernoulliLevels(Environment):
         object.__setattr__(self, "rates_given_last", check_conditional_rates(names, rows))
         object.__setattr__(self, "delays", (0,) * len(rows))
 
-    @property
-    def n_links(self) -> int:
-        """How many links there are."""
-        return int(np.shape(self.rates_given_last)[1])
-
     def world(self, n_rounds: int) -> Any:
         """Return the conditional rates."""
         return BernoulliWorld(np.asarray(self.rates_given_last))

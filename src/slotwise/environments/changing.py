@@ -72,11 +72,6 @@ class DriftingLinks(Environment):
             raise InvalidInput.of("stations", "of one number of links", sorted(sizes))
         self._stations = np.array([np.asarray(links.rates_given_last) for links in stations])
 
-    @property
-    def n_links(self) -> int:
-        """How many links there are."""
-        return int(self._stations.shape[2])
-
     def world(self, n_rounds: int) -> DriftingWorld:
         """Return the stations and the rounds they are spread over."""
         return DriftingWorld(self._stations, n_rounds)
@@ -250,11 +245,6 @@ class DriftingSegments(Environment):
         rates = np.stack([station.world(n_rounds).conditional for station in self._stations])
         rest = self._stations[0].world(n_rounds)[1:]
         return DriftingSegmentsWorld(rates, max(1, n_rounds), *rest)
-
-    def rates(self, n_rounds: int) -> Floats:
-        """Return the mean outcome of a view over visitors and rounds, in a slot of weight 1."""
-        visitors = self.visitor_rates(n_rounds)
-        return np.tensordot(visitors.shares, visitors.rates, axes=1)
 
     def visitor_rates(self, n_rounds: int) -> VisitorRates:
         """Return shares and mean rates over the rounds of the visitors that can be told apart."""

@@ -84,15 +84,19 @@ class Environment:
     @property
     def n_links(self) -> int:
         """How many links there are."""
-        raise NotImplementedError
+        return self.rates(1).shape[1]
 
     def world(self, n_rounds: int) -> Any:
         """Return the arrays that `serve` needs for an experiment of `n_rounds` rounds."""
         raise NotImplementedError
 
     def rates(self, n_rounds: int) -> Floats:
-        """Return the mean outcome of a page view over the rounds, of shape (n_levels, n_links)."""
-        raise NotImplementedError
+        """Return the mean outcome of a page view over the rounds, of shape (n_levels, n_links).
+
+        Of all visitors, in a slot of weight 1. One of `rates` and `visitor_rates` must be given.
+        """
+        visitors = self.visitor_rates(n_rounds)
+        return np.tensordot(visitors.shares, visitors.rates, axes=1)
 
     def visitor_rates(self, n_rounds: int) -> VisitorRates:
         """Return the visitors that can be told apart, and their mean outcomes of a view."""

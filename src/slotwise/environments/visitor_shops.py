@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -200,11 +199,6 @@ class SegmentLinks(Environment):
         """Return the rates, shares and features."""
         return self._world
 
-    def rates(self, n_rounds: int) -> Floats:
-        """Return the mean outcome of a view over all visitors, in a slot of weight 1."""
-        visitors = self.visitor_rates(n_rounds)
-        return np.tensordot(visitors.shares, visitors.rates, axes=1)
-
     def visitor_rates(self, n_rounds: int) -> VisitorRates:
         """Return shares and rates of the visitors that can be told apart."""
         compound = np.cumprod(self._world.conditional, axis=1)
@@ -281,11 +275,6 @@ class LogisticLinks(Environment):
         """Return the model."""
         return self._world
 
-    def rates(self, n_rounds: int) -> Floats:
-        """Return the mean outcome of a view over all visitors, in a slot of weight 1."""
-        visitors = self.visitor_rates(n_rounds)
-        return np.tensordot(visitors.shares, visitors.rates, axes=1)
-
     def visitor_rates(self, n_rounds: int) -> VisitorRates:
         """Return shares and rates of all visitors, or of `MOST_LISTED` drawn from them."""
         world = self._world
@@ -317,45 +306,6 @@ def _sigmoid(logit: Floats) -> Floats:
 def _logit(rate: ArrayLike) -> Floats:
     inside = np.clip(np.asarray(rate, np.float64), LEAST_RATE, 1.0 - LEAST_RATE)
     return np.asarray(np.log(inside / (1.0 - inside)))
-
-
-def segment_shop(n_links: int, n_segments: int, seed: int = 4) -> SegmentLinks:
-    """Return links with rates of their own in every segment, which is the one feature.
-
-    click logit   = -2.6 + 0.8 z_link + 0.3 z_segment + 0.7 z_both
-    revenue logit = -1.5 + z_link - 0.6 (ln click rate + 2.6) + 0.7 z_both
-    """
-    rng = np.random.default_rng(seed)
-    of_link, of_segment = rng.normal(size=(n_links, 1)), rng.normal(size=(1, n_segments))
-    of_both = rng.normal(size=(n_links, n_segments))
-    clicks = _sigmoid(-2.6 + 0.8 * of_link + 0.3 * of_segment + 0.7 * of_both)
-    of_link, of_both = rng.normal(size=(n_links, 1)), rng.normal(size=(n_links, n_segments))
-    revenue = _sigmoid(-1.5 + of_link - 0.6 * (np.log(clicks) + 2.6) + 0.7 * of_both)
-    return SegmentLinks(clicks.T, revenue.T, rng.dirichlet(np.full(n_segments, 1.5)))
-
-
-def feature_shop(n_links: int, sizes: Sequence[int], effect: float, seed: int = 4) -> SegmentLinks:
-    """Return links on which every feature has an additive effect in the logit, all kinds listed."""
-    rng = np.random.default_rng(seed)
-    kinds = np.array(list(product(*map(range, sizes))))
-    each = effect / math.sqrt(len(sizes))
-    clicks = np.tile(-2.6 + 0.8 * rng.normal(size=n_links), (len(kinds), 1))
-    revenue = np.tile(-1.5 + rng.normal(size=n_links), (len(kinds), 1))
-    shares = np.ones(len(kinds))
-    for f, size in enumerate(sizes):
-        on_clicks, on_revenue = each * rng.normal(size=(2, size, n_links))
-        clicks += on_clicks[kinds[:, f]]
-        revenue += (on_revenue - 0.6 * on_clicks)[kinds[:, f]]
-        shares *= rng.dirichlet(np.full(size, 1.5))[kinds[:, f]]
-    visitors = [{f"feature {f}": int(v) for f, v in enumerate(kind)} for kind in kinds]
-    return SegmentLinks(_sigmoid(clicks), _sigmoid(revenue), shares, visitors)
-
-
-def halfway_floor(links: SegmentLinks, n_slots: int) -> float:
-    """Return the floor halfway from the clicks of the best page for all to the most clicks."""
-    rates = links.rates(1)
-    best_page = np.argsort(-rates[1])[:n_slots]
-    return 0.5 * float(rates[0, best_page].sum() + np.sort(rates[0])[-n_slots:].sum())
 
 
 def segments_of(

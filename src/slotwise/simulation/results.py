@@ -87,22 +87,6 @@ def columns_of(results: Results) -> dict[str, Any]:
     return columns
 
 
-def polars_table(results: Results) -> pl.DataFrame:
-    """Return the results as a data frame of polars."""
-    table: pl.DataFrame = polars("`Results.to_polars`").DataFrame(columns_of(results))
-    return table
-
-
-def pandas_table(results: Results) -> pd.DataFrame:
-    """Return the results as a data frame of pandas."""
-    try:
-        pandas: Any = importlib.import_module("pandas")
-    except ModuleNotFoundError as error:
-        raise missing_package("`Results.to_pandas`", error) from error
-    table: pd.DataFrame = pandas.DataFrame(columns_of(results))
-    return table
-
-
 def html_table(results: Results) -> str:
     """Return the final means with 95 % intervals as an HTML table."""
     shown = [name for name in results.metrics if name in HTML_METRICS or ":" in name]
@@ -246,11 +230,17 @@ class Results:
 
         The columns are policy, run, round and every metric, among them regret and shortfall.
         """
-        return polars_table(self)
+        table: pl.DataFrame = polars("`Results.to_polars`").DataFrame(columns_of(self))
+        return table
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the table of `to_polars` as a data frame of pandas."""
-        return pandas_table(self)
+        try:
+            pandas: Any = importlib.import_module("pandas")
+        except ModuleNotFoundError as error:
+            raise missing_package("`Results.to_pandas`", error) from error
+        table: pd.DataFrame = pandas.DataFrame(columns_of(self))
+        return table
 
     def plot(self, *metrics: str, title: str | None = None, log: str = "none") -> Figure:
         """Draw metrics over time, regret and shortfall by default, as a matplotlib figure.

@@ -47,15 +47,10 @@ N_ADS = 225
 POPULAR_SHARE = 1 / 6
 
 
-def ads_like() -> Dataset:
-    """Return the data set `ads-like`, whose floor of 10 does not bind, as on Ad-Clicks itself."""
-    return ads_recipe(seed=0)
-
-
 def ads_like_binding() -> Dataset:
     """Return the links of `ads-like` under a floor of 12, which binds."""
     return replace(
-        ads_like().with_floor(12.0),
+        ads_recipe(seed=0).with_floor(12.0),
         name="ads-like-binding",
         title="Look-alike of Ad-Clicks, binding floor",
     )
@@ -100,11 +95,6 @@ def ads_recipe(seed: int) -> Dataset:
 N_COUPONS = 271
 
 
-def coupon_like() -> Dataset:
-    """Return the data set `coupon-like`: seed 0 of the coupon recipe."""
-    return coupon_recipe(seed=0)
-
-
 def coupon_recipe(seed: int) -> Dataset:
     """Draw a look-alike of Coupon-Purchase.
 
@@ -134,14 +124,6 @@ def coupon_recipe(seed: int) -> Dataset:
 
 
 N_COURSES = 290
-
-
-def edx_like() -> Dataset:
-    """Return the data set `edx-like`: seed 0 of the edX recipe.
-
-    Unlike on the original file, the paper's floor of 10 can be kept, and it binds.
-    """
-    return edx_recipe(seed=0)
 
 
 def edx_recipe(seed: int) -> Dataset:
@@ -179,11 +161,6 @@ def edx_recipe(seed: int) -> Dataset:
 N_SHOP_LINKS = 120
 
 
-def shop_like() -> Dataset:
-    """Return the data set `shop-like`: seed 0 of the shop recipe."""
-    return shop_recipe(seed=0)
-
-
 def shop_recipe(seed: int) -> Dataset:
     """Draw the links of a shop, whose visitors click, put into the cart and buy.
 
@@ -216,11 +193,6 @@ def shop_recipe(seed: int) -> Dataset:
 
 
 N_TINY_RATES = 1000
-
-
-def tiny_rates() -> Dataset:
-    """Return the data set `tiny-rates`: seed 0 of its recipe."""
-    return tiny_rates_recipe(seed=0)
 
 
 def tiny_rates_recipe(seed: int) -> Dataset:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -64,9 +64,7 @@ class EdxCourse:
             title="edX-Course",
             click_rate=min_max(PARTICIPANTS, participants),
             revenue_per_click=np.asarray(certified / participants),
-            n_slots=page.n_slots,
-            click_floor=page.click_floor,
-            failure_probability=page.failure_probability,
+            **asdict(page),
             look_alike=False,
             source=f"{source.path.name}: {block.rows.height} courses of HarvardX and MITx",
             notes=("click rate: min-max scaled participants", "revenue: certified / participants"),
@@ -205,15 +203,15 @@ class AdClicks:
     def load(self, directory: Path, page: PageSetting) -> Dataset:
         """Read the files in `directory`; streams are read block by block."""
         if rates := _find(directory, RATES):
-            return _from_rates(rates).on(page)
+            return _from_rates(rates, page)
         if _find(directory, SEARCHES):
-            return self._from_streams(directory).on(page)
+            return self._from_streams(directory, page)
         raise MissingData(
             f"`{RATES}` or `{SEARCHES}` must be in the directory {directory} or in its folder "
             f"ad-clicks, got no such file; {AD_CLICKS_ORIGIN}"
         )
 
-    def _from_streams(self, directory: Path) -> _Links:
+    def _from_streams(self, directory: Path, page: PageSetting) -> Dataset:
         ads = tally_ads(directory, AD_CLICKS_ORIGIN)
         order = ["impressions", "AdID"]
         chosen = ads.visited.sort(order, descending=[True, False]).head(self.n_links)
@@ -222,7 +220,8 @@ class AdClicks:
         clicks, impressions, requests, visits = (
             chosen[name].to_numpy() for name in ("clicks", "impressions", "requests", "visits")
         )
-        return _Links(
+        return _ad_clicks(
+            page,
             click_rate=np.asarray(clicks / impressions),
             revenue_per_click=np.minimum(1.0, requests / visits),
             source=f"Avito's streams: {chosen.height} of {ads.visited.height} visited ads",
@@ -243,37 +242,18 @@ def _find(directory: Path, file_name: str) -> SourceFile | None:
         return None
 
 
-@dataclass(frozen=True)
-class _Links:
-    """The rates of the ads, from either form of the data."""
-
-    click_rate: NDArray[np.float64]
-    revenue_per_click: NDArray[np.float64]
-    source: str
-    notes: tuple[str, ...]
-    link_names: tuple[str, ...] | None = None
-
-    def on(self, page: PageSetting) -> Dataset:
-        """Return the data set of these ads and a page."""
-        return Dataset(
-            name="ad-clicks",
-            title="Ad-Clicks",
-            click_rate=self.click_rate,
-            revenue_per_click=self.revenue_per_click,
-            n_slots=page.n_slots,
-            click_floor=page.click_floor,
-            failure_probability=page.failure_probability,
-            look_alike=False,
-            source=self.source,
-            notes=self.notes,
-            link_names=self.link_names,
-        )
+def _ad_clicks(page: PageSetting, **described: Any) -> Dataset:
+    """Return the data set of the ads and a page."""
+    return Dataset(
+        name="ad-clicks", title="Ad-Clicks", look_alike=False, **asdict(page), **described
+    )
 
 
-def _from_rates(found: SourceFile) -> _Links:
+def _from_rates(found: SourceFile, page: PageSetting) -> Dataset:
     source = replace(found, header=(CLICK_RATE, REVENUE))
     block = read_columns(source, [CLICK_RATE, REVENUE])
-    return _Links(
+    return _ad_clicks(
+        page,
         click_rate=numbers_of(source, block, CLICK_RATE, high=1.0),
         revenue_per_click=numbers_of(source, block, REVENUE, high=1.0),
         source=f"{RATES}: click and phone-request rates of {block.rows.height} ads",
@@ -330,9 +310,7 @@ class CouponPurchase:
             title="Coupon-Purchase",
             click_rate=self._click_rate(counts),
             revenue_per_click=np.asarray(counts.purchases / counts.views),
-            n_slots=page.n_slots,
-            click_floor=page.click_floor,
-            failure_probability=page.failure_probability,
+            **asdict(page),
             look_alike=False,
             source=f"Ponpare's log: {chosen.height} of {eligible.height} viewed coupons",
             notes=(

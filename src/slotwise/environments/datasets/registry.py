@@ -6,18 +6,19 @@ import difflib
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, get_args, get_type_hints
 
 from slotwise.environments.datasets.dataset import Dataset, PageSetting
 from slotwise.environments.datasets.look_alikes import (
-    ads_like,
     ads_like_binding,
-    coupon_like,
-    edx_like,
-    shop_like,
-    tiny_rates,
+    ads_recipe,
+    coupon_recipe,
+    edx_recipe,
+    shop_recipe,
+    tiny_rates_recipe,
 )
 from slotwise.errors import InvalidInput, MissingData, UnknownName
 from slotwise.extras import missing_package
@@ -64,12 +65,12 @@ class _Settings(Protocol):
 
 
 _ENTRIES: tuple[LookAlike | Loader, ...] = (
-    LookAlike("coupon-like", coupon_like),
-    LookAlike("ads-like", ads_like),
+    LookAlike("coupon-like", partial(coupon_recipe, seed=0)),
+    LookAlike("ads-like", partial(ads_recipe, seed=0)),
     LookAlike("ads-like-binding", ads_like_binding),
-    LookAlike("edx-like", edx_like),
-    LookAlike("tiny-rates", tiny_rates),
-    LookAlike("shop-like", shop_like),
+    LookAlike("edx-like", partial(edx_recipe, seed=0)),
+    LookAlike("tiny-rates", partial(tiny_rates_recipe, seed=0)),
+    LookAlike("shop-like", partial(shop_recipe, seed=0)),
     Loader(
         name="coupon-purchase",
         title="Coupon-Purchase",

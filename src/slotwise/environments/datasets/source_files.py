@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,19 +80,23 @@ class FileBlock(NamedTuple):
     first_row: int
 
 
+def _read(source: SourceFile, text: Path | BytesIO, has_header: bool) -> pl.DataFrame:
+    return pl.read_csv(
+        text,
+        has_header=has_header,
+        new_columns=source.columns(),
+        separator=source.separator,
+        quote_char=source.quote,
+        infer_schema=False,
+        encoding="utf8-lossy",
+    )
+
+
 def read_columns(source: SourceFile, needed: Sequence[str]) -> FileBlock:
     """Read some columns of a table that fits into memory, all cells as text."""
     source.require(needed)
     try:
-        rows = pl.read_csv(
-            source.path,
-            has_header=source.header is None,
-            new_columns=source.columns(),
-            separator=source.separator,
-            quote_char=source.quote,
-            infer_schema=False,
-            encoding="utf8-lossy",
-        ).select(needed)
+        rows = _read(source, source.path, source.header is None).select(needed)
     except pl.exceptions.PolarsError as error:
         raise InvalidInput(f"`{source.path.name}` must be a readable table, got {error}") from error
     return FileBlock(rows, first_row=1)
@@ -104,22 +108,13 @@ def read_blocks(source: SourceFile, needed: Sequence[str]) -> Iterator[FileBlock
     Memory holds one block of whole lines, never the file; no cell may contain a line break.
     """
     source.require(needed)
-    columns = source.columns()
     first_row = 1
     with source.path.open("rb") as file:
         if source.header is None:
             file.readline()
         while block := file.read(BLOCK_BYTES):
             try:
-                rows = pl.read_csv(
-                    BytesIO(block + file.readline()),
-                    has_header=False,
-                    new_columns=columns,
-                    separator=source.separator,
-                    quote_char=source.quote,
-                    infer_schema=False,
-                    encoding="utf8-lossy",
-                )
+                rows = _read(source, BytesIO(block + file.readline()), has_header=False)
             except pl.exceptions.PolarsError as error:
                 raise InvalidInput(
                     f"`{source.path.name}` must be a readable table, got {error}; "
@@ -213,9 +208,7 @@ class Table:
         described: dict[str, Any] = {
             "name": "table",
             "title": source.path.name,
-            "n_slots": page.n_slots,
-            "click_floor": page.click_floor,
-            "failure_probability": page.failure_probability,
+            **asdict(page),
             "look_alike": False,
             "source": f"{source.path.name}: {block.rows.height} links",
             "link_names": None if self.link is None else self._link_names(source, block),
