@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from benchmarks.measuring import Row, at_least, at_most, cpu_seconds, note
+from benchmarks.measuring import Row, at_least, at_most, cpu_seconds
 from slotwise.compile import compiled, compiled_first, hot
-from slotwise.selection import FloorProgram, solve, solve_floors
+from slotwise.selection import solve, solve_floors
 from slotwise.selection.floor_program import new_program, set_clicks, set_value, solve_program
 from slotwise.selection.page_within_rules import PageRules, solve_within
 from slotwise.selection.rules import SlotRule, settle_rules
@@ -83,7 +83,7 @@ def stream(value: Floats, clicks: Floats, price: float) -> float:
 
 
 def solving() -> list[Row]:
-    """Measure `solve` and `FloorProgram`."""
+    """Measure `solve` and the warm floor program."""
     return [
         *against_a_general_solver(),
         *several_floors(),
@@ -181,35 +181,15 @@ def warm_against_cold() -> list[Row]:
     new_value = np.clip(value[links] * near[0], 0, 1)
     new_clicks = np.clip(clicks[links] * near[1], 0, 1)
     program = new_program(value, clicks)
-    kept = FloorProgram(value, clicks, N_SLOTS, floor)
-    changes = list(zip(links.tolist(), new_value, new_clicks, strict=True))[:300]
-
-    def from_python() -> None:
-        for places, some_value, some_clicks in changes:
-            kept.change(places, some_value, some_clicks)
-            kept.solve()
-
-    def cold_from_python() -> None:
-        for one_value, one_clicks, one_floor in zip(*instances, strict=True):
-            solve(one_value, one_clicks, N_SLOTS, one_floor)
-
     page = (N_SLOTS, float(floor))
     warm = cpu_seconds(lambda: solve_on(program, links, new_value, new_clicks, page)) / N_STEPS
     cold = cpu_seconds(lambda: solve_each(*instances, N_SLOTS)) / N_INSTANCES
-    warm_called = cpu_seconds(from_python) / len(changes)
-    cold_called = cpu_seconds(cold_from_python) / N_INSTANCES
     return [
         at_most(
             f"solve, warm after {N_CHANGED} links changed",
             f"{warm * 1e6:.2f} µs against {cold * 1e6:.1f} µs cold, both inside compiled code",
             warm / cold,
             0.2,
-            "of cold",
-        ),
-        note(
-            "the same, called from Python",
-            f"{warm_called * 1e6:.1f} µs (change and solve) against {cold_called * 1e6:.1f} µs",
-            warm_called / cold_called,
             "of cold",
         ),
     ]

@@ -62,7 +62,7 @@ def test_capped_links_are_counted_the_same(
     assert interpreted["capped mix"] == pytest.approx(compiled["capped mix"], abs=1e-12)
 
 
-@pytest.mark.parametrize("way", ["solve", "FloorProgram"])
+@pytest.mark.parametrize("way", ["solve", "WarmProgram"])
 def test_programs_have_the_same_answers(
     way: str, compiled: dict[str, Any], interpreted: dict[str, Any]
 ) -> None:

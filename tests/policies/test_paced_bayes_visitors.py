@@ -10,6 +10,7 @@ import pytest
 from slotwise import PacedBayes, SegmentLinks
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
 from slotwise.policies.link_posterior import (
+    LinkEvidence,
     add_apart,
     add_trials,
     entries_of,
@@ -68,14 +69,14 @@ def test_parameters_apart_have_the_marginals_of_one_step_of_the_whole_matrix(
     covariance = np.linalg.inv(np.diag(information + 1 / own) + weight * np.outer(x, x))
     mean = covariance @ (tilt + center / own + shift * x)
     known = (information, tilt, center, variance)
-    add_apart(layout, *known, visitor, weight, shift)
+    add_apart(LinkEvidence(layout, *known), visitor, weight, shift)
     solution = new_solution(layout)
-    solve_link(layout, *known, solution)
+    solve_link(LinkEvidence(layout, *known), solution)
     np.testing.assert_allclose(solution.mean, mean, rtol=1e-9)
     np.testing.assert_allclose(solution.variance, np.diag(covariance), rtol=1e-9)
     logit, spread = logit_for(layout, solution, visitor)
     assert logit == pytest.approx(float(x @ solution.mean))
-    assert logit == pytest.approx(mean_logit(layout, *known, visitor, solution))
+    assert logit == pytest.approx(mean_logit(LinkEvidence(layout, *known), visitor, solution))
     assert spread == pytest.approx(float(x @ solution.variance))
 
 
@@ -100,8 +101,10 @@ def test_the_posterior_of_a_link_is_that_of_the_whole_matrix(sizes: tuple[int, .
     mean = covariance @ (tilt + center / own)
     solution = new_solution(layout)
     known = (information, tilt, center, variance)
-    assert mean_logit(layout, *known, visitor, solution) == pytest.approx(float(x @ mean))
-    solve_link(layout, *known, solution)
+    assert mean_logit(LinkEvidence(layout, *known), visitor, solution) == pytest.approx(
+        float(x @ mean)
+    )
+    solve_link(LinkEvidence(layout, *known), solution)
     both = logit_for(layout, solution, visitor)
     assert both == pytest.approx((float(x @ mean), float(x @ covariance @ x)))
     np.testing.assert_allclose(solution.mean, mean, rtol=1e-9)

@@ -23,9 +23,10 @@ from slotwise.policies import (
 )
 from slotwise.policies.policy import NOBODY
 from slotwise.problem import Problem
-from slotwise.selection import FloorProgram, Solution, dense_probabilities, solve
+from slotwise.selection import Solution, dense_probabilities, solve
 from tests.policies.playing import Visitors, draw, learn_page
 from tests.selection.instances import RATES, make_rates
+from tests.selection.warm_program import WarmProgram
 
 PROBLEMS = [
     Problem(n_links=12, n_slots=3, click_floor=1.8, horizon=300),
@@ -76,18 +77,18 @@ def numbers_of(best: Solution) -> list[float]:
 
 def programs() -> dict[str, list[list[float]]]:
     """Return the answers of programs of every kind, solved afresh and kept warm."""
-    answers: dict[str, list[list[float]]] = {"solve": [], "FloorProgram": []}
+    answers: dict[str, list[list[float]]] = {"solve": [], "WarmProgram": []}
     for kind in RATES:
         rng = np.random.default_rng(RATES.index(kind))
         value, clicks = make_rates(kind, 90, rng)
         floor = 0.8 * float(np.sort(clicks)[-6:].sum())
-        warm = FloorProgram(value, clicks, 6, floor)
+        warm = WarmProgram(value, clicks, 6, floor)
         for _ in range(12):
             links = rng.choice(90, size=6, replace=False)
             new_value, new_clicks = make_rates(kind, 90, rng)
             value[links], clicks[links] = new_value[links], new_clicks[links]
             warm.change(links.tolist(), value[links], clicks[links])
-            answers["FloorProgram"].append(numbers_of(warm.solve()))
+            answers["WarmProgram"].append(numbers_of(warm.solve()))
             answers["solve"].append(numbers_of(solve(value, clicks, 6, floor)))
     return answers
 

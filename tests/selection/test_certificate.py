@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from slotwise.policies import ConUCB, Policy
-from slotwise.selection import FloorProgram, Solution, frontier, solve
+from slotwise.selection import Solution, frontier, solve
 from slotwise.selection.solve import SHORTLIST_POOL
 from tests.reference.certificate import check_by_highs, check_certificate, faults
 from tests.selection.instances import FLOORS, RATES, Instance, make_floor, make_rates
 from tests.selection.states import HARD, hard_instance, nearly_tied, played_states
+from tests.selection.warm_program import WarmProgram
 
 DATASETS = ("edx-like", "coupon-like", "ads-like-binding")
 
@@ -23,7 +24,7 @@ def test_hard_programs(kind: str) -> None:
         instance = hard_instance(kind, np.random.default_rng([HARD.index(kind), seed]))
         check_certificate(solve(*instance), *instance)
         if seed % 10 == 0:
-            check_certificate(FloorProgram(*instance).solve(), *instance)
+            check_certificate(WarmProgram(*instance).solve(), *instance)
 
 
 @pytest.mark.parametrize("kind", HARD)
@@ -39,7 +40,7 @@ def test_the_proof_agrees_with_highs(kind: str) -> None:
 def test_nearly_tied_programs_kept_warm(seed: int) -> None:
     rng = np.random.default_rng(seed)
     value, clicks, n_slots, floor = nearly_tied(rng)
-    program = FloorProgram(value, clicks, n_slots, floor)
+    program = WarmProgram(value, clicks, n_slots, floor)
     for _ in range(40):
         links = rng.choice(len(value), min(n_slots, 10), replace=False)
         nudge = 1.0 + 10.0 ** rng.uniform(-15, -6) * rng.standard_normal((2, len(links)))
@@ -80,7 +81,7 @@ def test_units_do_not_matter(scale: float) -> None:
             Instance(scale * value, scale * clicks, n_slots, scale * floor),
         ):
             check_certificate(solve(*in_units), *in_units)
-            check_certificate(FloorProgram(*in_units).solve(), *in_units)
+            check_certificate(WarmProgram(*in_units).solve(), *in_units)
 
 
 def test_rates_too_small_for_a_price_still_keep_the_floor() -> None:

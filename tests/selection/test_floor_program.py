@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.errors import InvalidInput
-from slotwise.selection import FloorProgram, Solution, floor_program, solve
+from slotwise.selection import Solution, floor_program, solve
 from tests.reference.certificate import check_certificate
 from tests.reference.floor_program import best_clicks, clicks_of_best_value
 from tests.selection.instances import RATES, Instance, make_rates
+from tests.selection.warm_program import WarmProgram
 
 Floats = NDArray[np.float64]
 
@@ -50,11 +50,11 @@ class Playing:
     def __init__(self, value: Floats, clicks: Floats, n_slots: int, floor: float) -> None:
         self.value, self.clicks = value.copy(), clicks.copy()
         self.n_slots, self.floor = n_slots, floor
-        self.program = FloorProgram(value, clicks, n_slots, floor)
+        self.program = WarmProgram(value, clicks, n_slots, floor)
 
     def change(self, links: NDArray[np.int64], value: Floats, clicks: Floats) -> None:
         self.value[links], self.clicks[links] = value, clicks
-        self.program.change(links.tolist(), value, clicks)
+        self.program.change(links, value, clicks)
 
     def check(self) -> str:
         instance = Instance(self.value, self.clicks, self.n_slots, self.floor)
@@ -245,21 +245,8 @@ def test_floors_that_a_page_meets_exactly(kind: str) -> None:
 
 def test_changing_nothing_answers_the_same() -> None:
     rng = np.random.default_rng(2)
-    program = FloorProgram(rng.random(50), rng.random(50), n_slots=5, floor=3.5)
+    program = WarmProgram(rng.random(50), rng.random(50), n_slots=5, floor=3.5)
     first = program.solve()
     again = program.solve()
     assert again.probabilities.tolist() == pytest.approx(first.probabilities.tolist(), abs=1e-12)
     assert again.shadow_price == pytest.approx(first.shadow_price)
-
-
-def test_bad_changes_are_named_and_change_nothing() -> None:
-    program = FloorProgram([0.9, 0.5], [0.1, 0.5], n_slots=1, floor=0.3)
-    before = program.solve()
-    with pytest.raises(InvalidInput, match=r"^`links` must be places from 0 to 1, got 2$"):
-        program.change([0, 2], value=[0.0, 0.0], clicks=[0.0, 0.0])
-    with pytest.raises(InvalidInput, match=r"^`links` must be as long as `value` \(2\), got 1$"):
-        program.change([0], value=[0.0, 0.0], clicks=[0.0, 0.0])
-    with pytest.raises(InvalidInput, match=r"^`value` must be numbers in \[0, 1\], got 1.5$"):
-        program.change([0], value=[1.5], clicks=[0.0])
-    after = program.solve()
-    assert after.probabilities.tolist() == before.probabilities.tolist()

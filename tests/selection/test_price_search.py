@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.compile import compiled_first, hot
-from slotwise.selection.page_search import Search, new_search
+from slotwise.selection.page_search import Entries, Search, new_search
 from slotwise.selection.price_search import SLACK, Price, floor_slackness, search_price
 
 Floats = NDArray[np.float64]
@@ -17,7 +17,9 @@ def search_one_slot(
     value: Floats, clicks: Floats, floor: float, guess: float, search: Search
 ) -> Price:
     slackness = floor_slackness(floor)
-    return search_price(value, clicks, len(value), 1, floor, slackness, guess, 1e-9, search)
+    return search_price(
+        Entries(value, clicks, len(value)), 1, floor, slackness, guess, 1e-9, search
+    )
 
 
 @pytest.mark.parametrize("guess", [1e-18, 1e-16, 1e-14])

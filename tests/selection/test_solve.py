@@ -9,7 +9,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from slotwise.errors import InvalidInput
-from slotwise.selection import FloorProgram, Solution, solve
+from slotwise.selection import Solution, solve
 from tests.reference.certificate import check_by_highs, check_certificate
 from tests.reference.floor_program import (
     best_by_all_pages,
@@ -18,6 +18,7 @@ from tests.reference.floor_program import (
     mix_by_all_pairs,
 )
 from tests.selection.instances import Instance, instances
+from tests.selection.warm_program import WarmProgram
 
 ACCURACY = 1e-9
 """More than the rounding of any sum here."""
@@ -267,7 +268,7 @@ def test_where_the_search_starts_changes_no_answer() -> None:
         floor = int(rng.integers(0, 8 * n_slots + 1)) / 8.0
         best = solve(value, clicks, n_slots, floor)
         # a program that is kept starts its search from nothing
-        kept = FloorProgram(value, clicks, n_slots, floor).solve()
+        kept = WarmProgram(value, clicks, n_slots, floor).solve()
         assert best.status == kept.status
         assert best.shadow_price == pytest.approx(kept.shadow_price, rel=1e-12)
         assert best.probabilities == pytest.approx(kept.probabilities, abs=1e-12)

@@ -12,6 +12,8 @@ from slotwise.selection.page_search import (
     N_CANDIDATES,
     N_CERTAIN,
     SURE_CLICKS,
+    Entries,
+    Objective,
     Search,
     new_search,
 )
@@ -24,7 +26,7 @@ Floats = NDArray[np.float64]
 @compiled_first
 @hot
 def page_from(search: Search, value: Floats, clicks: Floats, n_slots: int, price: float) -> float:
-    return top_page(value, clicks, len(value), n_slots, 1.0, price, search)[0]
+    return top_page(Entries(value, clicks, len(value)), n_slots, Objective(1.0, price), search)[0]
 
 
 def check_page(search: Search, value: Floats, clicks: Floats, n_slots: int, price: float) -> None:

@@ -6,13 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-
 from slotwise.compile import hot
 from slotwise.policies.exponential_weights import (
     Weights,
     WeightsPolicy,
-    mix_weights,
     new_weights,
     new_weights_mix,
     raise_weight,
@@ -43,19 +40,6 @@ class Exp3MState(NamedTuple):
     rule: Exp3MRule
     weights: Weights
     mix: Mix
-
-
-@hot
-def choose(state: Exp3MState, visitor: Visitor, rng: np.random.Generator) -> None:
-    """Mix the capped weights with uniform play."""
-    mix_weights(state.weights, state.rule.exploration, state.rule.n_slots, state.mix)
-
-
-@hot
-def rank(state: Exp3MState, links: Links, worth: Floats) -> None:
-    """Write the weights of links, as logarithms."""
-    for k in range(len(links)):
-        worth[k] = state.weights.logs[links[k]]
 
 
 @hot
@@ -98,10 +82,7 @@ class Exp3M(WeightsPolicy):
     horizon: int | None = None
 
     name: ClassVar[str] = "exp3-m"
-    choose: ClassVar[Any] = staticmethod(choose)
-    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
-    rank: ClassVar[Any] = staticmethod(rank)
     keeps_floor: ClassVar[bool] = False
 
     def start(self, problem: Problem) -> Exp3MState:

@@ -21,7 +21,7 @@ import numpy as np
 
 from slotwise.compile import hot, int64, switching
 from slotwise.compile.decorators import LANES
-from slotwise.policies.policy import Feedback, Floats, Knowledge, Policy
+from slotwise.policies.policy import Feedback, Floats, Knowledge, Links, Policy, Visitor
 from slotwise.problem import Problem
 from slotwise.selection.mix import N_OPEN, Mix, new_mix
 from slotwise.selection.vectors.totals import sum_below
@@ -110,8 +110,28 @@ def mix_weights(weights: Weights, exploration: float, n_slots: int, mix: Mix) ->
         probabilities[link] = 1.0 if weight >= cap else min(1.0, scale * weight + share)
 
 
+@hot
+def choose(state: Any, visitor: Visitor, rng: np.random.Generator) -> None:
+    """Mix the capped weights with uniform play."""
+    mix_weights(state.weights, state.rule.exploration, state.rule.n_slots, state.mix)
+
+
+@hot
+def rank(state: Any, links: Links, worth: Floats) -> None:
+    """Write the weights of links, as logarithms."""
+    for k in range(len(links)):
+        worth[k] = state.weights.logs[links[k]]
+
+
 class WeightsPolicy(Policy):
-    """A policy whose knowledge is its log-weights; it needs the probabilities of every page."""
+    """A policy whose knowledge is its log-weights; it needs the probabilities of every page.
+
+    Its state has `weights`, `mix` and a `rule` with the numbers `n_slots` and `exploration`.
+    """
+
+    choose: ClassVar[Any] = staticmethod(choose)
+    rank: ClassVar[Any] = staticmethod(rank)
+    uses_rng: ClassVar[bool] = False
 
     per_link: ClassVar[frozenset[str]] = frozenset({"log_weights"})
     needs: ClassVar[Any] = Feedback.PAGES

@@ -57,7 +57,7 @@ from slotwise.policies.link_posterior import (
 )
 from slotwise.policies.policy import Floats, Links
 from slotwise.problem import Problem
-from slotwise.selection.page_search import Search
+from slotwise.selection.page_search import Entries, Objective, Search
 from slotwise.selection.top_page import top_page
 from slotwise.selection.vectors.totals import list_marked, total_of, whole_vectors
 
@@ -412,8 +412,9 @@ def margin_of_page(value: Floats, n_slots: int, search: Search) -> float:
     n_others = min(n_slots, n_links - n_slots)
     if n_others == 0:
         return 0.0
-    page, _ = top_page(value, value, n_links, n_slots, 1.0, 0.0, search)
-    both, _ = top_page(value, value, n_links, n_slots + n_others, 1.0, 0.0, search)
+    entries, by_value = Entries(value, value, n_links), Objective(1.0, 0.0)
+    page, _ = top_page(entries, n_slots, by_value, search)
+    both, _ = top_page(entries, n_slots + n_others, by_value, search)
     return max(0.0, page / n_slots - (both - page) / n_others)
 
 

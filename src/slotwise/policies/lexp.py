@@ -14,7 +14,6 @@ from slotwise.errors import InvalidInput
 from slotwise.policies.exponential_weights import (
     Weights,
     WeightsPolicy,
-    mix_weights,
     new_weights,
     new_weights_mix,
     raise_weight,
@@ -54,19 +53,6 @@ class LExpState(NamedTuple):
     weights: Weights
     multiplier: Floats
     mix: Mix
-
-
-@hot
-def choose(state: LExpState, visitor: Visitor, rng: np.random.Generator) -> None:
-    """Mix the capped weights with uniform play."""
-    mix_weights(state.weights, state.rule.exploration, state.rule.n_slots, state.mix)
-
-
-@hot
-def rank(state: LExpState, links: Links, worth: Floats) -> None:
-    """Write the weights of links, as logarithms."""
-    for k in range(len(links)):
-        worth[k] = state.weights.logs[links[k]]
 
 
 @hot
@@ -138,10 +124,7 @@ class LExp(WeightsPolicy):
     parameters: str = "closed-form"
 
     name: ClassVar[str] = "lexp"
-    choose: ClassVar[Any] = staticmethod(choose)
-    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
-    rank: ClassVar[Any] = staticmethod(rank)
     needs: ClassVar[Any] = Feedback.PAGES_IN_ORDER
     ordered_knowledge: ClassVar[Any] = frozenset({"log_weights", "multiplier"})
 

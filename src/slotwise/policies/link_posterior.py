@@ -48,6 +48,20 @@ class PosteriorLayout(NamedTuple):
     has_pairs: bool
 
 
+class LinkEvidence(NamedTuple):
+    """What the views of one link say at one level, and the prior of its parameters.
+
+    `information` are the entries of J and `tilt` the tilt of each parameter. `center` has the prior
+    mean of every parameter, `variance` that of the link, then of the effects of each feature.
+    """
+
+    layout: PosteriorLayout
+    information: Floats
+    tilt: Floats
+    center: Floats
+    variance: Floats
+
+
 class PosteriorSolution(NamedTuple):
     """Scratch for one link: mean and variance of each parameter, and the parts that give them.
 
@@ -147,31 +161,21 @@ def add_trials(
 
 
 @inner
-def parameter(
-    layout: PosteriorLayout,
-    information: Floats,
-    tilt: Floats,
-    center: Floats,
-    variance: Floats,
-    place: int,
-) -> tuple[float, float]:
+def parameter(link: LinkEvidence, place: int) -> tuple[float, float]:
     """Return mean and variance of one parameter of a link in a layout without pairs."""
-    own = variance[0] if place == 0 else variance[1 + layout.feature_of[place - 1]]
-    spread = own / (1.0 + own * information[place])
-    return spread * (tilt[place] + center[place] / own), spread
+    own = prior_variance(link, place)
+    spread = own / (1.0 + own * link.information[place])
+    return spread * (link.tilt[place] + link.center[place] / own), spread
 
 
 @inner
-def add_apart(
-    layout: PosteriorLayout,
-    information: Floats,
-    tilt: Floats,
-    center: Floats,
-    variance: Floats,
-    visitor: Visitor,
-    weight: float,
-    shift: float,
-) -> None:
+def prior_variance(link: LinkEvidence, place: int) -> float:
+    """Return the prior variance of one parameter of a link."""
+    return link.variance[0 if place == 0 else 1 + link.layout.feature_of[place - 1]]
+
+
+@inner
+def add_apart(link: LinkEvidence, visitor: Visitor, weight: float, shift: float) -> None:
     """Add views of a link by one visitor, where parameters are taken to be independent.
 
     The views say that the logit has precision `weight` and precision times mean `shift`. With
@@ -184,19 +188,18 @@ def add_apart(
     So what is not known of the others weakens what is learned, and bad luck is divided among all
     in proportion to their variances.
     """
-    known = (layout, information, tilt, center, variance)
-    mean, spread = parameter(*known, 0)
+    mean, spread = parameter(link, 0)
     all_mean, all_spread = mean, spread
     for k in range(len(visitor)):
-        one, its_spread = parameter(*known, 1 + visitor[k])
+        one, its_spread = parameter(link, 1 + visitor[k])
         all_mean += one
         all_spread += its_spread
     for k in range(-1, len(visitor)):
         place = 0 if k < 0 else 1 + visitor[k]
-        mean, spread = parameter(*known, place)
+        mean, spread = parameter(link, place)
         scale = 1.0 / (1.0 + weight * max(0.0, all_spread - spread))
-        information[place] += scale * weight
-        tilt[place] += scale * (shift - weight * (all_mean - mean))
+        link.information[place] += scale * weight
+        link.tilt[place] += scale * (shift - weight * (all_mean - mean))
 
 
 @inner
@@ -291,47 +294,31 @@ def _put_back(layout: PosteriorLayout, solution: PosteriorSolution) -> None:
 
 
 @inner
-def _set_up(
-    layout: PosteriorLayout,
-    information: Floats,
-    tilt: Floats,
-    center: Floats,
-    variance: Floats,
-    solution: PosteriorSolution,
-) -> None:
+def _set_up(link: LinkEvidence, solution: PosteriorSolution) -> None:
     """Write the equations of the link and the values in `rest`, without the largest feature."""
-    small, rest = solution.small, layout.rest
-    for k in range(len(center)):
-        own = variance[0] if k == 0 else variance[1 + layout.feature_of[k - 1]]
-        solution.tilt[k] = tilt[k] + center[k] / own
-    _fill_rest(layout, information, solution)
-    small[0, 0] += 1.0 / variance[0]
+    layout, small, rest = link.layout, solution.small, link.layout.rest
+    for k in range(len(link.center)):
+        solution.tilt[k] = link.tilt[k] + link.center[k] / prior_variance(link, k)
+    _fill_rest(layout, link.information, solution)
+    small[0, 0] += 1.0 / link.variance[0]
     for i in range(len(rest)):
-        small[1 + i, 1 + i] += 1.0 / variance[1 + layout.feature_of[rest[i]]]
+        small[1 + i, 1 + i] += 1.0 / prior_variance(link, 1 + rest[i])
     if layout.large >= 0:
-        _eliminate(layout, information, 1.0 / variance[1 + layout.large], solution)
+        _eliminate(layout, link.information, 1.0 / link.variance[1 + layout.large], solution)
 
 
 @inner
-def solve_link(
-    layout: PosteriorLayout,
-    information: Floats,
-    tilt: Floats,
-    center: Floats,
-    variance: Floats,
-    solution: PosteriorSolution,
-) -> None:
-    """Write the posterior of a link; `variance` is that of the link's prior, then of each feature.
+def solve_link(link: LinkEvidence, solution: PosteriorSolution) -> None:
+    """Write the posterior of a link.
 
     Covariances of values of the large feature end up in `mixed`, all others in `small`.
     """
+    layout = link.layout
     if not layout.has_pairs:
-        for place in range(len(center)):
-            solution.mean[place], solution.variance[place] = parameter(
-                layout, information, tilt, center, variance, place
-            )
+        for place in range(len(link.center)):
+            solution.mean[place], solution.variance[place] = parameter(link, place)
         return
-    _set_up(layout, information, tilt, center, variance, solution)
+    _set_up(link, solution)
     small, rest = solution.small, layout.rest
     _invert(small)
     for i in range(len(small)):
@@ -346,23 +333,16 @@ def solve_link(
 
 
 @inner
-def mean_logit(
-    layout: PosteriorLayout,
-    information: Floats,
-    tilt: Floats,
-    center: Floats,
-    variance: Floats,
-    visitor: Visitor,
-    solution: PosteriorSolution,
-) -> float:
+def mean_logit(link: LinkEvidence, visitor: Visitor, solution: PosteriorSolution) -> float:
     """Return the posterior mean of a link's logit for a visitor, without any covariances."""
+    layout = link.layout
     if not layout.has_pairs:
-        logit, _ = parameter(layout, information, tilt, center, variance, 0)
+        logit, _ = parameter(link, 0)
         for k in range(len(visitor)):
-            effect, _ = parameter(layout, information, tilt, center, variance, 1 + visitor[k])
+            effect, _ = parameter(link, 1 + visitor[k])
             logit += effect
         return logit
-    _set_up(layout, information, tilt, center, variance, solution)
+    _set_up(link, solution)
     small, rest, mean = solution.small, layout.rest, solution.mean
     size = len(small)
     for k in range(size):  # elimination, then substitution

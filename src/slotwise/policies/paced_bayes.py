@@ -65,8 +65,8 @@ from slotwise.policies.tied_group import (
 from slotwise.problem import Problem
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.page_search import N_CANDIDATES, Search, new_search
-from slotwise.selection.share_slots import share_top_page, take_top_links
-from slotwise.selection.top_page import SMALL_POOL, top_page_of_few
+from slotwise.selection.share_slots import take_top_links
+from slotwise.selection.top_page import SMALL_POOL
 
 UNKNOWN = -1.0
 """An expected price that has yet to be computed."""
@@ -194,9 +194,8 @@ def _choose_of_few(state: PacedBayesState) -> None:
     if _has_open_pages(state):
         _price_levels(state, NO_FLOOR)
     score_jointly(posterior, state.queues.worth, state.score, state.scratch)
-    n_slots, search = state.queues.n_slots, state.search
-    top_page_of_few(state.score, posterior.mean[0], n_slots, search)
-    share_top_page(search.links, n_slots, search, state.mix)
+    n_slots, clicks = state.queues.n_slots, posterior.mean[0]
+    take_top_links(state.score, clicks, 0.0, n_slots, state.search, state.mix)
 
 
 @inner

@@ -33,7 +33,7 @@ from slotwise.compile import hot, inner
 from slotwise.policies.evidence import EvidencePolicy, WithMemory
 from slotwise.policies.policy import Feedback, Floats, Knowledge, Links, State, Visitor
 from slotwise.problem import Problem
-from slotwise.selection.page_search import Search
+from slotwise.selection.page_search import Entries, Objective, Search
 from slotwise.selection.top_page import top_page
 from slotwise.selection.vectors.totals import total_of
 
@@ -255,17 +255,17 @@ def expect_price(
     search is that of `slotwise.selection.price_search` where ties do not matter: a page with too
     little and one with enough are two lines, and the next price is where they meet.
     """
-    n_links = len(value)
-    few_value, few = top_page(value, brought, n_links, n_slots, 1.0, 0.0, search)
+    entries = Entries(value, brought, len(value))
+    few_value, few = top_page(entries, n_slots, Objective(1.0, 0.0), search)
     if few >= least:
         return 0.0
-    many_value, many = top_page(value, brought, n_links, n_slots, 1.0, most, search)
+    many_value, many = top_page(entries, n_slots, Objective(1.0, most), search)
     if many < least:
         return most
     price = most
     for _ in range(MAX_STEPS):
         price = (few_value - many_value) / (many - few)
-        page_value, page = top_page(value, brought, n_links, n_slots, 1.0, price, search)
+        page_value, page = top_page(entries, n_slots, Objective(1.0, price), search)
         gain = page_value + price * page - few_value - price * few
         if gain <= 1e-12 * few_value:
             break

@@ -28,6 +28,7 @@ from slotwise.policies.sampling import (
 )
 from slotwise.problem import Problem
 from slotwise.selection.mix import Mix, new_mix
+from slotwise.selection.page_search import Entries, Objective
 from slotwise.selection.share_slots import share_top_page
 from slotwise.selection.top_page import top_page
 
@@ -55,7 +56,8 @@ def _page_of_candidates(state: QueueTSState, n_candidates: int) -> float:
         for level in range(len(worth)):
             state.score[entry] += worth[level] * compound[level, entry]
     search = state.sampling.search
-    top_page(state.score, compound[0], n_candidates, n_slots, 1.0, 0.0, search)
+    entries = Entries(state.score, compound[0], n_candidates)
+    top_page(entries, n_slots, Objective(1.0, 0.0), search)
     return search.first[n_slots - 1]
 
 

@@ -28,7 +28,7 @@ from slotwise.policies.posterior import (
 from slotwise.policies.within_rules import choosing_within
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.mix import dense_probabilities
-from slotwise.selection.page_search import Search, new_search
+from slotwise.selection.page_search import Entries, Objective, Search, new_search
 from slotwise.selection.page_within_rules import PageRules
 from slotwise.selection.top_page import top_page
 
@@ -127,7 +127,7 @@ def draw_first(
     mean_worth(posterior, level_worth)
     worth, search = posterior.worth, sampling.mean_search
     n_first = min(len(worth), FIRST_DRAWS * n_slots)
-    top_page(worth, worth, len(worth), n_first, 1.0, 0.0, search)
+    top_page(Entries(worth, worth, len(worth)), n_first, Objective(1.0, 0.0), search)
     return draw_links(posterior, search.first[n_first - 1], rng)
 
 

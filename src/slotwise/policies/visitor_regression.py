@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from slotwise.compile import inner
 from slotwise.policies.joint_posterior import JointPosterior
 from slotwise.policies.link_posterior import (
+    LinkEvidence,
     PosteriorLayout,
     PosteriorSolution,
     add_apart,
@@ -106,13 +107,18 @@ def by_link(regression: VisitorRegression) -> dict[str, Floats]:
 @inner
 def solve_posterior(regression: VisitorRegression, level: int, link: int) -> None:
     """Write the posterior of a link at a level into `solution`."""
-    solve_link(
+    solve_link(evidence_of(regression, level, link), regression.solution)
+
+
+@inner
+def evidence_of(regression: VisitorRegression, level: int, link: int) -> LinkEvidence:
+    """Return what is known of a link at a level."""
+    return LinkEvidence(
         regression.layout,
         regression.information[level, link],
         regression.tilt[level, link],
         regression.center[level],
         regression.variance[level],
-        regression.solution,
     )
 
 
@@ -252,14 +258,7 @@ def _refresh_parameter(
     regression: VisitorRegression, sight: Sight, level: int, link: int, place: int, most: float
 ) -> None:
     """Write one parameter of a link as `rate_for` reads it, in a layout without pairs."""
-    mean, variance = parameter(
-        regression.layout,
-        regression.information[level, link],
-        regression.tilt[level, link],
-        regression.center[level],
-        regression.variance[level],
-        place,
-    )
+    mean, variance = parameter(evidence_of(regression, level, link), place)
     sight.doubt[level, place, link] = variance
     low, high = (-most, most) if place > 0 else (-math.inf, MAX_LOGIT)
     sight.odds[level, place, link] = math.exp(max(low, min(high, mean)))
@@ -515,18 +514,10 @@ def _learn_outcomes(
     """
     tilt = outcome
     weight = 0.0
-    information = regression.information[level, link]
+    evidence = evidence_of(regression, level, link)
     if trials > 0.0:
         if trials <= SINGLE:
-            logit = mean_logit(
-                regression.layout,
-                information,
-                regression.tilt[level, link],
-                regression.center[level],
-                regression.variance[level],
-                visitor,
-                regression.solution,
-            )
+            logit = mean_logit(evidence, visitor, regression.solution)
         else:
             solve_posterior(regression, level, link)
             logit, spread = logit_for(regression.layout, regression.solution, visitor)
@@ -536,23 +527,14 @@ def _learn_outcomes(
         weight = trials * rate * (1.0 - rate)
         tilt += weight * logit - trials * rate
     if not regression.layout.has_pairs:
-        add_apart(
-            regression.layout,
-            information,
-            regression.tilt[level, link],
-            regression.center[level],
-            regression.variance[level],
-            visitor,
-            weight,
-            tilt,
-        )
+        add_apart(evidence, visitor, weight, tilt)
         return
     if trials > 0.0:
-        add_trials(regression.layout, visitor, weight, information)
+        add_trials(regression.layout, visitor, weight, evidence.information)
     if tilt != 0.0:
-        regression.tilt[level, link, 0] += tilt
+        evidence.tilt[0] += tilt
         for k in range(len(visitor)):
-            regression.tilt[level, link, 1 + visitor[k]] += tilt
+            evidence.tilt[1 + visitor[k]] += tilt
 
 
 @inner

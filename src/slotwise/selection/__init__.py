@@ -6,11 +6,10 @@ from slotwise.selection.mix import Mix, dense_probabilities, new_mix, set_probab
 from slotwise.selection.rounding import dependent_rounding, draw_page
 from slotwise.selection.rules import RuledSolution, SlotRule, solve_rules
 from slotwise.selection.several_floors import FloorsSolution, solve_floors
-from slotwise.selection.solve import FloorProgram, Solution, solve
+from slotwise.selection.solve import Solution, solve
 from slotwise.selection.solve_kinds import KindsSolution, solve_kinds
 
 __all__ = [
-    "FloorProgram",
     "FloorsSolution",
     "Frontier",
     "KindsSolution",

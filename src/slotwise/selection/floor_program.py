@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from slotwise.compile import hot, inner
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, new_mix
-from slotwise.selection.page_search import new_search
+from slotwise.selection.page_search import Entries, new_search
 from slotwise.selection.price_search import (
     BINDING,
     INFEASIBLE,
@@ -96,19 +96,6 @@ def new_program(value: NDArray[np.float64], clicks: NDArray[np.float64]) -> Prog
 
 
 @inner
-def change_links(
-    program: Program,
-    links: NDArray[np.int64],
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-) -> None:
-    """Give some links their value and clicks."""
-    for k in range(len(links)):
-        set_value(program, links[k], value[k])
-        set_clicks(program, links[k], clicks[k])
-
-
-@inner
 def _note_change(program: Program, link: int) -> None:
     """Let the next solve find the zone of a link; without zones only TOP matters."""
     may_be_top = (program.value[link] >= 1.0) | (program.clicks[link] >= 1.0)
@@ -147,17 +134,10 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
     the margin around it is what gave a band of the wanted size last time.
     """
     sizes, numbers = program.sizes, program.numbers
-    price = search_price(
-        program.value,
-        program.clicks,
-        len(program.value),
-        n_slots,
-        floor,
-        floor_slackness(floor),
-        numbers[PRICE],
-        max(numbers[STEP], 1e-9),
-        program.search,
-    )
+    entries = Entries(program.value, program.clicks, len(program.value))
+    guess, step = numbers[PRICE], max(numbers[STEP], 1e-9)
+    slackness = floor_slackness(floor)
+    price = search_price(entries, n_slots, floor, slackness, guess, step, program.search)
     reach = 0.0
     slope = 0.0
     if price.status == BINDING:
@@ -235,9 +215,7 @@ def _guess_price(program: Program) -> float:
 @inner
 def _solve_entries(
     program: Program,
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_entries: int,
+    entries: Entries,
     links: NDArray[np.int64],
     n_slots: int,
     floor: float,
@@ -246,8 +224,8 @@ def _solve_entries(
     """Add the best mix of some entries to `program.mix`; entry i is `links[i]`."""
     search = program.search
     guess, step = _guess_price(program), max(program.numbers[STEP], 1e-9)
-    price = search_price(value, clicks, n_entries, n_slots, floor, slackness, guess, step, search)
-    share_slots(clicks, links, n_slots, floor, price, search, program.mix)
+    price = search_price(entries, n_slots, floor, slackness, guess, step, search)
+    share_slots(entries.clicks, links, n_slots, floor, price, search, program.mix)
     return price
 
 
@@ -264,16 +242,9 @@ def _solve_band(program: Program, n_slots: int, floor: float) -> Price:
         left -= program.clicks[program.inner[k]]
     mix.sizes[:] = 0
     mix.sizes[N_SURE] = n_top + n_inner
-    return _solve_entries(
-        program,
-        program.band_value,
-        program.band_clicks,
-        sizes[N_BAND],
-        program.band,
-        n_slots - n_top - n_inner,
-        left,
-        floor_slackness(floor),
-    )
+    entries = Entries(program.band_value, program.band_clicks, sizes[N_BAND])
+    n_left, slackness = n_slots - n_top - n_inner, floor_slackness(floor)
+    return _solve_entries(program, entries, program.band, n_left, left, slackness)
 
 
 @inner
@@ -311,16 +282,9 @@ def solve_program(program: Program, n_slots: int, floor: float) -> None:
     if sizes[HAS_ZONES] == 1:
         price = _solve_zones(program, n_slots, floor)
     else:
-        price = _solve_entries(
-            program,
-            program.value,
-            program.clicks,
-            len(program.value),
-            program.search.links,
-            n_slots,
-            floor,
-            floor_slackness(floor),
-        )
+        entries = Entries(program.value, program.clicks, len(program.value))
+        links, slackness = program.search.links, floor_slackness(floor)
+        price = _solve_entries(program, entries, links, n_slots, floor, slackness)
     sizes[STATUS] = price.status
     sizes[PAIR] = -1
     if price.status == BINDING:

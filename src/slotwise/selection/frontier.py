@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from slotwise.compile import hot, switching
 from slotwise.errors import InvalidInput
-from slotwise.selection.page_search import Search, new_search
+from slotwise.selection.page_search import Entries, Objective, Search, new_search
 from slotwise.selection.page_within_rules import best_within
 from slotwise.selection.rules import SlotRule, settle_rules
 from slotwise.selection.solve import check_kinds, check_page, check_rates
@@ -72,7 +72,7 @@ def frontier(
     value = check_rates("value", value)
     clicks = check_rates("clicks", clicks)
     check_page(value, clicks, n_slots)
-    search = new_search(len(value))
+    search, entries = new_search(len(value)), Entries(value, clicks, len(value))
     within = settle_rules(rules, len(value), n_slots).rules if len(rules) else None
 
     def page(value_weight: float, click_weight: float) -> tuple[float, float]:
@@ -80,7 +80,7 @@ def frontier(
             second = clicks if value_weight > 0.0 else value
             switching(best_within)(within, value_weight * value + click_weight * clicks, second)
             return float(within.probabilities @ clicks), float(within.probabilities @ value)
-        return _page_at(value, clicks, n_slots, value_weight, click_weight, search)
+        return _page_at(entries, n_slots, Objective(value_weight, click_weight), search)
 
     corners = [page(1.0, 0.0)]
     ahead = [page(0.0, 1.0)]
@@ -105,15 +105,10 @@ def frontier(
 
 @hot
 def _page_at(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_slots: int,
-    value_weight: float,
-    click_weight: float,
-    search: Search,
+    entries: Entries, n_slots: int, objective: Objective, search: Search
 ) -> tuple[float, float]:
-    """Return clicks and value of the best page at these weights."""
-    best = top_page(value, clicks, len(value), n_slots, value_weight, click_weight, search)
+    """Return clicks and value of the best page."""
+    best = top_page(entries, n_slots, objective, search)
     return best[1], best[0]
 
 

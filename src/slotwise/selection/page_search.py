@@ -16,6 +16,21 @@ LAST_PRICE, LAST_THRESHOLD, LAST_SLOPE, REACH, SURE_CLICKS, GAP, DRIFT = range(7
 SCRATCH_SIZES, SCRATCH_NUMBERS = 6, 7
 
 
+class Entries(NamedTuple):
+    """The links among which a page is sought: the first `n_entries` of both arrays."""
+
+    value: NDArray[np.float64]
+    clicks: NDArray[np.float64]
+    n_entries: int
+
+
+class Objective(NamedTuple):
+    """What a page is sought for: value_weight * value + click_weight * clicks of its links."""
+
+    value_weight: float
+    click_weight: float
+
+
 class Search(NamedTuple):
     """Scratch of a search: the candidates, the page's links first and its last link at the end.
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.compile import inner, int64
-from slotwise.selection.page_search import Search
+from slotwise.selection.page_search import Entries, Objective, Search
 from slotwise.selection.top_page import TIE, find_page, forget_list, lay_out_page, page_boundary
 
 SLACK, BINDING, INFEASIBLE = range(3)
@@ -70,17 +70,11 @@ class Line(NamedTuple):
 
 @inner
 def _page_at(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_entries: int,
-    n_slots: int,
-    value_weight: float,
-    click_weight: float,
-    search: Search,
+    entries: Entries, n_slots: int, objective: Objective, search: Search
 ) -> tuple[float, float]:
-    """Leave the best page at these weights in `search`; return its value and clicks."""
-    found = find_page(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
-    return lay_out_page(value, clicks, n_slots, value_weight, click_weight, found, search)
+    """Leave the best page in `search`; return its value and clicks."""
+    found = find_page(entries, n_slots, objective, search)
+    return lay_out_page(entries, n_slots, objective, found, search)
 
 
 @inner
@@ -102,9 +96,7 @@ def _side_of_boundary(
 
 @inner
 def _line_at(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_entries: int,
+    entries: Entries,
     n_slots: int,
     floor: float,
     slackness: float,
@@ -115,13 +107,14 @@ def _line_at(
 
     Where nothing ties at its end, the page need not be laid out to know its clicks.
     """
-    found = find_page(value, clicks, n_entries, n_slots, 1.0, price, search)
+    objective = Objective(1.0, price)
+    found = find_page(entries, n_slots, objective, search)
     if found.n_reaching == n_slots:
         side = _side(found.clicks, found.clicks, floor, slackness)
         if side != 0:
             return Line(price, found.value, found.clicks), side
-    page_value, page_clicks = lay_out_page(value, clicks, n_slots, 1.0, price, found, search)
-    side = _side_of_boundary(clicks, n_slots, floor, slackness, search)
+    page_value, page_clicks = lay_out_page(entries, n_slots, objective, found, search)
+    side = _side_of_boundary(entries.clicks, n_slots, floor, slackness, search)
     return Line(price, page_value, page_clicks), side
 
 
@@ -148,9 +141,7 @@ def meeting_price(few: Line, many: Line, nudge: float) -> float:
 
 @inner
 def search_price(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_entries: int,
+    entries: Entries,
     n_slots: int,
     floor: float,
     slackness: float,
@@ -168,7 +159,7 @@ def search_price(
     price = guess
     forget_list(search)
     while 0.0 < price <= 4.0 * guess + 1.0:
-        line, side = _line_at(value, clicks, n_entries, n_slots, floor, slackness, price, search)
+        line, side = _line_at(entries, n_slots, floor, slackness, price, search)
         if side == 0 and price * line.clicks <= TIE * n_slots * search.first[n_slots - 1]:
             # lost in the rounding of the scores: the best page at price 0 decides
             break
@@ -184,14 +175,14 @@ def search_price(
         step *= 6.0
 
     if few.price < 0.0:
-        page_value, page_clicks = _page_at(value, clicks, n_entries, n_slots, 1.0, 0.0, search)
+        page_value, page_clicks = _page_at(entries, n_slots, Objective(1.0, 0.0), search)
         if page_clicks >= floor - slackness:
             return _price(int64(SLACK), 1.0, 0.0, n_slots, search)
-        if _side_of_boundary(clicks, n_slots, floor, slackness, search) == 0:
+        if _side_of_boundary(entries.clicks, n_slots, floor, slackness, search) == 0:
             return _price(int64(BINDING), 1.0, 0.0, n_slots, search)
         few = Line(0.0, page_value, page_clicks)
     if many.price == np.inf:
-        page_value, page_clicks = _page_at(value, clicks, n_entries, n_slots, 0.0, 1.0, search)
+        page_value, page_clicks = _page_at(entries, n_slots, Objective(0.0, 1.0), search)
         if page_clicks < floor - slackness:
             return _price(int64(INFEASIBLE), 0.0, 1.0, n_slots, search)
         many = Line(np.inf, page_value, page_clicks)
@@ -201,7 +192,7 @@ def search_price(
         price = meeting_price(few, many, nudge)
         if price >= MAX_PRICE or price == few.price or price == many.price:
             break
-        line, side = _line_at(value, clicks, n_entries, n_slots, floor, slackness, price, search)
+        line, side = _line_at(entries, n_slots, floor, slackness, price, search)
         if side == 0:
             return _price(int64(BINDING), 1.0, price, n_slots, search)
         if side < 0:
@@ -211,7 +202,7 @@ def search_price(
         nudge *= 4.0
     # no price between the two can be told apart: the larger one keeps the floor
     if many.price < MAX_PRICE:
-        _page_at(value, clicks, n_entries, n_slots, 1.0, many.price, search)
+        _page_at(entries, n_slots, Objective(1.0, many.price), search)
     else:
-        _page_at(value, clicks, n_entries, n_slots, 0.0, 1.0, search)
+        _page_at(entries, n_slots, Objective(0.0, 1.0), search)
     return _price(int64(BINDING), 1.0, min(many.price, MAX_PRICE), n_slots, search)

@@ -40,6 +40,7 @@ from slotwise.selection.simplex import (
     take_in_columns,
 )
 from slotwise.selection.solve import STATUSES
+from slotwise.selection.top_page import sink
 
 STATUS = 0
 SHORTFALL = 0
@@ -88,22 +89,6 @@ def new_floors_program(value: ArrayLike, demands: ArrayLike, floors: ArrayLike) 
 
 
 @hot
-def _sink(order: NDArray[np.int64], root: int, size: int, value: Floats) -> None:
-    moved = order[root]
-    while True:
-        child = 2 * root + 1
-        if child >= size:
-            break
-        if child + 1 < size and value[order[child + 1]] > value[order[child]]:
-            child += 1
-        if value[order[child]] <= value[moved]:
-            break
-        order[root] = order[child]
-        root = child
-    order[root] = moved
-
-
-@hot
 def _take_best_value(program: FloorsProgram, n_slots: int) -> None:
     """Put the links of largest value on the page."""
     value, order, at = program.simplex.value, program.tied, program.simplex.at
@@ -112,12 +97,12 @@ def _take_best_value(program: FloorsProgram, n_slots: int) -> None:
         order[link] = link
         at[link] = 0.0
     for root in range(n_links // 2 - 1, -1, -1):
-        _sink(order, root, n_links, value)
+        sink(order, root, n_links, value)
     for k in range(n_slots):
         last = n_links - 1 - k
         at[order[0]] = 1.0
         order[0] = order[last]
-        _sink(order, 0, last, value)
+        sink(order, 0, last, value)
 
 
 @hot

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slotwise.compile import inner, int64
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix
-from slotwise.selection.page_search import N_CANDIDATES, N_CERTAIN, Search
+from slotwise.selection.page_search import N_CANDIDATES, N_CERTAIN, Entries, Objective, Search
 from slotwise.selection.price_search import BINDING, Price
 from slotwise.selection.top_page import page_boundary, top_page
 
@@ -145,7 +145,8 @@ def take_top_links(
     Links that tie at the boundary in both parts share its slots equally. `search` remembers
     where the last page ended, which makes the next one cheap.
     """
-    top_page(value, bonus, len(value), n_slots, 1.0, bonus_weight, search)
+    entries, objective = Entries(value, bonus, len(value)), Objective(1.0, bonus_weight)
+    top_page(entries, n_slots, objective, search)
     share_top_page(search.links, n_slots, search, mix)
 
 

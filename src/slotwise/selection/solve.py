@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotwise.compile import Code, code_for, compiled, hot, inner
+from slotwise.compile import Code, code_for, compiled, inner
 from slotwise.compile.decorators import WORD
 from slotwise.errors import InvalidInput
-from slotwise.selection.floor_program import change_links, new_program, solve_program
-from slotwise.selection.mix import N_OPEN, N_SURE, Mix, dense_probabilities
-from slotwise.selection.page_search import SCRATCH_NUMBERS, SCRATCH_SIZES, Search
+from slotwise.selection.mix import N_OPEN, N_SURE, Mix
+from slotwise.selection.page_search import (
+    SCRATCH_NUMBERS,
+    SCRATCH_SIZES,
+    Entries,
+    Objective,
+    Search,
+)
 from slotwise.selection.price_search import BINDING, INFEASIBLE, floor_slackness, search_price
 from slotwise.selection.share_slots import share_slots
 from slotwise.selection.top_page import sampled_cut
-from slotwise.selection.zones import PRICE, STATUS, Program
 
 Answer = tuple[float, int, float, float]
 """Price, status, value and clicks."""
@@ -35,27 +38,22 @@ FIRST_STEP = 0.6
 
 @inner
 def _price_of_shortlist(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_slots: int,
-    floor: float,
-    search: Search,
-    shortlist: NDArray[np.float64],
+    entries: Entries, n_slots: int, floor: float, search: Search, shortlist: NDArray[np.float64]
 ) -> float:
     """Return the price among the links that are good in value, in clicks or in their mean.
 
     Few links fill the pages at all prices, so their price is nearly always that of the pool;
     the search of the pool, which starts there, decides. Zero where there is nothing to gain.
     """
-    n_links = len(value)
+    value, clicks, n_links = entries
     if 8 * n_slots > n_links:
         return 0.0
-    least_value = sampled_cut(value, clicks, n_links, n_slots, 1.0, 0.0, search)
-    least_clicks = sampled_cut(value, clicks, n_links, n_slots, 0.0, 1.0, search)
+    least_value = sampled_cut(entries, n_slots, Objective(1.0, 0.0), search)
+    least_clicks = sampled_cut(entries, n_slots, Objective(0.0, 1.0), search)
     if least_value <= 0.0 or least_clicks <= 0.0:
         return 0.0
     ratio = least_value / least_clicks
-    least_both = sampled_cut(value, clicks, n_links, n_slots, 1.0, ratio, search)
+    least_both = sampled_cut(entries, n_slots, Objective(1.0, ratio), search)
     short_value, short_clicks = shortlist[0], shortlist[1]
     n_short = 0
     for i in range(n_links):
@@ -66,9 +64,8 @@ def _price_of_shortlist(
     if n_short < n_slots:
         return 0.0
     slackness = floor_slackness(floor)
-    price = search_price(
-        short_value, short_clicks, n_short, n_slots, floor, slackness, 0.0, 0.0, search
-    )
+    listed = Entries(short_value, short_clicks, n_short)
+    price = search_price(listed, n_slots, floor, slackness, 0.0, 0.0, search)
     return price.click_weight if price.status == BINDING else 0.0
 
 
@@ -152,22 +149,22 @@ def solve_into(
     n_links = len(value)
     if not _are_valid(value, clicks):
         return 0.0, INVALID_RATES, 0.0, 0.0
-    n_padded = n_links + WORD
+    entries, n_padded = Entries(value, clicks, n_links), n_links + WORD
     integers, numbers = np.empty((9, n_padded), np.int64), np.empty((7, n_padded))
     search, mix = _new_scratch(integers, numbers, n_links)
     if n_links >= SHORTLIST_POOL:
         shortlist = np.empty((2, n_links))
-        guess = _price_of_shortlist(value, clicks, n_slots, floor, search, shortlist)
+        guess = _price_of_shortlist(entries, n_slots, floor, search, shortlist)
         step = 1e-3 * guess
     else:
         guess = _ratio_of_largest(value, clicks)
         step = FIRST_STEP * guess
     slackness = floor_slackness(floor)
-    price = search_price(value, clicks, n_links, n_slots, floor, slackness, guess, step, search)
+    price = search_price(entries, n_slots, floor, slackness, guess, step, search)
     share_slots(clicks, search.links, n_slots, floor, price, search, mix)
     if n_links < SHORTLIST_POOL and price.status == BINDING and _has_one_number(clicks, mix):
         mix.sizes[:4] = 0
-        price = search_price(value, clicks, n_links, n_slots, floor, slackness, 0.0, 0.0, search)
+        price = search_price(entries, n_slots, floor, slackness, 0.0, 0.0, search)
         share_slots(clicks, search.links, n_slots, floor, price, search, mix)
     page_value = 0.0
     page_clicks = 0.0
@@ -315,72 +312,3 @@ def check_kinds(
     if abs(weights.sum() - 1.0) > 1e-6:
         raise InvalidInput.of("shares", "numbers that sum to 1", float(weights.sum()))
     return rates[0], rates[1], weights / weights.sum()
-
-
-@hot
-def solve_kept_program(program: Program, n_slots: int, floor: float) -> None:
-    """Solve from Python."""
-    solve_program(program, n_slots, floor)
-
-
-@hot
-def change_kept_links(
-    program: Program,
-    links: NDArray[np.int64],
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-) -> None:
-    """Change links from Python."""
-    change_links(program, links, value, clicks)
-
-
-class FloorProgram:
-    """A floor program that is solved again and again while a few links change.
-
-    The answers are those of `solve`; the work follows the links that changed.
-
-    >>> program = FloorProgram([0.9, 0.5, 0.1], [0.1, 0.5, 0.9], n_slots=1, floor=0.3)
-    >>> program.solve().status
-    'binding'
-    >>> program.change([0], value=[0.9], clicks=[0.4])
-    >>> program.solve().status
-    'slack'
-    """
-
-    def __init__(self, value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float) -> None:
-        value = check_rates("value", value)
-        clicks = check_rates("clicks", clicks)
-        check_page(value, clicks, n_slots)
-        self._n_slots = n_slots
-        self._floor = check_floor(floor)
-        self._program = new_program(value, clicks)
-        self._solve = code_for(solve_kept_program, self._program, n_slots, self._floor)
-        self._change = code_for(
-            change_kept_links, self._program, np.zeros(1, np.int64), value, value
-        )
-
-    def change(self, links: Sequence[int], value: ArrayLike, clicks: ArrayLike) -> None:
-        """Set the value and clicks of `links`, given by their places in the arrays."""
-        if not len(links):
-            return
-        new_value = check_rates("value", value)
-        new_clicks = check_rates("clicks", clicks)
-        if not len(links) == len(new_value) == len(new_clicks):
-            raise InvalidInput.of("links", f"as long as `value` ({len(new_value)})", len(links))
-        n_links = len(self._program.value)
-        for link in links:
-            if not 0 <= link < n_links:
-                raise InvalidInput.of("links", f"places from 0 to {n_links - 1}", link)
-        self._change.call(self._program, np.array(links, np.int64), new_value, new_clicks)
-
-    def solve(self) -> Solution:
-        """Return the best mix for the links as they are now."""
-        program = self._program
-        self._solve.call(program, self._n_slots, self._floor)
-        probabilities = dense_probabilities(program.mix)
-        status = int(program.sizes[STATUS])
-        price = float("inf") if status == INFEASIBLE else float(program.numbers[PRICE])
-        value = float(probabilities @ program.value)
-        return Solution(
-            probabilities, price, STATUSES[status], value, float(probabilities @ program.clicks)
-        )

@@ -34,6 +34,8 @@ from slotwise.selection.page_search import (
     N_LISTED,
     REACH,
     SURE_CLICKS,
+    Entries,
+    Objective,
     find_threshold,
     put_best_first,
 )
@@ -76,16 +78,10 @@ class Found(NamedTuple):
 
 
 @inner
-def sampled_cut(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_entries: int,
-    n_slots: int,
-    value_weight: float,
-    click_weight: float,
-    search: Search,
-) -> float:
+def sampled_cut(entries: Entries, n_slots: int, objective: Objective, search: Search) -> float:
     """Return a score that about twice as many links as needed should exceed."""
+    value, clicks, n_entries = entries
+    value_weight, click_weight = objective
     if n_entries <= SAMPLE or 4 * n_slots > n_entries:
         return -np.inf
     stride = n_entries // SAMPLE
@@ -99,10 +95,9 @@ def sampled_cut(
 
 
 @inner
-def _list_all(
-    value: NDArray[np.float64], clicks: NDArray[np.float64], n_entries: int, search: Search
-) -> None:
+def _list_all(entries: Entries, search: Search) -> None:
     """List all entries."""
+    value, clicks, n_entries = entries
     listed, of_value, of_clicks = search.listed, search.listed_value, search.listed_clicks
     for i in range(n_entries):
         of_value[i] = value[i]
@@ -114,9 +109,10 @@ def _list_all(
 
 
 @inner
-def _score_list(value_weight: float, click_weight: float, search: Search) -> None:
+def _score_list(objective: Objective, search: Search) -> None:
     """Score what is listed."""
     of_value, of_clicks, scores = search.listed_value, search.listed_clicks, search.listed_score
+    value_weight, click_weight = objective
     score_list(of_value, of_clicks, value_weight, click_weight, search.sizes[N_LISTED], scores)
 
 
@@ -147,22 +143,17 @@ def _listed_threshold(n_slots: int, expected: float, search: Search) -> float:
 
 @inner
 def _threshold_in_list(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_entries: int,
-    n_slots: int,
-    value_weight: float,
-    click_weight: float,
-    expected: float,
-    search: Search,
+    entries: Entries, n_slots: int, objective: Objective, expected: float, search: Search
 ) -> float:
     """List the links of a large pool that can be on the page, score them; return its threshold."""
+    value, clicks, n_entries = entries
+    value_weight, click_weight = objective
     numbers = search.numbers
     listed, of_value, of_clicks = search.listed, search.listed_value, search.listed_clicks
     cut = expected - numbers[REACH] - 0.1 * abs(click_weight - numbers[LAST_PRICE])
     if expected == -np.inf:
         numbers[REACH] = 1e-3
-        cut = sampled_cut(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
+        cut = sampled_cut(entries, n_slots, objective, search)
     threshold = cut
     for attempt in range(6):
         if attempt == 5:
@@ -177,7 +168,7 @@ def _threshold_in_list(
             elif n_listed < n_slots + SPARE:
                 numbers[REACH] *= 1.15
         if n_listed >= n_slots:
-            _score_list(value_weight, click_weight, search)
+            _score_list(objective, search)
             threshold = _listed_threshold(n_slots, max(expected, cut), search)
             if cut < threshold - _tolerance(click_weight):
                 break
@@ -207,10 +198,9 @@ def forget_list(search: Search) -> None:
 
 
 @inner
-def _expected_threshold(
-    value_weight: float, click_weight: float, is_first: bool, search: Search
-) -> float:
+def _expected_threshold(objective: Objective, is_first: bool, search: Search) -> float:
     """Return where the page should end, as far as the last page tells."""
+    value_weight, click_weight = objective
     numbers, sizes = search.numbers, search.sizes
     weighs_value = 1 if value_weight > 0.0 else 0
     is_warm = sizes[IS_WARM] == 1 and sizes[LAST_WEIGHS_VALUE] == weighs_value
@@ -225,8 +215,7 @@ def _expected_threshold(
 
 @inner
 def _found(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
+    entries: Entries,
     click_weight: float,
     expected: float,
     threshold: float,
@@ -237,8 +226,8 @@ def _found(
     numbers, is_listed = search.numbers, search.sizes[IS_LISTED] == 1
     n_reaching, page_value, page_clicks, slope = page_sums(
         search.listed_score,
-        search.listed_value if is_listed else value,
-        search.listed_clicks if is_listed else clicks,
+        search.listed_value if is_listed else entries.value,
+        search.listed_clicks if is_listed else entries.clicks,
         _n_summed(search),
         threshold - TIE * threshold,
         threshold,
@@ -254,23 +243,17 @@ def _found(
 
 
 @inner
-def _find_among_all(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_entries: int,
-    n_slots: int,
-    value_weight: float,
-    click_weight: float,
-    search: Search,
-) -> Found:
-    """Find the best page at these weights by looking at all entries."""
+def _find_among_all(entries: Entries, n_slots: int, objective: Objective, search: Search) -> Found:
+    """Find the best page by looking at all entries."""
+    value, clicks, n_entries = entries
+    value_weight, click_weight = objective
     sizes = search.sizes
     is_first = sizes[N_LISTED] == 0
-    expected = _expected_threshold(value_weight, click_weight, is_first, search)
+    expected = _expected_threshold(objective, is_first, search)
     sizes[IS_LISTED] = n_entries < LANES
     if n_entries < LANES:
-        _list_all(value, clicks, n_entries, search)
-        _score_list(value_weight, click_weight, search)
+        _list_all(entries, search)
+        _score_list(objective, search)
         threshold = _listed_threshold(n_slots, expected, search)
     else:
         sizes[N_LISTED] = n_entries
@@ -278,42 +261,24 @@ def _find_among_all(
             value, clicks, n_entries, value_weight, click_weight, expected, search.listed_score
         )
         threshold = _threshold_from(below, above, n_above, n_slots, search)
-    return _found(value, clicks, click_weight, expected, threshold, is_first, search)
+    return _found(entries, objective.click_weight, expected, threshold, is_first, search)
 
 
 @inner
-def find_page(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_entries: int,
-    n_slots: int,
-    value_weight: float,
-    click_weight: float,
-    search: Search,
-) -> Found:
-    """Find the best page at these weights, in a large pool among the entries above a cut."""
-    if n_entries <= SMALL_POOL:
-        return _find_among_all(
-            value, clicks, n_entries, n_slots, value_weight, click_weight, search
-        )
+def find_page(entries: Entries, n_slots: int, objective: Objective, search: Search) -> Found:
+    """Find the best page, in a large pool among the entries above a cut."""
+    if entries.n_entries <= SMALL_POOL:
+        return _find_among_all(entries, n_slots, objective, search)
     is_first = search.sizes[N_LISTED] == 0
-    expected = _expected_threshold(value_weight, click_weight, is_first, search)
+    expected = _expected_threshold(objective, is_first, search)
     search.sizes[IS_LISTED] = 1
-    threshold = _threshold_in_list(
-        value, clicks, n_entries, n_slots, value_weight, click_weight, expected, search
-    )
-    return _found(value, clicks, click_weight, expected, threshold, is_first, search)
+    threshold = _threshold_in_list(entries, n_slots, objective, expected, search)
+    return _found(entries, objective.click_weight, expected, threshold, is_first, search)
 
 
 @inner
 def lay_out_page(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_slots: int,
-    value_weight: float,
-    click_weight: float,
-    found: Found,
-    search: Search,
+    entries: Entries, n_slots: int, objective: Objective, found: Found, search: Search
 ) -> tuple[float, float]:
     """Put the page that `find_page` found first among the candidates; return value and clicks.
 
@@ -323,14 +288,14 @@ def lay_out_page(
     entry, first, second, others = search.entry, search.first, search.second, search.ties
     scores, listed, n_listed = search.listed_score, search.listed, search.sizes[N_LISTED]
     is_listed = search.sizes[IS_LISTED] == 1
-    of_value = search.listed_value if is_listed else value
-    of_clicks = search.listed_clicks if is_listed else clicks
-    edge = 2.0 * (_tolerance(click_weight) + TIE * abs(found.threshold))
+    of_value = search.listed_value if is_listed else entries.value
+    of_clicks = search.listed_clicks if is_listed else entries.clicks
+    edge = 2.0 * (_tolerance(objective.click_weight) + TIE * abs(found.threshold))
     certain, least = found.threshold + edge, found.threshold - edge
     n_words = (n_listed + WORD - 1) // WORD
     n_certain, n_others = split_page(scores, n_words, certain, least, entry, others)
     end = n_certain + n_others
-    tie_of = of_clicks if value_weight > 0.0 else of_value
+    tie_of = of_clicks if objective.value_weight > 0.0 else of_value
     n_equal = int64(0)
     for k in range(n_certain, end):
         other = others[k - n_certain]
@@ -356,65 +321,28 @@ def lay_out_page(
 
 @inner
 def top_page(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_entries: int,
-    n_slots: int,
-    value_weight: float,
-    click_weight: float,
-    search: Search,
+    entries: Entries, n_slots: int, objective: Objective, search: Search
 ) -> tuple[float, float]:
-    """Put the best page at these weights first in `search`; return its value and clicks."""
+    """Put the best page first in `search`; return its value and clicks."""
     forget_list(search)
-    found = find_page(value, clicks, n_entries, n_slots, value_weight, click_weight, search)
-    return _lay_out(value, clicks, n_entries, n_slots, value_weight, click_weight, found, search)
-
-
-@inner
-def top_page_of_few(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_slots: int,
-    search: Search,
-) -> tuple[float, float]:
-    """Do as `top_page` by value alone, looking at all links: less to compile, slow for many."""
-    n_entries = len(value)
-    forget_list(search)
-    found = _find_among_all(value, clicks, n_entries, n_slots, 1.0, 0.0, search)
-    return _lay_out(value, clicks, n_entries, n_slots, 1.0, 0.0, found, search)
-
-
-@inner
-def _lay_out(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_entries: int,
-    n_slots: int,
-    value_weight: float,
-    click_weight: float,
-    found: Found,
-    search: Search,
-) -> tuple[float, float]:
-    """Lay the page out that was found, by sorting where it ends among infinite scores."""
+    found = find_page(entries, n_slots, objective, search)
     if found.n_reaching >= n_slots and abs(found.threshold) < np.inf:
-        return lay_out_page(value, clicks, n_slots, value_weight, click_weight, found, search)
+        return lay_out_page(entries, n_slots, objective, found, search)
+    return _sort_page(entries, n_slots, objective, search)
+
+
+@inner
+def _sort_page(
+    entries: Entries, n_slots: int, objective: Objective, search: Search
+) -> tuple[float, float]:
+    """Do as `top_page` by sorting, where the page ends among infinite scores; those tie."""
+    value, clicks, n_entries = entries
+    value_weight, click_weight = objective
     tie_of = clicks if value_weight > 0.0 else value
     for i in range(n_entries):
         score = value_weight * value[i] + click_weight * clicks[i]
         search.first[i] = min(max(score, -MOST), MOST)
         search.second[i] = tie_of[i]
-    return _sort_page(value, clicks, n_entries, n_slots, search)
-
-
-@inner
-def _sort_page(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
-    n_entries: int,
-    n_slots: int,
-    search: Search,
-) -> tuple[float, float]:
-    """Do as `top_page` by sorting, where the page ends among infinite scores; those tie."""
     entry = search.entry
     for i in range(n_entries):
         entry[i] = i
@@ -450,29 +378,30 @@ class Boundary(NamedTuple):
 
 
 @inner
-def _sink(ties: NDArray[np.int64], root: int, size: int, clicks: NDArray[np.float64]) -> None:
-    moved = ties[root]
+def sink(order: NDArray[np.int64], root: int, size: int, keys: NDArray[np.float64]) -> None:
+    """Move the root of a heap down to its place; the entry with the largest key is on top."""
+    moved = order[root]
     while True:
         child = 2 * root + 1
         if child >= size:
             break
-        if child + 1 < size and clicks[ties[child + 1]] > clicks[ties[child]]:
+        if child + 1 < size and keys[order[child + 1]] > keys[order[child]]:
             child += 1
-        if clicks[ties[child]] <= clicks[moved]:
+        if keys[order[child]] <= keys[moved]:
             break
-        ties[root] = ties[child]
+        order[root] = order[child]
         root = child
-    ties[root] = moved
+    order[root] = moved
 
 
 @inner
 def _sort_by_clicks(ties: NDArray[np.int64], n_ties: int, clicks: NDArray[np.float64]) -> None:
     """Sort ascending in place (heap sort: ties are few, and nothing may be allocated)."""
     for root in range(n_ties // 2 - 1, -1, -1):
-        _sink(ties, root, n_ties, clicks)
+        sink(ties, root, n_ties, clicks)
     for last in range(n_ties - 1, 0, -1):
         ties[0], ties[last] = ties[last], ties[0]
-        _sink(ties, int64(0), last, clicks)
+        sink(ties, int64(0), last, clicks)
 
 
 @inner
