@@ -25,6 +25,9 @@ USUAL_FORMATS = ("svg", "png")
 
 PNG_DOTS_PER_INCH = 160
 
+TEXT: dict[str, Any] = {"ha": "left", "va": "top", "parse_math": False}
+"""How text at the edges of a figure is placed."""
+
 UNREPRODUCIBLE = {
     "svg": ("Date", "Creator"),
     "pdf": ("CreationDate", "Creator", "Producer"),
@@ -52,15 +55,22 @@ def house_style() -> Iterator[None]:
         yield
 
 
+def write_titles(
+    figure: Figure, title: str, subtitle: str, left_inches: float, fontsize: float = 9.5
+) -> None:
+    """Write the title of a figure and a smaller line below it, which has this font size."""
+    width, height = figure.get_size_inches()
+    left, text = left_inches / width, TEXT
+    figure.text(left, 1 - 0.2 / height, title, fontsize=15, fontweight="bold", color=INK, **text)
+    figure.text(left, 1 - 0.53 / height, subtitle, fontsize=fontsize, color=MUTED, **text)
+
+
 def write_frame(figure: Figure, setting: Setting, title: str) -> None:
     """Write the title, the settings below it, and the origin and the data set at the bottom."""
     width, height = figure.get_size_inches()
-    left = 0.55 / width
-    text: dict[str, Any] = {"ha": "left", "va": "top", "parse_math": False}
-    figure.text(left, 1 - 0.2 / height, title, fontsize=15, fontweight="bold", color=INK, **text)
+    left, text = 0.55 / width, TEXT
     sentences = (setting.size_sentence, setting.floor_sentence, setting.delay_sentence)
-    subtitle = "  ·  ".join(filter(None, sentences))
-    figure.text(left, 1 - 0.53 / height, subtitle, fontsize=9.5, color=MUTED, **text)
+    write_titles(figure, title, "  ·  ".join(filter(None, sentences)), 0.55)
     figure.text(left, 0.24 / height, setting.origin_sentence, fontsize=8, color=MUTED, **text)
     right: dict[str, Any] = text | {"ha": "right"}
     data = setting.data_sentence

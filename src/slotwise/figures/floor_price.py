@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput
 from slotwise.evaluation import Estimate, Evaluation, LogFrontier
-from slotwise.figures.canvas import ShownFigure, house_style
+from slotwise.figures.canvas import ShownFigure, house_style, write_titles
 from slotwise.figures.style import BLUE, INK, MUTED, VERMILION, readable, write, write_heading
 from slotwise.selection import Frontier
 
@@ -44,32 +44,8 @@ def draw_frontier(picture: FrontierPicture) -> Figure:
         grid = figure.add_gridspec(1, 2, left=0.062, right=0.965, top=0.7, bottom=0.125, wspace=0.2)
         _draw_revenue(figure.add_subplot(grid[0, 0]), picture)
         _draw_price(figure.add_subplot(grid[0, 1]), picture)
-        _write_titles(figure, picture)
+        write_titles(figure, picture.title, picture.subtitle, 0.69)
     return figure
-
-
-def _write_titles(figure: Figure, picture: FrontierPicture) -> None:
-    width, height = figure.get_size_inches()
-    left = 0.69 / width
-    figure.text(
-        left,
-        1 - 0.2 / height,
-        picture.title,
-        fontsize=15,
-        fontweight="bold",
-        color=INK,
-        va="top",
-        parse_math=False,
-    )
-    figure.text(
-        left,
-        1 - 0.53 / height,
-        picture.subtitle,
-        fontsize=9.5,
-        color=MUTED,
-        va="top",
-        parse_math=False,
-    )
 
 
 def _start(picture: FrontierPicture) -> float:
@@ -268,16 +244,11 @@ def _mark_floors(axes: Axes, floors: set[float | None]) -> None:
 
 
 def _write_answer_titles(figure: Figure, title: str, answer: Evaluation) -> None:
-    width, height = figure.get_size_inches()
-    left = 0.3 / width
-    figure.text(
-        left, 1 - 0.2 / height, title, fontsize=15, fontweight="bold", va="top", parse_math=False
-    )
     told = answer.cannot_tell or (
         f"{answer.n_pages:,} page views, worth {answer.effective_sample_size:,.0f} of the candidate"
     )
     said = f"{told}  ·  {answer.confidence:.0%} intervals, both together; thin: bootstrap"
-    figure.text(left, 1 - 0.53 / height, said, fontsize=9, color=MUTED, va="top", parse_math=False)
+    write_titles(figure, title, said, 0.3, fontsize=9)
 
 
 def draw_log_frontier(curve: LogFrontier, title: str = "The price of the floor") -> Figure:
