@@ -378,24 +378,6 @@ def _list_code(context: Any, builder: Builder, signature: Any, arguments: Any) -
     return count.get()
 
 
-def _marked_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
-    marks, listed = (numbers_of(context, builder, signature, arguments, k) for k in (0, 1))
-    marked = ir.VectorType(ir.IntType(8), WORD)
-    count = Tally(builder, ir.Constant(INT, 0))
-    with words_of(builder, arguments[2], WORD) as (start, done):
-        place = builder.bitcast(builder.gep(marks, [start]), marked.as_pointer())
-        read = builder.load(place, align=1)
-        is_marked = builder.icmp_unsigned("!=", read, ir.Constant(marked, None))
-        bits = builder.shl(builder.lshr(builder.bitcast(is_marked, INT), done), done)
-
-        def note(bit: Any, place: Any, start: Any = start) -> None:
-            builder.store(builder.add(start, bit), builder.gep(listed, [place]))
-
-        with builder.if_then(builder.icmp_unsigned("!=", bits, ir.Constant(INT, 0))):
-            note_bits(builder, bits, 4, count, note)
-    return count.get()
-
-
 def _below_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
     numbers = numbers_of(context, builder, signature, arguments, 0)
     n_blocks, cap = arguments[1:]
@@ -435,7 +417,6 @@ CODE: dict[str, tuple[Any, Codegen]] = {
     ),
     "split_page": (types.UniTuple(types.int64, 2), _split_code),
     "list_at_least": (types.int64, _list_code),
-    "list_words": (types.int64, _marked_code),
     "sum_below": (types.Tuple((types.float64, types.int64)), _below_code),
     "next_uniform": (types.float64, _uniform_code),
 }

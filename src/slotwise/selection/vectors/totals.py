@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.compile import hot, inner, int64, vector_pass
-from slotwise.compile.decorators import LANES, WORD
+from slotwise.compile.decorators import LANES
 from slotwise.selection.mix import INTEGRAL
 
 Floats = NDArray[np.float64]
@@ -64,25 +64,12 @@ def sum_below(numbers: Floats, n_blocks: int, cap: float) -> tuple[float, int]:
     return float(sums[0]), int(np.sum(blocks >= cap))
 
 
-@vector_pass
-def list_words(marks: NDArray[np.bool_], listed: NDArray[np.int64], n_marks: int) -> int:
-    """List the marked links of a pool of at least `WORD`: so many marks are read at once."""
-    count = 0
-    for link in range(n_marks):
-        if marks[link]:
-            listed[count] = link
-            count += 1
-    return count
-
-
 @inner
 def list_marked(marks: NDArray[np.bool_], listed: NDArray[np.int64]) -> int:
     """List the links that are marked, in their order; return how many there are.
 
     `listed` must have room for one more than all of them.
     """
-    if len(marks) >= WORD:
-        return list_words(marks, listed, len(marks))
     count = int64(0)
     for link in range(len(marks)):
         listed[count] = link
