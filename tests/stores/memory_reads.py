@@ -15,6 +15,7 @@ from slotwise.service.counting.attribution import (
     StoredAdjustment,
     StoredClick,
     StoredConversion,
+    StoredEvent,
     View,
 )
 from slotwise.service.counting.counters import has_late_event
@@ -189,6 +190,29 @@ class MemoryReader:
                 if len(views) == limit:
                     break
         return ViewBatch(views=views, last=after)
+
+    def decisions_after(self, after: int, limit: int) -> list[tuple[int, DecisionRecord]]:
+        """Return the next decisions of all pools with their places, in the order of storing."""
+        places = enumerate(self._tables.stored[after:], start=after + 1)
+        found = [(place, self._tables.decisions.get(one)) for place, one in places]
+        return [(place, one) for place, one in found if one is not None][:limit]
+
+    def place_of(self, decision_id: str) -> int:
+        """Return the place of a decision, 0 where it is not stored."""
+        stored = decision_id in self._tables.decisions
+        return self._tables.stored.index(decision_id) + 1 if stored else 0
+
+    def first_received(self, since_us: int) -> int | None:
+        """Return the time of the first event received at or after a time."""
+        [found] = self.received_between(since_us, 2**63)
+        return min((item.received_us for item in found), default=None)
+
+    def received_between(self, since_us: int, until_us: int) -> Iterator[list[StoredEvent]]:
+        """Go through the events received in [since, until)."""
+        tables = self._tables
+        kinds = (tables.clicks, tables.conversions, tables.adjustments)
+        events: list[StoredEvent] = [item for kind in kinds for item in kind.values()]
+        yield [item for item in events if since_us <= item.received_us < until_us]
 
     def shown_since(self, pool_id: str, after: int) -> ShownViews:
         """Return the place of the newest view of all, and how often each link is on those after."""

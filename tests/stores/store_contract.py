@@ -76,6 +76,26 @@ class StoreContract(StoreUpkeep):
         assert reads(store).links("elsewhere") == []
         assert reads(store).keys() == [key]
 
+    def test_everything_can_be_read_in_the_order_of_storing(self, store: Store) -> None:
+        store.commit([AppendDecision(decision_row(f"d{k}", START_US + k)) for k in range(5)])
+        store.commit([click_row("d1", received_us=START_US + 10)])
+        store.commit([conversion_row("o1", "d1", START_US + 20)])
+        store.commit(
+            [refund_row("r1", "o1", START_US + 30), click_row("lost", "l2", START_US + 40)]
+        )
+        with store.reading() as reader:
+            first = reader.decisions_after(0, 3)
+            rest = reader.decisions_after(first[-1][0], 100)
+            assert [one.decision_id for _, one in [*first, *rest]] == [f"d{k}" for k in range(5)]
+            assert [place for place, _ in first] == [reader.place_of(f"d{k}") for k in range(3)]
+            assert reader.place_of("lost") == 0
+            assert reader.first_received(0) == START_US + 10
+            assert reader.first_received(START_US + 11) == START_US + 20
+            assert reader.first_received(START_US + 41) is None
+            some = reader.received_between(START_US + 10, START_US + 40)
+            found = {item.event.kind: item.received_us - START_US for one in some for item in one}
+        assert found == {"click": 10, "conversion": 20, "adjustment": 30}
+
     def test_saving_again_replaces_and_keeps_the_place(self, store: Store) -> None:
         changed = link_row("l1", title="Spring sale", retired=True)
         store.commit([SaveLinks(links=(changed, link_row("l4")), changes=())])

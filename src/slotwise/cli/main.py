@@ -28,7 +28,8 @@ HEADINGS = {
         "warm-up": "warm_up",
     },
     "Store maintenance": dict.fromkeys(
-        ("backup", "restore", "move-store", "purge", "forget", "set-back", "verify"), "store_upkeep"
+        ("backup", "restore", "export", "move-store", "purge", "forget", "set-back", "verify"),
+        "store_upkeep",
     ),
     "Experiments": {
         "reproduce": "experiments",

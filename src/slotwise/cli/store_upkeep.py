@@ -1,20 +1,24 @@
-"""`slotwise backup`: a copy of a store, also while the service runs."""
+"""`slotwise backup`, `export`, `verify` and the other commands that work on a store."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from threading import Event
 from typing import Annotated
 
 import msgspec
 import typer
 
 from slotwise.cli.progress import progress_bar
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.service.api.bodies import Time, from_time
 from slotwise.service.api.context import system_clock_us
-from slotwise.service.records import DAY_US, ChangeRecord
+from slotwise.service.records import DAY_US, ChangeRecord, to_time
+from slotwise.service.refusals import ExportFailed, StoreUnavailable
+from slotwise.service.reporting.warehouse import SLICE_MINUTES, Target, export_store
 from slotwise.service.settings import Settings
 from slotwise.service.storage import public_address
 from slotwise.service.storage.contract import ForgetViews
@@ -23,6 +27,7 @@ from slotwise.service.storage.maintenance import (
     existing_store,
     move_store,
     only_sqlite,
+    open_beside_service,
     open_existing,
     open_existing_to_read,
     purge,
@@ -88,7 +93,7 @@ def forget_command(
             changed_by="slotwise forget",
             action="key.forget",
             subject=key,
-            after=msgspec.json.encode({"since": since}).decode(),
+            after=msgspec.json.encode({"since_us": from_time(moment)}).decode(),
         )
         operation = ForgetViews(key_id=key, since_us=from_time(moment), change=change)
         [n_views] = opened.commit([operation])
@@ -243,3 +248,50 @@ def purge_command(
     finally:
         opened.close()
     print(f"{n_purged} views and waiting events dropped; the counters are as before")
+
+
+_LOOK_AGAIN_S = 60.0
+
+
+def export_command(
+    to: Annotated[str, typer.Option(help="Folder, or s3:// or gs:// address, of the export")],
+    store: Annotated[str, typer.Option(help="Store URL")] = DEFAULT_STORE,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on until the command is stopped")
+    ] = False,
+    slice_minutes: Annotated[
+        int | None,
+        typer.Option(help=f"Minutes that one file covers; {SLICE_MINUTES} for a new export"),
+    ] = None,
+) -> None:
+    """Export decisions, events and settled page views as Parquet files, a folder a day.
+
+    The service may be running. Only what is new is written; a run that was killed is completed by
+    the next one, and no row is exported twice. A file covers an hour and is written when that hour
+    is over. `views.sql` in the folder has views for DuckDB.
+
+    Examples:
+
+      slotwise export --to warehouse
+
+      slotwise export --to s3://shop-data/slotwise --store postgresql://shop@db.example/shop
+    """
+    target = Target(to)
+    while True:
+        try:
+            _export_once(target, store, slice_minutes)
+        except (ExportFailed, StoreUnavailable, UnsupportedState) as error:
+            if not follow:
+                raise
+            print(f"slotwise: {error}; trying again", file=sys.stderr, flush=True)
+        if not follow:
+            return
+        Event().wait(_LOOK_AGAIN_S)
+
+
+def _export_once(target: Target, store: str, slice_minutes: int | None) -> None:
+    with closing(open_beside_service(store)) as opened, progress_bar("export") as tell:
+        exported = export_store(opened, target, slice_minutes, tell)
+    n_rows = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in exported.n_rows.items())
+    until, following = (f"{to_time(us):%Y-%m-%d %H:%M}" for us in exported[1:])
+    print(f"{target.shown}: {n_rows} exported, up to {until} UTC; next at {following}", flush=True)

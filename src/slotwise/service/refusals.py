@@ -3,6 +3,7 @@
     SlotwiseError
     ├── StoreUnavailable  (ConnectionError)  the store is away; try again later
     │   └── StoreInUse                       another process writes the store
+    ├── ExportFailed      (OSError)          the folder of an export cannot be used
     ├── Superseded        (RuntimeError)     another replica learns now; read the store again
     ├── UnknownPool       (LookupError)      no such pool, or it is archived
     ├── UnknownLink       (LookupError)      no such link in the pool, or it is retired
@@ -29,6 +30,10 @@ class StoreUnavailable(SlotwiseError, ConnectionError):
 
 class StoreInUse(StoreUnavailable):
     """Another process writes the store, as a running service does."""
+
+
+class ExportFailed(SlotwiseError, OSError):
+    """The folder of an export cannot be read or written; the next run goes on from there."""
 
 
 class Superseded(SlotwiseError, RuntimeError):

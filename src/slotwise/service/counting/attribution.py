@@ -61,6 +61,9 @@ class StoredAdjustment(msgspec.Struct, frozen=True, gc=False):
     received_us: int
 
 
+StoredEvent = StoredClick | StoredConversion | StoredAdjustment
+
+
 class View(msgspec.Struct, frozen=True, gc=False):
     """A decision with everything received for it: all that attribution needs."""
 

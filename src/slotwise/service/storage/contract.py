@@ -8,7 +8,13 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from slotwise.service.counting.attribution import Counters, FoldPosition, Level, View
+from slotwise.service.counting.attribution import (
+    Counters,
+    FoldPosition,
+    Level,
+    StoredEvent,
+    View,
+)
 from slotwise.service.records import (
     ChangeRecord,
     DecisionRecord,
@@ -290,6 +296,28 @@ class StoreReader(Protocol):
         """Return the next views issued in [since, until), in the order they were stored.
 
         `after` is 0 at first, then the `last` of the batch before.
+        """
+        ...
+
+    def decisions_after(self, after: int, limit: int) -> list[tuple[int, DecisionRecord]]:
+        """Return the next decisions of all pools with their places, in the order of storing.
+
+        What is stored after windows were closed has a later place than all that was before.
+        """
+        ...
+
+    def place_of(self, decision_id: str) -> int:
+        """Return the place of a decision, 0 where it is not stored."""
+        ...
+
+    def first_received(self, since_us: int) -> int | None:
+        """Return the time of the first event received at or after a time. Reads all events."""
+        ...
+
+    def received_between(self, since_us: int, until_us: int) -> Iterator[list[StoredEvent]]:
+        """Go through the events received in [since, until), in no order, some at a time.
+
+        Reads all events; the reader must stay open meanwhile.
         """
         ...
 

@@ -51,6 +51,18 @@ def open_existing_to_read(address: str) -> Store | SqliteFile:
     return open_for_reading(existing_store(sqlite_path(address)))
 
 
+def open_beside_service(address: str) -> Store | SqliteFile:
+    """Open a store to read it for long; a service may start and stop meanwhile.
+
+    The store in a file is not locked. One of an older version is migrated first.
+    """
+    opened = open_existing_to_read(address)
+    if not isinstance(opened, SqliteStore):
+        return opened
+    opened.close()
+    return SqliteFile(sqlite_path(address))
+
+
 def only_sqlite(address: str, command: str, instead: str) -> Path:
     """Return the file of a SQLite store; for one in PostgreSQL say what to do instead."""
     if is_postgresql(address):
@@ -81,9 +93,9 @@ def back_up(store: Path, target: Path) -> None:
             source.backup(copy, pages=_PAGES_A_STEP)
             # A copy is one file: everything in it, nothing in a log beside it.
             copy.execute("PRAGMA journal_mode = DELETE")
-        _force_to_disk(partial)
+        force_to_disk(partial)
         partial.rename(target)
-        _force_to_disk(target.parent)
+        force_to_disk(target.parent)
     except OSError as error:
         raise StoreUnavailable(f"the backup {target} cannot be written: {error}") from error
     except sqlite3.DatabaseError as error:
@@ -115,7 +127,7 @@ def restore(backup: Path, store: Path, overwrite: bool = False) -> Verification:
             for ending in ("-wal", "-shm"):
                 store.with_name(store.name + ending).unlink(missing_ok=True)
         fresh.rename(store)
-        _force_to_disk(store.parent)
+        force_to_disk(store.parent)
         return report
     finally:
         _remove(fresh)
@@ -165,7 +177,8 @@ def _take_over(store: Path) -> None:
         raise StoreUnavailable(f"stop the service first: {store} is in use ({error})") from error
 
 
-def _force_to_disk(path: Path) -> None:
+def force_to_disk(path: Path) -> None:
+    """Return when a file or the names in a folder are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

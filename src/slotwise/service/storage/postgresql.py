@@ -34,7 +34,12 @@ from slotwise.service.storage import contract, schema
 from slotwise.service.storage.migrations import upgrade
 from slotwise.service.storage.schema import Row, row_columns
 from slotwise.service.storage.sql_batch import SqlBatch
-from slotwise.service.storage.sql_reads import SqlReader, on_conflict_add, on_conflict_replace
+from slotwise.service.storage.sql_reads import (
+    STREAMED_ROWS,
+    SqlReader,
+    on_conflict_add,
+    on_conflict_replace,
+)
 from slotwise.service.storage.sql_statements import COUNTER_TABLES, Engine, Statements
 
 STATEMENTS = Statements(
@@ -120,6 +125,12 @@ class PostgresqlSession:
 
     def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql.encode(), parameters).fetchall()
+
+    def stream(self, sql: str, **parameters: object) -> Iterator[list[tuple[Any, ...]]]:
+        with self._connection.cursor("slotwise_stream") as cursor:  # the rows stay on the server
+            cursor.execute(sql.encode(), parameters)
+            while rows := cursor.fetchmany(STREAMED_ROWS):
+                yield rows
 
     def execute(self, sql: str, **parameters: object) -> int:
         return self._connection.execute(sql.encode(), parameters).rowcount

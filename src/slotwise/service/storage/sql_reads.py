@@ -20,6 +20,7 @@ from slotwise.service.counting.attribution import (
     StoredAdjustment,
     StoredClick,
     StoredConversion,
+    StoredEvent,
     View,
 )
 from slotwise.service.records import (
@@ -42,6 +43,8 @@ from slotwise.service.storage.contract import Learned, Progress, Refusal, ShownV
 from slotwise.service.storage.schema import Row, row_columns
 from slotwise.service.storage.sql_statements import Statements
 
+STREAMED_ROWS = 5_000
+
 
 class SqlSession(Protocol):
     """Runs the statements of its engine; the caller begins and ends the transaction."""
@@ -53,6 +56,10 @@ class SqlSession(Protocol):
 
     def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
+        ...
+
+    def stream(self, sql: str, **parameters: object) -> Iterator[list[tuple[Any, ...]]]:
+        """Go through the rows of a query, some thousand at a time."""
         ...
 
     def execute(self, sql: str, **parameters: object) -> int:
@@ -357,6 +364,25 @@ class SqlReader:
         )
         views = self._views(schema.DECISIONS.record(row) for row in found)
         return ViewBatch(views=views, last=found[-1][-1] if found else after)
+
+    def decisions_after(self, after: int, limit: int) -> list[tuple[int, DecisionRecord]]:
+        found = self._fetch(self._statements.decisions_after, after=after, n_rows=limit)
+        return [(row[-1], schema.DECISIONS.record(row)) for row in found]
+
+    def place_of(self, decision_id: str) -> int:
+        found = self._fetch(self._statements.place_of, decision_id=decision_id)
+        return int(found[0][0]) if found else 0
+
+    def first_received(self, since_us: int) -> int | None:
+        found = [self._fetch(sql, since_us=since_us) for sql in self._statements.first_received]
+        return min((time for [(time,)] in found if time is not None), default=None)
+
+    def received_between(self, since_us: int, until_us: int) -> Iterator[list[StoredEvent]]:
+        kinds: Sequence[schema.TableRows[Any]]
+        kinds = [schema.CLICKS, schema.CONVERSIONS, schema.ADJUSTMENTS]
+        for kind, sql in zip(kinds, self._statements.received_between, strict=True):
+            for rows in self._session.stream(sql, since_us=since_us, until_us=until_us):
+                yield list(map(kind.record, rows))
 
     def shown_since(self, pool_id: str, after: int) -> ShownViews:
         [(until,)] = self._fetch("SELECT COALESCE(MAX(seq), 0) FROM decisions")

@@ -246,6 +246,11 @@ class Statements:
             f"WHERE seq > :after_seq AND {self._engine.of_pool}",
             "AND issued_us >= :since_us AND issued_us < :until_us ORDER BY seq LIMIT :n_rows",
         )
+        self.decisions_after = sql(
+            decisions.replace(" FROM ", ", seq FROM "),
+            "WHERE seq > :after ORDER BY seq LIMIT :n_rows",
+        )
+        self.place_of = sql("SELECT seq FROM decisions WHERE decision_id = :decision_id")
         self.purgeable_decisions = sql(
             f"{decisions} {of_pool} AND revenue_closes_us < :before_us",
             "AND revenue_closes_us < :revenue_folded_us AND click_closes_us < :clicks_folded_us",
@@ -266,6 +271,15 @@ class Statements:
         self.adjustments_by_id = listed(adjustments, "adjustment_id")
         of_decision = "WHERE decision_id = :decision_id ORDER BY received_us, event_id"
         self.refusals = self.of_text(_rows(schema.refusals), of_decision)
+        events = (schema.clicks, conversions, adjustments)
+        received = "WHERE received_us >= :since_us"
+        self.first_received = [
+            self.of_text(f"SELECT MIN(received_us) FROM {table.name} {received}")
+            for table in events
+        ]
+        self.received_between = [
+            self.of_text(_rows(table), received, "AND received_us < :until_us") for table in events
+        ]
         self.n_waiting = [
             self.of_text(f"SELECT COUNT(*) {self._still_waiting(name)}")
             for name in ("clicks", "conversions", "adjustments")

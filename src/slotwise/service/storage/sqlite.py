@@ -26,6 +26,7 @@ from slotwise.service.storage.migrations import upgrade
 from slotwise.service.storage.schema import Row, row_columns
 from slotwise.service.storage.sql_batch import SqlBatch
 from slotwise.service.storage.sql_reads import (
+    STREAMED_ROWS,
     SqlReader,
     on_conflict_add,
     on_conflict_replace,
@@ -87,6 +88,11 @@ class SqliteSession:
 
     def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql, parameters).fetchall()
+
+    def stream(self, sql: str, **parameters: object) -> Iterator[list[tuple[Any, ...]]]:
+        cursor = self._connection.execute(sql, parameters)
+        while rows := cursor.fetchmany(STREAMED_ROWS):
+            yield rows
 
     def execute(self, sql: str, **parameters: object) -> int:
         return self._connection.execute(sql, parameters).rowcount
