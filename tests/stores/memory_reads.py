@@ -27,7 +27,14 @@ from slotwise.service.records import (
     PoolSettings,
 )
 from slotwise.service.storage.activity import MAX_DELAYS, Activity, link_spans_of, spans_of
-from slotwise.service.storage.contract import Learned, Progress, Refusal, ShownViews, ViewBatch
+from slotwise.service.storage.contract import (
+    ClicksAfter,
+    Learned,
+    Progress,
+    Refusal,
+    ShownViews,
+    ViewBatch,
+)
 from slotwise.service.storage.ledger import ClickKey
 
 
@@ -221,6 +228,23 @@ class MemoryReader:
         views = [one for one in new if one is not None and one.pool_id == pool_id]
         links = Counter(link.link_id for one in views for link in one.shown)
         return ShownViews(len(stored), len(views), links)
+
+    def clicks_after(
+        self, pool_id: str, since_us: int, after_us: int, closed_until_us: int
+    ) -> ClicksAfter:
+        """Return clicks of views whose window closes after a time, and views that are open."""
+        clicks: Counter[tuple[str, bool]] = Counter()
+        shown: Counter[str] = Counter()
+        for one in self._tables.decisions.values():
+            closes_us = one.click_closes_us
+            if one.pool_id != pool_id or one.issued_us < since_us:
+                continue
+            if closes_us > closed_until_us:
+                shown.update(link.link_id for link in one.shown)
+            for click in self._view_of(one).clicks if closes_us > after_us else ():
+                if not click.event.invalid and click.received_us <= closes_us:
+                    clicks[click.event.link_id, closes_us <= closed_until_us] += 1
+        return ClicksAfter([(*key, n) for key, n in clicks.items()], dict(shown))
 
     def late_views(self, pool_id: str) -> Iterator[list[View]]:
         """Go through the views with an event that came after its window."""

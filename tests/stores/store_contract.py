@@ -297,6 +297,19 @@ class StoreContract(StoreUpkeep):
         assert set(shown.values()) == {2}
         assert reads(store).shown_since("elsewhere", 0) == (later, 0, {})
 
+    def test_clicks_of_views_that_close_after_a_time(self, store: Store) -> None:
+        store.commit([AppendDecision(decision=decision_row("d1")), click_row("d1")])
+        read = reads(store)
+        link_id = read.clicks_after("home", 0, 0, 0).clicks[0][0]
+        closes_us = START_US + CLICK_WINDOW_US
+        assert read.clicks_after("home", 0, 0, closes_us - 1) == (
+            [(link_id, False, 1)],
+            dict.fromkeys((link.link_id for link in decision_row("d1").shown), 1),
+        )
+        assert read.clicks_after("home", 0, 0, closes_us) == ([(link_id, True, 1)], {})
+        assert read.clicks_after("home", 0, closes_us, closes_us) == ([], {})
+        assert read.clicks_after("home", START_US + 1, 0, 0) == ([], {})
+
     def test_closed_windows_stay_closed(self, store: Store, tmp_path: Path) -> None:
         in_window = START_US + CLICK_WINDOW_US
         store.commit([AppendDecision(decision=decision_row("d1"))])

@@ -24,6 +24,7 @@ from slotwise.service.records import (
     EQUAL_SLOTS,
     ImportedCounts,
     LinkRecord,
+    PacedRule,
     PoolRule,
     PoolSettings,
     to_time,
@@ -86,26 +87,33 @@ class Pool(NamedTuple):
         dates = (date for link in self.scheduled for date in (link.starts_us, link.ends_us))
         return min((date for date in dates if date > now_us), default=0)
 
-    def rules(self) -> tuple[Rule, ...]:
-        """Return the rules with the links that they are about, retired ones, too."""
+    def rules(self, paced: Iterable[PacedRule] = ()) -> tuple[Rule, ...]:
+        """Return the rules with the links that they are about, retired ones, too.
+
+        `paced` are the bounds of rules with a goal or a budget. Caps come before guarantees.
+        """
+        bounds = {one.name: one for one in paced}
         of_group: dict[str, list[str]] = {}
         for link in self.links.values() if self.settings.rules else ():
             of_group.setdefault(link.group, []).append(link.link_id)
-        return tuple(
-            Rule(
-                rule.name,
-                # a group that no link has any more: a link that no pool has
-                rule.links or of_group.get(rule.group) or [("group", rule.group)],
-                rule.at_least,
-                rule.at_most,
-                rule.boost,
+        found = []
+        for rule in self.settings.rules:
+            # a group that no link has any more: a link that no pool has
+            links: Sequence[object] = (
+                rule.links or of_group.get(rule.group) or [("group", rule.group)]
             )
-            for rule in self.settings.rules
-        )
+            goal, slots = bounds.get(rule.name), float(self.settings.slots)
+            least, most = rule.at_least, slots if rule.at_most is None else rule.at_most
+            if goal is not None:
+                least, most = max(least, goal.at_least), min(most, goal.at_most)
+            least = min(least, most)
+            is_free = most >= slots and rule.at_most is None and (least or rule.boost)
+            found.append(Rule(rule.name, links, least, None if is_free else most, rule.boost))
+        return tuple(found)
 
-    def ruled_page(self, now_us: int) -> RuledPage | None:
+    def ruled_page(self, now_us: int, paced: Iterable[PacedRule] = ()) -> RuledPage | None:
         """Return what the rules and the dates of links leave of a page; None where all is free."""
-        rules, off = self.rules(), self.off_at(now_us)
+        rules, off = self.rules(paced), self.off_at(now_us)
         n_slots = min(self.settings.slots, len(self.active) - len(off))
         if not (rules or off) or n_slots == 0:
             return None
@@ -113,9 +121,9 @@ class Pool(NamedTuple):
         in_force = RulesInForce(rules, links, n_slots)
         return in_force.for_places(NO_PLACES, links.places("links", off), n_slots)
 
-    def rules_key(self, now_us: int) -> int:
+    def rules_key(self, now_us: int, paced: Iterable[PacedRule] = ()) -> int:
         """Return a number that stands for what `ruled_page` is made of; 0 where all is free."""
-        rules, off = self.rules(), sorted(self.off_at(now_us))
+        rules, off = self.rules(paced), sorted(self.off_at(now_us))
         return zlib.crc32(repr((rules, off)).encode()) if rules or off else 0
 
     def known_counts(self) -> Iterator[tuple[str, ImportedCounts]]:
@@ -265,7 +273,7 @@ def check_link(link: LinkRecord) -> None:
         raise InvalidInput.of("ends_at", rule, to_time(link.ends_us).isoformat())
 
 
-def check_rules(pool: Pool, rules: Sequence[PoolRule]) -> None:
+def check_rules(pool: Pool, rules: Sequence[PoolRule], now_us: int) -> None:
     """Raise `InvalidInput` for the first thing that is wrong with new rules of a pool."""
     if len(rules) > limits.MAX_RULES:
         raise InvalidInput.of("rules", f"at most {limits.MAX_RULES} rules", len(rules))
@@ -280,11 +288,18 @@ def check_rules(pool: Pool, rules: Sequence[PoolRule]) -> None:
         for link_id in rule.links:
             if link_id not in pool.links:
                 raise checked.error("links", "links of the pool", link_id)
+        for name in ("views_until", "clicks_until", "budget"):
+            goal = getattr(rule, name)
+            is_new = all(getattr(one, name) != goal for one in pool.settings.rules)
+            if goal is not None and is_new and goal.until_us <= now_us:
+                until = to_time(goal.until_us).isoformat()
+                raise checked.error(f"{name}.until", "a time to come", until)
 
 
 def check_rule(rule: PoolRule, slots: int) -> Rule:
     """Return a rule, or raise `InvalidInput` where it cannot hold for any links."""
-    named = Rule(rule.name, rule.links or ["group"], rule.at_least, rule.at_most, rule.boost)
+    most_slots = float(slots) if rule.has_goals and rule.at_most is None else rule.at_most
+    named = Rule(rule.name, rule.links or ["group"], rule.at_least, most_slots, rule.boost)
     if bool(rule.group) == bool(rule.links):
         raise named.error("group", "given, or `links`, and not both", rule.group)
     most = min(slots, len(rule.links)) if rule.links else slots

@@ -155,7 +155,7 @@ class PoolDirectory:
     ) -> Future[PoolSettings]:
         """Replace the rules of a pool. Raises `InvalidInput` for the first that is wrong."""
         pool = self._pool(pool_id)
-        check_rules(pool, rules)
+        check_rules(pool, rules, now_us)
         before = {rule.name: rule for rule in pool.settings.rules}
         stored = []
         for rule in rules:

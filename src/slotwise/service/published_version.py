@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -14,7 +15,7 @@ from slotwise.selection.page_within_rules import PageRules
 from slotwise.service.counting.attribution import PageCounters
 from slotwise.service.counting.rates import LinkRates
 from slotwise.service.pool import Pool
-from slotwise.service.records import DecisionRecord, FloorState
+from slotwise.service.records import DecisionRecord, FloorState, PacedRule
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
@@ -56,6 +57,12 @@ class RuleCount(msgspec.Struct, frozen=True, array_like=True):
     since_us: int
     pages: int = 0
     slots: int = 0
+    clicks: int = 0
+    """Of views whose click window closed up to `clicks_to_us`."""
+    clicks_to_us: int = 0
+    open_slots: int = 0
+    open_clicks: int = 0
+    """Slots of views whose window was open when they were last counted, and their clicks."""
 
 
 class _Numbered(msgspec.Struct):
@@ -101,7 +108,11 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     0 where there are none."""
     rule_counts: tuple[RuleCount, ...] = ()
     counted_to: int = 0
-    """The place in the store up to which pages are in `rule_counts`."""
+    """The place in the store up to which pages are in `rule_counts`, at `counted_us`."""
+    counted_us: int = 0
+    paced_rules: tuple[PacedRule, ...] = ()
+    traffic: bytes = b""
+    """Page views by hour of the week, where a rule has a date."""
     format: int = PUBLISHED_FORMAT
 
     @classmethod
@@ -188,6 +199,9 @@ class Version(NamedTuple):
     """None after a restart, before the first fold: wishes are then solved from the rates."""
     visitors: PagesForVisitors | None = None
     """Where pages depend on the visitor."""
+    quotas: Mapping[str, int] = MappingProxyType({})
+    """By rule with a hard budget, how many slots the process that learns may have shown in all.
+    Others, and a process that has just started, show no link of such a rule."""
 
 
 class VersionUser(Protocol):
@@ -199,4 +213,8 @@ class VersionUser(Protocol):
 
     def take_shown(self, pool_id: str) -> Shown:
         """Return what was shown since the last call."""
+        ...
+
+    def hard_shown(self, pool_id: str) -> Mapping[str, int]:
+        """Return the slots that links of rules with a hard budget have had in all, by rule."""
         ...

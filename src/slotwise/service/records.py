@@ -143,6 +143,32 @@ class LinkRecord(msgspec.Struct, frozen=True):
         return now_us < self.starts_us or 0 < self.ends_us <= now_us
 
 
+class ViewsUntil(msgspec.Struct, frozen=True, kw_only=True):
+    """So many views of the links of a rule, together, until a time."""
+
+    views: int
+    until_us: int
+
+
+class ClicksUntil(msgspec.Struct, frozen=True, kw_only=True):
+    """So many clicks on the links of a rule, together, until a time."""
+
+    clicks: int
+    until_us: int
+
+
+class ClickBudget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """At most so many clicks until a time; an amount of money buys clicks at a price each."""
+
+    clicks: int
+    until_us: int
+    hard: bool = False
+    """Whether clicks that open views may still bring are held back, so that none is too many."""
+    amount_micros: int = 0
+    cost_per_click_micros: int = 0
+    """0 where the budget is one of clicks."""
+
+
 class PoolRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many slots of a page some links may and must have: those of a group, or listed ones."""
 
@@ -155,6 +181,24 @@ class PoolRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     boost: float = 0.0
     since_us: int = 0
     """When the rule was set, or its links were last changed: deliveries count from then on."""
+    views_until: ViewsUntil | None = None
+    clicks_until: ClicksUntil | None = None
+    budget: ClickBudget | None = None
+
+    @property
+    def has_goals(self) -> bool:
+        """Whether a bound of the rule follows traffic until a date."""
+        return any((self.views_until, self.clicks_until, self.budget))
+
+
+class PacedRule(msgspec.Struct, frozen=True, array_like=True):
+    """The slots per page that the goals of a rule ask for and its budget leaves at present."""
+
+    name: str
+    at_least: float
+    at_most: float
+    quota: int = -1
+    """Slots that a hard budget leaves until the next version; -1 where there is none."""
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):

@@ -103,3 +103,29 @@ def test_a_table_of_links_has_groups_and_dates(admin: httpx.Client, pool: str) -
     assert first["what"] == "changed"
     assert second["wrong"].startswith("`starts_at` must be a date, such as 2026-03-20")
     assert third["wrong"].startswith("`ends_at` must be after starts_at")
+
+
+def test_goals_and_budgets_are_put_and_refused(admin: httpx.Client, pool: str) -> None:
+    until = "2027-06-01T00:00:00Z"
+    money = {"amount_micros": 10_000_000, "currency": "EUR"}
+    cost = {"amount_micros": 300_000, "currency": "EUR"}
+    rule: dict[str, Any] = {
+        "name": "campaign",
+        "links": ["l1"],
+        "views_until": {"views": 1000, "until": until},
+        "budget": {"money": money, "cost_per_click": cost, "until": until, "hard": True},
+    }
+    [row] = put(admin, pool, rule).raise_for_status().json()["rules"]
+    assert [(one["kind"], one["target"], one["hard"]) for one in row["goals"]] == [
+        ("views", 1000, False),
+        ("budget", 33, True),
+    ]
+    for change, said in (
+        ({"money": {**money, "currency": "USD"}}, "`budget.money` of rule 'campaign' must be in"),
+        ({"cost_per_click": None}, "`budget.cost_per_click` of rule 'campaign' must be given"),
+        ({"clicks": 3}, "`budget.clicks` of rule 'campaign' must be given, or `budget.money`"),
+        ({"until": "2020-01-01T00:00:00Z"}, "`budget.until` of rule 'campaign' must be a time to"),
+    ):
+        answer = put(admin, pool, {**rule, "budget": {**rule["budget"], **change}})
+        [error] = problem_of(answer)["errors"]
+        assert error["detail"].startswith(said)

@@ -4,22 +4,56 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from slotwise.errors import InvalidInput
 from slotwise.service import limits
-from slotwise.service.api.bodies import Id, Strict
+from slotwise.service.api.bodies import Id, Strict, Time, from_time
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.api.links import Group
+from slotwise.service.api.pools import MoneyBody
 from slotwise.service.http.problems import broken_rule
-from slotwise.service.records import PoolRule, PoolSettings, compose
+from slotwise.service.records import (
+    ClickBudget,
+    ClicksUntil,
+    PoolRule,
+    PoolSettings,
+    ViewsUntil,
+    compose,
+)
 from slotwise.service.reporting.report_records import RuleStatus
 from slotwise.service.reporting.rule_report import RuleCheck
 
 SlotBound = Annotated[float, Meta(ge=0, le=limits.MAX_SLOTS)]
+
+
+class ViewsUntilBody(Strict, frozen=True, kw_only=True):
+    """So many views of the links, together, until a time."""
+
+    views: Annotated[int, Meta(ge=1, le=limits.MAX_KNOWN_VIEWS)]
+    until: Time
+
+
+class ClicksUntilBody(Strict, frozen=True, kw_only=True):
+    """So many clicks on the links, together, until a time."""
+
+    clicks: Annotated[int, Meta(ge=1, le=limits.MAX_KNOWN_VIEWS)]
+    until: Time
+
+
+class BudgetBody(Strict, frozen=True, kw_only=True):
+    """At most so many clicks until a time, or so much money at a cost per click."""
+
+    until: Time
+    clicks: Annotated[int, Meta(ge=0, le=limits.MAX_KNOWN_VIEWS)] | None = None
+    money: MoneyBody | None = None
+    cost_per_click: MoneyBody | None = None
+    hard: Annotated[
+        bool, Meta(description="Hold back what open views may bring: no click is too many")
+    ] = False
 
 
 class RuleBody(Strict, frozen=True, kw_only=True):
@@ -39,6 +73,9 @@ class RuleBody(Strict, frozen=True, kw_only=True):
     boost: Annotated[
         float, Meta(ge=0, le=1e6, description="Scores of these links are multiplied by 1 + boost")
     ] = 0.0
+    views_until: ViewsUntilBody | None = None
+    clicks_until: ClicksUntilBody | None = None
+    budget: BudgetBody | None = None
 
 
 class RulesBody(Strict, frozen=True, kw_only=True):
@@ -59,6 +96,12 @@ EXAMPLE = {
     "rules": [
         {"name": "one of Acme", "group": "Acme", "at_most": 1},
         {"name": "partner", "links": ["b1", "b2"], "at_least": 0.5},
+        {
+            "name": "campaign",
+            "group": "Acme",
+            "views_until": {"views": 100_000, "until": "2026-01-30T00:00:00Z"},
+            "budget": {"clicks": 500, "until": "2026-01-30T00:00:00Z", "hard": True},
+        },
     ]
 }
 _STATUS = {
@@ -77,6 +120,16 @@ _STATUS = {
     "cost_micros": 21000,
     "violated": False,
     "detail": "",
+    "goals": [
+        {
+            "kind": "views",
+            "target": 100_000,
+            "done": 41_000,
+            "until": "2026-01-30T00:00:00Z",
+            "forecast": 100_200,
+            "hard": False,
+        }
+    ],
 }
 _LIST = {"pool_id": "home", "currency": "EUR", "rules": [_STATUS]}
 OPERATIONS = Operations()
@@ -98,7 +151,8 @@ async def get_rules(context: ServiceContext, request: Request) -> RuleList:
 )
 async def put_rules(context: ServiceContext, request: Request) -> RuleList:
     """Replace the rules of a pool; they hold from the next page on."""
-    pool_id, rules = request.path_values["pool_id"], _rules_of(request.body)
+    pool_id = request.path_values["pool_id"]
+    rules = _rules_of(request.body, context.service.directory.pool(pool_id).currency)
 
     def check_and_store() -> Future[PoolSettings]:
         by, now_us = request.caller(), context.clock_us()
@@ -129,7 +183,8 @@ async def put_rules(context: ServiceContext, request: Request) -> RuleList:
 )
 async def check_rules(context: ServiceContext, request: Request) -> RuleCheck:
     """Estimate what rules would cost, and which of them contradict others; nothing is stored."""
-    pool_id, rules = request.path_values["pool_id"], _rules_of(request.body)
+    pool_id = request.path_values["pool_id"]
+    rules = _rules_of(request.body, context.service.directory.pool(pool_id).currency)
     reporter, now_us = context.service.reporter, context.clock_us()
     try:
         checked = await asyncio.to_thread(reporter.check_rules, pool_id, rules, now_us)
@@ -138,8 +193,50 @@ async def check_rules(context: ServiceContext, request: Request) -> RuleCheck:
     return checked
 
 
-def _rules_of(body: RulesBody) -> tuple[PoolRule, ...]:
-    return tuple(compose(PoolRule, rule) for rule in body.rules)
+def _rules_of(body: RulesBody, currency: str) -> tuple[PoolRule, ...]:
+    """Return the rules as they are stored; money is that of the pool."""
+    return tuple(
+        compose(
+            PoolRule,
+            rule,
+            views_until=_dated(ViewsUntil, rule.views_until),
+            clicks_until=_dated(ClicksUntil, rule.clicks_until),
+            budget=None if rule.budget is None else _budget(rule.name, rule.budget, currency),
+        )
+        for rule in body.rules
+    )
+
+
+def _dated(kind: Any, goal: ViewsUntilBody | ClicksUntilBody | None) -> Any:
+    return None if goal is None else compose(kind, goal, until_us=from_time(goal.until))
+
+
+def _budget(name: str, body: BudgetBody, currency: str) -> ClickBudget:
+    """Return a budget in clicks; money buys as many as it pays in full."""
+
+    def wrong(field: str, rule: str, value: object) -> Exception:
+        detail = f"`budget.{field}` of rule {name!r} must be {rule}, got {value!r}"
+        return broken_rule(detail, "/rules")
+
+    until_us = from_time(body.until)
+    if (body.clicks is None) == (body.money is None):
+        raise wrong("clicks", "given, or `budget.money`, and not both", body.clicks)
+    if body.money is None or body.cost_per_click is None:
+        if body.money is not None or body.clicks is None:
+            raise wrong("cost_per_click", "given with money", None)
+        return ClickBudget(clicks=body.clicks, until_us=until_us, hard=body.hard)
+    for field in ("money", "cost_per_click"):
+        amount = getattr(body, field)
+        if amount.currency != currency:
+            raise wrong(field, f"in the pool's currency ({currency})", amount.currency)
+    amount, cost = body.money.amount_micros, body.cost_per_click.amount_micros
+    return ClickBudget(
+        clicks=amount // cost,
+        until_us=until_us,
+        hard=body.hard,
+        amount_micros=amount,
+        cost_per_click_micros=cost,
+    )
 
 
 def _list(context: ServiceContext, pool_id: str) -> RuleList:

@@ -260,6 +260,8 @@ class Decider:
         self._ids = DecisionIds()
         self._by_id = DecisionsById(store, committer)
         self._renewing = Lock()
+        self._hard_shown: dict[str, Counter[str]] = {}
+        """By pool and rule with a hard budget, the slots of its links since the start."""
         self._threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-deciding")
         self._id_threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-ids")
         """Pages with an id may wait for the store; those with pins and exclusions must not."""
@@ -283,7 +285,7 @@ class Decider:
         with self._renewing:
             last = self.snapshot(pool_id)
             if now_us >= last.until_us:
-                renewed = Snapshot(last.made_of, last, now_us)
+                renewed = Snapshot(last.made_of, last, now_us, last.spent)
                 if self._snapshots[pool_id] is last:  # otherwise a new version was installed
                     self._snapshots[pool_id] = renewed
                     self._asked_last = {}
@@ -468,11 +470,42 @@ class Decider:
         pages = asked.pages or self._pages(asked)
         with self._lock:
             decision = self._draw(asked, pages, now_us, decision_id)
+            while asked.snapshot.hard and (spent := self._spent(asked.snapshot, decision)):
+                # Rare: the budget of a rule ends, and its links are left out from here on.
+                asked = asked._replace(snapshot=self._restrict(asked.snapshot, now_us, spent))
+                pages = self._pages(asked)
+                decision = self._draw(asked, pages, now_us, decision_id)
             self._count_shown(decision, pages[decision.holdout])
             if decision_id is not None:
                 self._by_id.remember(decision)
         self._committer.append(AppendDecision(decision))
         return decision
+
+    def _spent(self, snapshot: Snapshot, decision: DecisionRecord) -> set[str]:
+        """Return the rules whose hard budget is too small for a page; count it where none is."""
+        shown = self._hard_shown.setdefault(decision.pool_id, Counter())
+        slots = {
+            name: sum(one.link_id in links for one in decision.shown)
+            for name, links, _ in snapshot.hard
+        }
+        spent = {name for name, _, most in snapshot.hard if shown[name] + slots[name] > most}
+        if not spent:
+            shown.update(slots)
+        return spent
+
+    def _restrict(self, last: Snapshot, now_us: int, spent: set[str]) -> Snapshot:
+        """Draw from the same version without the links of rules whose budget is spent."""
+        restricted = Snapshot(last.made_of, last, now_us, last.spent | spent)
+        pool_id = last.pool.settings.pool_id
+        if self._snapshots.get(pool_id) is last:
+            self._snapshots[pool_id] = restricted
+            self._asked_last = {}
+        return restricted
+
+    def hard_shown(self, pool_id: str) -> Mapping[str, int]:
+        """Return the slots that links of rules with a hard budget have had in all, by rule."""
+        with self._lock:
+            return dict(self._hard_shown.get(pool_id, {}))
 
     @staticmethod
     def _same(known: DecisionRecord, asked: _Asked) -> DecisionRecord:

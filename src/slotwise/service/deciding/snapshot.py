@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from threading import Lock, RLock
 from typing import NamedTuple
@@ -56,9 +56,14 @@ class Snapshot:
     """
 
     def __init__(
-        self, version: Version, before: Snapshot | None = None, now_us: int | None = None
+        self,
+        version: Version,
+        before: Snapshot | None = None,
+        now_us: int | None = None,
+        spent: Iterable[str] = (),
     ) -> None:
-        self.pool, self.published, self._solver, visitors = self.made_of = version
+        """Make the pages at a time; links of the rules in `spent` are left out."""
+        self.pool, self.published, self._solver, visitors, quotas = self.made_of = version
         published = self.published
         now_us = published.published_us if now_us is None else now_us
         self.until_us = self.pool.next_date(now_us) or NEVER
@@ -73,9 +78,20 @@ class Snapshot:
         self._solving, self._ruling = Lock(), RLock()
         self._places = {link_id: place for place, link_id in enumerate(self.link_ids)}
         self._scores = self.rates.revenue + (published.shadow_price or 0.0) * self.rates.clicks
-        self.off = self.pool.off_at(now_us) & self._places.keys()
-        """Links outside their dates."""
-        rules = self.pool.rules()
+        rules = self.pool.rules(published.paced_rules)
+        self.spent = frozenset(spent)
+        hard = [
+            (one.name, frozenset(rule.links), quotas.get(one.name, 0))
+            for one, rule in zip(self._pool.rules, rules, strict=True)
+            if one.budget is not None and one.budget.hard and now_us < one.budget.until_us
+        ]
+        self.hard = [one for one in hard if one[2] > 0 and one[0] not in self.spent]
+        """Rules with a hard budget: name, links, and how many slots they may have had in all."""
+        spent_links = {link for name, links, most in hard for link in links} - {
+            link for one in self.hard for link in one[1]
+        }
+        self.off = (self.pool.off_at(now_us) | spent_links) & self._places.keys()
+        """Links outside their dates or without a budget."""
         self._in_force: RulesInForce | None = None
         if rules or self.off:
             self._in_force = RulesInForce(rules, LinkPool(self.link_ids), self._pool.slots)
@@ -106,7 +122,8 @@ class Snapshot:
         wish, published = self._usual_wish, self.published
         if published.fallback:
             return self._fallback_page(wish, published.fallback)
-        if published.rules_key != self.pool.rules_key(now_us):
+        has_same_rules = published.rules_key == self.pool.rules_key(now_us, published.paced_rules)
+        if not has_same_rules or self.off != self.pool.off_at(now_us) & self._places.keys():
             return self._solve(wish)
         rest, n_slots = self._rest(wish)
         ruled = self._ruled(wish)

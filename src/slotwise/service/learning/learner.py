@@ -326,7 +326,8 @@ class Learner:
         run.closed_until_us = progress.closed_until_us
         with self._store.reading() as reader:
             has_early = run.read_early(reader, now_us)
-        if n_folded or n_fed or has_early or run.is_stale or run.has_dates_since(now_us):
+        is_due = run.is_stale or run.has_goals or run.has_dates_since(now_us)
+        if n_folded or n_fed or has_early or is_due:
             self._publisher.publish(run, now_us)
 
     def _purge(self) -> None:

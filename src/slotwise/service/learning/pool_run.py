@@ -44,9 +44,10 @@ from slotwise.service.learning.pool_player import (
     needs_rounds,
     subject_of,
 )
+from slotwise.service.learning.rule_goals import RuleProgress
 from slotwise.service.learning.version_pages import AveragePages, ForVisitors
 from slotwise.service.pool import Pool
-from slotwise.service.published_version import Published, RuleCount, Shown, Version
+from slotwise.service.published_version import Published, Shown, Version
 from slotwise.service.records import SECOND_US, PoolSettings
 from slotwise.service.storage.contract import Learned, Store, StoreReader
 
@@ -330,8 +331,7 @@ class Draft(NamedTuple):
     sales_missing: bool = False
     within: RuledPage | None = None
     """What rules and dates of links leave of a page; None where all is free."""
-    rule_counts: tuple[RuleCount, ...] = ()
-    counted_to: int = 0
+    progress: RuleProgress = RuleProgress()
 
 
 class PoolRun:
@@ -373,8 +373,8 @@ class PoolRun:
         self.knows_open_views = True
         """False after a start, until `recall_open_views` has read them."""
         self._delivered = DeliveredPages(pool.settings, {})
-        self._rule_counts: tuple[RuleCount, ...] = ()
-        self._counted_to = 0
+        self.progress = RuleProgress()
+        """What the rules of the pool have delivered."""
 
     @classmethod
     def load(cls, reader: StoreReader, pool: Pool, seed: np.random.SeedSequence) -> PoolRun:
@@ -394,8 +394,8 @@ class PoolRun:
                 )
                 return run
             run._delivered.take_published(published, pool.settings)
-            run._rule_counts, run._counted_to = published.rule_counts, published.counted_to
-            rules_key = pool.rules_key(published.published_us)
+            run.progress = RuleProgress(published)
+            rules_key = pool.rules_key(published.published_us, published.paced_rules)
             made_for = (published.link_ids, published.pool_changed_us, published.rules_key)
             if made_for == (pool.active, pool.settings.changed_us, rules_key):
                 run.published = Version(pool, published, None)
@@ -411,6 +411,11 @@ class PoolRun:
         if self.published is None or not self.pool.scheduled:
             return False
         return 0 < self.pool.next_date(self.published.published.published_us) <= now_us
+
+    @property
+    def has_goals(self) -> bool:
+        """Whether a rule of the pool has a goal or a budget, whose bound changes all the time."""
+        return any(rule.has_goals for rule in self.pool.settings.rules)
 
     @property
     def counts_open_views(self) -> bool:
@@ -448,22 +453,16 @@ class PoolRun:
         with self.lock:
             self._delivered.add(increment)
 
-    def count_rules(self, reader: StoreReader) -> None:
-        """Add to each rule what was shown since the last call; a new rule starts at 0."""
+    def count_rules(self, reader: StoreReader, now_us: int) -> None:
+        """Count what rules have delivered, and find the bounds of their goals."""
         with self.lock:
-            before = {(one.name, one.since_us): one for one in self._rule_counts}
-            shown = reader.shown_since(self.pool_id, self._counted_to if before else 2**62)
-            links = shown.links
-            counts = []
-            for one, rule in zip(self.pool.settings.rules, self.pool.rules(), strict=True):
-                known = before.get((one.name, one.since_us))
-                if known is None:
-                    counts.append(RuleCount(one.name, one.since_us))
-                else:
-                    slots = known.slots + sum(links.get(link, 0) for link in rule.links)
-                    pages = known.pages + shown.n_pages
-                    counts.append(RuleCount(one.name, one.since_us, pages, slots))
-            self._rule_counts, self._counted_to = tuple(counts), shown.until
+            self.progress.count(reader, self.pool, now_us)
+            rates: dict[str, float] = {}
+            if self.published is not None:
+                known = self.published.published
+                clicks = known.rates().clicks.tolist()
+                rates = dict(zip(known.link_ids, clicks, strict=True))
+            self.progress.pace(self.pool, rates, now_us)
 
     def recall_open_views(self, reader: StoreReader, closed_until_us: int) -> None:
         """Count the views that are open, by what the store has of them."""
@@ -506,7 +505,7 @@ class PoolRun:
         with self.lock:
             fed, pool = self._fed_player(), self._pool_of_run()
             has_rules = pool.settings.rules or pool.scheduled
-            within = pool.ruled_page(now_us) if has_rules else None
+            within = pool.ruled_page(now_us, self.progress.paced) if has_rules else None
             early = None
             if self._uses_early(fed):
                 early = self.early.counts(pool.active, self.closed_until_us)
@@ -535,8 +534,7 @@ class PoolRun:
                 early=early,
                 sales_missing=self.early.sales_are_missing,
                 within=within,
-                rule_counts=self._rule_counts,
-                counted_to=self._counted_to,
+                progress=self.progress,
             )
 
     def last_version(self) -> Version | None:

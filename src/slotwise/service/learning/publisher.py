@@ -113,14 +113,27 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
         published,
         slot_clicks=draft.slot_clicks,
         sales_missing=draft.sales_missing,
-        rules_key=0 if draft.within is None else draft.pool.rules_key(now_us),
-        rule_counts=draft.rule_counts,
-        counted_to=draft.counted_to,
     )
+    if draft.within is not None:
+        published = _with_rules(published, draft, now_us)
     if draft.visitors is None:
         return Version(draft.pool, published, pages)
     return Version(
         draft.pool, _for_visitors(published, draft, draft.visitors), None, draft.visitors.pages
+    )
+
+
+def _with_rules(published: Published, draft: Draft, now_us: int) -> Published:
+    """Return a version with what its pages within rules are made of."""
+    progress = draft.progress
+    return replace(
+        published,
+        rules_key=draft.pool.rules_key(now_us, progress.paced),
+        rule_counts=progress.counts,
+        counted_to=progress.counted_to,
+        counted_us=progress.counted_us,
+        paced_rules=progress.paced,
+        traffic=progress.traffic.stored() if draft.pool.settings.rules else b"",
     )
 
 
@@ -366,9 +379,9 @@ class Publisher:
     def publish(self, run: PoolRun, now_us: int) -> None:
         """Make the next version beside the decisions, switch to it and store it."""
         with run.publishing:
-            self._count_rules(run)
+            quotas = self._count_rules(run, now_us)
             draft = run.draft(self._take_shown(run), now_us)
-            version = publish(draft, now_us, run.rng)
+            version = publish(draft, now_us, run.rng)._replace(quotas=quotas)
             learned = run.take(draft, version)
             has_failed = version.published.fallback == POLICY_FAILED
             run.n_failures += has_failed
@@ -397,11 +410,24 @@ class Publisher:
         except StoreUnavailable:
             return shown
 
-    def _count_rules(self, run: PoolRun) -> None:
-        """Count what the links of rules have delivered; other processes read it in the version."""
-        if run.pool.settings.rules and self._may_store():
-            with suppress(StoreUnavailable), self._store.reading() as reader:
-                run.count_rules(reader)
+    def _count_rules(self, run: PoolRun, now_us: int) -> dict[str, int]:
+        """Count what the links of rules have delivered; other processes read it in the version.
+
+        Return how many slots links of hard budgets may have had in all, by rule: none where they
+        cannot be counted.
+        """
+        rules = run.pool.settings.rules
+        if not rules or not self._may_store():
+            return {}
+        shown = dict(self._decider.hard_shown(run.pool_id))
+        with suppress(StoreUnavailable):
+            if any(rule.budget is not None and rule.budget.hard for rule in rules):
+                self._committer.commit(())  # what is in `shown` is stored then
+            with self._store.reading() as reader:
+                run.count_rules(reader, now_us)
+            paced = [one for one in run.progress.paced if one.quota >= 0]
+            return {one.name: shown.get(one.name, 0) + one.quota for one in paced}
+        return {}
 
     def _may_store(self) -> bool:
         """Say whether versions are stored: by the process that learns, once it has read all."""

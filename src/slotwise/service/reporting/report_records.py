@@ -85,6 +85,19 @@ class SegmentFloorSet(msgspec.Struct, frozen=True, kw_only=True):
     click_floor: float
 
 
+class GoalStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A goal or a budget of a rule, and how far it is."""
+
+    kind: Literal["views", "clicks", "budget"]
+    target: int
+    done: int
+    """Views or clicks so far; clicks count when they come."""
+    until: datetime
+    forecast: int
+    """What it will be at the date, with the pages of the present version and traffic as usual."""
+    hard: bool
+
+
 class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A rule: what it asks for, what it has, and what it costs."""
 
@@ -111,6 +124,7 @@ class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
     violated: bool
     detail: str
     """Which bound is not kept and what holds instead, in one sentence; empty where all is kept."""
+    goals: tuple[GoalStatus, ...] = ()
 
 
 class PoolReport(msgspec.Struct, frozen=True, kw_only=True):

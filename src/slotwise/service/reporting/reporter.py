@@ -248,7 +248,7 @@ class Reporter:
         """Return what new rules would cost, and which contradict others."""
         self._decider.renew(pool_id, now_us)
         pool, snapshot = self.directory.whole_pool(pool_id), self._decider.snapshot(pool_id)
-        return check_new_rules(pool, snapshot, rules)
+        return check_new_rules(pool, snapshot, rules, now_us)
 
     def all_pools(self, health: Health) -> tuple[PoolRow, ...]:
         """Return a row for each pool."""

@@ -15,9 +15,11 @@ from slotwise.player.link_pool import LinkPool
 from slotwise.player.rules_in_force import RulesInForce
 from slotwise.selection.page_within_rules import solve_within
 from slotwise.service.deciding.snapshot import Snapshot
+from slotwise.service.learning.rule_goals import Traffic
 from slotwise.service.pool import NO_PLACES, Pool, check_rules
+from slotwise.service.published_version import Published, RuleCount
 from slotwise.service.records import PoolRule, compose, to_time
-from slotwise.service.reporting.report_records import RuleStatus
+from slotwise.service.reporting.report_records import GoalStatus, RuleStatus
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +58,7 @@ def _present(pool: Pool, snapshot: Snapshot) -> _Now | None:
     pinned = [links.place_of[one.link_id] for one in pool.settings.pins if one.link_id in links]
     return _Now(
         places,
-        RulesInForce(pool.rules(), links, n_slots),
+        RulesInForce(pool.rules(snapshot.published.paced_rules), links, n_slots),
         np.array(pinned[:n_slots], np.int64),
         snapshot.rates.revenue[places],
         snapshot.rates.clicks[places],
@@ -97,28 +99,39 @@ def report_rules(
     ruled = now.in_force.for_places(now.pinned, NO_PLACES)
     rows = now.in_force.report(shown, delivered, rates, settings.click_floor, money, ruled)
     asked = now.in_force.slot_rules()
-    return tuple(
-        compose(
-            RuleStatus,
-            rule,
-            row,
-            since=to_time(rule.since_us),
-            n_links=len(links.links),
-            page_views=one.pages if one else 0,
-            price_micros=round(row.price),
-            cost_micros=round(row.cost),
-            detail=f"Rule {rule.name!r} has {row.granted} slots per page." if row.violated else "",
+    found = []
+    for rule, row, one, links in zip(settings.rules, rows, counted, asked, strict=True):
+        clicks = float(shown[links.links] @ now.clicks[links.links])
+        goals = _goals(rule, one, snapshot.published, row.slots_now, clicks)
+        detail = f"Rule {rule.name!r} has {row.granted} slots per page." if row.violated else ""
+        is_known = Traffic(snapshot.published.traffic).is_known
+        detail = detail or _behind(rule.name, goals, is_known)
+        found.append(
+            compose(
+                RuleStatus,
+                rule,
+                row,
+                since=to_time(rule.since_us),
+                n_links=len(links.links),
+                page_views=one.pages if one else 0,
+                price_micros=round(row.price),
+                cost_micros=round(row.cost),
+                violated=bool(detail),
+                detail=detail,
+                goals=goals,
+            )
         )
-        for rule, row, one, links in zip(settings.rules, rows, counted, asked, strict=True)
-    )
+    return tuple(found)
 
 
 EMPTY = "No link of the pool may be shown at present."
 
 
-def check_new_rules(pool: Pool, snapshot: Snapshot, rules: Sequence[PoolRule]) -> RuleCheck:
+def check_new_rules(
+    pool: Pool, snapshot: Snapshot, rules: Sequence[PoolRule], now_us: int
+) -> RuleCheck:
     """Return what new rules would do, or raise `InvalidInput` where one is wrong."""
-    check_rules(pool, rules)
+    check_rules(pool, rules, now_us)
     settings = replace(pool.settings, rules=tuple(rules))
     asked = pool.with_settings(settings)
     now, money = _present(asked, snapshot), settings.max_revenue_micros
@@ -145,3 +158,49 @@ def check_new_rules(pool: Pool, snapshot: Snapshot, rules: Sequence[PoolRule]) -
         conflicts=tuple(row.detail for row in rows if row.violated),
         rules=rows,
     )
+
+
+def _goals(
+    rule: PoolRule, count: RuleCount | None, published: Published, slots: float, clicks: float
+) -> tuple[GoalStatus, ...]:
+    """Return how far the goals of a rule are, whose links have so many slots and clicks a page."""
+    if not rule.has_goals:
+        return ()
+    count = count or RuleCount(rule.name, rule.since_us)
+    traffic, now_us = Traffic(published.traffic), published.published_us
+    done_clicks = count.clicks + count.open_clicks
+    goals: list[tuple[Any, int, int, int, float, bool]] = []
+    if (views := rule.views_until) is not None:
+        goals.append(("views", views.views, count.slots, views.until_us, slots, False))
+    if (wanted := rule.clicks_until) is not None:
+        goals.append(("clicks", wanted.clicks, done_clicks, wanted.until_us, clicks, False))
+    if (budget := rule.budget) is not None:
+        until_us = budget.until_us
+        goals.append(("budget", budget.clicks, done_clicks, until_us, clicks, budget.hard))
+    return tuple(
+        GoalStatus(
+            kind=kind,
+            target=target,
+            done=done,
+            until=to_time(until_us),
+            forecast=done + round(traffic.views_until(now_us, until_us) * per_page),
+            hard=hard,
+        )
+        for kind, target, done, until_us, per_page, hard in goals
+    )
+
+
+BEHIND = 0.98
+"""A goal whose forecast is below this share of its target is behind."""
+
+
+def _behind(name: str, goals: Sequence[GoalStatus], is_known: bool) -> str:
+    """Say in a sentence which goal will be missed; nothing where none will."""
+    for goal in goals if is_known else ():
+        if goal.kind != "budget" and max(goal.forecast, goal.done) < BEHIND * goal.target:
+            at = f"{goal.until:%Y-%m-%d %H:%M} UTC"
+            return (
+                f"Rule {name!r} reaches about {goal.forecast:,} of {goal.target:,} {goal.kind} "
+                f"by {at}."
+            )
+    return ""

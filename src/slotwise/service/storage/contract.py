@@ -200,6 +200,13 @@ Operation = (
 )
 
 
+class ClicksAfter(NamedTuple):
+    """Clicks on links, whether their window is closed, and views of links that are open."""
+
+    clicks: list[tuple[str, bool, int]]
+    open_views: dict[str, int]
+
+
 class ShownViews(NamedTuple):
     """What a pool has shown after one place in the store, up to another."""
 
@@ -325,6 +332,15 @@ class StoreReader(Protocol):
         """Return the place of the newest view of all, and how often each link is on those after.
 
         Views that another process is just storing may be left out.
+        """
+        ...
+
+    def clicks_after(
+        self, pool_id: str, since_us: int, after_us: int, closed_until_us: int
+    ) -> ClicksAfter:
+        """Return the clicks of views issued since a time whose window closes after another.
+
+        And how often each link was shown on those whose window is open.
         """
         ...
 

@@ -39,7 +39,14 @@ from slotwise.service.storage.activity import (
     link_spans_of,
     spans_of,
 )
-from slotwise.service.storage.contract import Learned, Progress, Refusal, ShownViews, ViewBatch
+from slotwise.service.storage.contract import (
+    ClicksAfter,
+    Learned,
+    Progress,
+    Refusal,
+    ShownViews,
+    ViewBatch,
+)
 from slotwise.service.storage.schema import Row, row_columns
 from slotwise.service.storage.sql_statements import Statements
 
@@ -392,6 +399,16 @@ class SqlReader:
         found = self._fetch(self._statements.activity["shown_since"], **among)
         [(n_pages,)] = self._fetch(self._statements.activity["pages_since"], **among)
         return ShownViews(until, n_pages, {str(link_id): n for link_id, n in found})
+
+    def clicks_after(
+        self, pool_id: str, since_us: int, after_us: int, closed_until_us: int
+    ) -> ClicksAfter:
+        of = {"pool_id": pool_id, "since_us": since_us, "closed_until_us": closed_until_us}
+        queries = self._statements.activity
+        clicked = self._fetch(queries["clicks_after"], **of, after_us=after_us)
+        shown = self._fetch(queries["open_views"], **of)
+        clicks = [(str(link_id), bool(is_settled), n) for link_id, is_settled, n in clicked]
+        return ClicksAfter(clicks, {str(link_id): n for link_id, n in shown})
 
     def late_views(self, pool_id: str) -> Iterator[list[View]]:
         found = [row[0] for row in self._fetch(self._statements.late_decision_ids, pool_id=pool_id)]

@@ -107,7 +107,22 @@ _PAGES_SINCE = """
     WHERE d.pool_id = :pool_id AND d.seq > :after AND d.seq <= :until
 """
 
+_CLICKS_AFTER = f"""
+    SELECT c.link_id, CASE WHEN d.click_closes_us <= :closed_until_us THEN 1 ELSE 0 END, COUNT(*)
+    FROM decisions AS d JOIN clicks AS c ON c.decision_id = d.decision_id
+    WHERE d.pool_id = :pool_id AND d.click_closes_us > :after_us AND d.issued_us >= :since_us
+    {_IN_TIME} GROUP BY 1, 2
+"""
+_OPEN_VIEWS = """
+    SELECT {link_id}, COUNT(*) FROM decisions AS d, {shown}
+    WHERE d.pool_id = :pool_id AND d.click_closes_us > :closed_until_us
+      AND d.issued_us >= :since_us
+    GROUP BY 1
+"""
+
 ACTIVITY_QUERIES = {
+    "clicks_after": _CLICKS_AFTER,
+    "open_views": _OPEN_VIEWS,
     "pages_since": _PAGES_SINCE,
     "shown_since": _SHOWN_SINCE,
     "views": _VIEWS,

@@ -1,0 +1,160 @@
+"""Goals and budgets of rules over a service with a simulated clock.
+
+    python -m benchmarks.goals
+
+Five days of page views, learned every ten minutes. Traffic is constant, doubles or halves after a
+day, or follows hours of the day and days of the week. A goal of views, a goal of clicks and two
+budgets, one of them hard, end after four days. Clicks come 20 minutes late.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import tempfile
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from slotwise.service.records import (
+    SECOND_US,
+    ClickBudget,
+    ClickEvent,
+    ClicksUntil,
+    ConversionEvent,
+    LinkRecord,
+    PoolRule,
+    PoolSettings,
+    ViewsUntil,
+)
+from slotwise.service.service import Service
+from slotwise.service.settings import ServiceOptions
+from slotwise.service.storage.sqlite import SqliteStore
+
+T0 = 1_700_000_000 * SECOND_US // (86_400 * SECOND_US) * 86_400 * SECOND_US
+DAY_S = 86_400
+RATES = {"a": 0.10, "b": 0.06, "c": 0.05, "d": 0.12, "e": 0.08, "f": 0.09, "g": 0.11, "h": 0.07}
+REVENUE = {"a": 9, "b": 2, "c": 3, "d": 8, "e": 9, "f": 5, "g": 6, "h": 7}
+"""Clicks per view, and what a click is worth; goals are on links that earn less than others."""
+
+TRAFFIC: dict[str, Callable[[float], float]] = {
+    "constant": lambda day: 1.0,
+    "doubles": lambda day: 2.0 if day >= 1 else 1.0,
+    "halves": lambda day: 0.5 if day >= 1 else 1.0,
+    "weekly": lambda day: (
+        (1.0 + 0.8 * math.sin(2 * math.pi * day)) * (0.6 if day % 7 >= 3 else 1.2)
+    ),
+}
+
+
+class Delivered(NamedTuple):
+    """What was delivered by the date, over what was asked for."""
+
+    views: float
+    clicks: float
+    budget: float
+    hard: float
+    first_hour: float
+    """The largest share of a goal or a budget that went in the first hour."""
+
+
+def live(
+    folder: Path, traffic: Callable[[float], float], per_day: int, days: int = 5, step_s: int = 600
+) -> Delivered:
+    """Let a service live for some days; goals end a day before."""
+    until_s = (days - 1) * DAY_S
+    pages = per_day * sum(traffic(k / 24) / 24 for k in range(24 * (days - 1)))
+    views, clicks = round(0.3 * pages), round(0.3 * pages * RATES["b"])
+    soft, hard = round(0.2 * pages * RATES["d"]), round(0.15 * pages * RATES["e"])
+    until_us = T0 + until_s * SECOND_US
+    rules = (
+        PoolRule(
+            name="views", links=("c",), views_until=ViewsUntil(views=views, until_us=until_us)
+        ),
+        PoolRule(
+            name="clicks", links=("b",), clicks_until=ClicksUntil(clicks=clicks, until_us=until_us)
+        ),
+        PoolRule(name="soft", links=("d",), budget=ClickBudget(clicks=soft, until_us=until_us)),
+        PoolRule(
+            name="hard", links=("e",), budget=ClickBudget(clicks=hard, until_us=until_us, hard=True)
+        ),
+    )
+    service = _service(folder, rules)
+    chance = random.Random(1)
+    counted = dict.fromkeys(("views", "clicks", "soft", "hard"), 0)
+    of_link = {"b": "clicks", "d": "soft", "e": "hard"}
+    first_hour = 0.0
+    waiting: deque[tuple[int, ClickEvent]] = deque()
+
+    def report_until(now_us: int) -> None:
+        """Report clicks and sales in the order of time."""
+        while waiting and waiting[0][0] <= now_us:
+            came_us, click = waiting.popleft()
+            one = (click.decision_id, click.link_id)
+            worth = REVENUE[click.link_id] * 1_000_000
+            sale = ConversionEvent(f"{one[0]}-{one[1]}", *one, worth, "EUR")
+            service.committer.submit_events([click, sale], came_us).result()
+            if click.link_id in of_link:
+                counted[of_link[click.link_id]] += 1
+
+    for start_s in range(0, until_s, step_s):
+        here = traffic(start_s / DAY_S) * per_day * step_s / DAY_S
+        n_pages = int(here) + (chance.random() < here % 1)
+        for k in range(n_pages):
+            now_us = T0 + round((start_s + step_s * (k + 0.5) / n_pages) * SECOND_US)
+            report_until(now_us)
+            page = service.decider.decide("home", now_us)
+            for one in page.shown:
+                counted["views"] += one.link_id == "c"
+                if chance.random() < RATES[one.link_id]:
+                    click = ClickEvent(page.decision_id, one.link_id)
+                    waiting.append((now_us + 1200 * SECOND_US, click))
+        end_us = T0 + (start_s + step_s) * SECOND_US
+        report_until(end_us)
+        service.flush().result()
+        service.learner.learn(end_us)
+        if start_s + step_s == 3600:
+            spent = (counted["views"] / views, counted["clicks"] / clicks, counted["soft"] / soft)
+            first_hour = max(*spent, counted["hard"] / hard)
+    service.close()
+    return Delivered(
+        counted["views"] / views,
+        counted["clicks"] / clicks,
+        counted["soft"] / soft,
+        counted["hard"] / hard,
+        first_hour,
+    )
+
+
+def _service(folder: Path, rules: tuple[PoolRule, ...]) -> Service:
+    options = ServiceOptions(seed=1, commit_every_ms=0.0)
+    service = Service(SqliteStore(folder / "store.db"), options)
+    pool = PoolSettings(
+        pool_id="home",
+        slots=3,
+        click_floor=0.0,
+        max_revenue_micros=10_000_000,
+        currency="EUR",
+        click_window_s=1800,
+        revenue_window_s=1800,
+        policy="cucb",
+    )
+    service.directory.put_pool(pool, "benchmark", T0).result()
+    links = [LinkRecord("home", name, f"https://shop.example/{name}") for name in RATES]
+    service.directory.put_links("home", links, "benchmark", T0).result()
+    service.directory.put_rules("home", rules, "benchmark", T0).result()
+    return service
+
+
+def main() -> None:
+    """Print a row for each kind of traffic."""
+    print("traffic    views    clicks   budget   hard     first hour")
+    for name, traffic in TRAFFIC.items():
+        with tempfile.TemporaryDirectory() as folder:
+            found = live(Path(folder), traffic, per_day=20_000)
+        print(f"{name:10} " + " ".join(f"{number:8.4f}" for number in found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

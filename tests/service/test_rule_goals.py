@@ -1,0 +1,130 @@
+"""Goals and budgets of rules: paced by a forecast, counted exactly, and reported."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.goals import TRAFFIC, live
+from slotwise.errors import InvalidInput
+from slotwise.service.learning.rule_goals import HOUR_US, Traffic
+from slotwise.service.records import (
+    ClickBudget,
+    ClickEvent,
+    ClicksUntil,
+    PoolRule,
+    ViewsUntil,
+)
+from slotwise.service.service import Service
+from tests.service.conftest import OpenService
+from tests.service.rows import T0, link, pool, seconds
+
+DATE = seconds(86_400)
+
+
+def opened(service: Service, *rules: PoolRule, **changes: Any) -> Service:
+    settings: dict[str, Any] = {"policy": "uniform", "policy_settings": {}, "slots": 2, **changes}
+    service.directory.put_pool(pool(**settings), "test", T0).result()
+    links = [link(f"l{k}", group="g" if k < 2 else "") for k in range(5)]
+    service.directory.put_links("home", links, "test", T0).result()
+    service.directory.put_rules("home", rules, "test", T0).result()
+    return service
+
+
+def test_a_forecast_follows_hours_of_the_week_and_the_present_level() -> None:
+    traffic = Traffic()
+    assert not traffic.is_known
+
+    def views(hour: int) -> int:
+        return 1_000 if hour % 24 < 12 else 100
+
+    for hour in range(21 * 24):
+        traffic.add(views(hour), hour * HOUR_US, (hour + 1) * HOUR_US)
+    assert traffic.is_known
+    now = 21 * 24 * HOUR_US
+    for hours in (6, 24, 24 * 9):
+        expected = sum(views(21 * 24 + k) for k in range(hours))
+        assert traffic.views_until(now, now + hours * HOUR_US) == pytest.approx(expected, rel=0.1)
+    again = Traffic(traffic.stored())
+    assert again.views_until(now, now + HOUR_US) == traffic.views_until(now, now + HOUR_US)
+    for hour in range(21 * 24, 21 * 24 + 6):  # twice as much as usual
+        traffic.add(2 * views(hour), hour * HOUR_US, (hour + 1) * HOUR_US)
+    now = (21 * 24 + 6) * HOUR_US
+    assert traffic.views_until(now, now + 6 * HOUR_US) == pytest.approx(12_000, rel=0.15)
+    assert traffic.views_until(now, now - 1) == 0.0
+    assert math.isfinite(traffic.views_until(now, now + 10**6 * HOUR_US))
+
+
+@pytest.mark.parametrize("traffic", ["doubles", "weekly"])
+def test_goals_are_reached_and_budgets_kept(tmp_path: Path, traffic: str) -> None:
+    """A click more or less is a part of 36 here; `python -m benchmarks.goals` has long runs."""
+    found = live(tmp_path, TRAFFIC[traffic], per_day=1_000, days=3, step_s=1_200)
+    assert found.views >= 0.98
+    assert found.clicks >= 0.9
+    assert found.budget <= 1.25
+    assert found.hard <= 1.0
+    assert found.hard >= 0.5
+    assert found.first_hour < 0.2
+
+
+def test_a_hard_budget_is_never_exceeded_between_versions(open_service: OpenService) -> None:
+    rule = PoolRule(name="six", group="g", budget=ClickBudget(clicks=6, until_us=DATE, hard=True))
+    service = opened(open_service(), rule)
+
+    def shown(n: int, now_us: int) -> int:
+        found = [service.decider.decide("home", now_us + k) for k in range(n)]
+        return sum(one.link_id in ("l0", "l1") for page in found for one in page.shown)
+
+    assert shown(50, T0) == 0  # nothing is known of the traffic yet
+    service.flush().result()
+    service.learner.learn(seconds(120))
+    service.learner.learn(seconds(240))
+    assert 0 < shown(3_000, seconds(241)) <= 6
+    service.flush().result()
+    service.learner.learn(seconds(300))
+    assert shown(100, seconds(301)) == 0  # every open view may bring a click
+    # after a restart the links rest until the budget is counted again
+    service.close()
+    service = open_service()
+    assert shown(100, seconds(302)) == 0
+    service.learner.learn(seconds(4_000))  # all windows have closed without a click
+    service.learner.learn(seconds(4_100))
+    assert 0 < shown(3_000, seconds(4_101)) <= 6
+
+
+def test_clicks_count_once_and_goals_are_reported(open_service: OpenService) -> None:
+    rules = (
+        PoolRule(name="views", group="g", views_until=ViewsUntil(views=9_999, until_us=DATE)),
+        PoolRule(name="clicks", links=("l4",), clicks_until=ClicksUntil(clicks=50, until_us=DATE)),
+    )
+    service = opened(open_service(), *rules)
+    n_clicks = 0
+    for k in range(200):
+        page = service.decider.decide("home", seconds(k))
+        if any(one.link_id == "l4" for one in page.shown):
+            click = ClickEvent(page.decision_id, "l4")
+            service.committer.submit_events([click, click], seconds(k + 1)).result()
+            n_clicks += 1
+    for after_s in (210, 1_000, 2_500, 2_501):
+        service.learner.learn(seconds(after_s))
+        views, clicks = service.reporter.rules("home", seconds(after_s))
+        assert (clicks.goals[0].done, clicks.goals[0].target) == (n_clicks, 50)
+    assert views.goals[0].kind == "views"
+    assert views.violated
+    assert views.detail.startswith("Rule 'views' reaches about ")
+    assert "of 9,999 views by 2023-11-15 22:13 UTC." in views.detail
+
+
+def test_dates_of_goals_must_be_to_come_when_they_are_set(open_service: OpenService) -> None:
+    rule = PoolRule(name="late", group="g", views_until=ViewsUntil(views=9, until_us=seconds(-1)))
+    service = opened(open_service())
+    message = "`views_until.until` of rule 'late' must be a time to come"
+    with pytest.raises(InvalidInput, match=message):
+        service.directory.put_rules("home", [rule], "test", T0)
+    goal = ViewsUntil(views=9, until_us=seconds(10))
+    rule = PoolRule(name="past", group="g", views_until=goal)
+    service.directory.put_rules("home", [rule], "test", T0).result()
+    service.directory.put_rules("home", [rule], "test", seconds(20)).result()  # it may stay
