@@ -41,6 +41,7 @@ FILES = (
         "plan.js",
         "pool_form.js",
         "pools_table.js",
+        "rules.js",
         "segments.js",
         "service.js",
         "session.js",

@@ -5,6 +5,7 @@ import * as charts from "./charts.js";
 import { amount, download, moment } from "./download.js";
 import * as segments from "./segments.js";
 import * as period from "./period.js";
+import * as rules from "./rules.js";
 import { call } from "./service.js";
 import * as words from "./words.js";
 
@@ -21,6 +22,7 @@ export function show(overview) {
   showCost();
   showHealth();
   changes.show(pool);
+  rules.show(pool);
   period.show(pool);
   segments.show(pool);
 }

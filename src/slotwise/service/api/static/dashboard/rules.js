@@ -1,0 +1,139 @@
+// Rules of the pool: what each asks for, delivers and costs. A rule is checked by the service before it is saved.
+
+import { confirm } from "./confirm.js";
+import { element, makeDialog, makeField, number } from "./form.js";
+import { call } from "./service.js";
+import { count, perThousand, rate, time } from "./words.js";
+
+const at = (selector) => document.querySelector(selector);
+const name = makeField({ name: "name", label: "Name", maxLength: 100 });
+const group = makeField({ name: "group", label: "Group", hint: "All links of this group. Or leave it empty and list links." });
+const links = makeField({ name: "links", kind: "area", rows: 2, label: "Links", hint: "Ids of links, separated by spaces or commas." });
+const least = makeField({ name: "at_least", label: "At least, slots per page", hint: "1 holds on every page, 0.5 on every second one on average.", inputMode: "decimal" });
+const most = makeField({ name: "at_most", label: "At most, slots per page", hint: "Empty: no limit.", inputMode: "decimal" });
+const goal = makeField({
+  name: "goal", kind: "choice", label: "Until a date",
+  options: [["", "nothing"], ["views", "so many views"], ["clicks", "so many clicks"], ["budget", "at most so many clicks"], ["hard", "at most so many clicks, never more"]],
+});
+const target = makeField({ name: "target", label: "How many", inputMode: "numeric" });
+const until = makeField({ name: "until", kind: "datetime-local", label: "Date" });
+const fields = [name, group, links, least, most, goal, target, until];
+const form = makeDialog({ id: "rule-form", yes: "Check", fields, submit, wide: true });
+const said = element("p", { className: "words", role: "status" });
+form.body.append(said);
+let pool = null;
+let changed = null; // the rule that is changed, none for a new one
+let checked = null; // the rules that were checked, to be saved next
+let afterwards = () => {};
+
+const address = () => `/v1/pools/${encodeURIComponent(pool.pool_id)}/rules`;
+
+// A rule as it is put: the dashboard shows budgets in clicks.
+function bodyOf(rule) {
+  const body = { name: rule.name, group: rule.group, links: rule.links, at_least: rule.at_least, at_most: rule.at_most, boost: rule.boost };
+  for (const one of rule.goals) {
+    if (one.kind === "views") body.views_until = { views: one.target, until: one.until };
+    else if (one.kind === "clicks") body.clicks_until = { clicks: one.target, until: one.until };
+    else body.budget = { clicks: one.target, until: one.until, hard: one.hard };
+  }
+  return body;
+}
+
+function typed() {
+  const kind = goal.control.value;
+  const goals = changed === null ? [] : changed.goals.slice(1);
+  if (kind) {
+    const date = until.control.value ? new Date(until.control.value).toISOString() : until.control.value;
+    goals.unshift({ kind: kind === "hard" ? "budget" : kind, target: number(target.control.value), until: date, hard: kind === "hard" });
+  }
+  return bodyOf({
+    name: name.control.value.trim(), group: group.control.value.trim(), links: links.control.value.split(/[\s,]+/).filter(Boolean),
+    at_least: number(least.control.value) ?? 0, at_most: number(most.control.value) ?? null, boost: changed?.boost ?? 0, goals,
+  });
+}
+
+async function submit() {
+  if (checked !== null) {
+    await call(address(), { method: "PUT", body: { rules: checked } });
+    afterwards();
+    return true;
+  }
+  const rules = pool.rules.map((rule) => (rule.name === changed?.name ? typed() : bodyOf(rule)));
+  if (changed === null) rules.push(typed());
+  const answer = await call(`${address()}:check`, { method: "POST", body: { rules } });
+  const conflicts = answer.conflicts.length > 0 ? ` ${answer.conflicts.join(" ")}` : " All rules can be kept.";
+  said.textContent = `With all rules, 1,000 views earn about ${perThousand(answer.revenue_micros, answer.currency)}; the rules cost ${perThousand(answer.cost_micros, answer.currency)} of them.${conflicts}`;
+  checked = rules;
+  form.go.textContent = "Save";
+  return false;
+}
+
+function forget() {
+  checked = null;
+  form.go.textContent = "Check";
+  said.textContent = "";
+}
+
+// The time as the field has it: that of the browser, without a zone.
+const local = (iso) => new Date(new Date(iso).getTime() - new Date(iso).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+
+function open(rule) {
+  changed = rule;
+  forget();
+  const first = rule?.goals[0];
+  const values = [rule?.name, rule?.group, rule?.links.join(" "), rule?.at_least || "", rule?.at_most, first?.hard ? "hard" : first?.kind, first?.target, first && local(first.until)];
+  fields.forEach((field, i) => { field.control.value = values[i] ?? ""; });
+  return form.open(rule === null ? "A new rule" : `Rule ${rule.name}`, "The service says what the rules cost before they are saved.");
+}
+
+function asks(rule) {
+  const parts = [];
+  if (rule.at_least) parts.push(`at least ${rate(rule.at_least)}`);
+  if (rule.at_most !== null) parts.push(`at most ${rate(rule.at_most)}`);
+  if (rule.boost) parts.push(`boost ${rate(rule.boost)}`);
+  return parts.join(", ") || "–";
+}
+
+function progress(goals) {
+  const kinds = { views: "views", clicks: "clicks", budget: "clicks of the budget" };
+  return goals.map((one) => `${count(one.done)} of ${count(one.target)} ${kinds[one.kind]} by ${time(Date.parse(one.until) * 1000)}, about ${count(one.forecast)} then`).join("; ");
+}
+
+function retire(rule) {
+  const rest = pool.rules.filter((one) => one.name !== rule.name).map(bodyOf);
+  return confirm({ title: `Retire the rule ${rule.name}?`, words: "Pages no longer keep it; the log of changes records it.", yes: "Retire", act: () => call(address(), { method: "PUT", body: { rules: rest } }) });
+}
+
+function row(rule) {
+  const button = (text, act) => {
+    const made = element("button", { type: "button", className: "small", textContent: text, "aria-label": `${text} the rule ${rule.name}` });
+    made.addEventListener("click", act);
+    return made;
+  };
+  const about = rule.group ? `group ${rule.group}` : rule.links.join(", ");
+  const first = element("td", {}, rule.name, element("br"), element("small", { textContent: about }));
+  const told = element("td", { textContent: progress(rule.goals) });
+  if (rule.violated) told.append(told.textContent ? element("br") : "", element("span", { className: "wrong", textContent: rule.detail }));
+  const cells = [asks(rule), `${rate(rule.slots_now)} now, ${rate(rule.slots_delivered)} so far`, perThousand(rule.cost_micros, pool.currency)];
+  const buttons = element("td", {}, button("Change", () => open(rule)), " ", button("Retire", () => retire(rule)));
+  return element("tr", {}, first, ...cells.map((text) => element("td", { textContent: text })), told, buttons);
+}
+
+let shown = "";
+
+export function show(overview) {
+  pool = overview;
+  const now = JSON.stringify([pool.pool_id, pool.rules]);
+  if (now === shown) return; // whoever has the focus in it keeps it
+  shown = now;
+  const violated = pool.rules.filter((rule) => rule.violated).length;
+  at("#rules .verdict").textContent = pool.rules.length === 0 ? "No rules: every link may have any slot." : violated === 0 ? "All rules are kept." : `${count(violated)} of ${count(pool.rules.length)} rules cannot be kept.`;
+  at("#rules .scroller").hidden = pool.rules.length === 0;
+  at("#rules tbody").replaceChildren(...pool.rules.map(row));
+}
+
+export function listen(saved) {
+  afterwards = saved;
+  for (const field of fields) field.control.addEventListener("input", forget);
+  at("#add-rule").addEventListener("click", () => open(null));
+}
