@@ -49,6 +49,36 @@ def test_the_picture_and_the_corners_are_written(
     assert [round(float(cell), 9) for cell in last.split(",")] == [0.7, 0.11, 0.225]
 
 
+@pytest.mark.parametrize("floor", [[], ["--floor", "0.1"]])
+def test_the_price_of_a_guarantee_as_it_grows(
+    links_csv: Path, tmp_path: Path, floor: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    # the first link earns 0.09 less than the others, which fill the page
+    rule = ["--rule", "partner: 0 >= 0.5", "--out", str(tmp_path)]
+    assert main(["frontier", str(links_csv), "--slots", "2", *floor, *rule]) == 0
+    printed = capsys.readouterr().out
+    assert "0.5 slots cost 0.045 of 0.2 a page view" in printed
+    rows = [line.split() for line in printed.splitlines()]
+    assert ["0.5", "0.1550", "77.5%", "0.0900", "present"] in rows
+    assert (tmp_path / "guarantee-links.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("partner: x >= 0.5", "`links` of rule 'partner' must be links of the table, got 'x'"),
+        ("partner: 0 <= 0.5", "`at_least` of rule 'partner' must be given"),
+        ("partner: 0 >= 3", "`at_least` of rule 'partner' must be at most 1"),
+        ("partner", "`rule` must be NAME: LINK,LINK >= SLOTS"),
+    ],
+)
+def test_a_wrong_rule_is_refused_in_one_sentence(
+    links_csv: Path, rule: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["frontier", str(links_csv), "--slots", "2", "--rule", rule]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_a_floor_out_of_reach_is_said(links_csv: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["frontier", str(links_csv), "--slots", "2", "--floor", "0.9"]) == 0
     printed = capsys.readouterr().out

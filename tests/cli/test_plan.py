@@ -89,3 +89,10 @@ def test_a_certainty_that_is_nearly_1_is_answered() -> None:
     nearly = math.nextafter(1.0, 0.0)
     plan = plan_traffic(RoughPage(6, 2, 0.2, 0.4), certainty=nearly, n_views=200, n_cases=10)
     assert plan.lift.views == math.inf
+
+
+def test_rules_name_links_by_number(capsys: pytest.CaptureFixture[str]) -> None:
+    rule = ["--rule", "partner: a,1 >= 0.5"]
+    assert main([*PAGE, "--revenue-per-click", "0.3", *rule]) == 2
+    message = "`links` of rule 'partner' must be numbers from 0 on, got 'a,1'"
+    assert message in capsys.readouterr().err

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -37,7 +37,7 @@ from slotwise.figures.canvas import save_figure
 from slotwise.figures.floor_price import FrontierPicture, draw_frontier
 from slotwise.policies import make_policy
 from slotwise.problem import Rule
-from slotwise.selection import Frontier, frontier
+from slotwise.selection import Frontier, SlotRule, frontier, solve_rules
 from slotwise.selector import Selector
 from slotwise.simulation.simulated_log import RoughPage, Waiting, plan_traffic
 
@@ -316,6 +316,8 @@ def _draw(
 
 
 N_ROWS = 10
+N_GUARANTEES = 100
+"""Guarantees at which the best mix within a floor is computed."""
 
 
 class Priced(NamedTuple):
@@ -339,6 +341,10 @@ def frontier_command(
     selector: Annotated[
         Path | None, typer.Option("--selector", help="A saved selector, instead of TABLE.")
     ] = None,
+    rule: Annotated[
+        str | None,
+        typer.Option("--rule", help='The price of a guarantee instead: "partner: 3,4 >= 0.5".'),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option("--data", help="The directory with a data set's files.")
     ] = None,
@@ -357,11 +363,14 @@ def frontier_command(
 
     TABLE is a CSV, TSV or Parquet file with clicks, views and revenue of each link, or the name of
     a data set. With --selector the curve is computed from the present estimates of a saved
-    selector, with a band.
+    selector, with a band. With --rule it shows what a guarantee costs as it grows, within the
+    floor; links are named as in the table, or numbered from 0 on.
 
     Examples:
 
       slotwise frontier links.csv --slots 15 --floor 4 --out figures
+
+      slotwise frontier coupon-like --rule "partner: 3,4 >= 0.5" --out figures
 
       slotwise frontier links.csv --slots 15 -o clicks=n_clicks -o max_revenue=80
 
@@ -372,13 +381,15 @@ def frontier_command(
     if (table is None) == (selector is None):
         raise InvalidInput.of("TABLE", "given, or else --selector", table)
     if selector is not None:
-        if slots is not None or data is not None or option:
-            rule = "left out with --selector, which knows its page"
-            raise InvalidInput.of("--slots, --data and --option", rule, slots or data or option)
+        if slots is not None or data is not None or option or rule:
+            wanted = "left out with --selector, which knows its page"
+            names, found = "--slots, --data, --option and --rule", slots or data or option or rule
+            raise InvalidInput.of(names, wanted, found)
         priced = _of_selector(selector, floor)
     else:
         options = dict(parse_option(text) for text in option or [])
-        priced = _of_dataset(_load(str(table), slots, floor, data, options), floor)
+        loaded = _load(str(table), slots, floor, data, options)
+        priced = _of_dataset(loaded, floor) if rule is None else _of_guarantee(loaded, rule)
     console = Console(highlight=False)
     console.print(priced.picture.title, style="bold", markup=False)
     console.print(priced.picture.subtitle, markup=False)
@@ -429,6 +440,52 @@ def _of_dataset(data: Dataset, floor: float | None) -> Priced:
     )
 
 
+def _of_guarantee(data: Dataset, text: str) -> Priced:
+    """Return the best revenue against the slots that a rule guarantees, within the click floor."""
+    rule = _rule_of(data, text)
+    if not rule.at_least:
+        raise rule.error("at_least", "given, as in NAME: LINK,LINK >= SLOTS", text)
+    rule.check_page(data.n_slots)
+    places = np.array(rule.links, np.int64)
+    value, clicks, n_slots = data.revenue_rate, data.click_rate, data.n_slots
+    most = float(min(n_slots, len(places)))
+    if data.click_floor > 0:
+        slots = np.linspace(0.0, most, N_GUARANTEES + 1)
+        asked = [[SlotRule(places, least, most)] for least in slots.tolist()]
+        found = [solve_rules(value, clicks, n_slots, data.click_floor, one) for one in asked]
+        values = np.array([one.value for one in found])
+        curve = Frontier(slots, values, np.maximum(-np.diff(values) / np.diff(slots), 0.0))
+    else:  # slots of the rule in the place of clicks: exact
+        is_of_rule = np.zeros(data.n_links)
+        is_of_rule[places] = 1.0
+        curve = frontier(value, is_of_rule, n_slots)
+    cost = curve.value_at(0.0) - curve.value_at(rule.at_least)
+    floor = f"floor {data.click_floor:g}"
+    said = f"{rule.at_least:g} slots cost {cost:.3g} of {curve.value_at(0.0):.3g} a page view"
+    return Priced(
+        FrontierPicture(
+            title=f"{data.title}: the price of the guarantee {rule.name}",
+            subtitle=f"{data.n_links} links, {n_slots} slots, {floor}  ·  {said}",
+            curve=curve,
+            floor=rule.at_least,
+            revenue_word="scaled revenue per page view",
+            bound="guarantee",
+            axis="guaranteed slots per page",
+            unit="slot per page",
+        ),
+        f"guarantee-{Path(data.title).stem if data.name == 'table' else data.name}",
+    )
+
+
+def _rule_of(data: Dataset, text: str) -> Rule:
+    """Return a rule whose links are places of a data set."""
+    rule, names = Rule.of_text(text), list(data.link_names or map(str, range(data.n_links)))
+    for link in rule.links:
+        if link not in names:
+            raise rule.error("links", "links of the table", link)
+    return replace(rule, links=[names.index(link) for link in rule.links])
+
+
 def _of_selector(path: Path, floor: float | None) -> Priced:
     selector = Selector.load(path)
     price, problem = selector.frontier(), selector.problem
@@ -470,7 +527,7 @@ def _rows(picture: FrontierPicture) -> list[float]:
 
 def _table(picture: FrontierPicture) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    headings = ["floor", "best revenue", "share", "shadow price"]
+    headings = [picture.bound, "best revenue", "share", "shadow price"]
     if picture.band is not None:
         headings[2:2] = ["low", "high"]
         table.caption = "low and high: 95 % band for all floors at once, for constant rates"
@@ -531,6 +588,10 @@ def plan_command(
     views: Annotated[int, typer.Option("--views", help="Page views of a case.")] = 20_000,
     cases: Annotated[int, typer.Option("--cases", help="Simulated cases.")] = 100,
     policy: Annotated[str | None, typer.Option("--policy", help="Another policy.")] = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option("--rule", help='A rule: "partner: 3,4 >= 0.5", links numbered from 0 on.'),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Another seed.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, in page views.")] = False,
     as_lines: Annotated[
@@ -564,6 +625,7 @@ def plan_command(
             n_views=views,
             n_cases=cases,
             policy=None if policy is None else make_policy(policy),
+            rules=[_numbered(text) for text in rule or ()],
             seed=seed,
             progress=lambda share: tell(share, "plan"),
         )
@@ -579,6 +641,14 @@ def plan_command(
     if found.share_of_floors_in_reach < 1:
         reach = f"{found.share_of_floors_in_reach:.0%}"
         console.print(f"the floor is in reach of the links in {reach} of cases", markup=False)
+
+
+def _numbered(text: str) -> Rule:
+    """Return a rule for links that are numbered from 0 on."""
+    rule = Rule.of_text(text)
+    if not all(isinstance(link, str) and link.isdecimal() for link in rule.links):
+        raise rule.error("links", "numbers from 0 on", ",".join(rule.links))
+    return replace(rule, links=[int(link) for link in rule.links])
 
 
 @contextmanager

@@ -35,6 +35,10 @@ class FrontierPicture:
     floor: float | None = None
     band: tuple[Frontier, Frontier] | None = None
     revenue_word: str = "revenue per page view"
+    bound: str = "floor"
+    """What grows along the axis: the click floor, or the guarantee of a rule."""
+    axis: str = "click floor, in expected clicks per page view"
+    unit: str = "click per page view"
 
 
 def draw_frontier(picture: FrontierPicture) -> Figure:
@@ -92,13 +96,13 @@ def _draw_revenue(axes: Axes, picture: FrontierPicture) -> None:
             linewidth=0,
         )
     axes.plot(*_free_then(picture.curve, start), color=colour, zorder=3)
-    _dress(axes, start, end)
+    _dress(axes, start, end, picture.axis)
     top = float(picture.curve.values[0])
     if picture.band is not None:
         top = max(top, min(2.5 * top, float(picture.band[1].values.max())))
     axes.set_ylim(0.0, 1.06 * top if top > 0 else 1.0)
     _mark_floor(axes, picture, with_value=True)
-    meaning = f"{picture.revenue_word}, of the best mix that keeps the floor"
+    meaning = f"{picture.revenue_word}, of the best mix that keeps the {picture.bound}"
     if picture.band is not None:
         meaning += "; shaded: 95 % band"
     write_heading(axes, "Best revenue", meaning)
@@ -110,11 +114,11 @@ def _draw_price(axes: Axes, picture: FrontierPicture) -> None:
     edges = np.concatenate([[min(start, float(curve.floors[0]))], curve.floors])
     prices = np.concatenate([[0.0], curve.shadow_prices])
     axes.stairs(prices, edges, color=colour, linewidth=1.8, baseline=None, zorder=3)
-    _dress(axes, start, _end(picture))
+    _dress(axes, start, _end(picture), picture.axis)
     highest = float(prices.max(initial=0.0))
     axes.set_ylim(0.0, 1.06 * highest if highest > 0 else 1.0)
     _mark_floor(axes, picture, with_value=False)
-    write_heading(axes, "Shadow price", "revenue given up for one more click per page view")
+    write_heading(axes, "Shadow price", f"revenue given up for one more {picture.unit}")
 
 
 def _mark_floor(axes: Axes, picture: FrontierPicture, *, with_value: bool) -> None:
@@ -124,13 +128,13 @@ def _mark_floor(axes: Axes, picture: FrontierPicture, *, with_value: bool) -> No
     axes.axvline(floor, color=INK, linewidth=0.9, dashes=(4, 2), zorder=2)
     curve = picture.curve
     if floor > curve.floors[-1]:
-        said = f"floor {readable(floor)}: infeasible"
+        said = f"{picture.bound} {readable(floor)}: infeasible"
     elif with_value:
         value = curve.value_at(floor)
         axes.plot([floor], [value], "o", color=INK, markersize=4.5, zorder=5)
-        said = f"floor {readable(floor)}: {readable(value)}"
+        said = f"{picture.bound} {readable(floor)}: {readable(value)}"
     else:
-        said = f"floor {readable(floor)}: {readable(curve.shadow_price_at(floor))}"
+        said = f"{picture.bound} {readable(floor)}: {readable(curve.shadow_price_at(floor))}"
     left, right = axes.get_xlim()
     share = (floor - left) / (right - left)
     side = (
@@ -141,9 +145,9 @@ def _mark_floor(axes: Axes, picture: FrontierPicture, *, with_value: bool) -> No
     write(axes, (share + nudge, height), said, fontsize=8.5, color=INK, ha=side, va="center")
 
 
-def _dress(axes: Axes, start: float, end: float) -> None:
+def _dress(axes: Axes, start: float, end: float, axis_label: str) -> None:
     axes.set_xlim(start, end if end > start else start + 1.0)
-    axes.set_xlabel("click floor, in expected clicks per page view", loc="right", labelpad=2)
+    axes.set_xlabel(axis_label, loc="right", labelpad=2)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     for axis in (axes.xaxis, axes.yaxis):

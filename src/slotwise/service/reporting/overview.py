@@ -17,6 +17,7 @@ from slotwise.service.records import (
     Pin,
     PoolSettings,
     compose,
+    to_time,
 )
 from slotwise.service.reporting.link_table import LinkTable
 from slotwise.service.reporting.pool_report import Delays, describe_delays, describe_trouble
@@ -169,13 +170,19 @@ def _shown(value: object) -> str:
         case {"views": views, "clicks": clicks, "discount": discount}:
             return f"{views:,} views with {clicks:,} clicks at {discount:g}"
         case dict():
-            told = (f"{name} {_shown(one)}" for name, one in value.items() if name not in _SILENT)
+            told = (_part(name, one) for name, one in value.items() if name not in _SILENT and one)
             return ", ".join(told) or "none"
         case list():
             return ", ".join(map(_shown, value)) or "none"
         case None | "":
             return "none"
     return str(value)
+
+
+def _part(name: str, value: object) -> str:
+    if name.endswith("_us") and isinstance(value, int):
+        return f"{name.removesuffix('_us')} {to_time(value):%Y-%m-%d %H:%M}"
+    return f"{name} {_shown(value)}"
 
 
 LONGEST_US = 48 * 3600 * SECOND_US
