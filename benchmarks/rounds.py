@@ -19,7 +19,7 @@ from slotwise.policies import CUCB, ConUCB, Exp3M, LExp, PacedBayes, Policy
 from slotwise.problem import Problem
 from slotwise.selection.confidence import paper_gamma, paper_upper
 from slotwise.simulation import Experiment, run_experiment
-from slotwise.simulation.engine import play_on, play_run
+from slotwise.simulation.engine import play_run
 
 Floats = NDArray[np.float64]
 
@@ -176,7 +176,7 @@ def _paced_round(n_links: int) -> float:
     state = policy.start(problem)
     end = np.array([n_rounds])
     # the first call, which is not timed, is the warm-up
-    return cpu_seconds(lambda: play_on(policy, state, links, problem, end, 1, 0), 1) / n_rounds
+    return cpu_seconds(lambda: play_run(policy, links, problem, end, 1, 0, state), 1) / n_rounds
 
 
 def _knowing_round(n_links: int, gamma_scale: float) -> float:
@@ -197,4 +197,4 @@ def _knowing_round(n_links: int, gamma_scale: float) -> float:
     state = policy.restore(problem, knowledge)
     links = BernoulliLinks(clicks, revenue)
     end = np.array([n_rounds])
-    return cpu_seconds(lambda: play_on(policy, state, links, problem, end, 1, 0), 3) / n_rounds
+    return cpu_seconds(lambda: play_run(policy, links, problem, end, 1, 0, state), 3) / n_rounds

@@ -85,7 +85,7 @@ def test_growth_is_told_from_linear_growth(power: float, verdict: str) -> None:
 
 
 def test_almost_linear_growth_is_not_praised() -> None:
-    judgement = judge_sub_linear(made(AS_CLAIMED, power=0.98), "regret", "con-ucb")
+    judgement = judge_sub_linear(made(AS_CLAIMED, power=0.98), "con-ucb", "regret")
     assert judgement.verdict is Verdict.FAILS
     assert judgement.evidence.startswith(
         "grows like t^0.98 (0.98 to 0.98); twice the rounds give 1.97"
@@ -143,7 +143,7 @@ def test_a_missing_policy_does_not_hide_a_failure() -> None:
 
 def test_too_few_checkpoints_leave_growth_open() -> None:
     results = make_results(("con-ucb",), n_runs=4, n_checkpoints=3)
-    judgement = judge_sub_linear(results, "regret", "con-ucb")
+    judgement = judge_sub_linear(results, "con-ucb", "regret")
     assert judgement == (Verdict.UNKNOWN, "too few checkpoints in the second half of the rounds")
 
 

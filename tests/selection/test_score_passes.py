@@ -18,7 +18,6 @@ from slotwise.selection.vectors.score_passes import (
     neighbours,
     page_sums,
     score_all,
-    score_list,
     split_page,
 )
 
@@ -38,12 +37,6 @@ def compiled_sums(
     scores: Floats, value: Floats, clicks: Floats, n_links: int, bound: float, last: float
 ) -> tuple[int, float, float, float]:
     return page_sums(scores, value, clicks, n_links, bound, last)
-
-
-@compiled_first
-@hot
-def compiled_scores(value: Floats, clicks: Floats, price: float, n: int, scores: Floats) -> None:
-    score_list(value, clicks, 0.75, price, n, scores)
 
 
 @compiled_first
@@ -103,13 +96,8 @@ def test_counts_sums_and_neighbours_of_a_score(n_links: int) -> None:
 
 
 @pytest.mark.parametrize("n_links", SIZES)
-def test_scores_and_the_two_parts_of_a_page(n_links: int) -> None:
-    scores, value, clicks = padded(n_links, n_links)
-    one, other = np.zeros((2, n_links + WORD))
-    compiled_scores(value, clicks, 0.3, n_links, one)
-    score_list(value, clicks, 0.75, 0.3, n_links, other)
-    assert one.tolist() == other.tolist()
-    assert one[:n_links].tolist() == (0.75 * value + 0.3 * clicks)[:n_links].tolist()
+def test_the_two_parts_of_a_page(n_links: int) -> None:
+    scores, _, _ = padded(n_links, n_links)
     for certain, least in ((0.9, 0.8), (0.5, 0.5), (9.0, -1.0), (9.0, 8.0), (-1.0, -2.0)):
         rooms: Any = np.zeros((2, 2, len(scores) + 1), np.int64)
         n_words = len(scores) // WORD
@@ -160,9 +148,7 @@ def _is_vector_pass(value: Any) -> bool:
 
 def test_every_pass_is_compared() -> None:
     passes = {name for name, value in vars(score_passes).items() if _is_vector_pass(value)}
-    assert passes == {
-        "list_at_least", "neighbours", "page_sums", "score_all", "score_list", "split_page",
-    }  # fmt: skip
+    assert passes == {"list_at_least", "neighbours", "page_sums", "score_all", "split_page"}
 
 
 def test_aligned_zeros_start_with_a_line_of_memory() -> None:

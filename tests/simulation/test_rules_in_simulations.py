@@ -10,7 +10,7 @@ import pytest
 import slotwise
 from slotwise.errors import InvalidInput
 from slotwise.problem import Problem, Rule
-from slotwise.simulation.engine import play_on
+from slotwise.simulation.engine import play_run
 from slotwise.simulation.experiment_file import load_experiment
 from slotwise.simulation.optimum import find_optimum
 
@@ -38,7 +38,7 @@ def test_policies_learn_the_best_mix_within_the_rules() -> None:
     problem = Problem(5, 2, 0.5, horizon=3_000, rules=RULES)
     policy = slotwise.PacedBayes()
     state = policy.start(problem)
-    record = play_on(policy, state, LINKS, problem, np.array([3_000]), 1, 0)
+    record = play_run(policy, LINKS, problem, np.array([3_000]), 1, 0, state)
     best = find_optimum(LINKS, problem, 3_000).value
     assert record[0, 1, 0] / 3_000 == pytest.approx(best, rel=0.1)
     views = policy.knowledge(state)["views"][0]

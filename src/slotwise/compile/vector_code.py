@@ -201,22 +201,6 @@ def note_bits(
     builder.position_at_end(end)
 
 
-def _score_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
-    value, clicks = (numbers_of(context, builder, signature, arguments, k) for k in (0, 1))
-    value_weight, click_weight, n_entries = arguments[2:5]
-    scores = numbers_of(context, builder, signature, arguments, 5)
-    whole, size = ir.Constant(INT, LANES - 1), ir.Constant(INT, LANES)
-    n_blocks = builder.sdiv(builder.add(n_entries, whole), size)
-    by_value, by_clicks = splat(builder, value_weight, LANES), splat(builder, click_weight, LANES)
-    with cgutils.for_range(builder, n_blocks) as loop:
-        at = builder.mul(loop.index, size)
-        own = builder.fmul(by_value, load(builder, value, at, LANES))
-        priced = builder.fmul(by_clicks, load(builder, clicks, at, LANES))
-        store(builder, scores, at, builder.fadd(own, priced))
-    store(builder, scores, n_entries, constant(-np.inf, WORD))
-    return context.get_dummy_value()
-
-
 class _Neighbours:
     """The scores on both sides of a bound, and how many are above it, as a loop finds them."""
 
@@ -408,7 +392,6 @@ def _uniform_code(context: Any, builder: Builder, signature: Any, arguments: Any
 _NEIGHBOURS = types.Tuple((types.float64, types.float64, types.int64))
 
 CODE: dict[str, tuple[Any, Codegen]] = {
-    "score_list": (types.void, _score_code),
     "neighbours": (_NEIGHBOURS, _neighbours_code),
     "score_all": (_NEIGHBOURS, _score_all_code),
     "page_sums": (

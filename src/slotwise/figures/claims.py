@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -76,7 +77,7 @@ def final_evidence(results: Results, metric: str, label: str) -> str:
     return f"{style.display_name(label)} {with_interval(*map(float, interval))}"
 
 
-def judge_sub_linear(results: Results, metric: str, label: str) -> Judgement:
+def judge_sub_linear(results: Results, label: str, metric: str) -> Judgement:
     """Judge whether a metric grew more slowly than the rounds over their second half."""
     totals = results.over_time(label, metric)
     end = metrics.mean_interval(totals[:, -1])
@@ -198,17 +199,6 @@ class Comparison:
         return Judgement(all_of(verdicts), f"{own} against {', '.join(parts)}{note}")
 
 
-@dataclass(frozen=True)
-class SubLinearGrowth:
-    """The claim that a metric of Con-UCB grows more slowly than the rounds."""
-
-    metric: str
-
-    def __call__(self, results: Results, label: str) -> Judgement:
-        """Judge the Con-UCB of `label`."""
-        return judge_sub_linear(results, self.metric, label)
-
-
 WITH_FLOOR = tuple(name for name in style.BASELINES if name not in style.FLOORLESS)
 
 CLAIMS = (
@@ -243,17 +233,17 @@ CLAIMS = (
     Claim(
         "sub-linear regret",
         f"Con-UCB's regret grows sub-linearly (here: slower than t^{SUB_LINEAR_BELOW:g})",
-        SubLinearGrowth("regret"),
+        partial(judge_sub_linear, metric="regret"),
     ),
     Claim(
         "sub-linear violation",
         "Con-UCB's violation, summed round by round, grows sub-linearly",
-        SubLinearGrowth("violation"),
+        partial(judge_sub_linear, metric="violation"),
     ),
     Claim(
         "sub-linear shortfall",
         "Con-UCB's shortfall, which the theorem bounds, grows sub-linearly",
-        SubLinearGrowth("shortfall"),
+        partial(judge_sub_linear, metric="shortfall"),
     ),
 )
 

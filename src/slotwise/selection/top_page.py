@@ -46,7 +46,6 @@ from slotwise.selection.vectors.score_passes import (
     neighbours,
     page_sums,
     score_all,
-    score_list,
     split_page,
 )
 
@@ -110,10 +109,14 @@ def _list_all(entries: Entries, search: Search) -> None:
 
 @inner
 def _score_list(objective: Objective, search: Search) -> None:
-    """Score what is listed."""
+    """Score what is listed; a word of minus infinity follows."""
     of_value, of_clicks, scores = search.listed_value, search.listed_clicks, search.listed_score
     value_weight, click_weight = objective
-    score_list(of_value, of_clicks, value_weight, click_weight, search.sizes[N_LISTED], scores)
+    n_listed = search.sizes[N_LISTED]
+    for k in range(n_listed):
+        scores[k] = value_weight * of_value[k] + click_weight * of_clicks[k]
+    for k in range(n_listed, n_listed + WORD):
+        scores[k] = -np.inf
 
 
 @inner

@@ -258,23 +258,14 @@ def play_run(
     checkpoints: NDArray[np.int64],
     seed: int,
     run: int,
+    state: State | None = None,
 ) -> Floats:
-    """Play one run; return totals, violations and deficits at the checkpoints, levels first."""
+    """Play one run; return totals, violations and deficits at the checkpoints, levels first.
+
+    A `state` may know something already; it learns on. It must be of the policy for the problem.
+    """
     policy = policy_for(policy, problem)
-    state = policy.start(problem)
-    return play_on(policy, state, environment, problem, checkpoints, seed, run)
-
-
-def play_on(
-    policy: Policy,
-    state: State,
-    environment: Environment,
-    problem: Problem,
-    checkpoints: NDArray[np.int64],
-    seed: int,
-    run: int,
-) -> Floats:
-    """Play like `play_run`, but with a state that may know something already; it learns on."""
+    state = policy.start(problem) if state is None else state
     desk = _new_desk(problem, environment, checkpoints)
     play = compiled_first(_playing(*_functions(policy, environment, bool(problem.rules))))
     play(

@@ -36,24 +36,6 @@ def aligned_zeros(n_numbers: int) -> Floats:
 
 
 @vector_pass
-def score_list(
-    value: Floats,
-    clicks: Floats,
-    value_weight: float,
-    click_weight: float,
-    n_entries: int,
-    scores: Floats,
-) -> None:
-    """Write value_weight * value + click_weight * clicks, then a word of minus infinity.
-
-    The arrays have room for whole blocks, the scores for a word more.
-    """
-    for k in range(n_entries):
-        scores[k] = value_weight * value[k] + click_weight * clicks[k]
-    scores[n_entries : n_entries + WORD] = -np.inf
-
-
-@vector_pass
 def neighbours(scores: Floats, n_blocks: int, bound: float) -> tuple[float, float, int]:
     """Return the largest score at or below `bound`, the least above it, and how many are above.
 
