@@ -272,16 +272,26 @@ def test_a_bulk_call_spends_a_decision_a_pool(
 
 def test_browsers_are_allowed_to_ask_from_hosts_of_pools(visitor: httpx.Client, pool: str) -> None:
     asked = {"access-control-request-method": "POST"}
-    allowed = visitor.options(BULK, headers=ON_PAGE | asked)
-    assert allowed.status_code == 204
-    assert allowed.headers["access-control-allow-origin"] == ON_PAGE["origin"]
-    assert "if-none-match" in allowed.headers["access-control-allow-headers"]
+    for path in (BULK, f"{BULK}/{pool}", f"{BULK}/nothing", f"{BULK}/%F0%9F%8E%88"):
+        allowed = visitor.options(path, headers=ON_PAGE | asked)
+        assert allowed.status_code == 204, allowed.text
+        assert allowed.headers["access-control-allow-origin"] == ON_PAGE["origin"]
+        assert "if-none-match" in allowed.headers["access-control-allow-headers"]
     for origin in ("https://evil.example", "null", "\xff"):
         refused = visitor.options(BULK, headers={b"origin": origin.encode("latin-1")})
         assert "access-control-allow-origin" not in refused.headers
     keyless = visitor.post(BULK, json={}, headers=ON_PAGE)
     assert keyless.status_code == 401
     assert keyless.headers["access-control-allow-origin"] == ON_PAGE["origin"]
+
+
+def test_the_description_says_that_pages_may_be_unchanged(visitor: httpx.Client) -> None:
+    paths = visitor.get("/openapi.json").json()["paths"]
+    bulk, one = (paths[path]["post"] for path in (BULK, f"{BULK}/{{pool_id}}"))
+    assert [item["name"] for item in bulk["parameters"]] == ["If-None-Match"]
+    assert "ETag" in bulk["responses"]["200"]["headers"]
+    assert "content" not in bulk["responses"]["304"]
+    assert "304" not in one["responses"]
 
 
 def test_no_answer_is_ours_when_the_service_fails(

@@ -161,6 +161,7 @@ async def evaluate_flag(context: ServiceContext, request: Request) -> Answer:
     "POST /ofrep/v1/evaluate/flags",
     "page",
     answer=BulkEvaluation,
+    has_tag=True,
     problems=("wrong-host", "batch-too-large"),
     **_DECLARED,
 )
@@ -198,6 +199,14 @@ async def evaluate_flags(context: ServiceContext, request: Request) -> Answer:
     return Answer(b'{"flags":[%b]}' % b",".join(flags), headers=((b"etag", tag), *headers))
 
 
+@OPERATIONS.add(
+    "OPTIONS /ofrep/v1/evaluate/flags/{pool_id}",
+    None,
+    status=204,
+    content_types=(),
+    name="allow_flag",
+    protocol_errors=_DECLARED["protocol_errors"],
+)
 @OPERATIONS.add("OPTIONS /ofrep/v1/evaluate/flags", None, status=204, content_types=())
 async def allow_flags(context: ServiceContext, request: Request) -> Answer:
     """Ask whether a page of this origin may evaluate flags."""

@@ -68,7 +68,10 @@ def _operation(operation: Operation[Any, Any], schema_of: Mapping[str, Any]) -> 
         if operation.open_on_loopback:
             described["security"].append({})
             described["description"] += " On the machine itself it needs none."
-    if parameters := [*_path_parameters(operation), *_query_parameters(operation)]:
+    parameters = [*_path_parameters(operation), *_query_parameters(operation)]
+    if operation.has_tag:
+        parameters.append({"name": "If-None-Match", "in": "header", "schema": {"type": "string"}})
+    if parameters:
         described["parameters"] = parameters
     if operation.body is not None:
         content = {"schema": schema_of[str(operation.body)]}
@@ -80,6 +83,7 @@ def _operation(operation: Operation[Any, Any], schema_of: Mapping[str, Any]) -> 
         }
     described["responses"] = {
         str(operation.status): _success(operation, schema_of),
+        **({"304": {"description": "Nothing has changed"}} if operation.has_tag else {}),
         **_problem_answers(operation, schema_of),
     }
     return described
@@ -120,6 +124,9 @@ def _success(operation: Operation[Any, Any], schema_of: Mapping[str, Any]) -> di
     if operation.status == 302:
         location = {"description": "The link's registered address", "schema": {"type": "string"}}
         answer["headers"] = {"Location": location}
+    if operation.has_tag:
+        tag = {"description": "Send it as If-None-Match next time", "schema": {"type": "string"}}
+        answer["headers"] = {"ETag": tag}
     content: dict[str, Any] = {}
     for content_type in operation.content_types:
         content[content_type] = {"schema": {"type": "string"}} if _is_text(content_type) else {}

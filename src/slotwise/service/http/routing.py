@@ -71,6 +71,8 @@ class Operation(Generic[Context, Key]):
     answer: Any = None
     status: int = 200
     content_types: tuple[str, ...] = ("application/json",)
+    has_tag: bool = False
+    """Whether the answer has an entity tag, and is 304 for a client that names it."""
     problems: tuple[str, ...] = ()
     """Problems that this operation itself can answer with, beside those of every operation."""
     protocol_errors: ProtocolErrors | None = None
