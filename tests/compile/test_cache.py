@@ -61,6 +61,33 @@ def test_an_edited_helper_of_a_user_is_compiled_again(tmp_path: Path) -> None:
     assert outcome(PROGRAM, tmp_path, *path) == ["False", "6"]
 
 
+OF_MAIN_FILE = """
+from typing import NamedTuple
+from slotwise.compile import code_for, hot
+from slotwise.policies.policy import rank_alike
+import numpy as np
+
+class State(NamedTuple):
+    numbers: np.ndarray
+
+@hot
+def rank(state, links, worth):
+    rank_alike(state, links, worth)
+
+arguments = State(np.zeros(2)), np.zeros(1, np.int64), np.ones(1)
+code = code_for(rank, *arguments)
+code.compile()
+code.call(*arguments)
+print("ranked")
+"""
+
+
+def test_a_class_of_the_main_file_may_be_used_by_the_next_process_too(tmp_path: Path) -> None:
+    """Its class is another one there, so that stored code is not for it: it was used, and failed."""
+    for _ in range(2):
+        assert outcome(OF_MAIN_FILE, tmp_path, PACKAGE.parent) == ["ranked"]
+
+
 def test_code_in_a_folder_that_can_only_be_read_is_used(tmp_path: Path) -> None:
     """As in an image with a read-only root file system; root can write to any folder."""
     user = tmp_path / "of_user"

@@ -184,7 +184,9 @@ class DiskCache:
         try:
             processor, reduced = pickle.loads(file.read_bytes())
             if processor == target.codegen().magic_tuple():
-                return _Rebuilt(target, *reduced)
+                found = _Rebuilt(target, *reduced)
+                # A class of a program's main file is another one in every process.
+                return found if found.signature.args == tuple(signature) else None
         except (OSError, EOFError, ImportError, AttributeError, pickle.UnpicklingError):
             pass  # it is made again
         return None
