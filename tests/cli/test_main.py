@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import re
 import subprocess
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+import typer
 
 import slotwise
 import slotwise.cli
-from slotwise.cli.main import HEADINGS, OF_SERVICE, command_names, main
+from slotwise.cli.main import HEADINGS, OF_SERVICE, command_names, first_line, main
 from slotwise.errors import SlotwiseError
 from slotwise.extras import extras_with
 from slotwise.version import __version__
@@ -67,6 +69,32 @@ def test_version_is_printed_without_the_packages_of_commands(
     assert capsys.readouterr().out == f"slotwise {__version__}\n"
     assert main(["policies"]) == 2
     assert "slotwise[" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", command_names())
+def test_the_list_of_commands_has_the_first_lines_of_their_helps(name: str) -> None:
+    [module] = [commands[name] for commands in HEADINGS.values() if name in commands]
+    found = getattr(importlib.import_module(f"slotwise.cli.{module}"), f"{_python(name)}_command")
+    text = found.info.help if isinstance(found, typer.Typer) else inspect.getdoc(found)
+    assert first_line(name, module) == str(text).splitlines()[0]
+
+
+def _python(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    program = "import sys; from slotwise.cli.main import main; main(['--help']); "
+    program += "print({'matplotlib', 'sqlalchemy', 'polars', 'numba'} & set(sys.modules))"
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert finished.stdout.splitlines()[-1] == "set()"
+    assert "move-store" in finished.stdout
 
 
 def test_python_runs_slotwise_as_a_module() -> None:

@@ -6,9 +6,11 @@ usage, 130 stopped with Ctrl-C.
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slotwise.errors import MissingPackage, SlotwiseError
@@ -46,6 +48,15 @@ HEADINGS = {
 The function or group of a command is called `<name>_command`; its docstring is the help text.
 """
 
+PACKAGES = {
+    "Serving": ("service", "uvicorn"),
+    "Store maintenance": ("service", "sqlalchemy"),
+    "Experiments": ("experiments", "polars"),
+    "Logs and planning": ("experiments", "polars"),
+}
+"""The extra that brings the commands under a heading, and one of its packages."""
+COMPLETING = "_SLOTWISE_COMPLETE"
+"""The variable by which a shell asks how a command goes on."""
 OF_SERVICE = frozenset({*HEADINGS["Serving"], *HEADINGS["Store maintenance"]} - {"warm-up"})
 """Commands that the extra `service` brings; the others belong to `experiments`."""
 
@@ -82,9 +93,10 @@ def command_names() -> list[str]:
 
 
 def build_app(args: Sequence[str]) -> typer.Typer:
-    """Return the program with the command that `args` start with, or with all commands.
+    """Return the program with the command that `args` start with, or with the list of all.
 
-    Only the packages of the requested command are imported, so that it starts quickly.
+    Only the packages of the requested command are imported, so that it starts quickly, and none
+    for the list.
     """
     try:
         import typer
@@ -115,9 +127,38 @@ def build_app(args: Sequence[str]) -> typer.Typer:
         pass
 
     names = command_names()
-    for name in [args[0]] if args and args[0] in names else names:
-        add_command(app, name)
+    if args and args[0] in names:
+        add_command(app, args[0])
+    elif COMPLETING in os.environ:  # the shell asks for the options of commands, too
+        for name in names:
+            add_command(app, name)
+    else:
+        for heading, commands in HEADINGS.items():
+            extra, package = PACKAGES[heading]
+            has_package = importlib.util.find_spec(package) is not None
+            install = "" if has_package else rf" (pip install 'slotwise\[{extra}]')"
+            for name, module in commands.items():
+                text = first_line(name, module) + install
+                app.command(name, help=text, rich_help_panel=heading)(lambda: None)
     return app
+
+
+def first_line(name: str, module: str) -> str:
+    """Return the first line of a command's help from the text of its module, not imported."""
+    import ast  # here and below: only for the list of commands
+
+    spec = importlib.util.find_spec(f"slotwise.cli.{module}")
+    assert spec is not None
+    assert spec.origin is not None
+    wanted = f"{name.replace('-', '_')}_command"
+    for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name == wanted:
+            return (ast.get_docstring(node) or "").partition("\n")[0]
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == wanted:
+            assert isinstance(node.value, ast.Call)  # a group: typer.Typer(help="...")
+            text = next(one.value for one in node.value.keywords if one.arg == "help")
+            return str(ast.literal_eval(text)).partition("\n")[0]
+    raise LookupError(f"{spec.origin} has no {wanted}")
 
 
 def _missing_extra(args: Sequence[str], error: ModuleNotFoundError) -> MissingPackage:

@@ -120,21 +120,6 @@ Try it: make a pool, give it links, choose a page, report a click.
 """
 
 
-KEYS_HELP = """Make, list and revoke the keys of a store.
-
-While a service runs on a store in a file its keys can be listed here; it makes and revokes them
-itself, with `POST /v1/keys` and `DELETE /v1/keys/{key_id}`. On PostgreSQL all commands work.
-
-Examples:
-
-  slotwise keys make admin --label "Ana's laptop"
-
-  slotwise keys make decide track --label "shop front"
-
-  slotwise keys list
-
-  slotwise keys revoke 5f0c9a7d3b21e884
-"""
 StoreUrl = Annotated[str, typer.Option(help="Store URL")]
 _DEFAULT_STORE = Settings().store
 
@@ -186,7 +171,24 @@ def revoke(
     print(f"{key_id} is revoked")
 
 
-keys_command = typer.Typer(help=KEYS_HELP, no_args_is_help=True)
+keys_command = typer.Typer(
+    help="""Make, list and revoke the keys of a store.
+
+While a service runs on a store in a file its keys can be listed here; it makes and revokes them
+itself, with `POST /v1/keys` and `DELETE /v1/keys/{key_id}`. On PostgreSQL all commands work.
+
+Examples:
+
+  slotwise keys make admin --label "Ana's laptop"
+
+  slotwise keys make decide track --label "shop front"
+
+  slotwise keys list
+
+  slotwise keys revoke 5f0c9a7d3b21e884
+""",
+    no_args_is_help=True,
+)
 keys_command.command("make", help="Make a key and print it, this once.")(make)
 keys_command.command("list", help="List the keys; their secrets are not known.")(list_keys)
 keys_command.command("revoke", help="Make a key useless for good.")(revoke)
