@@ -69,3 +69,14 @@ def test_chosen_panels_for_a_paper(coupon: Path, capsys: pytest.CaptureFixture[s
     assert coupon.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
     assert main(["draw", str(coupon), "--panels", "joy"]) == 2
     assert "`panels` must be one of regret" in capsys.readouterr().err
+
+
+def test_one_figure_goes_into_the_file_asked(
+    coupon: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = coupon.parent / "new" / "late.pdf"
+    assert main(["draw", str(coupon), "--out", str(late)]) == 0
+    assert capsys.readouterr().out == f"{late}\n"
+    assert late.read_bytes().startswith(b"%PDF")
+    assert main(["draw", str(coupon), str(coupon), "--out", str(late)]) == 2
+    assert "`--out` must be a directory for several results files" in capsys.readouterr().err

@@ -22,6 +22,7 @@ from slotwise.cli.progress import (
 )
 from slotwise.errors import InvalidInput, SlotwiseError
 from slotwise.figures import Layout, Pictures, draw_results, is_sweep, write_report
+from slotwise.figures.canvas import FORMATS
 from slotwise.figures.claims import CLAIMS, Finding, Verdict, findings_of, scale_phrase
 from slotwise.figures.panels import Setting
 from slotwise.plugins import look_for_modules_in
@@ -215,7 +216,8 @@ def draw_command(
         typer.Argument(metavar="RESULTS", help="Files that `slotwise simulate` wrote."),
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", help="The directory for the figures.")
+        Path | None,
+        typer.Option("--out", help="The directory for the figures, or one file such as late.pdf."),
     ] = None,
     formats: Annotated[
         str, typer.Option("--format", help="svg, png or pdf, several with commas.")
@@ -243,9 +245,16 @@ def draw_command(
 
       slotwise draw results/*.parquet --out figures --format svg
 
+      slotwise draw coupon.parquet --out late.pdf
+
       slotwise draw coupon.parquet --format pdf --width column --panels regret,shortfall --log x
     """
     kinds, metrics = listed(formats), listed(panels or "")
+    name = None
+    if out is not None and out.suffix.lstrip(".") in FORMATS:
+        if len(files) > 1:
+            raise InvalidInput.of("--out", "a directory for several results files", str(out))
+        out, name, kinds = out.parent, out.stem, [out.suffix.lstrip(".")]
     layout = None
     if metrics or title or width or log:
         layout = Layout(title, width or "wide", log or "none")
@@ -253,7 +262,7 @@ def draw_command(
         directory = file.parent if out is None else out
         results = Results.load(file)
         for path in draw_results(
-            results, directory, file.stem, kinds, panels=metrics, layout=layout
+            results, directory, name or file.stem, kinds, panels=metrics, layout=layout
         ):
             typer.echo(path)
 

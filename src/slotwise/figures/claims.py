@@ -21,6 +21,7 @@ SUB_LINEAR_BELOW = 0.95
 except for its first rounds has an exponent slightly below 1, and must not count as sub-linear."""
 
 MIN_CHECKPOINTS = 4
+QUICK_LOOK_BELOW = 5_000
 
 
 class Verdict(Enum):
@@ -158,6 +159,11 @@ def scale_phrase(scale: float) -> str:
     return f"γ{name.removeprefix('1')}" if name.startswith("1/") else f"{name} γ"
 
 
+def is_quick_look(results: Results) -> bool:
+    """Return whether there are too few rounds to judge claims about 50,000 of them."""
+    return results.n_rounds < QUICK_LOOK_BELOW
+
+
 def findings_of(results: Results) -> list[Finding]:
     """Judge every claim on one data set, for every Con-UCB in it, the largest γ first."""
     setting = Setting.of(results)
@@ -166,9 +172,11 @@ def findings_of(results: Results) -> list[Finding]:
         scale = setting.gamma_scale(label)
         if scale is None:
             continue
-        found += [
-            Finding(claim, setting, label, scale, claim.judge(results, label)) for claim in CLAIMS
-        ]
+        for claim in CLAIMS:
+            judgement = claim.judge(results, label)
+            if is_quick_look(results):
+                judgement = Judgement(Verdict.UNKNOWN, f"too few rounds; {judgement.evidence}")
+            found.append(Finding(claim, setting, label, scale, judgement))
     return sorted(found, key=lambda finding: -finding.scale)
 
 

@@ -22,6 +22,7 @@ from slotwise.figures.claims import (
     Finding,
     conclude,
     findings_of,
+    is_quick_look,
     scale_phrase,
     with_interval,
 )
@@ -111,6 +112,17 @@ class ReportPage:
     """The sentence of the conclusion that is not folded."""
     conclusion: list[str]
     """The rest of it."""
+
+    @property
+    def quick_look(self) -> str:
+        """What to know of a report on few rounds; empty for a whole one."""
+        short = next((one.results for one in self.chapters if is_quick_look(one.results)), None)
+        if short is None:
+            return ""
+        size = f"{short.n_runs} runs of {short.n_rounds:,} rounds"
+        return (
+            f"This is a quick look ({size}): too few to judge a claim. `slotwise reproduce` does."
+        )
 
     @property
     def claims(self) -> tuple[Claim, ...]:
