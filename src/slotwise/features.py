@@ -11,7 +11,7 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -523,6 +523,16 @@ class Features:
             if value is not None:
                 places[k] += feature.place(value)
         return places
+
+    def unknown_words(
+        self, visitor: Mapping[str, Any], places: Visitor
+    ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+        """Yield feature, value and known words for values outside a closed list of words."""
+        for feature, start, place in zip(self.features, self.offsets, places, strict=True):
+            if place == start and isinstance(feature, Words):
+                value = visitor.get(feature.name)
+                if isinstance(value, str) and value and value not in (NOT_KNOWN, *feature.words):
+                    yield feature.name, value, feature.words
 
     def know(self, said: Mapping[str, Any]) -> KnownVisitor:
         """Return what a caller says of a visitor, in the words known now; nothing is counted."""

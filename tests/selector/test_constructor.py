@@ -119,5 +119,5 @@ def test_an_argument_that_is_not_there_is_answered_with_the_likely_one(
 
 def test_slots_without_their_name_are_asked_for() -> None:
     anything: Any = Selector
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'n_slots'"):
+    with pytest.raises(TypeError, match="no argument `slots`; did you mean `n_slots`"):
         anything(["a", "b"], slots=1)

@@ -75,6 +75,7 @@ def test_without_features_nothing_can_be_said_of_a_visitor() -> None:
         selector.select(visitor={"device": "phone"})
 
 
+@pytest.mark.filterwarnings("ignore:'fridge' is not a value of the feature 'device'")
 def test_odd_values_are_not_known_and_memory_is_bounded() -> None:
     selector = Selector(LINKS, n_slots=1, features=FEATURES, seed=1)
     for k in range(5_000):

@@ -21,6 +21,9 @@ def listed_links(name: str, links: Iterable[Link]) -> list[Link]:
     """
     if isinstance(links, str | bytes):
         raise InvalidInput.of(name, "a collection of links", links, f"write [{links!r}]")
+    if hasattr(links, "columns"):
+        advice = "give one column, such as links=frame['link']"
+        raise InvalidInput.of(name, "a collection of links", "a data frame", advice)
     try:
         listed = list(links)
         for link in listed:

@@ -16,10 +16,24 @@ from slotwise.policies.exp3m import Exp3M
 from slotwise.policies.lexp import LExp
 from slotwise.policies.paced_bayes import PacedBayes
 from slotwise.policies.page_views import average_ahead, expect_views
-from slotwise.policies.policy import NO_SLOTS, NOBODY, Estimates, Feedback, Policy, State
+from slotwise.policies.policy import (
+    NO_SLOTS,
+    NOBODY,
+    CountingPolicy,
+    Counts,
+    Estimates,
+    Feedback,
+    Policy,
+    State,
+    new_counts,
+)
 from slotwise.policies.queue_ts import QueueTS
 from slotwise.policies.sampling import average_probabilities
 from slotwise.policies.uniform_and_fixed import FixedMix, Uniform
+from slotwise.problem import Problem
+from slotwise.selection.mix import Mix, new_mix
+from slotwise.selection.page_search import Search, new_search
+from slotwise.selection.share_slots import take_top_links
 
 __all__ = [
     "CUCB",
@@ -28,14 +42,19 @@ __all__ = [
     "NO_SLOTS",
     "POLICIES",
     "ConUCB",
+    "CountingPolicy",
+    "Counts",
     "Estimates",
     "Exp3M",
     "Feedback",
     "FixedMix",
     "LExp",
+    "Mix",
     "PacedBayes",
     "Policy",
+    "Problem",
     "QueueTS",
+    "Search",
     "State",
     "Uniform",
     "average_ahead",
@@ -44,10 +63,14 @@ __all__ = [
     "default_policy",
     "expect_views",
     "make_policy",
+    "new_counts",
+    "new_mix",
+    "new_search",
     "policy_class",
     "policy_reference",
     "policy_settings",
     "setting_names",
+    "take_top_links",
 ]
 
 POLICIES: dict[str, type[Policy]] = {

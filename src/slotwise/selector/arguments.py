@@ -18,6 +18,8 @@ from slotwise.problem import (
     whole_number,
 )
 
+OTHER_NAMES = {"floor": "click_floor", "slots": "n_slots", "links_per_page": "n_slots"}
+"""What people write for an argument whose name is not close to that."""
 NOT_LEVELS = ("self", "page", "views", "click_floor", "shown")
 """Arguments of `update`, `update_batch` and `set_floor`, so no level can have their names."""
 
@@ -33,7 +35,8 @@ def refuse_unknown(unknown: Iterable[str], function: Callable[..., object]) -> N
     for name in unknown:
         parameters = inspect.signature(function).parameters.values()
         known = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
-        close = difflib.get_close_matches(name, known, n=1)
+        close = [OTHER_NAMES[name]] if OTHER_NAMES.get(name) in known else []
+        close = close or difflib.get_close_matches(name, known, n=1)
         advice = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(known[1:])}"
         called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
         raise TypeError(f"`{called}` has no argument `{name}`; {advice}")

@@ -128,7 +128,9 @@ class OpenPage:
     def _money(self, name: str, given: Any) -> Outcome:
         """Return what each link earned, without those that earned nothing."""
         if not isinstance(given, Mapping):
-            raise InvalidFeedback(f"`{name}` must be a mapping of links to money, got {given!r}")
+            kind = type(given).__name__
+            got = f"a {kind}; write dict(...)" if hasattr(given, "to_list") else repr(given)
+            raise InvalidFeedback(f"`{name}` must be a mapping of links to money, got {got}")
         for link, amount in given.items():
             if link not in self.shown:
                 raise InvalidFeedback(f"`{name}` must be of links shown on the page, got {link!r}")

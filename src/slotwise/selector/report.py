@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.compile import switching
 from slotwise.errors import InvalidInput
-from slotwise.features import Visitor
+from slotwise.extras import missing_package
+from slotwise.features import Features, Visitor
 from slotwise.player.player import OUTCOMES, PAGES, Player
 from slotwise.player.rules_in_force import RuleReport
 from slotwise.player.slots import SlotReport, slot_columns, slot_lines
@@ -32,6 +35,9 @@ from slotwise.selection.rules import SlotRule, solve_rules
 from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve
 from slotwise.selector.arguments import checked_money
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -189,10 +195,50 @@ class Money:
         if amount:
             warnings.warn(
                 f"revenue of {amount:g} for a click is above max_revenue ({self.max_revenue:g}) "
-                "and counts as that; `report().n_clipped` counts such amounts",
+                "and counts as that; give the most that a click can bring as `max_revenue=`; "
+                "`report().n_clipped` counts such amounts",
                 RevenueClipped,
                 stacklevel=4,
             )
+
+
+class UnknownWord(UserWarning):
+    """A word outside the closed list of a feature counts as not known."""
+
+
+class UnknownWords:
+    """How many values of visitors were outside their closed lists; the first one is warned of."""
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def note(
+        self, features: Features, visitor: Mapping[str, Any], places: NDArray[np.int64]
+    ) -> None:
+        """Count the unknown words of a visitor that is encoded as `places`."""
+        for name, value, known in features.unknown_words(visitor, places):
+            self.n += 1
+            if self.n == 1:
+                warnings.warn(
+                    f"{value!r} is not a value of the feature {name!r} ({', '.join(known)}), so it "
+                    "is taken as not known; `report().n_unknown_words` counts such values",
+                    UnknownWord,
+                    stacklevel=4,
+                )
+
+
+class FloorUnreachable(UserWarning):
+    """No page of the links keeps the floor, by the estimates and by what was delivered."""
+
+
+def warn_unreachable(page: PageReport) -> None:
+    """Say that no page keeps the floor, and what one can have."""
+    warnings.warn(
+        f"no page of these links keeps click_floor={page.click_floor:g}: by the estimates, the "
+        f"most expected clicks are {page.most_clicks:.3g}; lower it with `set_floor`",
+        FloorUnreachable,
+        stacklevel=3,
+    )
 
 
 LEVEL = 0.95
@@ -535,7 +581,8 @@ class Report:
     """Links in the order of the pool, the next page, what was delivered, and the feedback.
 
     `n_open_pages` are not settled at every level; `n_forgotten_pages` stayed open too long;
-    `n_clipped` amounts were above `max_revenue`. Printed, it is a table.
+    `n_clipped` amounts were above `max_revenue`; `n_unknown_words` values of visitors were in no
+    closed list, since the selector was made or loaded. Printed, it is a table.
     """
 
     policy: str
@@ -549,6 +596,25 @@ class Report:
     segments: tuple[VisitorReport, ...] = ()
     slots: tuple[SlotReport, ...] = ()
     rules: tuple[RuleReport, ...] = ()
+    n_unknown_words: int = 0
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the links as a data frame of pandas: one row a link, with its 95 % intervals."""
+        try:
+            pandas: Any = importlib.import_module("pandas")
+        except ModuleNotFoundError as error:
+            raise missing_package("`Report.to_pandas`", error) from error
+        rates = ("click_rate", "revenue_rate")
+        plain = ("link", "views", "clicks", "revenue", *rates, "probability")
+        rows = []
+        for link in self.links:
+            row = {name: getattr(link, name) for name in plain}
+            for name in rates:
+                rate = row[name]
+                row |= {name: rate.estimate, f"{name}_low": rate.low, f"{name}_high": rate.high}
+            rows.append(row)
+        frame: pd.DataFrame = pandas.DataFrame(rows)
+        return frame
 
     def segment_columns(self) -> dict[str, list[object]]:
         """Return `segments` as columns, as frames of polars and pandas take them."""

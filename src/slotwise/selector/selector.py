@@ -37,11 +37,13 @@ from slotwise.selector.report import (
     Money,
     PriceOfFloor,
     Report,
+    UnknownWords,
     link_reports,
     page_report,
     price_of_floor,
     rule_reports,
     visitor_reports,
+    warn_unreachable,
 )
 from slotwise.selector.selector_file import load_selector, save_selector
 
@@ -49,6 +51,7 @@ N_PAGES_AHEAD = 64
 """Pages that a report draws to see which link stands where."""
 
 NO_LINKS: tuple[Link, ...] = ()
+NOT_GIVEN = -1
 
 
 class Selector(Generic[AnyLink]):
@@ -93,7 +96,7 @@ class Selector(Generic[AnyLink]):
     def __init__(
         self,
         links: Iterable[AnyLink],
-        n_slots: int,
+        n_slots: int = NOT_GIVEN,
         *,
         policy: Policy | str | None = None,
         click_floor: float = 0.0,
@@ -113,6 +116,8 @@ class Selector(Generic[AnyLink]):
         **unknown: Never,
     ) -> None:
         refuse_unknown(unknown, Selector.__init__)
+        if n_slots is NOT_GIVEN:
+            raise TypeError("`Selector` needs `n_slots`, the number of links on a page")
         asked = checked_policy(policy)
         self._money = Money(max_revenue)
         max_pages = whole_number("max_open_pages", max_open_pages, at_least=1)
@@ -143,8 +148,10 @@ class Selector(Generic[AnyLink]):
         self._rule_counts = RuleCounts(problem.rules)
         self._n_pool_changes = 0
         self._journal: PageJournal | None = None
+        self._unknown_words = UnknownWords()
         self._pages = OpenPages(max_pages, level_names=self._level_names)
         self._retired: dict[Link, None] = {}
+        self._says_unreachable = False
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -191,6 +198,8 @@ class Selector(Generic[AnyLink]):
         with self._lock:
             player, rng, journal = self._player, self._rng, self._journal
             known = player.encode(visitor)
+            if visitor:
+                self._unknown_words.note(player.features, visitor, known)
             asked = None
             if pin is not NO_LINKS or exclude is not NO_LINKS:
                 asked = player.constraints(pin, exclude)
@@ -419,15 +428,22 @@ class Selector(Generic[AnyLink]):
             probabilities = page_for(player.features.encode())
             values = visitor_reports(player, money, page_for)
             pages = ahead.pages_ahead(copy.deepcopy(self._rng), N_PAGES_AHEAD, self._explore)
+            page = page_report(counts, probabilities, problem, money, player.slot_rules())
+            delivered = self._delivered.report(problem, money, counts)
+            is_unreachable = page.status == delivered.status == "infeasible"
+            if is_unreachable and not self._says_unreachable:
+                self._says_unreachable = True
+                warn_unreachable(page)
             return Report(
                 policy=self.policy.name,
                 links=link_reports(self.links, counts, probabilities, problem, money),
-                page=page_report(counts, probabilities, problem, money, player.slot_rules()),
-                delivered=self._delivered.report(problem, money, counts),
+                page=page,
+                delivered=delivered,
                 n_pages=self._pages.n_issued,
                 n_open_pages=len(self._pages),
                 n_forgotten_pages=self._pages.n_forgotten,
                 n_clipped=self._money.n_clipped,
+                n_unknown_words=self._unknown_words.n,
                 segments=values,
                 slots=player.slots.report(self.links, pages),
                 rules=rule_reports(player, probabilities, self._rule_counts.means, money),

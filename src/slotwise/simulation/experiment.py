@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from slotwise.compile.cache import LENGTH, digest_of_sources, digest_sources
 from slotwise.environments import Environment
 from slotwise.errors import InvalidInput
-from slotwise.policies import Policy, policy_settings
+from slotwise.policies import Policy, make_policy, policy_settings
 from slotwise.problem import Problem
 from slotwise.simulation.optimum import Optimum, find_optimum
 from slotwise.version import __version__
@@ -251,19 +251,30 @@ def current_commit() -> str | None:
         return None
 
 
-def label_policies(policies: Iterable[Policy] | Mapping[str, Policy]) -> dict[str, Policy]:
+def label_policies(
+    policies: Iterable[Policy | str] | Mapping[str, Policy | str],
+) -> dict[str, Policy]:
     """Return policies by label: the labels of a mapping, or the names of the policies.
 
+    A policy may be given by its name, as `Selector` takes it.
+
     >>> from slotwise.policies import CUCB, Uniform
-    >>> list(label_policies([CUCB(), Uniform()]))
+    >>> list(label_policies([CUCB(), "uniform"]))
     ['cucb', 'uniform']
     """
     if isinstance(policies, Mapping):
-        return dict(policies)
+        return {label: _made(policy) for label, policy in policies.items()}
     labelled: dict[str, Policy] = {}
-    for policy in policies:
+    for policy in map(_made, policies):
         if policy.name in labelled:
             advice = "give a mapping from label to policy"
             raise InvalidInput.of("policies", "of different names", policy.name, advice)
         labelled[policy.name] = policy
     return labelled
+
+
+def _made(policy: Policy | str) -> Policy:
+    made = make_policy(policy) if isinstance(policy, str) else policy
+    if not isinstance(made, Policy):
+        raise InvalidInput.of("policies", 'policies or their names, such as "con-ucb"', policy)
+    return made

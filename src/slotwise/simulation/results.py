@@ -251,6 +251,23 @@ class Results:
 
         return draw_panels(self, metrics, Layout(title=title, log=log))
 
+    def __str__(self) -> str:
+        """Return the final means of every policy with their 95 % intervals as a short table."""
+        shown = [name for name in HTML_METRICS if name in self.metrics]
+        rows = [["policy", *shown]]
+        rows += [[label, *(_cell(self, label, name) for name in shown)] for label in self.labels]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+            for row in rows
+        ]
+        runs = "1 run" if self.n_runs == 1 else f"{self.n_runs} runs"
+        return "\n".join(
+            [f"after {self.n_rounds:,} rounds, mean of {runs} (95 % interval)", *lines]
+        )
+
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         """Show the final means in a notebook."""
         return html_table(self)

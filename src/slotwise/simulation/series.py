@@ -49,7 +49,7 @@ class PlainPythonNote(UserWarning):
 
 def simulate(
     links: Environment,
-    policies: Iterable[Policy] | Mapping[str, Policy],
+    policies: Iterable[Policy | str] | Mapping[str, Policy | str],
     n_slots: int,
     click_floor: float = 0.0,
     n_rounds: int = 50_000,
@@ -69,9 +69,10 @@ def simulate(
 ) -> Results:
     """Run every policy on the same visitors and return the results.
 
-    Policies that need a horizon and have none get `n_rounds`. The numbers depend on the seed
-    alone, not on the number of threads or on the other policies. `parts` is a folder that keeps
-    finished runs: after Ctrl-C the same call continues from there. `floors`, `rate_floors` and
+    A policy is given with its settings or by its name. Policies that need a horizon and have none
+    get `n_rounds`. The numbers depend on the seed alone, not on the number of threads or on the
+    other policies. `parts` is a folder that keeps finished runs: after Ctrl-C the same call
+    continues from there. `floors`, `rate_floors` and
     `rewards` are those of `Problem`, for links with more than two levels. `slot_weights` says what
     policies know of slots that differ: "learn", the weights themselves, or None for slots that
     are taken to be alike. `segment_floors` asks for clicks of the visitors with a feature value, as
