@@ -83,7 +83,7 @@ print("ranked")
 
 
 def test_a_class_of_the_main_file_may_be_used_by_the_next_process_too(tmp_path: Path) -> None:
-    """Its class is another one there, so that stored code is not for it: it was used, and failed."""
+    """Its class is another one there, so stored code is not for it: it was used, and failed."""
     for _ in range(2):
         assert outcome(OF_MAIN_FILE, tmp_path, PACKAGE.parent) == ["ranked"]
 
