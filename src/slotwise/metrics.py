@@ -12,8 +12,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from slotwise.arrays import Floats
 from slotwise.errors import InvalidInput
 from slotwise.selection.confidence import paper_gamma
 
@@ -30,8 +31,6 @@ __all__ = [
     "trivial_bound",
     "violation_of_round",
 ]
-
-Floats = NDArray[np.float64]
 
 
 class Interval(NamedTuple):

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from slotwise.arrays import Floats, Places
 from slotwise.compile import hot, inner
-from slotwise.environments.environment import Environment, Floats
+from slotwise.environments.environment import Environment
 from slotwise.errors import InvalidInput
 from slotwise.problem import TWO_LEVELS
 from slotwise.selection.solve import check_rates
@@ -33,8 +34,8 @@ class IntervalWorld(NamedTuple):
 def serve(
     world: BernoulliWorld,
     round_number: int,
-    visitor: NDArray[np.int64],
-    shown: NDArray[np.int64],
+    visitor: Places,
+    shown: Places,
     rng: np.random.Generator,
     outcomes: Floats,
 ) -> None:
@@ -48,7 +49,7 @@ def serve(
 
 
 @inner
-def pass_levels(conditional: Floats, shown: NDArray[np.int64], outcomes: Floats) -> None:
+def pass_levels(conditional: Floats, shown: Places, outcomes: Floats) -> None:
     """Turn the draws of shown links into 1 where a level was reached, into 0 where not."""
     if len(conditional) == 2:
         # in one loop without inner ones, which becomes vectors
@@ -69,8 +70,8 @@ def pass_levels(conditional: Floats, shown: NDArray[np.int64], outcomes: Floats)
 def serve_interval(
     world: IntervalWorld,
     round_number: int,
-    visitor: NDArray[np.int64],
-    shown: NDArray[np.int64],
+    visitor: Places,
+    shown: Places,
     rng: np.random.Generator,
     outcomes: Floats,
 ) -> None:
@@ -181,8 +182,8 @@ class PriceWorld(NamedTuple):
 def serve_beta(
     world: BetaWorld,
     round_number: int,
-    visitor: NDArray[np.int64],
-    shown: NDArray[np.int64],
+    visitor: Places,
+    shown: Places,
     rng: np.random.Generator,
     outcomes: Floats,
 ) -> None:
@@ -199,8 +200,8 @@ def serve_beta(
 def serve_price(
     world: PriceWorld,
     round_number: int,
-    visitor: NDArray[np.int64],
-    shown: NDArray[np.int64],
+    visitor: Places,
+    shown: Places,
     rng: np.random.Generator,
     outcomes: Floats,
 ) -> None:

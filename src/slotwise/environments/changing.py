@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from slotwise.arrays import Floats, Places
 from slotwise.compile import hot
 from slotwise.environments.bernoulli import BernoulliLinks
-from slotwise.environments.environment import Environment, Floats, VisitorRates
+from slotwise.environments.environment import Environment, VisitorRates
 from slotwise.environments.visitor_shops import (
     SegmentLinks,
     SegmentWorld,
@@ -31,8 +32,8 @@ class DriftingWorld(NamedTuple):
 def serve(
     world: DriftingWorld,
     round_number: int,
-    visitor: NDArray[np.int64],
-    shown: NDArray[np.int64],
+    visitor: Places,
+    shown: Places,
     rng: np.random.Generator,
     outcomes: Floats,
 ) -> None:
@@ -159,9 +160,6 @@ def drift_towards(
         factor = np.exp(rng.uniform(-1, 1, np.shape(rates)) * np.log1p(strength))
         stations.append(BernoulliLinks(*np.minimum(1.0, np.asarray(rates) * factor)))
     return DriftingLinks(stations)
-
-
-Places = NDArray[np.int64]
 
 
 class DriftingSegmentsWorld(NamedTuple):

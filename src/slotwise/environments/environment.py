@@ -6,13 +6,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Places
 from slotwise.compile import hot
 from slotwise.features import Features
-
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
 
 
 class VisitorRates(NamedTuple):

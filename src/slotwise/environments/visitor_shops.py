@@ -12,16 +12,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from slotwise.arrays import Floats, Places
 from slotwise.compile import hot
-from slotwise.environments.environment import Environment, Floats, VisitorRates
+from slotwise.environments.environment import Environment, VisitorRates
 from slotwise.errors import InvalidInput
 from slotwise.features import Features
 from slotwise.problem import check_slot_weights, is_finite_number
 from slotwise.selection.solve import check_kinds, check_rates
-
-Places = NDArray[np.int64]
 
 MOST_LISTED = 4096
 """Where features have more combinations, the best mix is found for so many sampled visitors."""

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.errors import InvalidInput, MissingData
 from slotwise.evaluation.log_reader import Vocabulary
 from slotwise.features import NOT_KNOWN
 from slotwise.problem import Rule, is_finite_number
 from slotwise.selection import SlotRule, Solution, solve, solve_kinds, solve_rules
 
-Floats = NDArray[np.float64]
 SLOT = "slot"
 ROUNDING = 1e-6
 

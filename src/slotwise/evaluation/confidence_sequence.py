@@ -31,12 +31,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.compile import compiled, compiled_first
 from slotwise.selection.mean_interval import largest_total
-
-Floats = NDArray[np.float64]
 
 N_BETS = 20
 BETS: Floats = 0.5 ** np.arange(N_BETS, dtype=np.float64)

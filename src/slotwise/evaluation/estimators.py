@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import compiled, compiled_first
 from slotwise.evaluation.candidates import Candidate, Known
 from slotwise.evaluation.confidence_sequence import Bets, PageValues, add_pages, new_bets
@@ -106,9 +107,9 @@ class PageSums(NamedTuple):
 
 @compiled
 def _add_up(
-    starts: NDArray[np.int64],
-    rows_of_sheet: NDArray[np.int64],
-    links: NDArray[np.int64],
+    starts: Whole,
+    rows_of_sheet: Whole,
+    links: Links,
     logged: Floats,
     clicks: Floats,
     revenue: Floats,
@@ -158,7 +159,6 @@ def page_sums(pages: Pages, sheet: Sheet, by_slot: bool, clip: float) -> PageSum
     return PageSums(*sums)
 
 
-Floats = NDArray[np.float64]
 ESTIMATORS = ("dr", "ips", "sn", "clipped")
 """The names of the estimators; the module's docstring has their formulas."""
 
@@ -299,11 +299,11 @@ def shrunk_rates(sums: Floats, views: Floats, towards: Floats | None = None) -> 
 
 @compiled
 def _count(
-    starts: NDArray[np.int64],
-    segments: NDArray[np.int64],
-    slots: NDArray[np.int64],
+    starts: Whole,
+    segments: Whole,
+    slots: Whole,
     by_slot: bool,
-    links: NDArray[np.int64],
+    links: Links,
     clicks: Floats,
     revenue: Floats,
     views: Floats,
@@ -399,7 +399,7 @@ class Track:
             )
             add_pages(self.bets[level], values)
 
-    def _count_claimed(self, table: Floats, rows: NDArray[np.int64]) -> None:
+    def _count_claimed(self, table: Floats, rows: Whole) -> None:
         """Add up the candidate's page over pages that claim to show any link of the pool."""
         self._claimed = np.pad(self._claimed, (0, table.shape[1] - len(self._claimed)))
         self._claimed += np.bincount(rows, minlength=len(table)) @ table
@@ -428,7 +428,7 @@ def _row_sums(sheet: Sheet) -> Floats:
     )
 
 
-def _largest_sums(table: Floats, n_links: NDArray[np.int64]) -> Floats:
+def _largest_sums(table: Floats, n_links: Whole) -> Floats:
     """Return, for each row, the sum of its k largest entries, k from 0 to the longest page."""
     longest = int(n_links.max(initial=0))
     in_order = -np.sort(-table, axis=1)[:, :longest]

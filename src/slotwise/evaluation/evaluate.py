@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.errors import InvalidInput
 from slotwise.evaluation.answers import Estimate, Evaluation, polars_or_error
 from slotwise.evaluation.candidates import BestMix, Candidate, Known
@@ -235,7 +236,7 @@ class _Pass:
             notes=notes,
         )
 
-    def _mix(self, table: NDArray[np.float64]) -> dict[str, float]:
+    def _mix(self, table: Floats) -> dict[str, float]:
         """Return the average page, by link."""
         if self._by_slot:
             page = table.sum(axis=0)
@@ -245,7 +246,7 @@ class _Pass:
         links = self._reader.links.values
         return {links[place]: float(page[place]) for place in np.flatnonzero(page > 0)}
 
-    def _uncovered(self, track: Track, table: NDArray[np.float64]) -> tuple[float, tuple[str, ...]]:
+    def _uncovered(self, track: Track, table: Floats) -> tuple[float, tuple[str, ...]]:
         """Return the share of the page that the log could not show, and what to note."""
         shown = np.zeros(table.shape[1], bool)
         views = self._tallies.views.sum(axis=0)

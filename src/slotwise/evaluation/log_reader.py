@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import compiled, compiled_first
 from slotwise.errors import InvalidInput, InvalidLog, MissingData, UnsupportedState
 from slotwise.page_log import (
@@ -180,9 +181,7 @@ class LogChecks:
             self._one_currency(columns["currency"])
         return rows
 
-    def _probabilities(
-        self, name: str, column: Any, n_rows: int, n_before: int
-    ) -> NDArray[np.float64]:
+    def _probabilities(self, name: str, column: Any, n_rows: int, n_before: int) -> Floats:
         if column is None:
             return np.zeros(n_rows)
         numbers = _numbers(column)
@@ -196,9 +195,7 @@ class LogChecks:
         self._refuse(name, ~is_good, rule, numbers, n_before)
         return np.minimum(numbers, 1.0)
 
-    def _revenue(
-        self, column: Any, settled: NDArray[np.bool_], n_before: int
-    ) -> NDArray[np.float64]:
+    def _revenue(self, column: Any, settled: NDArray[np.bool_], n_before: int) -> Floats:
         revenue = _numbers(column)
         is_bad = settled & ~((revenue >= 0) & (revenue < np.inf))
         self._refuse("revenue", is_bad, "a finite number that is at least 0", revenue, n_before)
@@ -219,7 +216,7 @@ class LogChecks:
                 )
             self.currency = currency
 
-    def check_pages(self, rows: dict[str, Any], starts: NDArray[np.int64]) -> None:
+    def check_pages(self, rows: dict[str, Any], starts: Whole) -> None:
         """Refuse pages that show a link twice or contradict their own probabilities."""
         page = compiled_first(first_repeated_link)(starts, rows["link"])
         if page >= 0:
@@ -270,7 +267,7 @@ class LogChecks:
         )
 
 
-def _numbers(column: Any) -> NDArray[np.float64]:
+def _numbers(column: Any) -> Floats:
     if pa.types.is_integer(column.type) and not column.null_count:
         return np.asarray(column.to_numpy(zero_copy_only=False))
     if pa.types.is_boolean(column.type):
@@ -284,7 +281,7 @@ def _booleans(column: Any) -> NDArray[np.bool_]:
 
 
 @compiled
-def first_repeated_link(starts: NDArray[np.int64], links: NDArray[np.int64]) -> int:
+def first_repeated_link(starts: Whole, links: Links) -> int:
     """Return the first page that shows a link twice, -1 if there is none."""
     for page in range(len(starts) - 1):
         for row in range(starts[page], starts[page + 1]):
@@ -299,7 +296,7 @@ PRIME = np.uint64(0x100000001B3)
 
 
 @compiled
-def _fnv_1a(offsets: NDArray[np.int64], text: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def _fnv_1a(offsets: Whole, text: NDArray[np.uint8]) -> NDArray[np.uint64]:
     hashes = np.empty(len(offsets) - 1, np.uint64)
     for i in range(len(hashes)):
         value = OFFSET
@@ -344,7 +341,7 @@ class Vocabulary:
         """Return the code of one value."""
         return self._codes.setdefault(value, len(self._codes))
 
-    def encode(self, column: Any) -> NDArray[np.int64]:
+    def encode(self, column: Any) -> Links:
         """Return the codes of a pyarrow array of any type; null is the empty text."""
         encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
         dictionary = encoded.dictionary.to_pylist()
@@ -358,8 +355,6 @@ class Vocabulary:
         return codes[places.to_numpy(zero_copy_only=False).astype(np.int64)]
 
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 Rows = dict[str, Any]
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.errors import InvalidInput
 from slotwise.evaluation import Estimate, Evaluation, LogFrontier
 from slotwise.figures.canvas import ShownFigure, house_style, write_titles
@@ -19,7 +19,6 @@ from slotwise.figures.style import BLUE, INK, MUTED, VERMILION, readable, write,
 from slotwise.selection import Frontier
 
 SIZE_INCHES = (11.2, 4.7)
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

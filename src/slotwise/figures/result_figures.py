@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
-from numpy.typing import NDArray
 
 from slotwise import metrics
+from slotwise.arrays import Floats
 from slotwise.errors import InvalidInput
 from slotwise.figures import style
 from slotwise.figures.canvas import (
@@ -232,9 +232,6 @@ MIN_SCALES = 4
 SWEPT_METRICS = ("regret", "violation", "shortfall")
 CLOSEST_TICKS = 0.14
 """Tick labels closer than this share of the axis would overlap."""
-
-
-Floats = NDArray[np.float64]
 
 
 class Swept(NamedTuple):

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
+
+from slotwise.arrays import Floats
 
 INK, MUTED, GRID, BACKGROUND = "#1c2530", "#66727f", "#e4e8ec", "#ffffff"
 
@@ -215,8 +216,6 @@ def display_name(label: str, longest: int = 22) -> str:
         name = f"{KNOWN[SUBJECT].display_name} γ/{divisor}"
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
-
-Floats = NDArray[np.float64]
 
 GAP_POINTS = 11.5
 

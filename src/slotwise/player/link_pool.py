@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links, Whole
 from slotwise.errors import InvalidInput
 from slotwise.rounds import Link
 
@@ -62,7 +62,7 @@ class LinkPool:
         links = self.links
         return tuple([links[place] for place in places])
 
-    def places(self, name: str, links: Iterable[Link]) -> NDArray[np.int64]:
+    def places(self, name: str, links: Iterable[Link]) -> Links:
         """Return the places of different links of the pool; `name` is the argument at fault."""
         found: list[int] = []
         for link in listed_links(name, links):
@@ -78,7 +78,7 @@ class LinkPool:
 
     def known(
         self, links: Sequence[Link], probabilities: Sequence[float]
-    ) -> tuple[Sequence[int], Sequence[Link], NDArray[np.int64], NDArray[np.float64]]:
+    ) -> tuple[Sequence[int], Sequence[Link], Whole, Floats]:
         """Return indexes, ids, places and probabilities of the links that are still here."""
         places = [self.place_of.get(link, -1) for link in links]
         if -1 not in places:
@@ -87,7 +87,7 @@ class LinkPool:
         still = np.array([places[slot] for slot in kept], np.int64)
         return kept, [links[slot] for slot in kept], still, np.array(probabilities)[kept]
 
-    def places_in(self, other: LinkPool, forgotten: Iterable[Link] = ()) -> NDArray[np.int64]:
+    def places_in(self, other: LinkPool, forgotten: Iterable[Link] = ()) -> Links:
         """Return for each link its place in another pool, or -1; `forgotten` links get -1."""
         before = {**other.place_of, **dict.fromkeys(forgotten, -1)} if forgotten else other.place_of
         return np.array([before.get(link, -1) for link in self.links], dtype=np.int64)

@@ -12,14 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links, Whole
 from slotwise.errors import InvalidInput
 from slotwise.features import Visitor
 from slotwise.player.link_pool import LinkPool
 from slotwise.rounds import Link
 from slotwise.selection.mix import Mix
-
-Floats = NDArray[np.float64]
-Links = NDArray[np.int64]
 
 
 class Constraints(NamedTuple):
@@ -79,7 +77,7 @@ class DrawnPage(NamedTuple):
 MAX_SHOWN = 20
 """Links that the repr shows before it says how many more there are."""
 
-Part = tuple[NDArray[np.int64], NDArray[np.float64] | float]
+Part = tuple[Whole, Floats | float]
 """Places in the pool, with the probability of each or one for all of them."""
 
 
@@ -111,7 +109,7 @@ class Probabilities(Mapping[Link, float]):
         return cls(links, *parts)
 
     @classmethod
-    def of_array(cls, links: Sequence[Link], probabilities: NDArray[np.float64]) -> Probabilities:
+    def of_array(cls, links: Sequence[Link], probabilities: Floats) -> Probabilities:
         """Return the probabilities of all links of the pool, given in its order."""
         places = np.flatnonzero(probabilities)
         return cls(links, (places, probabilities[places]))

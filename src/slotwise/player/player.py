@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links
 from slotwise.compile import code_for, loop_maker, switching
 from slotwise.errors import InvalidInput
 from slotwise.features import Features, Visitor
@@ -43,9 +44,6 @@ from slotwise.selection.page_within_rules import PageRules
 from slotwise.selection.rounding import draw_by_groups
 from slotwise.selection.rules import SlotRule
 from slotwise.selection.vectors.uniforms import chance_of
-
-Floats = NDArray[np.float64]
-Links = NDArray[np.int64]
 
 OWED = ("queue", "owed", "deficit", "segment_queue", "segment_owed")
 """What a policy owes the floor. Imported pages were shown by somebody else and owe nothing."""

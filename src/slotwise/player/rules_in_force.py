@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links
 from slotwise.compile import switching
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.pages import Constraints
@@ -16,9 +16,6 @@ from slotwise.problem import Rule
 from slotwise.rounds import Link
 from slotwise.selection.page_within_rules import PageRules, project_within
 from slotwise.selection.rules import SlotRule, settle_rules, solve_rules
-
-Floats = NDArray[np.float64]
-Links = NDArray[np.int64]
 
 MAX_CACHED = 64
 """Kinds of pages, by their pins and exclusions, whose rules stay settled."""

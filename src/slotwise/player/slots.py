@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links
 from slotwise.errors import InvalidInput
 from slotwise.policies import NO_SLOTS
 from slotwise.problem import EQUAL, Problem
@@ -24,9 +24,6 @@ from slotwise.selection.page_order import (
     new_page_order,
     share_in_random_order,
 )
-
-Floats = NDArray[np.float64]
-Links = NDArray[np.int64]
 
 SIGMAS = 1.96
 """Standard errors on either side of a 95 % interval."""

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.arrays import Floats as Floats
+from slotwise.arrays import Links as Links
 from slotwise.compile import hot, is_dispatcher, support_numba, switching
 from slotwise.errors import InvalidInput
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.mix import Mix
 
-Floats = NDArray[np.float64]
-Links = NDArray[np.int64]
 Knowledge = dict[str, Floats]
 Visitor = NDArray[np.int64]
 

@@ -9,11 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slotwise.compile import hot, inner
-
-Floats = NDArray[np.float64]
 
 LOG_PI = math.log(math.pi)
 """ln Beta(1/2, 1/2)."""

@@ -19,8 +19,8 @@ solve, and when it fails the zones are drawn anew. Small pools are searched whol
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links
 from slotwise.compile import hot, inner
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, new_mix
 from slotwise.selection.page_search import Entries, new_search
@@ -67,7 +67,7 @@ SMALL = 600
 """Pools up to this size have no zones: looking at all of their links costs less."""
 
 
-def new_program(value: NDArray[np.float64], clicks: NDArray[np.float64]) -> Program:
+def new_program(value: Floats, clicks: Floats) -> Program:
     """Return a program over copies of `value` and `clicks`, nothing solved yet."""
     n_links = len(value)
     program = Program(
@@ -216,7 +216,7 @@ def _guess_price(program: Program) -> float:
 def _solve_entries(
     program: Program,
     entries: Entries,
-    links: NDArray[np.int64],
+    links: Links,
     n_slots: int,
     floor: float,
     slackness: float,
@@ -298,7 +298,7 @@ def solve_program(program: Program, n_slots: int, floor: float) -> None:
 
 
 @hot
-def rank_by_program(program: Program, links: NDArray[np.int64], worth: NDArray[np.float64]) -> None:
+def rank_by_program(program: Program, links: Links, worth: Floats) -> None:
     """Write what links are worth at the price of the last solve; out of reach, their clicks."""
     is_out_of_reach = program.sizes[STATUS] == INFEASIBLE
     for k in range(len(links)):

@@ -6,11 +6,9 @@ import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.selection.mean_interval import mean_interval
-
-Floats = NDArray[np.float64]
 
 KNOWN_SHARE = 0.1
 """Clicks are known when half of their interval is at most this share of the floor."""

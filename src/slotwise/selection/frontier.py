@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from slotwise.arrays import Floats
 from slotwise.compile import hot, switching
 from slotwise.errors import InvalidInput
 from slotwise.selection.page_search import Entries, Objective, Search, new_search
@@ -24,9 +25,9 @@ class Frontier(NamedTuple):
     Below the first floor the floor costs nothing; above the last it is out of reach.
     """
 
-    floors: NDArray[np.float64]
-    values: NDArray[np.float64]
-    shadow_prices: NDArray[np.float64]
+    floors: Floats
+    values: Floats
+    shadow_prices: Floats
 
     def value_at(self, floor: float) -> float:
         """Return the best value that keeps `floor`; NaN where no page can."""

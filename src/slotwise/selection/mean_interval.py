@@ -21,9 +21,8 @@ import functools
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from slotwise.arrays import Floats
 
 FAILURE_PROBABILITY = 0.05
 MOST_LOST = 0.9

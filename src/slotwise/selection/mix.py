@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import hot
 
 INTEGRAL = 1e-9
@@ -27,21 +28,21 @@ class Mix(NamedTuple):
     `places` and `sums` are scratch for drawing a page.
     """
 
-    sure: NDArray[np.int64]
-    open: NDArray[np.int64]
-    probabilities: NDArray[np.float64]
-    tied: NDArray[np.int64]
-    places: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    sizes: NDArray[np.int64]
+    sure: Links
+    open: Links
+    probabilities: Floats
+    tied: Links
+    places: Whole
+    sums: Floats
+    sizes: Whole
 
 
-def new_places(n_links: int) -> NDArray[np.int64]:
+def new_places(n_links: int) -> Links:
     """Return the scratch `places` for so many open or tied links; one beyond may be written to."""
     return np.zeros(n_links + 1, np.int64)
 
 
-def new_sums(n_links: int) -> NDArray[np.float64]:
+def new_sums(n_links: int) -> Floats:
     """Return the scratch `sums` for so many open links, with room for two random numbers each."""
     return np.zeros(n_links + 1 + 2 * n_links + 1)
 
@@ -60,7 +61,7 @@ def new_mix(n_links: int) -> Mix:
 
 
 @hot
-def set_probabilities(mix: Mix, probabilities: NDArray[np.float64]) -> None:
+def set_probabilities(mix: Mix, probabilities: Floats) -> None:
     """Let `mix` show link i with probability `probabilities[i]`; they sum to the slots.
 
     The shortest way for a policy to say its answer; it looks at every link.
@@ -86,7 +87,7 @@ def set_probabilities(mix: Mix, probabilities: NDArray[np.float64]) -> None:
     mix.sizes[TIED_SLOTS] = 0
 
 
-def dense_probabilities(mix: Mix) -> NDArray[np.float64]:
+def dense_probabilities(mix: Mix) -> Floats:
     """Return the probability of every link of the pool.
 
     >>> mix = new_mix(5)
@@ -111,9 +112,6 @@ def dense_probabilities(mix: Mix) -> NDArray[np.float64]:
 # draws the page, so p is exact. It costs `explore` times what the policy's page brings above a
 # page of random links, in revenue and in clicks: on average explore * n_slots links of a page are
 # random.
-
-
-Floats = NDArray[np.float64]
 
 
 def explored(

@@ -20,14 +20,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links
 from slotwise.compile import hot
 from slotwise.problem import EQUAL, LEARN, Problem
 from slotwise.selection.vectors.uniforms import next_uniform
-
-Floats = NDArray[np.float64]
-Links = NDArray[np.int64]
 
 FIRST_CLICKS = 10.0
 """Clicks a slot on pages in random order before the first page is ordered."""

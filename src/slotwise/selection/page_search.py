@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import inner, int64
 from slotwise.compile.decorators import LANES, WORD
 from slotwise.selection.vectors.score_passes import aligned_zeros, neighbours
@@ -19,8 +19,8 @@ SCRATCH_SIZES, SCRATCH_NUMBERS = 6, 7
 class Entries(NamedTuple):
     """The links among which a page is sought: the first `n_entries` of both arrays."""
 
-    value: NDArray[np.float64]
-    clicks: NDArray[np.float64]
+    value: Floats
+    clicks: Floats
     n_entries: int
 
 
@@ -43,17 +43,17 @@ class Search(NamedTuple):
     which the next one is expected.
     """
 
-    entry: NDArray[np.int64]
-    first: NDArray[np.float64]
-    second: NDArray[np.float64]
-    ties: NDArray[np.int64]
-    links: NDArray[np.int64]
-    listed: NDArray[np.int64]
-    listed_value: NDArray[np.float64]
-    listed_clicks: NDArray[np.float64]
-    listed_score: NDArray[np.float64]
-    sizes: NDArray[np.int64]
-    numbers: NDArray[np.float64]
+    entry: Links
+    first: Floats
+    second: Floats
+    ties: Links
+    links: Links
+    listed: Links
+    listed_value: Floats
+    listed_clicks: Floats
+    listed_score: Floats
+    sizes: Whole
+    numbers: Floats
 
 
 def new_search(n_links: int) -> Search:
@@ -85,7 +85,7 @@ BLOCK = int64(64)
 
 @inner
 def find_threshold(
-    scores: NDArray[np.float64],
+    scores: Floats,
     n_listed: int,
     n_slots: int,
     below: float,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links
 from slotwise.compile import hot, inner, int64
 from slotwise.selection.price_search import (
     BINDING,
@@ -24,9 +25,6 @@ from slotwise.selection.price_search import (
     meeting_price,
 )
 from slotwise.selection.several_floors import FloorsProgram, solve_floors_program
-
-Floats = NDArray[np.float64]
-Links = NDArray[np.int64]
 
 NOTHING = 1e-12
 """A share of a slot below this is none."""

@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.compile import inner, int64
 from slotwise.selection.page_search import Entries, Objective, Search
 from slotwise.selection.top_page import TIE, find_page, forget_list, lay_out_page, page_boundary
@@ -87,7 +87,7 @@ def _side(least: float, most: float, floor: float, slackness: float) -> int:
 
 @inner
 def _side_of_boundary(
-    clicks: NDArray[np.float64], n_slots: int, floor: float, slackness: float, search: Search
+    clicks: Floats, n_slots: int, floor: float, slackness: float, search: Search
 ) -> int:
     """Return the side of the best pages that are left in `search`."""
     edge = page_boundary(clicks, n_slots, search)

@@ -12,8 +12,9 @@ one draw settles a stretch, and a page costs about two draws a slot instead of o
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import hot, inner, int64, switching
 from slotwise.errors import InvalidInput
 from slotwise.selection.mix import (
@@ -34,9 +35,7 @@ BELOW_ONE = 1.0 - 2.0**-52
 
 
 @inner
-def _holder_of(
-    sums: NDArray[np.float64], start: int, end: int, base: float, held: int, share: float
-) -> int:
+def _holder_of(sums: Floats, start: int, end: int, base: float, held: int, share: float) -> int:
     """Return which entry of a stretch holds its mass: `held`, or one of start..end-1.
 
     It is the first one with which the mass exceeds a random share of the whole.
@@ -50,13 +49,13 @@ def _holder_of(
 
 @inner
 def round_entries(
-    entries: NDArray[np.float64],
+    entries: Floats,
     n_entries: int,
     rng: np.random.Generator,
-    shown: NDArray[np.int64],
+    shown: Links,
     n_shown: int,
-    sums: NDArray[np.float64],
-    places: NDArray[np.int64],
+    sums: Floats,
+    places: Whole,
 ) -> int:
     """Append to `shown` the entries that dependent rounding takes; return how many there are.
 
@@ -95,13 +94,7 @@ def round_entries(
 
 
 @inner
-def _n_draws(
-    entries: NDArray[np.float64],
-    n_entries: int,
-    sums: NDArray[np.float64],
-    places: NDArray[np.int64],
-    n_places: int,
-) -> int:
+def _n_draws(entries: Floats, n_entries: int, sums: Floats, places: Whole, n_places: int) -> int:
     """Return how many random numbers a page takes: two a stretch, one for what is held at last."""
     n_ends = int64(sums[n_entries] + INTEGRAL)
     n_draws = 2 * n_ends + int64(sums[n_entries] - n_ends > 0.5)
@@ -120,23 +113,18 @@ def _n_draws(
 
 @hot
 def _round_all(
-    entries: NDArray[np.float64],
+    entries: Floats,
     rng: np.random.Generator,
-    shown: NDArray[np.int64],
-    sums: NDArray[np.float64],
-    places: NDArray[np.int64],
+    shown: Links,
+    sums: Floats,
+    places: Whole,
 ) -> int:
     """Write into `shown` the entries that dependent rounding takes; return how many there are."""
     return round_entries(entries, len(entries), rng, shown, int64(0), sums, places)
 
 
 @hot
-def draw_page(
-    mix: Mix,
-    rng: np.random.Generator,
-    shown: NDArray[np.int64],
-    probabilities: NDArray[np.float64],
-) -> None:
+def draw_page(mix: Mix, rng: np.random.Generator, shown: Links, probabilities: Floats) -> None:
     """Draw a page from `mix`: the links shown and the probability that each of them had.
 
     The tied part is drawn as a random subset, which has the same marginals and negative
@@ -168,7 +156,7 @@ def draw_page(
 
 
 @inner
-def _settle_pair(left: NDArray[np.float64], one: int, other: int, rng: np.random.Generator) -> int:
+def _settle_pair(left: Floats, one: int, other: int, rng: np.random.Generator) -> int:
     """Round a pair of open entries, so that one of them is 0 or 1; return the other, or -1."""
     up = min(1.0 - left[one], left[other])
     down = min(left[one], 1.0 - left[other])
@@ -185,13 +173,13 @@ def _settle_pair(left: NDArray[np.float64], one: int, other: int, rng: np.random
 
 @hot
 def draw_by_groups(
-    probabilities: NDArray[np.float64],
-    links: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    left: NDArray[np.float64],
+    probabilities: Floats,
+    links: Links,
+    ends: Whole,
+    left: Floats,
     rng: np.random.Generator,
-    shown: NDArray[np.int64],
-    drawn_with: NDArray[np.float64],
+    shown: Links,
+    drawn_with: Floats,
 ) -> None:
     """Draw a page pair by pair, first inside each group, then between groups.
 
@@ -220,7 +208,7 @@ def draw_by_groups(
             n_shown += 1
 
 
-def dependent_rounding(probabilities: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+def dependent_rounding(probabilities: ArrayLike, rng: np.random.Generator) -> Links:
     """Return the links of one page whose inclusion probabilities are `probabilities`.
 
     They must lie in [0, 1] and sum to a whole number, the size of the page.

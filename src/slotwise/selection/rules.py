@@ -26,8 +26,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from slotwise.arrays import Floats, Links
 from slotwise.compile import switching
 from slotwise.errors import InvalidInput
 from slotwise.selection.page_within_rules import NOTHING, PageRules, solve_within
@@ -38,9 +39,6 @@ from slotwise.selection.several_floors import (
     solve_floors_program,
 )
 from slotwise.selection.solve import STATUSES, check_floor, check_page, check_rates
-
-Floats = NDArray[np.float64]
-Links = NDArray[np.int64]
 
 OF_LINKS = (
     *("value", "clicks", "score", "page", "other_page", "low", "high", "weights"),

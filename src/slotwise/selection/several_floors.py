@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import hot, switching
 from slotwise.errors import InvalidInput
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix, dense_probabilities, new_mix
@@ -48,8 +49,6 @@ SHORTFALL = 0
 EQUAL_VALUE = 1e-12
 """Values closer than this are equal when deciding whether floors cost anything."""
 
-Floats = NDArray[np.float64]
-
 
 class FloorsProgram(NamedTuple):
     """A program of several floors: write `simplex.value`, `.demands`, `.floors`, then solve.
@@ -61,10 +60,10 @@ class FloorsProgram(NamedTuple):
     simplex: Simplex
     prices: Floats
     x: Floats
-    tied: NDArray[np.int64]
+    tied: Links
     is_done: NDArray[np.bool_]
     mix: Mix
-    sizes: NDArray[np.int64]
+    sizes: Whole
     numbers: Floats
 
 

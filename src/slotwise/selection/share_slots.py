@@ -7,9 +7,7 @@ broken by chance alone, and only at the boundary.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from slotwise.arrays import Floats, Links
 from slotwise.compile import inner, int64
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix
 from slotwise.selection.page_search import N_CANDIDATES, N_CERTAIN, Entries, Objective, Search
@@ -29,7 +27,7 @@ def _add(mix: Mix, link: int, probability: float) -> None:
 
 
 @inner
-def _add_certain(links: NDArray[np.int64], search: Search, mix: Mix) -> None:
+def _add_certain(links: Links, search: Search, mix: Mix) -> None:
     """Add the links that are on the page whatever ties at its end."""
     n_before, n_certain = mix.sizes[N_SURE], search.sizes[N_CERTAIN]
     for k in range(n_certain):
@@ -39,8 +37,8 @@ def _add_certain(links: NDArray[np.int64], search: Search, mix: Mix) -> None:
 
 @inner
 def _share_binding(
-    clicks: NDArray[np.float64],
-    links: NDArray[np.int64],
+    clicks: Floats,
+    links: Links,
     n_slots: int,
     floor: float,
     search: Search,
@@ -75,7 +73,7 @@ def _share_binding(
 
 
 @inner
-def list_ties(links: NDArray[np.int64], n_slots: int, search: Search, mix: Mix) -> int:
+def list_ties(links: Links, n_slots: int, search: Search, mix: Mix) -> int:
     """Add to `mix` what lies above the end of the page in `search`.
 
     The entries that tie exactly at its end are left in `search.ties`; return how many they are.
@@ -94,16 +92,14 @@ def list_ties(links: NDArray[np.int64], n_slots: int, search: Search, mix: Mix) 
 
 
 @inner
-def share_ties(
-    links: NDArray[np.int64], n_ties: int, n_left: int, search: Search, mix: Mix
-) -> None:
+def share_ties(links: Links, n_ties: int, n_left: int, search: Search, mix: Mix) -> None:
     """Add to `mix` the entries in `search.ties`, which share `n_left` slots equally."""
     for k in range(n_ties):
         _add(mix, links[search.ties[k]], n_left / n_ties)
 
 
 @inner
-def share_page(links: NDArray[np.int64], n_slots: int, search: Search, mix: Mix) -> None:
+def share_page(links: Links, n_slots: int, search: Search, mix: Mix) -> None:
     """Add to `mix` the page in `search`; links that tie exactly at its end share equally."""
     n_before = mix.sizes[N_SURE]
     n_ties = list_ties(links, n_slots, search, mix)
@@ -112,8 +108,8 @@ def share_page(links: NDArray[np.int64], n_slots: int, search: Search, mix: Mix)
 
 @inner
 def share_slots(
-    clicks: NDArray[np.float64],
-    links: NDArray[np.int64],
+    clicks: Floats,
+    links: Links,
     n_slots: int,
     floor: float,
     price: Price,
@@ -133,8 +129,8 @@ MANY = 4
 
 @inner
 def take_top_links(
-    value: NDArray[np.float64],
-    bonus: NDArray[np.float64],
+    value: Floats,
+    bonus: Floats,
     bonus_weight: float,
     n_slots: int,
     search: Search,
@@ -151,7 +147,7 @@ def take_top_links(
 
 
 @inner
-def share_top_page(links: NDArray[np.int64], n_slots: int, search: Search, mix: Mix) -> None:
+def share_top_page(links: Links, n_slots: int, search: Search, mix: Mix) -> None:
     """Fill `mix` with the page that `top_page` left in `search`; entry i is `links[i]`.
 
     Many links that tie are drawn as one group, which costs the slots left and not the links.

@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Whole
 from slotwise.compile import hot
 
 FEASIBLE = 1e-11
@@ -36,8 +36,6 @@ MAX_STEPS = 20_000
 
 VALUE_WEIGHT, SHORTFALL_WEIGHT, THRESHOLD, SHORTFALL_LIMIT, N_SLOTS = range(5)
 
-Floats = NDArray[np.float64]
-
 
 class Simplex(NamedTuple):
     """The columns, the basis and scratch of a program of K links and J floors.
@@ -55,7 +53,7 @@ class Simplex(NamedTuple):
     at: Floats
     direction: Floats
     reduced: Floats
-    basis: NDArray[np.int64]
+    basis: Whole
     basic: Floats
     rest: Floats
     inverse: Floats

@@ -6,8 +6,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from slotwise.arrays import Floats, Whole
 from slotwise.compile import Code, code_for, compiled, inner
 from slotwise.compile.decorators import WORD
 from slotwise.errors import InvalidInput
@@ -38,7 +39,7 @@ FIRST_STEP = 0.6
 
 @inner
 def _price_of_shortlist(
-    entries: Entries, n_slots: int, floor: float, search: Search, shortlist: NDArray[np.float64]
+    entries: Entries, n_slots: int, floor: float, search: Search, shortlist: Floats
 ) -> float:
     """Return the price among the links that are good in value, in clicks or in their mean.
 
@@ -70,7 +71,7 @@ def _price_of_shortlist(
 
 
 @inner
-def _are_valid(value: NDArray[np.float64], clicks: NDArray[np.float64]) -> bool:
+def _are_valid(value: Floats, clicks: Floats) -> bool:
     are_valid = True
     for i in range(len(value)):
         are_valid &= (value[i] >= 0.0) & (value[i] <= 1.0)
@@ -79,7 +80,7 @@ def _are_valid(value: NDArray[np.float64], clicks: NDArray[np.float64]) -> bool:
 
 
 @inner
-def _ratio_of_largest(value: NDArray[np.float64], clicks: NDArray[np.float64]) -> float:
+def _ratio_of_largest(value: Floats, clicks: Floats) -> float:
     """Return the largest value over the most clicks: prices are of that order, in any units."""
     most_value = most_clicks = 0.0
     for i in range(len(value)):
@@ -89,7 +90,7 @@ def _ratio_of_largest(value: NDArray[np.float64], clicks: NDArray[np.float64]) -
 
 
 @inner
-def _has_one_number(clicks: NDArray[np.float64], mix: Mix) -> bool:
+def _has_one_number(clicks: Floats, mix: Mix) -> bool:
     """Say whether all best pages at a price have the same number of clicks.
 
     A page that has exactly the clicks of the floor is the best one over a range of prices. A guess
@@ -103,9 +104,7 @@ def _has_one_number(clicks: NDArray[np.float64], mix: Mix) -> bool:
 
 
 @compiled
-def _new_scratch(
-    integers: NDArray[np.int64], numbers: NDArray[np.float64], n_links: int
-) -> tuple[Search, Mix]:
+def _new_scratch(integers: Whole, numbers: Floats, n_links: int) -> tuple[Search, Mix]:
     """Return scratch whose arrays are rows of two tables: each allocation would cost 40 ns."""
     n_padded = integers.shape[1]
     listed_value, listed_clicks = numbers[0], numbers[1]
@@ -136,11 +135,11 @@ def _new_scratch(
 
 @compiled
 def solve_into(
-    value: NDArray[np.float64],
-    clicks: NDArray[np.float64],
+    value: Floats,
+    clicks: Floats,
     n_slots: int,
     floor: float,
-    probabilities: NDArray[np.float64],
+    probabilities: Floats,
 ) -> Answer:
     """Write the best probabilities into an array of zeros; return the rest of the answer.
 
@@ -199,14 +198,14 @@ class Solution(NamedTuple):
     the most that can be had, and the price is infinite.
     """
 
-    probabilities: NDArray[np.float64]
+    probabilities: Floats
     shadow_price: float
     status: str
     value: float
     clicks: float
 
 
-def _as_array(name: str, rates: ArrayLike) -> NDArray[np.float64]:
+def _as_array(name: str, rates: ArrayLike) -> Floats:
     try:
         array = np.ascontiguousarray(rates, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -216,7 +215,7 @@ def _as_array(name: str, rates: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def check_rates(name: str, rates: ArrayLike) -> NDArray[np.float64]:
+def check_rates(name: str, rates: ArrayLike) -> Floats:
     """Return `rates` as a contiguous array after checking that all lie in [0, 1]."""
     array = _as_array(name, rates)
     is_valid = (array >= 0) & (array <= 1)
@@ -226,7 +225,7 @@ def check_rates(name: str, rates: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def check_page(value: NDArray[np.float64], clicks: NDArray[np.float64], n_slots: int) -> None:
+def check_page(value: Floats, clicks: Floats, n_slots: int) -> None:
     """Refuse rates of different lengths and pages that are empty or larger than the pool."""
     if len(value) != len(clicks):
         raise InvalidInput.of("clicks", f"as many numbers as `value` ({len(value)})", len(clicks))
@@ -293,7 +292,7 @@ def check_kinds(
     n_slots: int,
     shares: ArrayLike | None,
     names: tuple[str, str] = ("value", "clicks"),
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats, Floats]:
     """Return value and clicks, a row for each kind of visitor, and the shares of the kinds."""
     rates = []
     for name, given in zip(names, (value, clicks), strict=True):

@@ -25,12 +25,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slotwise.arrays import Floats, Links
 from slotwise.errors import InvalidInput
 from slotwise.extras import naming_extra
 from slotwise.selection.solve import STATUSES, check_floor, check_kinds
 from slotwise.selection.top_page import TIE
 
-Floats = NDArray[np.float64]
 Floor = tuple[NDArray[np.bool_], float]
 """The kinds of visitors that a floor counts, and the clicks a page view that it asks for."""
 
@@ -60,7 +60,7 @@ class KindsSolution(NamedTuple):
 class _Corner(NamedTuple):
     clicks: float
     value: float
-    links: NDArray[np.int64]
+    links: Links
 
 
 def solve_kinds(

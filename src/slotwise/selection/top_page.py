@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links
 from slotwise.compile import inner, int64
 from slotwise.compile.decorators import LANES, WORD
 from slotwise.selection.page_search import (
@@ -381,7 +381,7 @@ class Boundary(NamedTuple):
 
 
 @inner
-def sink(order: NDArray[np.int64], root: int, size: int, keys: NDArray[np.float64]) -> None:
+def sink(order: Links, root: int, size: int, keys: Floats) -> None:
     """Move the root of a heap down to its place; the entry with the largest key is on top."""
     moved = order[root]
     while True:
@@ -398,7 +398,7 @@ def sink(order: NDArray[np.int64], root: int, size: int, keys: NDArray[np.float6
 
 
 @inner
-def _sort_by_clicks(ties: NDArray[np.int64], n_ties: int, clicks: NDArray[np.float64]) -> None:
+def _sort_by_clicks(ties: Links, n_ties: int, clicks: Floats) -> None:
     """Sort ascending in place (heap sort: ties are few, and nothing may be allocated)."""
     for root in range(n_ties // 2 - 1, -1, -1):
         sink(ties, root, n_ties, clicks)
@@ -408,7 +408,7 @@ def _sort_by_clicks(ties: NDArray[np.int64], n_ties: int, clicks: NDArray[np.flo
 
 
 @inner
-def page_boundary(clicks: NDArray[np.float64], n_slots: int, search: Search) -> Boundary:
+def page_boundary(clicks: Floats, n_slots: int, search: Search) -> Boundary:
     """Return the boundary of the page that `top_page` left in `search`.
 
     Scores are sums of two products of nonnegative numbers, so scores that are equal without

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import inner, int64
 from slotwise.selection.mix import Mix
 from slotwise.selection.page_search import BLOCK, Search
@@ -27,20 +28,20 @@ VALUE_WEIGHT, LOW_PRICE, LOW_THRESHOLD, HIGH_PRICE, HIGH_THRESHOLD, MARGIN, PRIC
 class Program(NamedTuple):
     """A floor program and the zones of its links; change it through the functions below."""
 
-    value: NDArray[np.float64]
-    clicks: NDArray[np.float64]
+    value: Floats
+    clicks: Floats
     zone: NDArray[np.int8]
-    place: NDArray[np.int64]
-    inner: NDArray[np.int64]
-    band: NDArray[np.int64]
-    band_value: NDArray[np.float64]
-    band_clicks: NDArray[np.float64]
-    changed: NDArray[np.int64]
+    place: Whole
+    inner: Links
+    band: Links
+    band_value: Floats
+    band_clicks: Floats
+    changed: Links
     is_changed: NDArray[np.bool_]
     search: Search
     mix: Mix
-    sizes: NDArray[np.int64]
-    numbers: NDArray[np.float64]
+    sizes: Whole
+    numbers: Floats
 
 
 @inner
@@ -89,7 +90,7 @@ def _enter_zone(program: Program, link: int, zone: int) -> None:
 
 
 @inner
-def _zone_of(numbers: NDArray[np.float64], value: float, clicks: float) -> int:
+def _zone_of(numbers: Floats, value: float, clicks: float) -> int:
     """Return the zone of a link: above or below the threshold at both ends of the prices."""
     own = numbers[VALUE_WEIGHT] * value
     at_low = own + numbers[LOW_PRICE] * clicks - numbers[LOW_THRESHOLD]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.errors import InvalidFeedback, UnknownDecision
 from slotwise.player.link_pool import listed_links
 from slotwise.player.pages import DrawnPage
@@ -266,9 +266,6 @@ class OpenPages:
             f"`page` must be a page of this selector, got {page_id!r}; "
             "use the page that `select` returned, or its id"
         )
-
-
-Floats = NDArray[np.float64]
 
 
 class Batch(NamedTuple):

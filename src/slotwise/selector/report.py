@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Places
 from slotwise.compile import switching
 from slotwise.errors import InvalidInput
 from slotwise.extras import missing_package
@@ -212,9 +212,7 @@ class UnknownWords:
     def __init__(self) -> None:
         self.n = 0
 
-    def note(
-        self, features: Features, visitor: Mapping[str, Any], places: NDArray[np.int64]
-    ) -> None:
+    def note(self, features: Features, visitor: Mapping[str, Any], places: Places) -> None:
         """Count the unknown words of a visitor that is encoded as `places`."""
         for name, value, known in features.unknown_words(visitor, places):
             self.n += 1
@@ -505,9 +503,6 @@ def _feedback_line(report: Report) -> str:
         f"{report.policy}: {report.n_pages} pages, {report.n_open_pages} open, "
         f"{report.n_forgotten_pages} forgotten; {report.n_clipped} amounts clipped"
     )
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Whole
 from slotwise.compile import compiler_version
 from slotwise.environments import Environment
 from slotwise.errors import InvalidInput, SlotwiseError
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class PlayedBlock(NamedTuple):
     """The records of the runs of a block, and the processor seconds of each."""
 
-    records: list[NDArray[np.float64]]
+    records: list[Floats]
     seconds: list[float]
 
 
@@ -54,7 +54,7 @@ class RunBlock:
     policy: Policy
     environment: Environment
     problem: Problem
-    checkpoints: NDArray[np.int64]
+    checkpoints: Whole
     seed: int
     runs: tuple[int, ...]
 
@@ -68,7 +68,7 @@ class RunBlock:
             seconds.append(time.thread_time() - started)
         return PlayedBlock(records, seconds)
 
-    def _play(self, run: int, checkpoints: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _play(self, run: int, checkpoints: Whole) -> Floats:
         return play_run(self.policy, self.environment, self.problem, checkpoints, self.seed, run)
 
 

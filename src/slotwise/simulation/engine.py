@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import can_be_compiled, compiled_first, loop_maker
 from slotwise.environments import Environment
 from slotwise.player.link_pool import LinkPool
@@ -26,8 +27,6 @@ from slotwise.selection.page_order import (
 )
 from slotwise.selection.vectors.totals import total_of
 
-Floats = NDArray[np.float64]
-
 TOTAL, VIOLATION, DEFICIT = range(3)
 """What is recorded of every level, and of every floor on a rate, at a checkpoint."""
 
@@ -44,29 +43,29 @@ class Desk(NamedTuple):
     features, the rounds and the levels of every feature value follow, `1 + n_levels` rows each.
     """
 
-    visitors: NDArray[np.int64]
-    shown: NDArray[np.int64]
+    visitors: Whole
+    shown: Links
     probabilities: Floats
     outcomes: Floats
     is_in_random_order: NDArray[np.bool_]
     order: PageOrder
-    slots: NDArray[np.int64]
+    slots: Whole
     views: Floats
     exposure: Floats
     first_value: int
-    delays: NDArray[np.int64]
+    delays: Whole
     floors: Floats
     rates: Floats
-    rate_levels: NDArray[np.int64]
+    rate_levels: Whole
     page: Floats
     totals: Floats
-    checkpoints: NDArray[np.int64]
+    checkpoints: Whole
     record: Floats
     rules: Any
     """The rules of pages; an empty tuple where there are none."""
 
 
-def _new_desk(problem: Problem, environment: Environment, checkpoints: NDArray[np.int64]) -> Desk:
+def _new_desk(problem: Problem, environment: Environment, checkpoints: Whole) -> Desk:
     n_levels, n_slots = problem.n_levels, problem.n_slots
     n_rows = 1 + max(environment.delays)
     views = environment.views_per_round
@@ -255,7 +254,7 @@ def play_run(
     policy: Policy,
     environment: Environment,
     problem: Problem,
-    checkpoints: NDArray[np.int64],
+    checkpoints: Whole,
     seed: int,
     run: int,
     state: State | None = None,

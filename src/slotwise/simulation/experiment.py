@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Links
 from slotwise.compile.cache import LENGTH, digest_of_sources, digest_sources
 from slotwise.environments import Environment
 from slotwise.errors import InvalidInput
@@ -133,7 +133,7 @@ class Experiment:
         return range(self.n_runs) if self.shard_runs is None else self.shard_runs
 
     @property
-    def checkpoints(self) -> NDArray[np.int64]:
+    def checkpoints(self) -> Links:
         """The rounds at which totals are kept: evenly spaced, with additional early rounds."""
         n_rounds = self.n_rounds
         even = np.linspace(0, n_rounds, N_CHECKPOINTS + 1)[1:]

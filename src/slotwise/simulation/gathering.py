@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.errors import InvalidInput
 from slotwise.simulation.cluster import (
     PlayedBlock,
@@ -76,15 +76,15 @@ class Parts:
         """Return where a run is kept; equal runs of two experiments have the same file."""
         return self._folders[label] / f"{run:06d}.npy"
 
-    def find(self, label: str, run: int) -> NDArray[np.float64] | None:
+    def find(self, label: str, run: int) -> Floats | None:
         """Return the record of a finished run, or None."""
         try:
-            record: NDArray[np.float64] = np.load(self.file(label, run), allow_pickle=False)
+            record: Floats = np.load(self.file(label, run), allow_pickle=False)
         except (OSError, ValueError):
             return None
         return record
 
-    def keep(self, label: str, run: int, record: NDArray[np.float64]) -> None:
+    def keep(self, label: str, run: int, record: Floats) -> None:
         """Store the record of a finished run; the file appears complete or not at all."""
         final = self.file(label, run)
         final.parent.mkdir(parents=True, exist_ok=True)
@@ -121,9 +121,7 @@ class Gathering:
         self.experiment = experiment
         self._config: dict[str, Any] = experiment.config()
         self._kept = None if parts is None else Parts(parts, self._config)
-        self._records: dict[str, dict[int, NDArray[np.float64]]] = {
-            label: {} for label in experiment.policies
-        }
+        self._records: dict[str, dict[int, Floats]] = {label: {} for label in experiment.policies}
         self.missing: list[tuple[str, int]] = []
         """Label and number of the runs to be played."""
         for run in experiment.runs:
@@ -148,7 +146,7 @@ class Gathering:
         """Return what tells a run from others: experiments in one folder share equal runs."""
         return (self, label, run) if self._kept is None else self._kept.file(label, run)
 
-    def add(self, label: str, run: int, record: NDArray[np.float64]) -> None:
+    def add(self, label: str, run: int, record: Floats) -> None:
         """Take the record of a finished run."""
         self._records[label][run] = record
 

@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.environments import Environment, VisitorRates
 from slotwise.errors import InvalidInput
 from slotwise.policies import FixedMix
 from slotwise.problem import Problem
 from slotwise.selection import solve, solve_floors, solve_kinds, solve_rules
 from slotwise.simulation.engine import simulated_rules
-
-Floats = NDArray[np.float64]
 
 
 class Optimum(NamedTuple):

@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slotwise import metrics
+from slotwise.arrays import Floats, Links, Whole
 from slotwise.errors import InvalidInput, UnknownName
 from slotwise.extras import missing_package
 from slotwise.problem import Problem
@@ -108,7 +108,6 @@ def _cell(results: Results, label: str, metric: str) -> str:
     return f"{mean:,.4g}" if low == high else f"{mean:,.4g} ({low:,.4g} to {high:,.4g})"
 
 
-Floats = NDArray[np.float64]
 Totals = Mapping[str, Mapping[str, Floats]]
 
 QUANTITIES = ("reward", "clicks", "violation", "deficit")
@@ -120,7 +119,7 @@ METRICS = ("regret", "reward", "clicks", "violation", "shortfall", "deficit", "r
 class Curve(NamedTuple):
     """A metric over time: its mean over the runs and a 95 % band around the mean."""
 
-    rounds: NDArray[np.int64]
+    rounds: Whole
     mean: Floats
     low: Floats
     high: Floats
@@ -159,7 +158,7 @@ class Results:
     """
 
     config: Mapping[str, Any]
-    rounds: NDArray[np.int64]
+    rounds: Whole
     totals: Totals
 
     def __post_init__(self) -> None:
@@ -342,7 +341,7 @@ def _plain(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return MappingProxyType(json.loads(text))
 
 
-def _checked_rounds(rounds: object) -> NDArray[np.int64]:
+def _checked_rounds(rounds: object) -> Links:
     checked = np.array(rounds, np.int64)
     if checked.ndim != 1 or not len(checked) or checked[0] < 1 or (np.diff(checked) <= 0).any():
         raise InvalidInput.of("rounds", "increasing checkpoints from at least 1", rounds)

@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Whole
 from slotwise.errors import MissingData, UnsupportedState
 from slotwise.extras import missing_package
 
@@ -31,9 +31,8 @@ FORMAT = 1
 FORMAT_KEY, CONFIG_KEY = "slotwise.results", "slotwise.config"
 KEYS = ("policy", "run", "round")
 
-Floats = NDArray[np.float64]
 Totals = Mapping[str, Mapping[str, Floats]]
-Contents = tuple[dict[str, Any], NDArray[np.int64], dict[str, dict[str, Floats]]]
+Contents = tuple[dict[str, Any], Whole, dict[str, dict[str, Floats]]]
 
 
 def polars(needed_by: str) -> ModuleType:
@@ -44,7 +43,7 @@ def polars(needed_by: str) -> ModuleType:
         raise missing_package(needed_by, error) from error
 
 
-def table_of(rounds: NDArray[np.int64], totals: Totals) -> pl.DataFrame:
+def table_of(rounds: Whole, totals: Totals) -> pl.DataFrame:
     """Return the totals as one tidy table, without the settings."""
     labels = list(totals)
     n_runs = [len(totals[label]["reward"]) for label in labels]
@@ -60,7 +59,7 @@ def table_of(rounds: NDArray[np.int64], totals: Totals) -> pl.DataFrame:
     return table
 
 
-def write(path: Path, config: Mapping[str, Any], rounds: NDArray[np.int64], totals: Totals) -> None:
+def write(path: Path, config: Mapping[str, Any], rounds: Whole, totals: Totals) -> None:
     """Write a results file beside its place, then move it there in one step."""
     table = table_of(rounds, totals)
     metadata = {FORMAT_KEY: str(FORMAT), CONFIG_KEY: json.dumps(dict(config))}
@@ -93,9 +92,7 @@ def read(path: Path) -> Contents:
     return _config(path, metadata[CONFIG_KEY]), rounds, _totals(path, table, rounds)
 
 
-def _totals(
-    path: Path, table: pl.DataFrame, rounds: NDArray[np.int64]
-) -> dict[str, dict[str, Floats]]:
+def _totals(path: Path, table: pl.DataFrame, rounds: Whole) -> dict[str, dict[str, Floats]]:
     """Return the totals by label, in the order of the labels' first rows."""
     totals = {}
     by_policy = table.with_columns(table["policy"].cast(str)).partition_by(

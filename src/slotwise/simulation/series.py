@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.compile import compiles
 from slotwise.environments import BernoulliLinks, Environment
 from slotwise.errors import InvalidInput, MissingData, UnsupportedState
@@ -385,9 +385,6 @@ def plan_paper(
             file = file.model_copy(update={"n_runs": min(file.n_runs, max_runs)})
         plan.append(Planned(file.experiment(data), out / "results" / f"{name}.parquet"))
     return plan
-
-
-Floats = NDArray[np.float64]
 
 
 class SimulatedCounts(NamedTuple):

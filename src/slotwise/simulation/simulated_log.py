@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Places
 from slotwise.compile import compiled_first
 from slotwise.environments import BernoulliLinks, Environment
 from slotwise.errors import InvalidInput
@@ -31,9 +32,6 @@ from slotwise.selection.page_order import (
 from slotwise.simulation.engine import CHANCE, VISITORS, run_generator
 from slotwise.simulation.experiment import Experiment
 from slotwise.simulation.series import simulate
-
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
 
 US_A_ROUND = 1_000_000
 

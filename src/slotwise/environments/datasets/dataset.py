@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.errors import InvalidInput
 from slotwise.problem import TWO_LEVELS
 from slotwise.selection import solve
@@ -48,8 +48,8 @@ class Dataset:
 
     name: str
     title: str
-    click_rate: NDArray[np.float64]
-    revenue_per_click: NDArray[np.float64]
+    click_rate: Floats
+    revenue_per_click: Floats
     n_slots: int
     click_floor: float
     failure_probability: float
@@ -57,7 +57,7 @@ class Dataset:
     source: str
     notes: tuple[str, ...] = ()
     link_names: tuple[str, ...] | None = None
-    later_levels: Mapping[str, NDArray[np.float64]] | None = None
+    later_levels: Mapping[str, Floats] | None = None
 
     @classmethod
     def of_levels(cls, rates: Mapping[str, Any], **described: Any) -> Dataset:
@@ -109,13 +109,13 @@ class Dataset:
         return TWO_LEVELS if self.later_levels is None else (TWO_LEVELS[0], *self.later_levels)
 
     @property
-    def rates_given_last(self) -> NDArray[np.float64]:
+    def rates_given_last(self) -> Floats:
         """The rate of every level given the level before it, of shape (n_levels, n_links)."""
         later = (self.later_levels or {"": self.revenue_per_click}).values()
         return np.array([self.click_rate, *later])
 
     @property
-    def revenue_rate(self) -> NDArray[np.float64]:
+    def revenue_rate(self) -> Floats:
         """The revenue per page view of each link: click rate times revenue per click."""
         return self.click_rate * self.revenue_per_click
 
@@ -129,7 +129,7 @@ class Dataset:
         return replace(self, click_floor=click_floor)
 
 
-def _checked_rates(name: str, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+def _checked_rates(name: str, rates: Floats) -> Floats:
     """Return a read-only copy of `rates`, all of them in [0, 1]."""
     checked = np.array(rates, dtype=np.float64)
     if checked.ndim != 1 or len(checked) == 0:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.environments.datasets.dataset import Dataset
 
 # numpy promises that the raw output of PCG64 under a SeedSequence never changes, but makes no such
 # promise for the methods of its generators. The recipes therefore draw raw numbers only and apply
 # closed formulas. Only the last digit of exp, log and cos may differ between machines.
-
-
-Floats = NDArray[np.float64]
 
 
 def stable_uniforms(seed: int, n_rows: int, n_columns: int) -> Floats:

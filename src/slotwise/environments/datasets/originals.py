@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.environments.datasets.dataset import Dataset, PageSetting
 from slotwise.environments.datasets.source_files import (
     SourceFile,
@@ -21,7 +21,7 @@ from slotwise.environments.datasets.source_files import (
 from slotwise.errors import InvalidInput, MissingData
 
 
-def min_max(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def min_max(name: str, values: Floats) -> Floats:
     """Return (x - min x) / (max x - min x).
 
     >>> min_max("views", np.array([2.0, 4.0, 6.0])).tolist()
@@ -322,7 +322,7 @@ class CouponPurchase:
             link_names=tuple(chosen[COUPON]),
         )
 
-    def _click_rate(self, counts: _Counts) -> NDArray[np.float64]:
+    def _click_rate(self, counts: _Counts) -> Floats:
         if self.click_rate == "views":
             return min_max("views", counts.views)
         views_per_day = counts.views / counts.days
@@ -332,9 +332,9 @@ class CouponPurchase:
 class _Counts(NamedTuple):
     """Counts of each coupon that was taken."""
 
-    views: NDArray[np.float64]
-    purchases: NDArray[np.float64]
-    days: NDArray[np.float64]
+    views: Floats
+    purchases: Floats
+    days: Floats
 
 
 def _listed_coupons(directory: Path) -> pl.DataFrame:

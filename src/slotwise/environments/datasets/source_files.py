@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.environments.datasets.dataset import Dataset, PageSetting
 from slotwise.errors import InvalidInput, MissingData
 
@@ -135,7 +135,7 @@ def check_cells(
 
 def numbers_of(
     source: SourceFile, block: FileBlock, column: str, low: float = 0.0, high: float = np.inf
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return a column as finite numbers from `low` to `high`."""
     cells = block.rows[column]
     if cells.dtype == pl.String:
@@ -155,8 +155,6 @@ def _bad_cell(
         column, rule, block.rows[column][place], f"see row {row} of {source.path.name}"
     )
 
-
-Floats = NDArray[np.float64]
 
 ORIGIN = "name your own columns with the options `clicks`, `views`, `revenue` and `link`"
 SUFFIXES = (".csv", ".tsv", ".parquet")

@@ -11,14 +11,10 @@ Arrays of scores are padded to whole words of `WORD` numbers; a padded score is 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links
 from slotwise.compile import vector_pass
 from slotwise.compile.decorators import LANES, WORD
-
-Floats = NDArray[np.float64]
-Links = NDArray[np.int64]
-
 
 LINE = 64
 """Bytes in a line of memory: a vector that lies in two lines takes twice as long to read."""

@@ -5,19 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links
 from slotwise.compile import hot, inner, int64, vector_pass
 from slotwise.compile.decorators import LANES
 from slotwise.selection.mix import INTEGRAL
-
-Floats = NDArray[np.float64]
-Links = NDArray[np.int64]
 
 VECTOR = 8
 """Numbers in the widest vectors that processors have."""
 
 
 @hot
-def total_of(numbers: NDArray[np.float64]) -> float:
+def total_of(numbers: Floats) -> float:
     """Return the sum of all numbers, from four sums that do not wait for each other.
 
     One sum after the other takes four cycles a number, a large part of a round on a page of sixty
@@ -65,7 +63,7 @@ def sum_below(numbers: Floats, n_blocks: int, cap: float) -> tuple[float, int]:
 
 
 @inner
-def list_marked(marks: NDArray[np.bool_], listed: NDArray[np.int64]) -> int:
+def list_marked(marks: NDArray[np.bool_], listed: Links) -> int:
     """List the links that are marked, in their order; return how many there are.
 
     `listed` must have room for one more than all of them.

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.compile import inner, vector_pass
 
 
@@ -47,7 +47,7 @@ def next_uniform(rng: np.random.Generator) -> float:
 
 
 @inner
-def draw_levels(rng: np.random.Generator, draws: NDArray[np.float64]) -> None:
+def draw_levels(rng: np.random.Generator, draws: Floats) -> None:
     """Fill `draws[level, slot]` with the next numbers of a generator, slot by slot."""
     n_levels, n_slots = draws.shape
     for slot in range(n_slots):
