@@ -8,17 +8,14 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links
 from slotwise.errors import UnsupportedState
 from slotwise.selection.page_within_rules import PageRules
 from slotwise.service.counting.attribution import PageCounters
 from slotwise.service.counting.rates import LinkRates
 from slotwise.service.pool import Pool
 from slotwise.service.records import DecisionRecord, FloorState, PacedRule
-
-Floats = NDArray[np.float64]
-Links = NDArray[np.int64]
 
 PUBLISHED_FORMAT = 3
 READ_FORMATS = (2, PUBLISHED_FORMAT)

@@ -15,13 +15,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.compile import switching
 from slotwise.environments import Environment
-
-Floats = NDArray[np.float64]
-Links = NDArray[np.int64]
 
 FALSE_ALARM = 1e-7
 """The chance that the comparison of means fails by accident, all its numbers together."""

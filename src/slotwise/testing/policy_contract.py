@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links
 from slotwise.compile import switching
 from slotwise.features import Visitor
 from slotwise.player.link_pool import LinkPool
@@ -29,9 +29,6 @@ from slotwise.policies import Feedback, Policy
 from slotwise.policies.policy import NO_SLOTS, NOBODY, Knowledge
 from slotwise.problem import Problem, Rule
 from slotwise.rounds import Link
-
-Floats = NDArray[np.float64]
-Links = NDArray[np.int64]
 
 PAGE = Problem(n_links=7, n_slots=3, click_floor=1.2, horizon=400)
 PROBLEMS = {

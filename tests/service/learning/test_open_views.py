@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slotwise.service.learning.pool_run import MAX_GROUPS, Floats, OpenViews
+from slotwise.arrays import Floats
+from slotwise.service.learning.pool_run import MAX_GROUPS, OpenViews
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent
 from slotwise.service.service import Service
 from tests.service.conftest import OpenService

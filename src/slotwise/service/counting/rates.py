@@ -7,16 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.compile import switching
 from slotwise.selection import floor_status as rule
 from slotwise.selection.page_within_rules import PageRules, best_within
 from slotwise.selection.solve import Solution, solve
 from slotwise.service.counting.attribution import Counters, LinkCounters, PageCounters
 from slotwise.service.records import FloorState, ImportedCounts
-
-Floats = NDArray[np.float64]
 
 NORMAL_QUANTILE = 1.96
 """Standard errors on either side of a mean that make its 95 % interval."""

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links, Places
 from slotwise.compile import compiled, switching
 from slotwise.features import MAX_LENGTH, Features, KnownVisitor
 from slotwise.player.rules_in_force import RuledPage
@@ -20,9 +21,6 @@ from slotwise.selection.mix import INTEGRAL, Mix, explored, new_places, new_sums
 from slotwise.selection.rounding import draw_by_groups, draw_page
 from slotwise.service.published_version import PagesForVisitors
 from slotwise.service.records import FloorState, PoolSettings, ShownLink
-
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
 
 MAX_AHEAD = 128
 MAX_TABLE = 200_000
@@ -288,8 +286,6 @@ def _arrange(probabilities: Floats, n_slots: int) -> Mix:
         sizes=np.array([len(sure), len(open_links), len(tied), tied_slots]),
     )
 
-
-Links = NDArray[np.int64]
 
 MANY_LINKS = 2_000
 """With more links than this a page takes too long for an event loop."""

@@ -27,8 +27,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.service.counting.attribution import (
     CLICKS,
     LEVELS,
@@ -42,7 +42,6 @@ from slotwise.service.counting.rates import LinkCounts
 from slotwise.service.pool import Pool
 from slotwise.service.records import SECOND_US
 
-Floats = NDArray[np.float64]
 ReadViews = Callable[[FoldPosition, int, int], list[View]]
 
 AGES_S = (1, 3, 9, 27, 81, 243, 729, 2_187, 6_561, 19_683, 59_049, 177_147, 531_441, 1_594_323)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from slotwise.features import Features
 from slotwise.player.link_pool import LinkPool
@@ -28,8 +27,6 @@ from slotwise.service.counting.rates import LinkCounts, count_known
 from slotwise.service.learning.version_pages import VisitorsAhead, totals_of
 from slotwise.service.pool import Pool, has_slot_weights, policy_of, pool_problem, slots_of_pool
 from slotwise.service.records import ImportedCounts
-
-Floats = NDArray[np.float64]
 
 MANY_BYTES = 1_000_000
 COMPRESSED = zlib.compress(b"", 1)[:2]

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.errors import UnsupportedState
 from slotwise.player.player import PlayerKnowledge
 from slotwise.player.rules_in_force import RuledPage
@@ -61,8 +61,6 @@ def pool_counts(pool: Pool, counters: Counters) -> LinkCounts:
     known = count_known(pool.known_counts(), pool.active, scale)
     return LinkCounts(counts.views + known.views, counts.sums + known.sums)
 
-
-Floats = NDArray[np.float64]
 
 MAX_GROUPS = 128
 """Groups of views that are kept apart; of more, the two that are shortest together are joined."""
@@ -317,7 +315,7 @@ class Draft(NamedTuple):
     pages: AveragePages | None
     """Of the player fed round by round; None for a policy that is rebuilt from counts."""
     state: bytes
-    open_views: NDArray[np.float64] | None
+    open_views: Floats | None
     """By level and link, for a policy whose pages depend on them."""
     version: int
     delivered: Mapping[Segment, Delivered]

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.compile import switching
 from slotwise.features import Features
 from slotwise.selection.page_within_rules import PageRules, solve_within
@@ -51,8 +51,6 @@ from slotwise.service.refusals import StoreUnavailable, Superseded
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.contract import SaveLearned, Store
 from slotwise.service.storage.group_commit import GroupCommitter
-
-Floats = NDArray[np.float64]
 
 MAX_DRAWS = 256
 MIN_DRAWS = 64

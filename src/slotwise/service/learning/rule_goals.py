@@ -18,14 +18,12 @@ import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.service.pool import Pool
 from slotwise.service.published_version import Published, RuleCount
 from slotwise.service.records import SECOND_US, PacedRule, PoolRule
 from slotwise.service.storage.contract import StoreReader
-
-Floats = NDArray[np.float64]
 
 HOUR_US = 3600 * SECOND_US
 N_HOURS = 168

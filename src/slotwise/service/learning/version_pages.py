@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links
 from slotwise.compile import switching
 from slotwise.player.player import LinkTotals, Player
 from slotwise.policies import Policy, visitor_pages
@@ -27,9 +27,6 @@ from slotwise.selection.page_within_rules import PageRules
 from slotwise.service.counting.rates import LinkCounts, LinkRates, solve_page
 from slotwise.service.published_version import PagesForVisitors, VisitorKind
 from slotwise.service.records import SECOND_US, DecisionRecord, PoolSettings
-
-Floats = NDArray[np.float64]
-Links = NDArray[np.int64]
 
 DRAWS = 64
 MANY_LINKS, FEW_DRAWS = 1_000, 16

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.compile import switching
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.rules_in_force import RulesInForce
@@ -20,8 +21,6 @@ from slotwise.service.pool import NO_PLACES, Pool, check_rules
 from slotwise.service.published_version import Published, RuleCount
 from slotwise.service.records import PoolRule, compose, to_time
 from slotwise.service.reporting.report_records import GoalStatus, RuleStatus
-
-Floats = NDArray[np.float64]
 
 
 class RuleCheck(msgspec.Struct, frozen=True, kw_only=True):

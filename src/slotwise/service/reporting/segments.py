@@ -8,16 +8,14 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats
 from slotwise.service.counting.attribution import Counters, PageCounters
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.pool import has_slot_weights, slots_of_pool
 from slotwise.service.records import PoolSettings, compose
 from slotwise.service.reporting.pool_report import report_group, report_segment_floors
 from slotwise.service.reporting.report_records import Explanation, RateReport, SegmentFloorReport
-
-Floats = NDArray[np.float64]
 
 N_TOP_LINKS = 3
 N_PAGES = 200
