@@ -233,11 +233,6 @@ class DriftingSegments(Environment):
         self.features = first.features
         self.slot_weights = first.slot_weights
 
-    @property
-    def n_links(self) -> int:
-        """How many links there are."""
-        return self._stations[0].n_links
-
     def world(self, n_rounds: int) -> DriftingSegmentsWorld:
         """Return the stations and the rounds they are spread over."""
         rates = np.stack([station.world(n_rounds).conditional for station in self._stations])

@@ -189,11 +189,6 @@ class SegmentLinks(Environment):
             slot_weights=np.array(self.slot_weights),
         )
 
-    @property
-    def n_links(self) -> int:
-        """How many links there are."""
-        return int(self._world.conditional.shape[2])
-
     def world(self, n_rounds: int) -> SegmentWorld:
         """Return the rates, shares and features."""
         return self._world
