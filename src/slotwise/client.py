@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -271,10 +272,18 @@ class Client:
         *,
         title: str = "",
         metadata: Mapping[str, str] | None = None,
+        group: str = "",
+        starts_at: datetime | None = None,
+        ends_at: datetime | None = None,
         reset: bool = False,
     ) -> dict[str, Any]:
-        """Add or replace a link; `reset` forgets its statistics."""
-        body = {"url": url, "title": title, "reset_statistics": reset}
+        """Add or replace a link; `reset` forgets its statistics. Dates have a time zone."""
+        body: dict[str, Any] = {"url": url, "title": title, "reset_statistics": reset}
+        if group:
+            body["group"] = group
+        for name, date in (("starts_at", starts_at), ("ends_at", ends_at)):
+            if date is not None:
+                body[name] = date.isoformat()
         if metadata is not None:
             body["metadata"] = dict(metadata)
         return self._call("PUT", f"/v1/pools/{pool_id}/links/{link_id}", body)
@@ -290,6 +299,15 @@ class Client:
         """Let links start from a table of the past: link, views, clicks, revenue and features."""
         body = {"csv": csv, "discount": discount}
         return self._call("POST", f"/v1/pools/{pool_id}/known-counts", body)
+
+    def put_rules(self, pool_id: str, rules: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        """Replace the rules of a pool; each is as in the body of the call."""
+        body = {"rules": [dict(rule) for rule in rules]}
+        return self._call("PUT", f"/v1/pools/{pool_id}/rules", body)
+
+    def rules(self, pool_id: str) -> dict[str, Any]:
+        """Read the rules of a pool, with what each delivers and costs."""
+        return self._call("GET", f"/v1/pools/{pool_id}/rules")
 
     def retire_link(self, pool_id: str, link_id: str) -> dict[str, Any]:
         """Retire a link."""

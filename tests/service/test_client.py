@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -160,6 +161,13 @@ def test_a_whole_journey(client: Client) -> None:
     extra = {"teaser": "Only today"}
     client.put_link("journey", "l9", "https://shop.example/9", title="Nine", metadata=extra)
     client.patch_pool("journey", click_floor=0.0)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    stored = client.put_link(
+        "journey", "l8", "https://shop.example/8", group="Acme", starts_at=start
+    )
+    assert (stored["group"], stored["starts_at"]) == ("Acme", "2026-01-01T00:00:00Z")
+    client.put_rules("journey", [{"name": "none", "group": "Acme", "at_most": 0}])
+    assert client.rules("journey")["rules"][0]["n_links"] == 1
     client.retire_link("journey", "l0")
     page = client.decide("journey", exclude=["l1"], pin={1: "l9"}, slots=2)
     assert page.links[0].link_id == "l9"

@@ -115,6 +115,30 @@ def test_replicas_are_alike(start_replica: StartReplica) -> None:
         assert [is_learner(first), is_learner(second)].count(True) == 1
 
 
+def test_rules_and_dates_hold_on_all_replicas(start_replica: StartReplica) -> None:
+    first, second = start_replica(), start_replica()
+    with http(first.url, first.admin_key) as one, http(second.url, first.admin_key) as other:
+        fill(one)
+        until(lambda: knows_pool(second))
+        one.patch(
+            "/v1/pools/home/links/l4", json={"ends_at": "2020-01-01T00:00:00Z"}
+        ).raise_for_status()
+        budget = {"clicks": 0, "until": "2099-01-01T00:00:00Z", "hard": True}
+        rules = [
+            {"name": "one", "links": ["l0", "l1"], "at_most": 1},
+            {"name": "none", "links": ["l2"], "budget": budget},
+        ]
+        one.put("/v1/pools/home/rules", json={"rules": rules}).raise_for_status()
+        until(lambda: len(other.get("/v1/pools/home/rules").json()["rules"]) == 2)
+        for client in (one, other):
+            for _ in range(20):
+                page = client.post("/v1/pools/home/decide").json()
+                shown = {link["link_id"] for link in page["links"]}
+                assert len(shown) == 2
+                assert shown & {"l0", "l1"} != {"l0", "l1"}
+                assert not shown & {"l2", "l4"}
+
+
 def test_one_id_asked_of_two_replicas_at_once_gets_one_page(start_replica: StartReplica) -> None:
     first, second = start_replica(seed=1), start_replica(seed=2)
     with http(first.url, first.admin_key) as one, http(second.url, first.admin_key) as other:

@@ -79,6 +79,21 @@ def test_every_page_is_within_the_rules(
     assert all(abs(of[name] - logged[name]) < 0.07 for name in of)
 
 
+@pytest.mark.parametrize("policy", ["uniform", "paced-bayes"])
+def test_groups_may_cross(open_service: OpenService, policy: str) -> None:
+    rules = (
+        PoolRule(name="one of a", group="a", at_most=1),
+        PoolRule(name="category", links=("a1", "b1", "c1", "c2"), at_least=1.5),
+    )
+    service = opened(open_service(), rules, policy=policy, holdout=0.5)
+    found = pages(service, 1_000)
+    assert all(slots_of(page, GROUPS["a"]) <= 1 and len(page.shown) == 3 for page in found)
+    of = shares(found)
+    assert sum(of.get(one, 0.0) for one in rules[1].links) >= 1.5 - 0.1
+    random = shares([page for page in found if page.holdout])
+    assert len(random) == 8  # every link is on some page at random
+
+
 def test_pins_exclusions_and_fewer_slots_leave_the_rules_in_force(
     open_service: OpenService,
 ) -> None:

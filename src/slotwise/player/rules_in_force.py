@@ -14,11 +14,14 @@ from slotwise.player.link_pool import LinkPool
 from slotwise.player.pages import Constraints
 from slotwise.problem import Rule
 from slotwise.rounds import Link
-from slotwise.selection.page_within_rules import PageRules, project_within
+from slotwise.selection.page_within_rules import PageRules, best_within, project_within
 from slotwise.selection.rules import SlotRule, settle_rules, solve_rules
 
 MAX_CACHED = 64
 """Kinds of pages, by their pins and exclusions, whose rules stay settled."""
+
+N_RANDOM_PAGES = 16
+"""Pages that a random page is the average of where groups cross."""
 
 VIOLATED = 1e-6
 """A rule that misses more of a slot than this is violated."""
@@ -105,10 +108,25 @@ class RulesInForce:
         settled = settle_rules(some, self._n_links, n_slots, pinned, excluded)
         for rule, places in zip(self._rules, self._places, strict=True):
             settled.rules.boost[places] *= 1.0 + rule.boost
-        switching(project_within)(settled.rules, np.ones(self._n_links))
+        at_random = self._random_page(settled.rules)
         granted = iter(settled.granted)
         kept = [next(granted) if len(one.links) else one._replace(least=0.0) for one in asked]
-        return RuledPage(settled.rules, tuple(kept), settled.rules.probabilities.copy())
+        return RuledPage(settled.rules, tuple(kept), at_random)
+
+    def _random_page(self, rules: PageRules) -> Floats:
+        """Return the probabilities of random links: as equal as the rules allow.
+
+        Where groups cross, they are those of the average best page at random scores.
+        """
+        if not len(rules.crossing.x):
+            switching(project_within)(rules, np.ones(self._n_links))
+            return rules.probabilities.copy()
+        rng, total = np.random.default_rng(0), np.zeros(self._n_links)
+        for _ in range(N_RANDOM_PAGES):
+            scores = rng.random(self._n_links)
+            switching(best_within)(rules, scores, scores)
+            total += rules.probabilities
+        return total / N_RANDOM_PAGES
 
     def slot_rules(self) -> list[SlotRule]:
         """Return the rules by places; one without a link in the pool has no places."""

@@ -268,6 +268,9 @@ def check_link(link: LinkRecord) -> None:
     _check_id("link_id", link.link_id)
     if not link.url:
         raise InvalidInput.of("url", "an address", link.url)
+    for name, date_us in (("starts_at", link.starts_us), ("ends_at", link.ends_us)):
+        if date_us < 0:
+            raise InvalidInput.of(name, "a time after 1970", to_time(date_us).isoformat())
     if 0 < link.ends_us <= link.starts_us:
         rule = f"after starts_at ({to_time(link.starts_us).isoformat()})"
         raise InvalidInput.of("ends_at", rule, to_time(link.ends_us).isoformat())

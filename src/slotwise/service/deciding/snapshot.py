@@ -75,7 +75,7 @@ class Snapshot:
         self.probabilities = np.frombuffer(published.probabilities)
         self.rates = published.rates()
         self._pool = self.pool.settings
-        self._solving, self._ruling = Lock(), RLock()
+        self._solving = Lock()
         self._places = {link_id: place for place, link_id in enumerate(self.link_ids)}
         self._scores = self.rates.revenue + (published.shadow_price or 0.0) * self.rates.clicks
         rules = self.pool.rules(published.paced_rules)
@@ -93,7 +93,12 @@ class Snapshot:
         self.off = (self.pool.off_at(now_us) | spent_links) & self._places.keys()
         """Links outside their dates or without a budget."""
         self._in_force: RulesInForce | None = None
-        if rules or self.off:
+        self._ruling = RLock()
+        """Held while `_in_force` and its buffers are used."""
+        self._ruled_by = (rules, self.link_ids, self._pool.slots)
+        if before is not None and before._in_force and before._ruled_by == self._ruled_by:
+            self._in_force, self._ruling = before._in_force, before._ruling
+        elif rules or self.off:
             self._in_force = RulesInForce(rules, LinkPool(self.link_ids), self._pool.slots)
         shown = self._places.keys() - self.off
         pins = [(pin.position, pin.link_id) for pin in self._pool.pins]
@@ -257,7 +262,8 @@ class Snapshot:
         """Return a page that is kept, or solve it and keep it; the oldest one makes room."""
         page = pages.get(wish)
         if page is None:
-            page = solve(wish)
+            with self._ruling if self._in_force is not None else nullcontext():
+                page = solve(wish)
             with self._solving:
                 most = self._most_kept(page)
                 if len(pages) > most:

@@ -50,10 +50,11 @@ class Traffic:
     """
 
     def __init__(self, stored: bytes = b"") -> None:
-        numbers = np.frombuffer(stored).copy() if stored else np.zeros(2 * N_HOURS + 3)
+        numbers = np.frombuffer(stored).copy() if stored else np.zeros(2 * N_HOURS + 4)
         self._pages, self._seconds = numbers[:N_HOURS], numbers[N_HOURS : 2 * N_HOURS]
         self._rest = numbers[2 * N_HOURS :]
-        """Recent page views, those that were expected, and the hour that was counted last."""
+        """Recent page views, those that were expected, the hour that was counted last, and what was
+        expected of it when it began: its own page views must not hide that traffic has changed."""
         self._all = numbers
 
     def stored(self) -> bytes:
@@ -75,10 +76,11 @@ class Traffic:
             place = hour % N_HOURS
             if self._rest[2] != hour + 1:
                 self._rest[2] = hour + 1
+                self._rest[3] = self._rates()[place] if self._seconds.any() else -1.0
                 self._pages[place] *= KEPT_SHARE
                 self._seconds[place] *= KEPT_SHARE
             faded = math.exp(-seconds / LEVEL_S)
-            expected = self._rates()[place] * seconds
+            expected = pages if self._rest[3] < 0.0 else self._rest[3] * seconds
             self._rest[0] = self._rest[0] * faded + pages
             self._rest[1] = self._rest[1] * faded + expected
             self._pages[place] += pages

@@ -201,7 +201,9 @@ def explain_links(
                 shadow_price=price,
                 score=score,
                 threshold=threshold,
-                reason=_reason(snapshot, price, score, threshold, probability),
+                reason="the link is outside its dates, or its budget is spent"
+                if link_id in snapshot.off
+                else _reason(snapshot, price, score, threshold, probability),
             )
         )
     return explained
@@ -320,7 +322,9 @@ def _reason(
         worth = f"revenue plus {money(price)} for each click is worth {money(score)} a view"
     else:
         worth = f"the floor costs nothing, its revenue is worth {money(score)} a view"
-    if probability <= 0.0:
+    if probability <= 0.0 and score >= threshold and pool.rules:
+        place = "is left out by a rule"
+    elif probability <= 0.0:
         place = "is not shown now"
     elif score >= threshold:
         place = "belongs to the best page as known"
