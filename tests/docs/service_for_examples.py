@@ -79,7 +79,7 @@ def example_service(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[Example
 
         patch.setattr(time, "sleep", sleep)
         service = ExampleService(server)
-        with Client(service.url, service.key) as client:
+        with Client(service.url, service.key, timeout_s=600) as client:  # it may compile
             client.put_pool(
                 "home",
                 slots=2,

@@ -5,6 +5,7 @@ The blocks under one heading of a page are one program.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -43,7 +44,11 @@ def programs() -> dict[tuple[str, str], str]:
 
 PROGRAMS = programs()
 SERVER = ("docs/openfeature.md", "TypeScript on a server")
-BROWSER = ("docs/openfeature.md", "TypeScript in a browser")
+CLIENT = ("docs/recipes/typescript.md", "Ask for a page and report what it earns")
+IN_BROWSER = [
+    ("docs/openfeature.md", "TypeScript in a browser"),
+    ("docs/recipes/cors.md", "A page without the script"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +117,7 @@ def admin(server: BackgroundServer) -> Iterator[httpx.Client]:
 
 
 def test_there_are_programs() -> None:
-    assert {SERVER, BROWSER} <= PROGRAMS.keys()
+    assert {SERVER, CLIENT, *IN_BROWSER} == PROGRAMS.keys()
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
@@ -157,12 +162,41 @@ class Shop(LoopbackServer):
         super().__init__(Handler)
 
 
-@pytest.mark.browser
-def test_the_web_provider_shows_a_page_that_counts_once_it_was_seen(
+def test_a_client_made_of_the_description_works(
     folder: Path, server: BackgroundServer, admin: httpx.Client
 ) -> None:
+    code = PROGRAMS[CLIENT].replace(SHOWN_URL, server.url)
+    made = bundle(folder, f"{code}\nconsole.log(page.decision_id);\n", "client", "node")
+    *links, outcome, decision = node(
+        folder, made.name, SLOTWISE_KEY=str(server.admin_key)
+    ).splitlines()
+    assert len(links) == 2
+    assert outcome == "accepted"
+    [sale] = admin.get(f"/v1/decisions/{decision}").json()["received"]
+    assert sale["event_id"] == "order-18"
+
+
+def test_fields_with_a_default_are_optional_in_the_types(folder: Path) -> None:
+    needed = re.compile(r"^            (\w+): ", re.MULTILINE)
+    types = (folder / "slotwise.d.ts").read_text()
+
+    def required(name: str) -> set[str]:
+        schema = rf"(?ms)^        {name}: \{{\n(.*?)^        \}};"
+        [body] = re.findall(schema, types)
+        return set(needed.findall(re.sub(r"/\*.*?\*/", "", body, flags=re.DOTALL)))
+
+    schemas = json.loads((ROOT / "docs" / "openapi.json").read_text())["components"]["schemas"]
+    for name in ("PoolBody", "LinkBody", "DecideBody"):
+        assert required(name) == set(schemas[name].get("required", ())), name
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("program", IN_BROWSER, ids=" ".join)
+def test_a_page_in_a_browser_counts_once_it_was_seen(
+    program: tuple[str, str], folder: Path, server: BackgroundServer, admin: httpx.Client
+) -> None:
     key = admin.post("/v1/keys", json={"scopes": ["page"], "pool_id": "home"}).json()["key"]
-    code = PROGRAMS[BROWSER].replace(SHOWN_URL, server.url).replace(SHOWN_KEY, key)
+    code = PROGRAMS[program].replace(SHOWN_URL, server.url).replace(SHOWN_KEY, key)
     made = bundle(folder, f"{code}\n(globalThis as any).page = page;\n", "browser", "browser")
     shop = Shop(made.read_bytes())
     hosts = {"allowed_hosts": ["shop.example", shop.host]}
