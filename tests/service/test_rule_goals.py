@@ -97,7 +97,7 @@ def test_a_hard_budget_is_never_exceeded_between_versions(open_service: OpenServ
 
 def test_clicks_count_once_and_goals_are_reported(open_service: OpenService) -> None:
     rules = (
-        PoolRule(name="views", group="g", views_until=ViewsUntil(views=9_999, until_us=DATE)),
+        PoolRule(name="views", group="g", views_until=ViewsUntil(views=999_999, until_us=DATE)),
         PoolRule(name="clicks", links=("l4",), clicks_until=ClicksUntil(clicks=50, until_us=DATE)),
     )
     service = opened(open_service(), *rules)
@@ -115,7 +115,12 @@ def test_clicks_count_once_and_goals_are_reported(open_service: OpenService) -> 
     assert views.goals[0].kind == "views"
     assert views.violated
     assert views.detail.startswith("Rule 'views' reaches about ")
-    assert "of 9,999 views by 2023-11-15 22:13 UTC." in views.detail
+    assert "of 999,999 views by 2023-11-15 22:13 UTC." in views.detail
+    check = service.reporter.check_rules("home", rules, seconds(2_502))
+    assert check.rules[1].goals[0].done == n_clicks
+    # nobody is warned of a goal whose date has passed
+    service.learner.learn(DATE + 1)
+    assert not service.reporter.rules("home", DATE + 1)[0].violated
 
 
 def test_dates_of_goals_must_be_to_come_when_they_are_set(open_service: OpenService) -> None:

@@ -299,6 +299,16 @@ def check_rules(pool: Pool, rules: Sequence[PoolRule], now_us: int) -> None:
                 raise checked.error(f"{name}.until", "a time to come", until)
 
 
+def dated_rules(pool: Pool, rules: Sequence[PoolRule], now_us: int) -> tuple[PoolRule, ...]:
+    """Return new rules with the time since when they count: that of a rule for the same links."""
+    before = {(one.name, one.group, frozenset(one.links)): one for one in pool.settings.rules}
+    found = []
+    for rule in rules:
+        known = before.get((rule.name, rule.group, frozenset(rule.links)))
+        found.append(replace(rule, since_us=known.since_us if known else now_us))
+    return tuple(found)
+
+
 def check_rule(rule: PoolRule, slots: int) -> Rule:
     """Return a rule, or raise `InvalidInput` where it cannot hold for any links."""
     most_slots = float(slots) if rule.has_goals and rule.at_most is None else rule.at_most

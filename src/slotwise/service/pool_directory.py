@@ -18,6 +18,7 @@ from slotwise.service.pool import (
     check_link,
     check_pool,
     check_rules,
+    dated_rules,
     with_known_policy,
 )
 from slotwise.service.records import (
@@ -156,14 +157,7 @@ class PoolDirectory:
         """Replace the rules of a pool. Raises `InvalidInput` for the first that is wrong."""
         pool = self._pool(pool_id)
         check_rules(pool, rules, now_us)
-        before = {rule.name: rule for rule in pool.settings.rules}
-        stored = []
-        for rule in rules:
-            known = before.get(rule.name)
-            is_same = known and (known.group, set(known.links)) == (rule.group, set(rule.links))
-            since_us = known.since_us if known and is_same else now_us
-            stored.append(replace(rule, since_us=since_us))
-        settings = replace(pool.settings, rules=tuple(stored), changed_us=now_us)
+        settings = replace(pool.settings, rules=dated_rules(pool, rules, now_us), changed_us=now_us)
         change = _change(now_us, by, "pool.change", pool_id, pool.settings, settings)
         return self._save_pool(settings, change)
 

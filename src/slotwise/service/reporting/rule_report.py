@@ -17,7 +17,7 @@ from slotwise.player.rules_in_force import RulesInForce
 from slotwise.selection.page_within_rules import solve_within
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.learning.rule_goals import Traffic
-from slotwise.service.pool import NO_PLACES, Pool, check_rules
+from slotwise.service.pool import NO_PLACES, Pool, check_rules, dated_rules
 from slotwise.service.published_version import Published, RuleCount
 from slotwise.service.records import PoolRule, compose, to_time
 from slotwise.service.reporting.report_records import GoalStatus, RuleStatus
@@ -103,8 +103,7 @@ def report_rules(
         clicks = float(shown[links.links] @ now.clicks[links.links])
         goals = _goals(rule, one, snapshot.published, row.slots_now, clicks)
         detail = f"Rule {rule.name!r} has {row.granted} slots per page." if row.violated else ""
-        is_known = Traffic(snapshot.published.traffic).is_known
-        detail = detail or _behind(rule.name, goals, is_known)
+        detail = detail or _behind(rule.name, goals, snapshot.published)
         found.append(
             compose(
                 RuleStatus,
@@ -131,7 +130,7 @@ def check_new_rules(
 ) -> RuleCheck:
     """Return what new rules would do, or raise `InvalidInput` where one is wrong."""
     check_rules(pool, rules, now_us)
-    settings = replace(pool.settings, rules=tuple(rules))
+    settings = replace(pool.settings, rules=dated_rules(pool, rules, now_us))
     asked = pool.with_settings(settings)
     now, money = _present(asked, snapshot), settings.max_revenue_micros
     if now is None:
@@ -193,10 +192,13 @@ BEHIND = 0.98
 """A goal whose forecast is below this share of its target is behind."""
 
 
-def _behind(name: str, goals: Sequence[GoalStatus], is_known: bool) -> str:
+def _behind(name: str, goals: Sequence[GoalStatus], published: Published) -> str:
     """Say in a sentence which goal will be missed; nothing where none will."""
-    for goal in goals if is_known else ():
-        if goal.kind != "budget" and max(goal.forecast, goal.done) < BEHIND * goal.target:
+    if not Traffic(published.traffic).is_known:
+        return ""
+    for goal in goals:
+        is_open = goal.kind != "budget" and goal.until > to_time(published.published_us)
+        if is_open and max(goal.forecast, goal.done) < BEHIND * goal.target:
             at = f"{goal.until:%Y-%m-%d %H:%M} UTC"
             return (
                 f"Rule {name!r} reaches about {goal.forecast:,} of {goal.target:,} {goal.kind} "
