@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -25,6 +25,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
+from msgspec import Meta
 from msgspec.structs import astuple, replace
 
 from slotwise.errors import InvalidInput, MissingData, UnsupportedState
@@ -184,6 +185,9 @@ _LEFT_BEHIND = timedelta(days=1)
 _SCHEMES = ("file", "s3", "gs", "gcs")
 FORMAT = 1
 _FOREVER = 2**63 - 1
+_LATEST_US = 253_000_000_000 * SECOND_US
+"""In the year 9987: later times have no date."""
+_DAY_MINUTES = 1_440
 _MAX_CHANGES = 10_000
 
 
@@ -193,8 +197,8 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     store: str
     """The first pool of the store and when it was made: another store is refused."""
-    slice_minutes: int
-    until_us: int
+    slice_minutes: Annotated[int, Meta(ge=1, le=_DAY_MINUTES)]
+    until_us: Annotated[int, Meta(ge=0, le=_LATEST_US)]
     """Every slice up to here is exported."""
     last_decision: str = ""
     """The last decision exported. Decisions are taken in the order of storing: replicas store
@@ -409,7 +413,6 @@ _CHUNK = 2_000
 _SLICES_AT_ONCE = 24
 """Slices of one pass over the events, which have no order that a pass could stop at."""
 SLICE_MINUTES = 60
-_DAY_MINUTES = 1_440
 
 
 def export_store(
