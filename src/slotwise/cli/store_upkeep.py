@@ -18,7 +18,7 @@ from slotwise.service.api.bodies import Time, from_time
 from slotwise.service.api.context import system_clock_us
 from slotwise.service.records import DAY_US, ChangeRecord, to_time
 from slotwise.service.refusals import ExportFailed, StoreUnavailable
-from slotwise.service.reporting.warehouse import SLICE_MINUTES, Target, export_store
+from slotwise.service.reporting.warehouse import SLICE_MINUTES, Exported, Target, export_store
 from slotwise.service.settings import Settings
 from slotwise.service.storage import public_address
 from slotwise.service.storage.contract import ForgetViews
@@ -276,22 +276,23 @@ def export_command(
 
       slotwise export --to s3://shop-data/slotwise --store postgresql://shop@db.example/shop
     """
-    target = Target(to)
-    while True:
+    target, is_first = Target(to), True
+    while is_first or follow:
         try:
-            _export_once(target, store, slice_minutes)
+            with closing(open_beside_service(store)) as opened, progress_bar("export") as tell:
+                exported = export_store(opened, target, slice_minutes, tell)
+            if is_first or any(exported.n_rows.values()):
+                _print_exported(target, exported)
         except (ExportFailed, StoreUnavailable, UnsupportedState) as error:
             if not follow:
                 raise
             print(f"slotwise: {error}; trying again", file=sys.stderr, flush=True)
-        if not follow:
-            return
-        Event().wait(_LOOK_AGAIN_S)
+        if follow:
+            Event().wait(_LOOK_AGAIN_S)
+        is_first = False
 
 
-def _export_once(target: Target, store: str, slice_minutes: int | None) -> None:
-    with closing(open_beside_service(store)) as opened, progress_bar("export") as tell:
-        exported = export_store(opened, target, slice_minutes, tell)
+def _print_exported(target: Target, exported: Exported) -> None:
     n_rows = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in exported.n_rows.items())
     until, following = (f"{to_time(us):%Y-%m-%d %H:%M}" for us in exported[1:])
     print(f"{target.shown}: {n_rows} exported, up to {until} UTC; next at {following}", flush=True)

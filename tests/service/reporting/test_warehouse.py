@@ -592,6 +592,30 @@ def test_the_command_follows_a_store_and_leaves_it_unlocked(
         assert rows["decisions"] == stored(after)["decisions"]
 
 
+def test_following_goes_on_after_a_failure(
+    store: SqliteStore,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fill(store)
+    close_windows(store, 3 * DAY)
+    folder.touch()
+
+    class Waiting:
+        def wait(self, seconds: float) -> None:
+            if folder.is_dir():
+                raise KeyboardInterrupt
+            folder.unlink()
+
+    monkeypatch.setattr("slotwise.cli.store_upkeep.Event", Waiting)
+    arguments = ["export", "--to", str(folder), "--store", str(tmp_path / "shop.db")]
+    assert main([*arguments, "--follow"]) == 130
+    assert "cannot be used" in capsys.readouterr().err
+    assert keys_of(exported(folder)) == stored(store)
+
+
 def test_what_a_killed_run_left_goes_after_a_day(
     store: SqliteStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

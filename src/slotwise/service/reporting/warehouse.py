@@ -172,8 +172,8 @@ WHOLE = {
     ),
     "forgotten": ExportTable(_columns("key_id:text since:time forgotten:time"), tuple),
 }
-"""Small tables that every run writes anew: links as they are now, and views that were forgotten
-after they may have been exported."""
+"""Small tables that are written anew with every new slice: links as they are now, and keys whose
+views were forgotten, perhaps after they had been exported."""
 
 CURSOR = "_slotwise_export.json"
 SQL = "views.sql"
@@ -228,6 +228,7 @@ class Target:
         except (OSError, pa.ArrowException) as error:
             reason = str(error).splitlines()[0].replace(address, self.shown)
             raise InvalidInput.of("to", "an address that opens", self.shown, reason) from None
+        self.base = self.base.rstrip("/")
         self.is_local = isinstance(self.files, pyarrow.fs.LocalFileSystem)
         if self.is_local:
             self.shown = self.base
@@ -450,7 +451,8 @@ def export_store(
         _write_cursor(target, cursor)
         n_rows = {name: n + exported[name] for name, n in n_rows.items()}
         tell((cursor.until_us - start_us) / (end_us - start_us))
-    _write_whole_tables(store, target)
+    if cursor.until_us > start_us or not target.exists(SQL):
+        _write_whole_tables(store, target)
     return Exported(n_rows, cursor.until_us, cursor.until_us + length_us)
 
 
