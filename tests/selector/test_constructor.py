@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slotwise import ConUCB, Selector, Uniform
+from slotwise import ConUCB, PacedBayes, Selector, Uniform
 from slotwise.errors import InvalidInput, UnknownName
 from tests.selector.selectors import new_selector, play
 
@@ -121,3 +121,10 @@ def test_slots_without_their_name_are_asked_for() -> None:
     anything: Any = Selector
     with pytest.raises(TypeError, match="no argument `slots`; did you mean `n_slots`"):
         anything(["a", "b"], slots=1)
+
+
+def test_the_default_uses_a_horizon_that_is_given() -> None:
+    links = ["a", "b", "c"]
+    assert Selector(links, n_slots=2, horizon=2_000).policy == PacedBayes(horizon=2_000)
+    assert Selector(links, n_slots=2).policy == PacedBayes()
+    assert Selector(links, n_slots=2, policy=Uniform(), horizon=2_000).policy == Uniform()

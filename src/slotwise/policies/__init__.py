@@ -96,15 +96,17 @@ ENTRY_POINTS = "slotwise.policies"
 """The group under which other packages offer policies."""
 
 
-def default_policy() -> Policy:
-    """Return the policy to use when none is named: no horizon, no tuning, keeps the floor.
+def default_policy(horizon: int | None = None) -> Policy:
+    """Return the policy to use when none is named: no tuning, keeps the floor.
+
+    It needs no horizon, and uses one that is given.
 
     docs/choosing-a-policy.md says how it was chosen and how it fares.
 
     >>> default_policy().name
     'paced-bayes'
     """
-    return PacedBayes()
+    return PacedBayes(horizon=horizon)
 
 
 def policy_settings(policy: Policy) -> dict[str, Any]:

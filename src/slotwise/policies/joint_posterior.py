@@ -49,6 +49,7 @@ from slotwise.policies.link_posterior import (
     UNIT,
     Change,
     has_changed,
+    has_drifted,
     new_change,
     note_sales,
     recent_sum,
@@ -170,15 +171,18 @@ def notice_change(
     """
     prior = prior_mean(posterior, 0)
     strength = SHAPE / min(prior, 1.0 - prior)
-    expected = n_clicks = n_views = 0.0
+    expected = likely = n_clicks = n_views = 0.0
     for k in range(len(links)):
         trials = recent_views(posterior.change, evidence, int64(0), links[k])
         hits = recent_sum(posterior.change, evidence, 0, links[k])
         expected += views[k] * hits / (trials + strength)
+        likely += views[k] * (hits + SHAPE) / (trials + strength)
         n_clicks += clicks[k]
         n_views += views[k]
-    n_pages = n_views / evidence.n_slots
-    return has_changed(posterior.change, evidence, expected, n_clicks, n_pages)
+    n_pages = max(1e-300, n_views / evidence.n_slots)
+    if has_changed(posterior.change, evidence, expected, n_clicks, n_pages):
+        return True
+    return has_drifted(posterior.change, evidence, expected, likely, n_clicks, n_pages)
 
 
 @inner

@@ -17,6 +17,7 @@ every view the covariances of the parameters of a link are dropped.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -454,6 +455,15 @@ def typical_sale(sales: Floats, total: float) -> float:
 # are reported, from spoiling what was learned in a long time.
 #
 # What is forgotten is kept beside the counts, which stay those of all views.
+#
+#     fall <- [fall + 0.9 expected - clicks]+,   rise <- [rise + clicks - 1.1 expected]+
+#
+# A smaller fall, or one of all links together, says nothing about which links are better. When
+# `fall` exceeds 100, the clicks counted of every link are multiplied by clicks / expected since it
+# was last 0, so that the price of a floor is that of the rates as they are now; a rise undoes such
+# falls, so that a daily rhythm changes no link's place. At constant rates `fall` gets to 100 with
+# probability exp(-0.2 * 100), each time that it starts from zero. Clicks that are missing for
+# `missing` are missing of what was expected before such falls.
 
 
 USUAL = 0.75
@@ -465,10 +475,25 @@ LEAST_MISSING, MISSING_PART = 30.0, 0.01
 FORGOTTEN_PART = 0.9
 
 
+FALL, RISE, LEAST_DRIFT = 0.9, 1.1, 100.0
+"""Parts of the expected clicks beyond which a fall and a rise add up, and how many are needed."""
+
+CALM = 10.0
+"""Clicks that came as expected, added to those by which a factor is estimated."""
+
+LOG_FACTOR = 6
+"""The place of the logarithm of all factors in `drift`; before it, of fall and rise each what has
+added up, and the clicks expected and counted since it was 0."""
+
+
 class Change(NamedTuple):
-    """Clicks that are missing, and what was forgotten of the counts per level and link."""
+    """Clicks that are missing, and what was forgotten of the counts per level and link.
+
+    `drift` has what says that all click rates fell or rose together.
+    """
 
     missing: Floats
+    drift: Floats
     views: Floats
     sums: Floats
 
@@ -476,7 +501,12 @@ class Change(NamedTuple):
 def new_change(problem: Problem) -> Change:
     """Return that nothing has changed so far."""
     shape = (problem.n_levels, problem.n_links)
-    return Change(missing=np.zeros(1), views=np.zeros(shape), sums=np.zeros(shape))
+    return Change(
+        missing=np.zeros(1),
+        drift=np.zeros(LOG_FACTOR + 1),
+        views=np.zeros(shape),
+        sums=np.zeros(shape),
+    )
 
 
 @inner
@@ -496,16 +526,66 @@ def has_changed(
     change: Change, evidence: Evidence, expected: float, n_clicks: float, n_pages: float
 ) -> bool:
     """Take in that pages brought `n_clicks`; forget, and say so, where too many are missing."""
+    expected /= math.exp(change.drift[LOG_FACTOR])
     missing = max(0.0, change.missing[0] + USUAL * expected - n_clicks)
     change.missing[0] = missing
     promised = evidence.rounds[0] * expected
     if missing * n_pages <= LEAST_MISSING * n_pages + MISSING_PART * promised:
         return False
     change.missing[0] = 0.0
+    change.drift[:] = 0.0
     n_levels, n_links = change.views.shape
     for level in range(n_levels):
         for link in range(n_links):
             n_views, total = change.views[level, link], change.sums[level, link]
             change.views[level, link] += FORGOTTEN_PART * (evidence.views[level, link] - n_views)
             change.sums[level, link] += FORGOTTEN_PART * (evidence.sums[level, link] - total)
+    return True
+
+
+@inner
+def _add_drift(
+    drift: Floats, place: int, more: float, expected: float, n_clicks: float, enough: float
+) -> float:
+    """Let a fall or rise add up; return clicks over those expected if it is enough, else 1."""
+    drift[place] += more
+    drift[place + 1] += expected
+    drift[place + 2] += n_clicks
+    if drift[place] > enough:
+        return (drift[place + 2] + CALM) / (drift[place + 1] + CALM)
+    if drift[place] <= 0.0:
+        drift[place : place + 3] = 0.0
+    return 1.0
+
+
+@inner
+def has_drifted(
+    change: Change,
+    evidence: Evidence,
+    expected: float,
+    likely: float,
+    n_clicks: float,
+    n_pages: float,
+) -> bool:
+    """Take in clicks; where all rates seem to have moved, multiply what was counted, and say so.
+
+    `expected` is rather too low and `likely` rather too high, so that neither a fall nor a rise is
+    seen in links of which little is known.
+    """
+    drift = change.drift
+    enough = LEAST_DRIFT + MISSING_PART * evidence.rounds[0] * expected / n_pages
+    factor = _add_drift(drift, 0, FALL * expected - n_clicks, expected, n_clicks, enough)
+    if drift[LOG_FACTOR] < 0.0:
+        rise = _add_drift(drift, 3, n_clicks - RISE * likely, likely, n_clicks, enough)
+        factor = min(factor * max(1.0, rise), math.exp(-drift[LOG_FACTOR]))
+    if factor == 1.0:
+        return False
+    drift[:LOG_FACTOR] = 0.0
+    drift[LOG_FACTOR] += math.log(factor)
+    n_levels, n_links = change.views.shape
+    for level in range(n_levels):
+        for link in range(n_links):
+            total, recent = evidence.sums[level, link], recent_sum(change, evidence, level, link)
+            least = max(0.0, total - recent_views(change, evidence, level, link))
+            change.sums[level, link] = max(least, total - factor * recent)
     return True

@@ -355,7 +355,9 @@ class PacedBayes(QueuePolicy):
     note_open: ClassVar[Any] = staticmethod(note_open)
     look_again: ClassVar[Any] = staticmethod(look_again)
     per_link: ClassVar[frozenset[str]] = QueuePolicy.per_link | FORGOTTEN
-    ordered_knowledge: ClassVar[Any] = FORGOTTEN | {"queue", "owed", "price", "missing", *FITTED}
+    ordered_knowledge: ClassVar[Any] = (
+        FORGOTTEN | {"queue", "owed", "price", "missing", "drift"} | set(FITTED)
+    )
     refitted_knowledge: ClassVar[frozenset[str]] = frozenset({"price", "pool", *REFITTED})
 
     def __post_init__(self) -> None:
@@ -406,6 +408,7 @@ class PacedBayes(QueuePolicy):
             **fitted,
             "price": state.expected.copy(),
             "missing": change.missing.copy(),
+            "drift": change.drift.copy(),
             "forgotten_views": change.views.copy(),
             "forgotten_sums": change.sums.copy(),
         }
@@ -421,6 +424,7 @@ class PacedBayes(QueuePolicy):
         state.expected[:] = knowledge["price"] if is_known else UNKNOWN
         change = state.posterior.change
         change.missing[:] = knowledge["missing"]
+        change.drift[:] = knowledge.get("drift", 0.0)  # older states have none
         change.views[:] = np.clip(knowledge["forgotten_views"], 0.0, state.evidence.views)
         change.sums[:] = np.clip(knowledge["forgotten_sums"], 0.0, state.evidence.sums)
 
