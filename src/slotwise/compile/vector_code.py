@@ -124,27 +124,18 @@ def larger(builder: Builder) -> Callable[[Any, Any], Any]:
 class Tally:
     """A number or vector that a loop changes."""
 
-    _align: int | None
-
     def __init__(self, builder: Builder, start: Any) -> None:
-        self._builder, self._align = builder, None
+        self._builder = builder
         self._place = cgutils.alloca_once(builder, start.type)
         self.set(start)
 
-    @classmethod
-    def at(cls, builder: Builder, place: Any) -> Tally:
-        """Return the number or vector at the address of a double."""
-        tally = cls.__new__(cls)
-        tally._builder, tally._place, tally._align = builder, place, 8
-        return tally
-
     def get(self) -> Any:
         """Return what it is now."""
-        return self._builder.load(self._place, align=self._align)
+        return self._builder.load(self._place)
 
     def set(self, number: Any) -> None:
         """Let it be something else."""
-        self._builder.store(number, self._place, align=self._align)
+        self._builder.store(number, self._place)
 
 
 def constant(number: float, lanes: int) -> Any:
@@ -170,34 +161,6 @@ def for_each_bit(builder: Builder, bits: Any, do: Callable[[Any], None]) -> None
     left.set(builder.and_(bits, builder.sub(bits, ir.Constant(INT, 1))))
     do(builder.cttz(bits, ir.Constant(ir.IntType(1), 1)))
     builder.branch(test)
-    builder.position_at_end(end)
-
-
-def note_bits(
-    builder: Builder, bits: Any, group: int, count: Tally, note: Callable[[Any, Any], None]
-) -> None:
-    """Write code that calls `note` with the place of each bit that is set and its number.
-
-    A loop that ends with the bits ends unforeseen in nearly every word, which costs more than
-    its body. So `group` bits are taken at once; where fewer are left, the place after the last
-    one is written to, too.
-    """
-    left = Tally(builder, bits)
-    body, end = (builder.append_basic_block(name) for name in ("bits", "end"))
-    builder.branch(body)
-    builder.position_at_end(body)
-    bits, before = left.get(), count.get()
-    n_left = builder.ctpop(bits)
-    no = ir.Constant(ir.IntType(1), 0)
-    for number in range(group):
-        at = ir.Constant(INT, number)
-        is_there = builder.icmp_unsigned("<", at, n_left)
-        place = builder.add(before, builder.select(is_there, at, n_left))
-        note(builder.and_(builder.cttz(bits, no), ir.Constant(INT, INT.width - 1)), place)
-        bits = builder.and_(bits, builder.sub(bits, ir.Constant(INT, 1)))
-    left.set(bits)
-    count.set(builder.add(before, builder.sub(n_left, builder.ctpop(bits))))
-    builder.cbranch(builder.icmp_unsigned("!=", bits, ir.Constant(INT, 0)), body, end)
     builder.position_at_end(end)
 
 
@@ -322,16 +285,16 @@ def _split_code(context: Any, builder: Builder, signature: Any, arguments: Any) 
         above = builder.bitcast(is_certain, INT)
         tied = builder.and_(builder.bitcast(is_tied, INT), builder.not_(above))
 
-        def note(bit: Any, place: Any, start: Any = start) -> None:
-            builder.store(builder.add(start, bit), builder.gep(places, [place]))
+        for bits, listed, count in ((above, places, counts[0]), (tied, ties, counts[1])):
 
-        def note_tie(bit: Any, start: Any = start) -> None:
-            place = counts[1].get()
-            builder.store(builder.add(start, bit), builder.gep(ties, [place]))
-            counts[1].set(builder.add(place, ir.Constant(INT, 1)))
+            def note(
+                bit: Any, start: Any = start, listed: Any = listed, count: Any = count
+            ) -> None:
+                place = count.get()
+                builder.store(builder.add(start, bit), builder.gep(listed, [place]))
+                count.set(builder.add(place, ir.Constant(INT, 1)))
 
-        note_bits(builder, above, 8, counts[0], note)
-        for_each_bit(builder, tied, note_tie)
+            for_each_bit(builder, bits, note)
     found = [count.get() for count in counts]
     return context.make_tuple(builder, signature.return_type, found)
 

@@ -95,10 +95,7 @@ def page_sums(
 def split_page(
     scores: Floats, n_words: int, certain: float, least: float, places: Links, ties: Links
 ) -> tuple[int, int]:
-    """List the places of scores of at least `certain`, and of the others of at least `least`.
-
-    One place beyond the last of `places` may be overwritten.
-    """
+    """List the places of scores of at least `certain`, and of the others of at least `least`."""
     n_certain = n_ties = 0
     for k in range(WORD * n_words):
         if scores[k] >= certain:
