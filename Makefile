@@ -11,7 +11,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed-by-make
 
 .DEFAULT_GOAL := help
-.PHONY: help install system-packages test test-all test-oldest check format bench bench-service crash-test soak fuzz paper picture docs lock clean
+.PHONY: help install system-packages test test-all test-oldest check format bench bench-service crash-test soak fuzz paper picture docs release lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ picture: $(INSTALLED) system-packages ## take the manual's picture of the dashbo
 
 docs: $(INSTALLED) ## build the manual into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+release: $(INSTALLED) ## build sdist and wheel into dist/ and check them
+	scripts/release $(PYTHON)
 
 lock: ## write requirements-dev.lock anew
 	scripts/lock $(PYTHON)
