@@ -1,6 +1,6 @@
 """Goals and budgets of rules over a service with a simulated clock.
 
-    python -m benchmarks.goals
+    python -m benchmarks.goals [SEED]
 
 Five days of page views, learned every ten minutes. Traffic is constant, doubles or halves after a
 day, or follows hours of the day and days of the week. A goal of views, a goal of clicks and two
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable
@@ -60,7 +61,12 @@ class Delivered(NamedTuple):
 
 
 def live(
-    folder: Path, traffic: Callable[[float], float], per_day: int, days: int = 5, step_s: int = 600
+    folder: Path,
+    traffic: Callable[[float], float],
+    per_day: int,
+    days: int = 5,
+    step_s: int = 600,
+    seed: int = 1,
 ) -> Delivered:
     """Let a service live for some days; goals end a day before."""
     until_s = (days - 1) * DAY_S
@@ -80,8 +86,8 @@ def live(
             name="hard", links=("e",), budget=ClickBudget(clicks=hard, until_us=until_us, hard=True)
         ),
     )
-    service = _service(folder, rules)
-    chance = random.Random(1)
+    service = _service(folder, rules, seed)
+    chance = random.Random(seed)
     counted = dict.fromkeys(("views", "clicks", "soft", "hard"), 0)
     of_link = {"b": "clicks", "d": "soft", "e": "hard"}
     first_hour = 0.0
@@ -127,8 +133,8 @@ def live(
     )
 
 
-def _service(folder: Path, rules: tuple[PoolRule, ...]) -> Service:
-    options = ServiceOptions(seed=1, commit_every_ms=0.0)
+def _service(folder: Path, rules: tuple[PoolRule, ...], seed: int) -> Service:
+    options = ServiceOptions(seed=seed, commit_every_ms=0.0)
     service = Service(SqliteStore(folder / "store.db"), options)
     pool = PoolSettings(
         pool_id="home",
@@ -149,10 +155,11 @@ def _service(folder: Path, rules: tuple[PoolRule, ...]) -> Service:
 
 def main() -> None:
     """Print a row for each kind of traffic."""
+    seed = int(sys.argv[1]) if len(sys.argv) > 1 else 1
     print("traffic    views    clicks   budget   hard     first hour")
     for name, traffic in TRAFFIC.items():
         with tempfile.TemporaryDirectory() as folder:
-            found = live(Path(folder), traffic, per_day=20_000)
+            found = live(Path(folder), traffic, per_day=20_000, seed=seed)
         print(f"{name:10} " + " ".join(f"{number:8.4f}" for number in found), flush=True)
 
 
