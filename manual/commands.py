@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import typer
 
 from manual.markdown import code, fence, table
-from slotwise.cli.main import build_app
+from slotwise.cli.main import add_command, build_app, command_names
 from slotwise.errors import UnknownName
 
 
@@ -31,8 +31,12 @@ class CommandPage(NamedTuple):
 
 
 def program() -> Any:
-    """Return the whole program as typer's group of commands."""
-    return typer.main.get_command(build_app([]))
+    """Return the whole program as typer's group of commands, with all arguments and options."""
+    app = build_app([])
+    app.registered_commands.clear()  # without arguments the program has a list of names only
+    for name in command_names():
+        add_command(app, name)
+    return typer.main.get_command(app)
 
 
 def commands() -> list[CommandPage]:

@@ -15,14 +15,14 @@ from typing import Any, get_args
 
 import griffe
 import pytest
-import typer
 
 import slotwise
+from manual.commands import program
 from manual.figures import FIGURES
 from manual.make_targets import make_targets
 from manual.public_names import NOT_PUBLIC, PUBLIC_MODULES, public_names
 from manual.routes import meaning_of
-from slotwise.cli.main import build_app, command_names
+from slotwise.cli.main import command_names
 from slotwise.environments.datasets import DATASETS
 from slotwise.policies import POLICIES
 from slotwise.service.api.app import ALL_OPERATIONS
@@ -127,7 +127,7 @@ def typer_commands() -> dict[str, Any]:
             for word, one in inner.items():
                 walk(f"{name} {word}", one)
 
-    walk("slotwise", typer.main.get_command(build_app([])))
+    walk("slotwise", program())
     return found
 
 
@@ -158,7 +158,7 @@ def test_every_option_of_a_command_is_described(site: Site, name: str) -> None:
 
 def test_options_of_the_program_are_described(site: Site) -> None:
     page = site.pages["reference/commands.html"]
-    options = typer.main.get_command(build_app([])).params
+    options = program().params
     said = " ".join(page.code)
     assert not [spelling for one in options for spelling in one.opts if spelling not in said]
 
@@ -319,6 +319,14 @@ def test_every_make_target_is_described(site: Site) -> None:
 
 def test_the_version_is_in_the_changelog(site: Site) -> None:
     assert slotwise.__version__ in site.pages["changelog.html"].source
+
+
+def test_the_claimed_versions_of_python_are_those_of_the_package() -> None:
+    classifiers = (ROOT / "pyproject.toml").read_text()
+    minors = sorted(int(minor) for minor in re.findall(r":: Python :: 3\.(\d+)", classifiers))
+    claim = f"supports Python 3.{minors[0]} to 3.{minors[-1]} on Linux and macOS"
+    assert claim in read_page("README.md")
+    assert claim in read_page("docs/start.md")
 
 
 # The tests above can fail
