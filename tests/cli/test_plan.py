@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ import pytest
 from slotwise.cli.main import main
 from slotwise.errors import InvalidInput
 from slotwise.simulation.simulated_log import RoughPage, _waiting, plan_traffic
+from tests.docs.pages import blocks_of, command_lines, read_page
 
 PAGE = ["plan", "--links", "6", "--slots", "2", "--click-rate", "0.2", "--views-per-day", "500"]
 FEW = ["--cases", "12", "--views", "2000"]
@@ -30,6 +32,14 @@ def test_days_are_printed_and_numbers_as_json(capsys: pytest.CaptureFixture[str]
     assert found["n_cases"] == 12
     again = plan_traffic(RoughPage(6, 2, 0.2, 0.4, 0.3), n_views=2000, n_cases=12)
     assert found["floor"]["views"] == (again.floor.views if again.floor.views < math.inf else None)
+
+
+def test_the_manual_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = blocks_of(read_page("docs/web-team.md"))
+    [at] = [index for index, block in enumerate(blocks) if "slotwise plan" in block.code]
+    [command] = command_lines(blocks[at].code)
+    assert main(shlex.split(command)[1:]) == 0
+    assert capsys.readouterr().out == blocks[at + 1].code
 
 
 def test_a_floor_that_asks_for_nothing_is_kept_at_once() -> None:
