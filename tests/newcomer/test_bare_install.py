@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import subprocess
 from pathlib import Path
@@ -63,8 +64,13 @@ def test_the_version_needs_no_extra(bare: BareEnvironment, command: str) -> None
     assert done.stdout == f"slotwise {__version__}\n"
 
 
-def test_readmes_program_runs(bare: BareEnvironment) -> None:
-    check_clean(bare.python(program_of("README.md", "A first program")))
+def test_readmes_program_prints_what_readme_shows(bare: BareEnvironment) -> None:
+    program, shown = section("README.md", "A first program")[:2]
+    assert (program.language, shown.language) == ("python", "text")
+    assert len([line for line in program.code.splitlines() if line.strip()]) <= 8
+    done = bare.python(program.code)
+    check_clean(done)
+    assert doctest.OutputChecker().check_output(shown.code, done.stdout, doctest.ELLIPSIS)
 
 
 def test_the_program_of_the_start_page_runs(bare: BareEnvironment) -> None:
@@ -86,11 +92,9 @@ def test_the_commands_of_the_start_page_ask_for_the_extra_that_it_installs(
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_readmes_client_asks_for_the_service_extra(bare: BareEnvironment) -> None:
-    [program] = [
-        block.code for block in section("README.md", "Three ways in") if block.language == "python"
-    ]
-    done = bare.python(program)
+def test_the_client_asks_for_the_service_extra(bare: BareEnvironment) -> None:
+    [program] = section("docs/python-client.md", "A complete program")
+    done = bare.python(program.code)
     assert done.returncode == 1
     assert done.stderr.endswith("; install it with: pip install 'slotwise[service]'\n")
 
