@@ -198,7 +198,14 @@ EXPENSIVE = (
 
 def hard_cases() -> list[Case]:
     """Return the cases of this file."""
-    return [*_expensive_floors(), *_large_and_rare(), *_late_and_swapped(), *_bait_and_bursts()]
+    return [
+        *_expensive_floors(),
+        *_large_and_rare(),
+        *_late_and_swapped(),
+        *_late_and_fallen(),
+        *_bait_and_bursts(),
+        *_short(),
+    ]
 
 
 def _dataset(
@@ -314,6 +321,48 @@ def _bait_and_bursts() -> list[Case]:
             coupons,
             burst_links(coupons, 1),
         ),
+    ]
+
+
+def _late_and_fallen() -> list[Case]:
+    coupons = coupon_recipe(1)
+    links = plain_links(coupons)
+    late = [
+        Case(
+            f"late-{delay}",
+            f"the coupons, seed 1, with clicks and revenue known {delay:,} rounds later",
+            coupons,
+            LateFeedback(links, delay, delay),
+        )
+        for delay in (200, 1_000)
+    ]
+    after = BernoulliLinks(0.8 * coupons.click_rate, coupons.revenue_per_click)
+    stations = [links] * (N_STATIONS // 2) + [after] * (N_STATIONS // 2)
+    words = "the coupons, seed 1; all click rates fall by a fifth half-way"
+    return [*late, Case("fallen", words, coupons, DriftingLinks(stations))]
+
+
+def _short() -> list[Case]:
+    """Return cases in which there is little time to learn."""
+    coupons = coupon_recipe(2)
+    rates = stable_uniforms(seed=7, n_rows=2, n_columns=500)
+    clicks = 0.3 * beta_from_uniforms(rates[0], q=4.0)
+    many = _dataset("short-5000", clicks, beta_from_uniforms(rates[1], q=1.5), 10, 1.9)
+    return [
+        Case(
+            f"short-{rounds}",
+            words,
+            pool,
+            plain_links(pool),
+            n_rounds=rounds,
+            n_runs=AIM_RUNS,
+            full_rounds=rounds,
+        )
+        for rounds, pool, words in (
+            (500, coupons, "500 rounds of the coupons, seed 2"),
+            (2_000, coupons, "2,000 rounds of the coupons, seed 2"),
+            (5_000, many, "5,000 rounds of 10 of 500 links"),
+        )
     ]
 
 
@@ -436,16 +485,27 @@ def _slot_cases() -> list[Case]:
     weights /= weights.mean()
     scale = 1.0 / float(weights.max() * ads.click_rate.max())
     cases = []
-    for name, description, used in (
-        ("slots-differ", "20 of 225 ads, clicks in slot l in proportion to 1/sqrt(l)", weights),
-        ("slots-alike", "20 of 225 ads whose slots are alike, though policies do not know", None),
+    for name, description, used, learned in (
+        (
+            "slots-differ",
+            "20 of 225 ads, clicks in slot l in proportion to 1/sqrt(l)",
+            weights,
+            "learn",
+        ),
+        (
+            "slots-alike",
+            "20 of 225 ads whose slots are alike, though policies do not know",
+            None,
+            "learn",
+        ),
+        ("slots-unknown", "the slots that differ, of which policies learn nothing", weights, None),
     ):
         rates = ([scale * ads.click_rate], [ads.revenue_per_click], [1.0])
         links = SegmentLinks(*rates, visitors=[{}], slot_weights=used)
         floor = scale * ads.click_floor
         cases.append(
             _visitor_case(
-                name, description, links, ads.n_slots, floor, 50_000, slot_weights="learn"
+                name, description, links, ads.n_slots, floor, 50_000, slot_weights=learned
             )
         )
     return cases

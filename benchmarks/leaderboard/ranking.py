@@ -24,7 +24,7 @@ MOST_CLICKS = "most-clicks"
 ALLOWED_FACTOR = 1.3
 """The largest ratio of the default's priced regret to that of the best policy on a case."""
 
-LEAST_ALLOWED, ALLOWED_SHARE = 50.0, 0.001
+ALLOWED_SHARE = 0.001
 LUCK = 0.4
 """Mean of the positive part of a standard normal: clicks vary by about sqrt(floor * rounds)."""
 RESOLUTION_SHARE = 0.001
@@ -32,8 +32,8 @@ LEAST_GAIN = 1.001
 """A share of a gain is measured where the best mix earns this much more than the one without."""
 
 RULE = (
-    "A policy keeps the floor if its mean shortfall over runs is at most 50 clicks, 0.1 % of "
-    "floor times rounds, or 0.4 times the root of floor times rounds, whichever is larger. The "
+    "A policy keeps the floor if its mean shortfall over runs is at most 0.1 % of floor times "
+    "rounds, or 0.4 times the root of floor times rounds, whichever is larger. The "
     "last is luck: even the best fixed mix, which knows the rates and keeps the floor exactly on "
     "average, falls that far short by chance. Among the policies that keep the floor, the lowest "
     "priced regret is best: the regret, plus each click missing at the price of a click in the "
@@ -131,7 +131,7 @@ def is_within(losses: Floats, best: Floats, resolution: float) -> bool | None:
 def allowed_shortfall(results: Results) -> float:
     """Return the largest shortfall at which a floor counts as kept."""
     promised = results.config["click_floor"] * results.n_rounds
-    return float(max(LEAST_ALLOWED, ALLOWED_SHARE * promised, LUCK * np.sqrt(promised)))
+    return float(max(ALLOWED_SHARE * promised, LUCK * np.sqrt(promised)))
 
 
 def unavoidable_shortfall(results: Results) -> float:

@@ -42,6 +42,8 @@ def test_names_are_all_different_and_quick_ones_exist() -> None:
         ("huge-pool", "binding"),
         ("rare-sales", "binding"),
         ("click-bait", "binding"),
+        ("short-500", "binding"),
+        ("short-5000", "binding"),
     ],
 )
 def test_floors_do_what_the_descriptions_say(name: str, floor: str) -> None:
@@ -98,6 +100,15 @@ def test_links_swap_half_way() -> None:
     first, last = world.stations[0], world.stations[-1]
     assert first[:, 0].tolist() == last[:, 1].tolist()
     assert CASES["very-late"].links.delays == (50, 5_000)
+
+
+def test_rates_fall_and_feedback_is_late_as_the_names_say() -> None:
+    clicks = CASES["fallen"].links.world(1_000).stations[:, 0]
+    np.testing.assert_allclose(clicks[-1], 0.8 * clicks[0])
+    assert CASES["late-200"].links.delays == (200, 200)
+    assert CASES["late-1000"].links.delays == (1_000, 1_000)
+    assert CASES["slots-unknown"].slot_weights is None
+    assert CASES["short-5000"].experiment({"uniform": Uniform()}, Effort()).n_rounds == 5_000
 
 
 def test_bait_never_sells_and_bursts_end() -> None:
