@@ -132,6 +132,19 @@ def test_a_wrong_type_is_an_invalid_context(
 
 
 @pytest.mark.parametrize(
+    "name", ["", "__proto__", "visitor", "key_id", "\x00", "'; --", "x" * 9_000]
+)
+def test_odd_names_of_attributes_are_ignored(decider: httpx.Client, flag: str, name: str) -> None:
+    sent = json.dumps({"context": {name: [[{}]], "device": "phone"}}).encode()
+    twice = sent.replace(b'"device"', b'"device": "desktop", "device"')
+    for body in (sent, twice):
+        headers = {"content-type": "application/json"}
+        answer = decider.post(f"{BULK}/{flag}", content=body, headers=headers)
+        assert answer.status_code == 200, answer.text
+        assert name not in ("x" * 9_000, "__proto__") or name not in answer.text
+
+
+@pytest.mark.parametrize(
     "body",
     [b"{", b"nothing", b'{"context": {"days": NaN}}', b"\xff", b"{}{}", b"[" * 100, b"\x00"],
 )
