@@ -21,11 +21,11 @@ def fence_examples(text: str) -> str:
     r"""Return a docstring with its examples, up to the next empty line, in blocks of code.
 
     >>> fence_examples("Add.\n\n>>> 1 + 1\n2\n\nMore.")
-    'Add.\n\n```python\n>>> 1 + 1\n2\n```\n\nMore.'
+    'Add.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nMore.'
     """
     paragraphs = []
     for paragraph in text.split("\n\n"):
         if textwrap.dedent(paragraph).lstrip("\n").startswith(">>>"):
-            paragraph = f"```python\n{textwrap.dedent(paragraph).strip()}\n```"
+            paragraph = f"```pycon\n{textwrap.dedent(paragraph).strip()}\n```"
         paragraphs.append(paragraph)
     return "\n\n".join(paragraphs)

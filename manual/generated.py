@@ -44,11 +44,14 @@ def with_generated(page: str) -> str:
 
     >>> with_generated("<!-- test: setup\nx = 1\n-->\n\nText.")
     '\nText.'
+    >>> with_generated("```python\n>>> 1 + 1\n2\n```")
+    '```pycon\n>>> 1 + 1\n2\n```'
     >>> with_generated("<!-- generated: weather -->")
     Traceback (most recent call last):
     slotwise.errors.UnknownName: nothing is generated as 'weather'; known are alerting-rules, ...
     """
-    shown = TEST_NOTE.sub("", page)
+    # As a session, so that prompts are marked and not copied.
+    shown = TEST_NOTE.sub("", page).replace("```python\n>>>", "```pycon\n>>>")
     return REQUEST.sub(lambda request: _made(*request[1].split()), shown)
 
 

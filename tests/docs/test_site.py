@@ -104,6 +104,16 @@ def test_notes_for_tests_are_not_shown(site: Site) -> None:
         assert "<!-- generated:" not in page.source, name
 
 
+def test_prompts_are_marked_so_that_they_are_not_copied(site: Site) -> None:
+    style = (site.folder / "stylesheets" / "manual.css").read_text()
+    assert "[data-md-copying] .gp, [data-md-copying] .go { display: none; }" in style
+    marked = re.compile(r'<span class="gp">(&gt;&gt;&gt;|\.\.\.) ?</span>')
+    assert len(marked.findall(site.pages["embed.html"].source)) > 20
+    for name, page in site.pages.items():
+        blocks = "".join(re.findall(r"<pre.*?</pre>", page.source, re.DOTALL))
+        assert "&gt;&gt;&gt;" not in marked.sub("", blocks), name
+
+
 @pytest.mark.parametrize("figure", FIGURES)
 def test_every_figure_is_drawn_and_shown(site: Site, figure: str) -> None:
     for scheme in ("light", "dark"):
