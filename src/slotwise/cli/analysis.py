@@ -554,7 +554,7 @@ def _cells(picture: FrontierPicture, floor: float) -> list[str]:
 
 
 def _write_corners(curve: Frontier, directory: Path, name: str) -> Path:
-    """Write the exact corners; up to each floor, one more click costs the price beside it."""
+    """Write the exact corners; up to each floor, one more click costs the price in its row."""
     path = directory / f"{name}.csv"
     prices = np.concatenate([[0.0], curve.shadow_prices])
     lines = [

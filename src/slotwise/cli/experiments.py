@@ -207,7 +207,7 @@ def reproduce_command(
     for each in experiments:
         console.print(finals_table(each))
     console.print(claims_table([one for each in experiments for one in findings_of(each)]))
-    typer.echo(f"report: {report.html} and {report.markdown.name} beside it")
+    typer.echo(f"report: {report.html} and {report.markdown.name} in the same folder")
 
 
 def draw_command(
@@ -237,7 +237,7 @@ def draw_command(
 
     An experiment is drawn with the paper's panels; Con-UCB at four or more scales of γ is drawn as
     a sweep. With --panels, --title, --width or --log the figure has the chosen panels only. Each
-    figure has the name of its results file and lies beside it, or in the directory given.
+    figure has the name of its results file and is in the same folder, or in the directory given.
 
     Examples:
 
@@ -280,7 +280,7 @@ def merge_command(
     """Put the results files of shards together into those of whole experiments.
 
     The option `--shard` of `slotwise simulate` and `reproduce` writes such files. Every
-    run of an experiment must be in exactly one of them. The merged results file lies beside them,
+    run of an experiment must be in exactly one of them. The merged results file is next to them,
     and the same command without `--shard` then finds it finished.
 
     Examples:

@@ -113,7 +113,7 @@ def set_back_command(
 ) -> None:
     """Set the times of a store back, after a clock that was ahead once.
 
-    A store never counts back by itself: when its latest time lies in the future, all feedback until
+    A store never counts back by itself: when its latest time is in the future, all feedback until
     then is late (the metric slotwise_store_ahead_seconds). This sets every time back by as much, so
     that what counted still counts. Make a backup first. No service may run on the store.
 
@@ -127,7 +127,7 @@ def set_back_command(
     if by_us:
         print(f"all times were set back by {by_us / 1e6:,.0f} s")
     else:
-        print("no time of the store lies in the future")
+        print("no time of the store is in the future")
 
 
 DEFAULT_STORE = "sqlite:///slotwise.db"
@@ -210,7 +210,7 @@ def restore_command(
     """Put a verified copy of a backup where the store is; stop the service first.
 
     A store in PostgreSQL is restored with pg_restore.
-    With --overwrite a store that is there is replaced, and kept beside it as `.replaced`.
+    With --overwrite an existing store is replaced, and renamed with the suffix `.replaced`.
 
     Examples:
 

@@ -39,10 +39,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a candidate would have brought a page view.
+    """What a candidate would have earned per page view.
 
     Both intervals hold together with probability `confidence`, at every length of the log at once.
-    `logged_revenue` and `logged_clicks` are what the pages of the log themselves brought.
+    `logged_revenue` and `logged_clicks` are those of the pages of the log itself.
     `uncovered` is the share of the candidate's page that the log could not show; the estimates
     count it as the models predict (a link never shown as nothing), the intervals as anything
     possible. `n_fitted` pages only served to fit the candidate, `n_unsettled` were left out.
@@ -122,7 +122,7 @@ class Evaluation:
         )
 
     def plot(self, title: str = "What if?") -> Figure:
-        """Draw both estimates with their intervals, beside those of the log itself."""
+        """Draw both estimates with their intervals, next to those of the log itself."""
         from slotwise.figures import draw_answers  # a layer above, and only here
 
         return draw_answers({self.candidate: self}, title)

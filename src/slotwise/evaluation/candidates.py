@@ -38,7 +38,7 @@ class Candidate(ABC):
     features: tuple[str, ...] = ()
     """The features of visitors that it looks at."""
     by_slot = False
-    """Whether it says in which slot a link stands."""
+    """Whether it gives the slot of each link."""
     fits_on = 0.0
     """The share of the log, from its beginning, that it needs before it is evaluated."""
 
@@ -204,7 +204,7 @@ class BestMix(Candidate):
 def read_mix(path: str | Path) -> LinkMix:
     """Read a mix from a CSV file with the columns link and probability.
 
-    A column `slot` says in which slot the link stands with this probability; any other column is a
+    A column `slot` gives the slot of the link with this probability; any other column is a
     feature of visitors, with a mix for each of its values; an empty cell, or "(not known)", is for
     visitors whose value is not known.
     """

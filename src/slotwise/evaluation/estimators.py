@@ -4,8 +4,8 @@ The target is V = mean over pages of sum_i x_ti E[r_ti], what the candidate with
 probabilities x would have brought a page view. The log shows link i on page t with inclusion
 probability p_ti, and w = x / p for a link shown. A page's revenue is a sum over its links, so
 weights are per link and never a product over the page. All of them assume that logged
-probabilities are those of the whole mechanism, that a link brings the same whatever stands
-beside it, and that it stands in the slots that the log gave it (a candidate by slot does not
+probabilities are those of the whole mechanism, that the outcome of a link does not depend on the
+other links, and that it is shown in the slots that the log gave it (a candidate by slot does not
 need the last one).
 
     ips       1/n sum_t sum_shown w r
@@ -321,7 +321,7 @@ def _count(
 
 
 class Track:
-    """What a candidate would have brought on the pages so far.
+    """What a candidate would have earned on the pages so far.
 
     `prepare` is called before some pages and `add` with them: what the candidate and the models
     know is always older than the pages they are used on.
@@ -444,7 +444,7 @@ def _times(bound: Floats, factor: Floats) -> Floats:
 
 
 def add_logged(bets: tuple[Bets, Bets], pages: Pages) -> None:
-    """Take in what the pages of the log themselves brought: every weight is 1."""
+    """Add the outcomes of the log's own pages: every weight is 1."""
     n_links = np.diff(pages.starts).astype(np.float64)
     nothing = np.zeros(pages.n_pages)
     for level, outcomes in enumerate((pages.clicks, pages.revenue)):
@@ -479,7 +479,7 @@ class FittedLinks:
 
 
 def fit_links(log: Source, max_revenue: float | None = None) -> FittedLinks:
-    """Count what every link of a log brought, in one pass.
+    """Count the outcomes of every link of a log, in one pass.
 
     Plain averages: a link counts as much as it was shown, and nobody's features matter.
     """

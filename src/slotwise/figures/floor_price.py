@@ -166,7 +166,7 @@ class Row(NamedTuple):
 
 
 def draw_answers(answers: Mapping[str, Evaluation], title: str = "What if?") -> Figure:
-    """Draw what candidates would have brought, beside what the log's own pages brought.
+    """Draw what candidates would have earned, next to what the log's own pages earned.
 
     A thick line is the interval, a thin one under it the bootstrap's second opinion.
     """

@@ -17,7 +17,7 @@ from slotwise.selection.confidence import paper_gamma
 from slotwise.simulation.results import Curve, Results
 
 NOT_IN_PAPER = "not in the paper"
-"""The mark of a policy that runs beside the paper's four; a dagger where there is little room."""
+"""The mark of a policy that runs next to the paper's four; a dagger where there is little room."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +220,7 @@ class Setting:
         return [label for label in labels if self.policy_name(label) == name]
 
     def is_in_paper(self, label: str) -> bool:
-        """Return False for a policy that runs beside all of the paper's four and is none of them.
+        """Return False for a policy that runs with all of the paper's four and is none of them.
 
         Where one of the four is missing, the experiment is not the paper's, and all are alike.
         """

@@ -35,7 +35,7 @@ METRICS = ("regret", "shortfall")
 
 
 class BesidePaper(NamedTuple):
-    """One policy that is not in the paper: its means after the last round, beside Con-UCB's.
+    """One policy that is not in the paper: its means after the last round, next to Con-UCB's.
 
     A row is a data set. Its cells are the regret of the policy and of Con-UCB, then the shortfall
     of both; Con-UCB is that of the γ with the lowest regret.
@@ -46,7 +46,7 @@ class BesidePaper(NamedTuple):
 
 
 def compare_beside(results: Sequence[Results]) -> list[BesidePaper]:
-    """Return a comparison for each policy that ran beside all of the paper's."""
+    """Return a comparison for each policy that ran with all of the paper's."""
     rows: dict[str, list[tuple[str, list[str]]]] = {}
     for each in results:
         setting = Setting.of(each)
@@ -212,7 +212,7 @@ def _sentences(notes: str | Sequence[str]) -> str:
 
 
 def _bound_rows(results: Results, setting: Setting) -> list[tuple[str, list[str]]]:
-    """Return measured regret and shortfall of each Con-UCB beside their bounds."""
+    """Return measured regret and shortfall of each Con-UCB next to their bounds."""
     config = setting.config
     useful = metrics.first_useful_round(
         config["n_links"], config["n_slots"], config["failure_probability"]

@@ -108,7 +108,7 @@ MOST_VALUES = 40
 
 
 def knows_segments(results: Results) -> bool:
-    """Return whether results say what visitors with each feature value brought."""
+    """Return whether results have the revenue of visitors with each feature value."""
     return bool(results.config["optimum"].get("by_value"))
 
 

@@ -91,7 +91,7 @@ def _with_unit(value: float, written: Callable[[float], str]) -> str:
 
 
 def scale_name(scale: float) -> str:
-    """Return a `gamma_scale` as the fraction that it stands for.
+    """Return a `gamma_scale` as a fraction.
 
     >>> [scale_name(scale) for scale in (1.0, 1 / 72, 0.25, 2.0, 0.3333)]
     ['1', '1/72', '1/4', '2', '0.333']
