@@ -5,11 +5,13 @@ Run it as `python -m mkdocs`, from the root of the project, so that this package
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from manual.figures import FIGURES, draw_themed
 from manual.generated import with_generated
@@ -47,9 +49,22 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put the generated parts into a page."""
+def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
+    """Put the generated parts into a page; the long tables of the leaderboard start closed."""
+    if page.file.src_uri == "leaderboard.md":
+        markdown = with_closed_tables(markdown)
     return with_generated(markdown)
+
+
+def with_closed_tables(markdown: str) -> str:
+    r"""Return the leaderboard with the table of each case in a part that the reader opens.
+
+    >>> with_closed_tables("| | policy | ratio |\n| --- | --- | --- |\n| 1 | a | 1.0 |\n")
+    '<details markdown>\n<summary>All policies</summary>\n\n| | policy | ratio |\n...</details>\n'
+    """
+    table = r"(^\| \| policy \| ratio \|.*\n(?:^\|.*\n)+)"
+    closed = r"<details markdown>\n<summary>All policies</summary>\n\n\1\n</details>\n"
+    return re.sub(table, closed, markdown, flags=re.MULTILINE)
 
 
 def on_page_content(html: str, **_: Any) -> str:
