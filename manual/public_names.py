@@ -27,6 +27,7 @@ PUBLIC_MODULES = (
 
 NOT_PUBLIC = {
     "slotwise.__main__": "run by `python -m slotwise`; the commands have their own page",
+    "slotwise.arrays": "internal; it names the types of arrays",
     "slotwise.cli": "used in a shell; the commands have their own page",
     "slotwise.compile": "internal; the decorator for policies is slotwise.policies.compiled",
     "slotwise.plugins": "internal; it finds policies and data sets of other packages",

@@ -81,7 +81,13 @@ class RuleBody(Strict, frozen=True, kw_only=True):
 class RulesBody(Strict, frozen=True, kw_only=True):
     """All rules of a pool; of two that contradict each other the first one holds."""
 
-    rules: Annotated[tuple[RuleBody, ...], Meta(max_length=limits.MAX_RULES)]
+    rules: Annotated[
+        tuple[RuleBody, ...],
+        Meta(
+            max_length=limits.MAX_RULES,
+            description="All rules of the pool; of two that contradict each other the first holds.",
+        ),
+    ]
 
 
 class RuleList(msgspec.Struct, frozen=True, kw_only=True):
