@@ -44,7 +44,7 @@ def test_on_drawn_pools_a_policy_for_clicks_alone_is_played_but_not_ranked(tmp_p
     assert [one.label for one in case.standings] == ["paced-bayes"]
     assert case.most_clicked["shortfall"].mean == 0.0
     default = case.standings[0].measures
-    assert case.most_clicked["regret"].mean > 2.0 * default["regret"].mean  # it ignores revenue
+    assert case.most_clicked["regret"].mean > 1.5 * default["regret"].mean  # it ignores revenue
     board.save(tmp_path / "board.json")
     assert Leaderboard.load(tmp_path / "board.json").cases[0].most_clicked.keys() == set(
         case.most_clicked

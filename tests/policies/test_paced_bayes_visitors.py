@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from slotwise import PacedBayes, SegmentLinks
+from slotwise.compile import switching
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
 from slotwise.policies.link_posterior import (
     LinkEvidence,
@@ -121,10 +122,14 @@ def test_widths_take_a_logarithm_that_is_right_to_a_percent(ratio: float) -> Non
     assert log(ratio) == pytest.approx(np.log(ratio), rel=0.01)
 
 
+CHOOSE = switching(PacedBayesVisitors.choose)
+LEARN = switching(PacedBayesVisitors.learn)
+
+
 def served(state: Any, visitor: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     """Show a page to a visitor; return its links and their probabilities."""
     shown, chances = np.zeros(2, np.int64), np.zeros(2)
-    PacedBayesVisitors.choose(state, visitor, rng)
+    CHOOSE(state, visitor, rng)
     draw_page(state.mix, rng, shown, chances)
     return shown, chances
 
@@ -144,8 +149,8 @@ def test_every_page_is_that_of_the_slow_twin(seed: int) -> None:
         clicked = (rng.random(2) < click_rate[visitor[0], shown]).astype(float)
         earned = clicked * (rng.random(2) < 0.5) * rng.uniform(0.1, 0.9, 2)
         page = (shown, NO_SLOTS, chances, np.ones(2))
-        PacedBayesVisitors.learn(state, visitor, 0, *page, clicked)
-        PacedBayesVisitors.learn(state, visitor, 1, *page, earned)
+        LEARN(state, visitor, 0, *page, clicked)
+        LEARN(state, visitor, 1, *page, earned)
         twin.learn_clicks(visitor, shown, clicked)
         twin.learn_revenue(visitor, shown, earned)
         np.testing.assert_allclose(state.regression.tilt, twin.tilt, atol=1e-9)
@@ -167,8 +172,8 @@ def test_a_first_sale_that_is_tiny_does_not_make_later_ones_endless(sizes: tuple
         clicked = (rng.random(2) < 0.6).astype(float)
         earned = clicked * (2e-8 if k < 3 else 1.0)
         page = (shown, NO_SLOTS, chances, np.ones(2))
-        PacedBayesVisitors.learn(state, visitor, 0, *page, clicked)
-        PacedBayesVisitors.learn(state, visitor, 1, *page, earned)
+        LEARN(state, visitor, 0, *page, clicked)
+        LEARN(state, visitor, 1, *page, earned)
     assert np.abs(state.regression.tilt).max() < 1e4
 
 
@@ -185,14 +190,14 @@ def played(n_rounds: int = 400, size: float = 1.0, state: Any = None) -> Any:
         for one in (state,) if chooses is state else (state, chooses):
             for level, outcomes in enumerate((clicked, earned)):
                 page = (level, shown, NO_SLOTS, chances, np.ones(2), outcomes)
-                PacedBayesVisitors.learn(one, visitor, *page)
+                LEARN(one, visitor, *page)
     return state
 
 
 def pages(state: Any) -> list[list[float]]:
     found = []
     for visitor in [*EVERYBODY, NOBODY]:
-        PacedBayesVisitors.choose(state, visitor, np.random.default_rng(0))
+        CHOOSE(state, visitor, np.random.default_rng(0))
         found.append(dense_probabilities(state.mix).tolist())
     return found
 
@@ -273,7 +278,7 @@ def test_clicks_are_trials_once_their_revenue_has_settled_in_any_order(order: An
     for level in order:
         outcomes = clicks if level == 0 else 0.5 * clicks
         page = (level, links, NO_SLOTS, once, once, outcomes)
-        PacedBayesVisitors.learn(state, EVERYBODY[0], *page)
+        LEARN(state, EVERYBODY[0], *page)
         told[level] += 1
         information = state.regression.information[1, :, 0]
         assert (information[0] > 0.0) == (min(told) > 0)
@@ -287,8 +292,8 @@ def test_many_views_at_once_lead_to_the_rate_that_they_had(rate: float) -> None:
     state: Any = PacedBayesVisitors().start(PROBLEM)
     link, n_views = np.array([2]), np.array([20_000.0])
     page = (0, link, NO_SLOTS, np.ones(1), n_views, rate * n_views)
-    PacedBayesVisitors.learn(state, EVERYBODY[1], *page)
-    PacedBayesVisitors.choose(state, EVERYBODY[1], np.random.default_rng(1))
+    LEARN(state, EVERYBODY[1], *page)
+    CHOOSE(state, EVERYBODY[1], np.random.default_rng(1))
     assert state.posterior.mean[0, 2] == pytest.approx(rate, rel=0.1)
 
 
@@ -318,7 +323,7 @@ def fitted_variance(effect: float) -> float:
         earned = clicked * (rng.random(2) < 0.4)
         for level, outcomes in enumerate((clicked, earned)):
             page = (level, shown, NO_SLOTS, chances, np.ones(2), outcomes)
-            PacedBayesVisitors.learn(state, visitor, *page)
+            LEARN(state, visitor, *page)
     return float(state.regression.variance[0, 1:].max())
 
 
@@ -336,8 +341,8 @@ def test_a_rare_value_leaves_exploration_to_what_all_visitors_saw() -> None:
     common, rare = np.arange(0, 10, 2), np.arange(1, 10, 2)
     page = (np.array([0, 1]), NO_SLOTS, np.ones(2), np.ones(2), np.zeros(2))
     for _ in range(300):
-        PacedBayesVisitors.learn(state, common, 0, *page)
-    PacedBayesVisitors.choose(state, rare, np.random.default_rng(1))
+        LEARN(state, common, 0, *page)
+    CHOOSE(state, rare, np.random.default_rng(1))
     everybody = 0.6 * log(1 + 301 * 2 / 6)
     assert state.posterior.width[2:] == pytest.approx(everybody, rel=1e-5)
     seldom_due = 300 / (300 / 301 + 1) ** 5

@@ -71,6 +71,7 @@ class Exp3M(WeightsPolicy):
         p = L ((1-gamma) w~ / sum of w~ + gamma/K),    w~ the capped weights
         w <- w exp(L gamma g^ / K) outside the capped set,    g^ = g / p on shown links
 
+    >>> import numpy as np
     >>> from slotwise.policies import NOBODY
     >>> from slotwise.problem import Problem
     >>> state = Exp3M(horizon=100).start(Problem(n_links=4, n_slots=2))

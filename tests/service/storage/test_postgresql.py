@@ -28,7 +28,7 @@ from slotwise.service.storage.contract import (
     SaveLinks,
     SavePool,
 )
-from slotwise.service.storage.migrations import NEW_TABLES
+from slotwise.service.storage.migrations import NEW_COLUMNS, NEW_TABLES
 from slotwise.service.storage.postgresql import PostgresqlBatch, PostgresqlStore, array
 from slotwise.service.storage.schema import metadata
 from slotwise.service.storage.verify import verify
@@ -357,6 +357,9 @@ def test_the_migrations_make_the_tables_of_the_code(address: str, version: str) 
         with psycopg.connect(address) as connection:
             for table in NEW_TABLES:
                 connection.execute(f"DROP TABLE {table}")
+            for changed, columns in NEW_COLUMNS.items():
+                for column in columns:
+                    connection.execute(f"ALTER TABLE {changed} DROP COLUMN {column}")
             connection.execute("UPDATE alembic_version SET version_num = 'v0011'")
         PostgresqlStore(address).close()
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(address))

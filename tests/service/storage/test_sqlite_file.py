@@ -166,7 +166,8 @@ def test_verify_reports_a_damaged_database_and_a_damaged_row(
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DELETE FROM decisions")
         connection.execute(
-            "INSERT INTO links VALUES ('home', 'l1', 'u', 't', 0, 0, 0, 0, 0, '{}', '[]', 0)"
+            "INSERT INTO links VALUES "
+            "('home', 'l1', 'u', 't', 0, 0, 0, 0, 0, '{}', '[]', 0, '', 0, 0)"
         )
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute(

@@ -210,6 +210,8 @@ async def evaluate_flags(context: ServiceContext, request: Request) -> Answer:
 @OPERATIONS.add("OPTIONS /ofrep/v1/evaluate/flags", None, status=204, content_types=())
 async def allow_flags(context: ServiceContext, request: Request) -> Answer:
     """Ask whether a page of this origin may evaluate flags."""
+    if not is_id(request.path_values.get("pool_id", "all")):
+        raise UnknownPool("there is no such pool")
     headers = (
         *_cors(context, request),
         (b"access-control-allow-methods", b"POST"),
