@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from slotwise.compile import switching
 from slotwise.errors import InvalidInput
 from slotwise.policies import ConUCB, Policy
 from slotwise.policies.con_ucb_floors import ConUCBFloors
@@ -80,12 +81,12 @@ def played(problem: Problem, n_rounds: int, gamma_scale: float) -> tuple[Any, Fl
     policy = ConUCBFloors(gamma_scale=gamma_scale)
     state: Any = policy.start(problem)
     for _ in range(n_rounds):
-        policy.choose(state, NOBODY, rng)
+        switching(type(policy).choose)(state, NOBODY, rng)
         shown, chances = draw(state, problem.n_slots, rng)
         alive = np.ones(problem.n_slots)
         for level in range(problem.n_levels):
             alive = alive * (rng.random(problem.n_slots) < conditional[level, shown])
-            policy.learn(
+            switching(type(policy).learn)(
                 state, NOBODY, level, shown, NO_SLOTS, chances, np.ones(problem.n_slots), alive
             )
     return state, rates

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slotwise.compile import switching
 from slotwise.environments import BernoulliLinks, LateFeedback
 from slotwise.policies import NOBODY, PacedBayes
 from slotwise.policies.joint_posterior import open_debt
@@ -33,13 +34,13 @@ def play(policy: PacedBayes, problem: Problem, n_rounds: int) -> Any:
         rates = 0.02 + 0.5 * links / problem.n_links
         clicks = (rng.random(problem.n_slots) < rates).astype(float)
         for level, outcomes in enumerate((clicks, 0.3 * clicks)):
-            type(form).learn(state, NOBODY, level, links, NO_SLOTS, ones, ones, outcomes)
+            switching(type(form).learn)(state, NOBODY, level, links, NO_SLOTS, ones, ones, outcomes)
     return state
 
 
 def scores(policy: PacedBayes, problem: Problem, state: Any) -> list[float]:
     form = policy.for_problem(problem)
-    type(form).choose(state, NOBODY, np.random.default_rng(1))
+    switching(type(form).choose)(state, NOBODY, np.random.default_rng(1))
     worth = np.zeros(problem.n_links)
     type(form).rank(state, np.arange(problem.n_links), worth)
     return worth.tolist()

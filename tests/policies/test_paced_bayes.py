@@ -12,6 +12,7 @@ from benchmarks.drift import drifting, sudden
 from benchmarks.leaderboard.cases import Effort
 from benchmarks.leaderboard.suite import build_suite, fresh_suite
 from slotwise import BernoulliLinks, PacedBayes, Problem, simulate
+from slotwise.compile import switching
 from slotwise.environments.datasets import ads_recipe
 from slotwise.errors import InvalidInput
 from slotwise.policies.joint_posterior import prior_mean
@@ -20,6 +21,9 @@ from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.selection import dense_probabilities, draw_page, solve
 from slotwise.simulation import run_experiment
 from tests.reference.visitor_regression import pool_mean
+
+CHOOSE = switching(PacedBayes.choose)
+LEARN = switching(PacedBayes.learn)
 
 
 class Twin:
@@ -173,16 +177,16 @@ def play(state: object, n_rounds: int, scale: float = 1.0, delay: int = 0) -> li
     pages, waiting = [], []
     shown, probabilities, ones = np.zeros(3, np.int64), np.zeros(3), np.ones(3)
     for _ in range(n_rounds):
-        PacedBayes.choose(state, NOBODY, rng)
+        CHOOSE(state, NOBODY, rng)
         draw_page(state.mix, rng, shown, probabilities)  # type: ignore[attr-defined]
         pages.append(sorted(shown.tolist()))
         clicks = (visitors.random(3) < rates[shown]).astype(float)
         revenue = clicks * (visitors.random(3) < 0.3) * np.where(shown % 2, 1.0, 0.25) * scale
-        PacedBayes.learn(state, NOBODY, 0, shown, NO_SLOTS, probabilities, ones, clicks)
+        LEARN(state, NOBODY, 0, shown, NO_SLOTS, probabilities, ones, clicks)
         waiting.append((shown.copy(), revenue))
         if len(waiting) > delay:
             links, amounts = waiting.pop(0)
-            PacedBayes.learn(state, NOBODY, 1, links, NO_SLOTS, probabilities, ones, amounts)
+            LEARN(state, NOBODY, 1, links, NO_SLOTS, probabilities, ones, amounts)
     return pages
 
 
@@ -196,7 +200,7 @@ def test_scores_are_those_of_the_formula(delay: int) -> None:
     shown, probabilities, ones = np.zeros(3, np.int64), np.zeros(3), np.ones(3)
     waiting: list[tuple[np.ndarray, np.ndarray]] = []
     for t in range(600):
-        PacedBayes.choose(state, NOBODY, rng)
+        CHOOSE(state, NOBODY, rng)
         expected = [twin.score(link) for link in range(10)]
         np.testing.assert_allclose(state.score, expected, rtol=1e-10)
         assert dense_probabilities(state.mix).sum() == pytest.approx(3)
@@ -204,12 +208,12 @@ def test_scores_are_those_of_the_formula(delay: int) -> None:
         place = shown if t < 300 else 9 - shown
         clicks = (visitors.random(3) < 0.08 * (1 + place)).astype(float)
         revenue = clicks * np.round(visitors.random(3), 1)
-        PacedBayes.learn(state, NOBODY, 0, shown, NO_SLOTS, probabilities, ones, clicks)
+        LEARN(state, NOBODY, 0, shown, NO_SLOTS, probabilities, ones, clicks)
         twin.learn_clicks(shown, clicks)
         waiting.append((shown.copy(), revenue))
         if len(waiting) > delay:
             links, amounts = waiting.pop(0)
-            PacedBayes.learn(state, NOBODY, 1, links, NO_SLOTS, probabilities, ones, amounts)
+            LEARN(state, NOBODY, 1, links, NO_SLOTS, probabilities, ones, amounts)
             twin.learn_revenue(links, amounts)
     assert twin.n_changes == 1
 
@@ -226,8 +230,8 @@ def test_links_that_never_sell_do_not_lower_what_others_are_expected_to_earn() -
     links, views = np.arange(12), np.full(12, 1_000.0)
     clicks = np.where(links < 4, 500.0, 20.0)
     revenue = np.where(links < 4, 0.0, 10.0)
-    PacedBayes.learn(state, NOBODY, 0, links, NO_SLOTS, np.ones(12), views, clicks)
-    PacedBayes.learn(state, NOBODY, 1, links, NO_SLOTS, np.ones(12), views, revenue)
+    LEARN(state, NOBODY, 0, links, NO_SLOTS, np.ones(12), views, clicks)
+    LEARN(state, NOBODY, 1, links, NO_SLOTS, np.ones(12), views, revenue)
     # 8 of 12 links earn 0.5 a click; over all clicks it would be 80 / 2,160 = 0.037
     assert prior_mean(state.posterior, 1) == pytest.approx(0.31, abs=0.02)
 
@@ -254,7 +258,7 @@ def clicks_come(state: Any, per_page: float, n_pages: int) -> None:
     """Let two links of one page be clicked alike, `per_page` clicks a page."""
     links, ones = np.arange(2), np.ones(2)
     for _ in range(n_pages):
-        PacedBayes.learn(state, NOBODY, 0, links, NO_SLOTS, ones, ones, ones * per_page / 2)
+        LEARN(state, NOBODY, 0, links, NO_SLOTS, ones, ones, ones * per_page / 2)
 
 
 def test_links_that_have_changed_are_learned_again() -> None:
@@ -263,7 +267,7 @@ def test_links_that_have_changed_are_learned_again() -> None:
     clicks_come(state, 1.0, 2_000)
     clicks_come(state, 0.2, 300)
     assert state.posterior.change.views[0, 0] > 0.9 * 2_000
-    PacedBayes.choose(state, NOBODY, np.random.default_rng(1))
+    CHOOSE(state, NOBODY, np.random.default_rng(1))
     assert state.posterior.mean[0, 0] < 0.2
     assert state.evidence.views[0, 0] == 2_300
 
@@ -285,7 +289,7 @@ def test_a_common_fall_scales_what_was_counted_and_a_rise_undoes_it() -> None:
     change = state.posterior.change
     assert math.exp(change.drift[LOG_FACTOR]) == pytest.approx(0.82, abs=0.04)
     assert not change.views.any()  # views are not forgotten, and no link lost its place
-    PacedBayes.choose(state, NOBODY, np.random.default_rng(1))
+    CHOOSE(state, NOBODY, np.random.default_rng(1))
     assert state.posterior.mean[0, 0] == pytest.approx(0.4, abs=0.03)
     restored: Any = policy.restore(problem, policy.knowledge(state))
     np.testing.assert_array_equal(restored.posterior.change.drift, change.drift)
@@ -321,7 +325,7 @@ def test_counts_from_elsewhere_are_no_change() -> None:
     for link, n_clicks in enumerate([30_000.0, 20_000.0, 1_000.0, 0.0]):
         one, views = np.array([link]), np.array([100_000.0])
         clicks = np.array([n_clicks])
-        PacedBayes.learn(state, NOBODY, 0, one, NO_SLOTS, np.ones(1), views, clicks)
+        LEARN(state, NOBODY, 0, one, NO_SLOTS, np.ones(1), views, clicks)
     assert not state.posterior.change.views.any()
 
 
@@ -337,9 +341,9 @@ def test_a_surplus_is_spent_and_only_part_of_it_remembered() -> None:
     state, links = PacedBayes().start(problem), np.arange(2)
     ones = np.ones(2)
     for _ in range(100):
-        PacedBayes.learn(state, NOBODY, 0, links, NO_SLOTS, ones, ones, ones)
+        LEARN(state, NOBODY, 0, links, NO_SLOTS, ones, ones, ones)
     assert state.queues.owed[0] == pytest.approx(-4 * math.sqrt(0.5 * 100))
-    PacedBayes.choose(state, NOBODY, np.random.default_rng(1))
+    CHOOSE(state, NOBODY, np.random.default_rng(1))
     assert state.queues.worth[0] == 0.0  # clicks cost nothing while the surplus lasts
 
 
@@ -347,10 +351,10 @@ def test_imagined_sales_do_not_change_the_unit_of_batches() -> None:
     problem = Problem(n_links=4, n_slots=2, click_floor=0.5)
     state, ones = PacedBayes().start(problem), np.ones(2)
     views, links = np.full(4, 1_000.0), np.arange(4)
-    PacedBayes.learn(state, NOBODY, 0, links, NO_SLOTS, np.ones(4), views, 0.3 * views)
-    PacedBayes.learn(state, NOBODY, 1, links, NO_SLOTS, np.ones(4), views, 0.1 * views)
+    LEARN(state, NOBODY, 0, links, NO_SLOTS, np.ones(4), views, 0.3 * views)
+    LEARN(state, NOBODY, 1, links, NO_SLOTS, np.ones(4), views, 0.1 * views)
     for _ in range(100):
-        PacedBayes.learn(state, NOBODY, 1, links[:2], NO_SLOTS, ones, ones, 0.1 * ones)
+        LEARN(state, NOBODY, 1, links[:2], NO_SLOTS, ones, ones, 0.1 * ones)
     assert state.posterior.sales[0] == 1.0
 
 
@@ -363,7 +367,7 @@ def test_no_more_is_forgotten_than_was_counted() -> None:
     restored: Any = policy.restore(problem, hostile)
     np.testing.assert_array_equal(restored.posterior.change.views, restored.evidence.views)
     assert not restored.posterior.change.sums.any()
-    PacedBayes.choose(restored, NOBODY, np.random.default_rng(1))
+    CHOOSE(restored, NOBODY, np.random.default_rng(1))
     assert np.isfinite(restored.score).all()
 
 
@@ -394,12 +398,12 @@ def test_several_floors_are_kept() -> None:
     shown, probabilities, ones = np.zeros(2, np.int64), np.zeros(2), np.ones(2)
     brought = np.zeros(3)
     for _ in range(5_000):
-        PacedBayes.choose(state, NOBODY, rng)
+        CHOOSE(state, NOBODY, rng)
         draw_page(state.mix, rng, shown, probabilities)
         outcome = ones.copy()
         for level in range(3):
             outcome *= rng.random(2) < rates[level, shown]
-            PacedBayes.learn(state, NOBODY, level, shown, NO_SLOTS, probabilities, ones, outcome)
+            LEARN(state, NOBODY, level, shown, NO_SLOTS, probabilities, ones, outcome)
             brought[level] += outcome.sum()
     assert brought[0] >= 0.5 * 5_000 - 50
     assert brought[1] >= 0.1 * 5_000 - 25
@@ -420,10 +424,8 @@ def widths_after(n_rounds: int, horizon: int | None) -> list[float]:
         shown = np.array([k % 6, (k + 1) % 6])
         clicks = np.array([float(k % 3 == 0), 0.0])
         for level, outcomes in enumerate((clicks, 0.5 * clicks)):
-            PacedBayes.learn(
-                state, NOBODY, level, shown, NO_SLOTS, np.ones(2), np.ones(2), outcomes
-            )
-    PacedBayes.choose(state, NOBODY, np.random.default_rng(1))
+            LEARN(state, NOBODY, level, shown, NO_SLOTS, np.ones(2), np.ones(2), outcomes)
+    CHOOSE(state, NOBODY, np.random.default_rng(1))
     widths: list[float] = state.posterior.width.tolist()
     return widths
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from slotwise import Selector
+from slotwise.compile import switching
 from slotwise.policies import NO_SLOTS, NOBODY, PacedBayes
 from slotwise.policies.joint_posterior import (
     largest_growth,
@@ -35,7 +36,9 @@ def one_round(policy: Any, state: Any, rates: Any, rng: np.random.Generator, n_s
     revenue = clicks * (rng.random(n_slots) < rates[1][shown])
     for level, outcomes in enumerate((clicks, revenue)):
         views = np.ones(n_slots)
-        policy.learn(state, NOBODY, level, shown, NO_SLOTS, probabilities, views, outcomes)
+        switching(type(policy).learn)(
+            state, NOBODY, level, shown, NO_SLOTS, probabilities, views, outcomes
+        )
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
@@ -47,15 +50,15 @@ def test_pages_from_the_group_are_those_of_listing_all_ties(policy: Any) -> None
     n_from_group = 0
     for round_number in range(500):
         had_group = state.group.size[0] > 0
-        policy.choose(state, NOBODY, rng)
+        switching(type(policy).choose)(state, NOBODY, rng)
         n_from_group += had_group and state.mix.sizes[N_TIED] > 0
         if round_number % 5 == 0:
             fresh = policy.restore(problem, policy.knowledge(state))
-            policy.choose(fresh, NOBODY, rng)
+            switching(type(policy).choose)(fresh, NOBODY, rng)
             expected = dense_probabilities(fresh.mix)
             assert dense_probabilities(state.mix) == pytest.approx(expected, abs=1e-12)
             again = dense_probabilities(state.mix)
-            policy.choose(state, NOBODY, rng)
+            switching(type(policy).choose)(state, NOBODY, rng)
             assert np.array_equal(dense_probabilities(state.mix), again)
         one_round(policy, state, rates, rng, problem.n_slots)
     assert n_from_group > 250
@@ -69,7 +72,7 @@ def test_most_pages_of_a_large_pool_are_found_without_scoring_all_links() -> Non
     state = policy.start(problem)
     n_by_last_scores = 0
     for _ in range(400):
-        policy.choose(state, NOBODY, rng)
+        switching(type(policy).choose)(state, NOBODY, rng)
         worth, shown = state.queues.worth.copy(), np.flatnonzero(dense_probabilities(state.mix))
         n_by_last_scores += not np.array_equal(state.scored_at, worth)
         scores = np.zeros(problem.n_links)
@@ -116,12 +119,14 @@ def test_links_with_other_feedback_leave_the_group(policy: Any) -> None:
     problem = Problem(LEAST_POOL, 10)
     rng = np.random.default_rng(6)
     state = policy.start(problem)
-    policy.choose(state, NOBODY, rng)
+    switching(type(policy).choose)(state, NOBODY, rng)
     assert state.group.size[0] == problem.n_links
     links = np.array([3, 700, problem.n_links - 1])
     for level in range(2):
-        policy.learn(state, NOBODY, level, links, NO_SLOTS, np.ones(3), np.ones(3), np.zeros(3))
-    policy.choose(state, NOBODY, rng)
+        switching(type(policy).learn)(
+            state, NOBODY, level, links, NO_SLOTS, np.ones(3), np.ones(3), np.zeros(3)
+        )
+    switching(type(policy).choose)(state, NOBODY, rng)
     probabilities = dense_probabilities(state.mix)
     assert probabilities[links].tolist() == [0.0, 0.0, 0.0]
     assert np.delete(probabilities, links) == pytest.approx(10 / (problem.n_links - 3))
