@@ -19,8 +19,8 @@ PAGE = {
     "revenue_per_click": 0.4,
     "click_floor": 0.3,
     "views_per_day": 500,
-    "max_views": 1000,
-    "cases": 4,
+    "max_views": 2000,
+    "cases": 12,
 }
 
 
@@ -39,7 +39,7 @@ def test_days_are_those_of_the_engine(visitor: httpx.Client) -> None:
     assert done == sorted(done)
     assert done[-1] == 1.0
     found = rest[-1]["plan"]
-    again = plan_traffic(RoughPage(6, 2, 0.2, 0.4, 0.3), n_views=1000, n_cases=4)
+    again = plan_traffic(RoughPage(6, 2, 0.2, 0.4, 0.3), n_views=2000, n_cases=12)
     assert found["floor_kept"]["page_views"] == again.floor.views
     assert found["floor_kept"]["days"] == again.floor.views / 500
     assert found["floor_kept"]["low"] == again.floor.low / 500
