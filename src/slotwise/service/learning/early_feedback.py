@@ -52,12 +52,12 @@ FADING = 1_000.0
 SHRINKAGE = 20.0
 MAX_DEVIATION = 4.0
 """Standard deviations by which a link's delays differ before they are its own."""
-MAX_BATCH = 2_000
+MAX_BATCH = 500
 """Views of one batch."""
 MAX_BATCHES = 400
 READS = 12
 """Batches that are read again for one version; fewer where they have `MAX_READ` views."""
-MAX_READ = 2 * MAX_BATCH
+MAX_READ = MAX_BATCH
 EMPTY_READS = 3
 SPANS = 64
 """Parts of a window in which open views are read after a start."""
