@@ -221,7 +221,9 @@ def test_scores_are_those_of_the_formula(delay: int) -> None:
 @pytest.mark.parametrize("scale", [0.5, 0.125, 0.1])
 def test_another_currency_gives_the_same_pages(scale: float) -> None:
     problem = Problem(n_links=10, n_slots=3, click_floor=1.2)
-    assert play(PacedBayes().start(problem), 700) == play(PacedBayes().start(problem), 700, scale)
+    assert play(PacedBayes().start(problem), 2_000) == play(
+        PacedBayes().start(problem), 2_000, scale
+    )
 
 
 def test_links_that_never_sell_do_not_lower_what_others_are_expected_to_earn() -> None:

@@ -163,7 +163,7 @@ def test_a_first_sale_that_is_tiny_does_not_make_later_ones_endless(sizes: tuple
     problem = Problem(n_links=7, n_slots=2, click_floor=0.4, features=features_of(sizes))
     state: Any = PacedBayesVisitors().start(problem)
     rng, ends = np.random.default_rng(4), np.cumsum(sizes)
-    for k in range(50):
+    for k in range(120):
         visitor = np.array([end - 1 - rng.integers(n) for end, n in zip(ends, sizes, strict=True)])
         shown, chances = served(state, visitor, rng)
         assert sorted(set(shown.tolist())) == sorted(shown.tolist())

@@ -42,7 +42,7 @@ def boundary_ties(best: Solution, instance: Instance) -> int:
     return int(np.sum(np.abs(score - threshold) <= 1e-9 * threshold))
 
 
-@settings(max_examples=700)
+@settings(max_examples=2000)
 @given(instances())
 def test_solve_equals_highs(instance: Instance) -> None:
     best = solve(*instance)
