@@ -71,3 +71,31 @@ def test_a_rule_is_made_changed_and_retired(
         press(page, "Retire")
         expect(panel.locator("tbody")).not_to_contain_text(name)
     expect(panel).to_contain_text("No rules")
+
+
+def test_a_budget_of_money_stays_one_of_money(
+    watched: Watched, server: BackgroundServer, admin: httpx.Client, day: str
+) -> None:
+    page = watched.open(day)
+    page.get_by_role("button", name="Sign in").click()
+    sign_in(page, server.admin_key)
+    panel = page.locator("#rules")
+    panel.get_by_role("button", name="Add a rule").click()
+    fill(page, "Name", "campaign")
+    fill(page, "Links", "l1")
+    page.locator("dialog[open]").get_by_label("Until a date").select_option("hard")
+    fill(page, "How many", "10")
+    fill(page, "Cost of a click", "0.3")
+    fill(page, "Date", "2099-01-01T00:00")
+    press(page, "Check")
+    press(page, "Save")
+    expect(panel.locator("tbody")).to_contain_text("of 33 clicks of the budget by")
+    panel.get_by_role("button", name="Change the rule campaign").click()
+    fill(page, "At most, slots per page", "1")
+    press(page, "Check")
+    press(page, "Save")
+    expect(panel.locator("tbody")).to_contain_text("at most 1")
+    [rule] = admin.get(f"/v1/pools/{day}/rules").json()["rules"]
+    [goal] = rule["goals"]
+    assert (goal["amount_micros"], goal["cost_per_click_micros"]) == (10_000_000, 300_000)
+    assert goal["hard"]

@@ -120,6 +120,8 @@ def test_goals_and_budgets_are_put_and_refused(admin: httpx.Client, pool: str) -
         ("views", 1000, False),
         ("budget", 33, True),
     ]
+    budget = row["goals"][1]
+    assert (budget["amount_micros"], budget["cost_per_click_micros"]) == (10_000_000, 300_000)
     for change, said in (
         ({"money": {**money, "currency": "USD"}}, "`budget.money` of rule 'campaign' must be in"),
         ({"cost_per_click": None}, "`budget.cost_per_click` of rule 'campaign' must be given"),
@@ -129,3 +131,15 @@ def test_goals_and_budgets_are_put_and_refused(admin: httpx.Client, pool: str) -
         answer = put(admin, pool, {**rule, "budget": {**rule["budget"], **change}})
         [error] = problem_of(answer)["errors"]
         assert error["detail"].startswith(said)
+
+
+def test_goals_are_reported_while_no_link_may_be_shown(admin: httpx.Client, pool: str) -> None:
+    """An editor that reads the rules and puts them back must not lose goals."""
+    until = "2027-06-01T00:00:00Z"
+    goal = {"views": 1000, "until": until}
+    put(admin, pool, {"name": "all", "links": ["l1"], "views_until": goal}).raise_for_status()
+    for link in admin.get(f"/v1/pools/{pool}/links").json()["links"]:
+        body = {"url": link["url"], "starts_at": until}
+        admin.put(f"/v1/pools/{pool}/links/{link['link_id']}", json=body).raise_for_status()
+    [row] = admin.get(f"/v1/pools/{pool}/rules").json()["rules"]
+    assert [(one["kind"], one["target"]) for one in row["goals"]] == [("views", 1000)]

@@ -95,7 +95,10 @@ class GoalStatus(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime
     forecast: int
     """What it will be at the date, with the pages of the present version and traffic as usual."""
-    hard: bool
+    hard: bool = False
+    amount_micros: int = 0
+    cost_per_click_micros: int = 0
+    """What buys the clicks of a budget of money; 0 for any other."""
 
 
 class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):

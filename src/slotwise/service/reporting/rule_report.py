@@ -73,6 +73,11 @@ def report_rules(
     if not settings.rules:
         return ()
     now = _present(pool, snapshot)
+    counts = {one.name: one for one in snapshot.published.rule_counts}
+    counted = [
+        one if (one := counts.get(rule.name)) and one.since_us == rule.since_us else None
+        for rule in settings.rules
+    ]
     if now is None:
         names = ("n_links", "slots_now", "slots_delivered", "page_views")
         nothing: dict[str, Any] = dict.fromkeys((*names, "price_micros", "cost_micros"), 0)
@@ -83,16 +88,12 @@ def report_rules(
                 since=to_time(rule.since_us),
                 violated=bool(rule.at_least),
                 detail=EMPTY,
+                goals=_goals(rule, one, snapshot.published, 0.0, 0.0),
                 **nothing,
             )
-            for rule in settings.rules
+            for rule, one in zip(settings.rules, counted, strict=True)
         )
     shown = snapshot.shown_probabilities()[now.places] if page is None else page
-    counts = {one.name: one for one in snapshot.published.rule_counts}
-    counted = [
-        one if (one := counts.get(rule.name)) and one.since_us == rule.since_us else None
-        for rule in settings.rules
-    ]
     delivered = np.array([one.slots / max(one.pages, 1) if one else 0.0 for one in counted])
     rates, money = (now.revenue, now.clicks), float(settings.max_revenue_micros)
     ruled = now.in_force.for_places(now.pinned, NO_PLACES)
@@ -167,24 +168,24 @@ def _goals(
     count = count or RuleCount(rule.name, rule.since_us)
     traffic, now_us = Traffic(published.traffic), published.published_us
     done_clicks = count.clicks + count.open_clicks
-    goals: list[tuple[Any, int, int, int, float, bool]] = []
+    goals: list[tuple[Any, Any, int, int, float]] = []
     if (views := rule.views_until) is not None:
-        goals.append(("views", views.views, count.slots, views.until_us, slots, False))
+        goals.append(("views", views, views.views, count.slots, slots))
     if (wanted := rule.clicks_until) is not None:
-        goals.append(("clicks", wanted.clicks, done_clicks, wanted.until_us, clicks, False))
+        goals.append(("clicks", wanted, wanted.clicks, done_clicks, clicks))
     if (budget := rule.budget) is not None:
-        until_us = budget.until_us
-        goals.append(("budget", budget.clicks, done_clicks, until_us, clicks, budget.hard))
+        goals.append(("budget", budget, budget.clicks, done_clicks, clicks))
     return tuple(
-        GoalStatus(
+        compose(
+            GoalStatus,
+            goal,
             kind=kind,
             target=target,
             done=done,
-            until=to_time(until_us),
-            forecast=done + round(traffic.views_until(now_us, until_us) * per_page),
-            hard=hard,
+            until=to_time(goal.until_us),
+            forecast=done + round(traffic.views_until(now_us, goal.until_us) * per_page),
         )
-        for kind, target, done, until_us, per_page, hard in goals
+        for kind, goal, target, done, per_page in goals
     )
 
 

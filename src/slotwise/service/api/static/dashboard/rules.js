@@ -13,11 +13,12 @@ const least = makeField({ name: "at_least", label: "At least, slots per page", h
 const most = makeField({ name: "at_most", label: "At most, slots per page", hint: "Empty: no limit.", inputMode: "decimal" });
 const goal = makeField({
   name: "goal", kind: "choice", label: "Until a date",
-  options: [["", "nothing"], ["views", "so many views"], ["clicks", "so many clicks"], ["budget", "at most so many clicks"], ["hard", "at most so many clicks, never more"]],
+  options: [["", "nothing"], ["views", "so many views"], ["clicks", "so many clicks"], ["budget", "at most so many clicks, or so much money"], ["hard", "the same, and never more"]],
 });
 const target = makeField({ name: "target", label: "How many", inputMode: "numeric" });
+const cost = makeField({ name: "cost", label: "Cost of a click", hint: "For a budget of money: how many is then its amount. Empty: a budget of clicks.", inputMode: "decimal" });
 const until = makeField({ name: "until", kind: "datetime-local", label: "Date" });
-const fields = [name, group, links, least, most, goal, target, until];
+const fields = [name, group, links, least, most, goal, target, cost, until];
 const form = makeDialog({ id: "rule-form", yes: "Check", fields, submit, wide: true });
 const said = element("p", { className: "words", role: "status" });
 form.body.append(said);
@@ -28,13 +29,19 @@ let afterwards = () => {};
 
 const address = () => `/v1/pools/${encodeURIComponent(pool.pool_id)}/rules`;
 
-// A rule as it is put: the dashboard shows budgets in clicks.
+const money = (amount_micros) => ({ amount_micros, currency: pool.currency });
+const micros = (amount) => (typeof amount === "number" ? Math.round(amount * 1e6) : amount);
+
+// A rule as it is put. A budget of money stays one of money.
 function bodyOf(rule) {
   const body = { name: rule.name, group: rule.group, links: rule.links, at_least: rule.at_least, at_most: rule.at_most, boost: rule.boost };
   for (const one of rule.goals) {
     if (one.kind === "views") body.views_until = { views: one.target, until: one.until };
     else if (one.kind === "clicks") body.clicks_until = { clicks: one.target, until: one.until };
-    else body.budget = { clicks: one.target, until: one.until, hard: one.hard };
+    else {
+      const size = one.cost_per_click_micros ? { money: money(one.amount_micros), cost_per_click: money(one.cost_per_click_micros) } : { clicks: one.target };
+      body.budget = { ...size, until: one.until, hard: one.hard };
+    }
   }
   return body;
 }
@@ -43,8 +50,14 @@ function typed() {
   const kind = goal.control.value;
   const goals = changed === null ? [] : changed.goals.slice(1);
   if (kind) {
-    const date = until.control.value ? new Date(until.control.value).toISOString() : until.control.value;
-    goals.unshift({ kind: kind === "hard" ? "budget" : kind, target: number(target.control.value), until: date, hard: kind === "hard" });
+    const before = changed?.goals[0]?.until; // it has seconds, which the field has not
+    const text = until.control.value;
+    const date = before && text === local(before) ? before : text && new Date(text).toISOString();
+    const asked = number(target.control.value);
+    goals.unshift({
+      kind: kind === "hard" ? "budget" : kind, target: asked, until: date, hard: kind === "hard",
+      amount_micros: micros(asked), cost_per_click_micros: micros(number(cost.control.value)),
+    });
   }
   return bodyOf({
     name: name.control.value.trim(), group: group.control.value.trim(), links: links.control.value.split(/[\s,]+/).filter(Boolean),
@@ -81,7 +94,9 @@ function open(rule) {
   changed = rule;
   forget();
   const first = rule?.goals[0];
-  const values = [rule?.name, rule?.group, rule?.links.join(" "), rule?.at_least || "", rule?.at_most, first?.hard ? "hard" : first?.kind, first?.target, first && local(first.until)];
+  const paid = first?.cost_per_click_micros;
+  const size = paid ? [first.amount_micros / 1e6, paid / 1e6] : [first?.target];
+  const values = [rule?.name, rule?.group, rule?.links.join(" "), rule?.at_least || "", rule?.at_most, first?.hard ? "hard" : first?.kind, size[0], size[1], first && local(first.until)];
   fields.forEach((field, i) => { field.control.value = values[i] ?? ""; });
   return form.open(rule === null ? "A new rule" : `Rule ${rule.name}`, "The service says what the rules cost before they are saved.");
 }
