@@ -16,8 +16,8 @@ from tests.service.crash_harness import POOL, Acknowledged, Server, check, clien
 from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.replica_crashes import send_to_any, wait_for_learner
 
-EARLIER = ["113c0ca", "0404946"]
-"""Commits whose stores have schemas v0010 and v0011."""
+EARLIER = ["cc3cc17"]
+"""A commit whose stores have schema v0013."""
 N_EVENTS = 300
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -301,13 +300,4 @@ def test_rules_and_dates_move_to_another_store(
     assert reads(store).pools()[0].rules == rules
     [found] = [one for one in reads(store).links("home") if one.link_id == "b1"]
     assert (found.group, found.starts_us, found.ends_us) == ("b", seconds(-5), seconds(500))
-    store.close()
-
-
-def test_a_store_of_the_schema_before_opens_with_no_rules(tmp_path: Path) -> None:
-    golden = Path(__file__).parents[1] / "golden" / "store-v0012-1.db"
-    store = SqliteStore(Path(shutil.copy(golden, tmp_path / "old.db")))
-    assert all(one.rules == () for one in reads(store).pools())
-    for one in reads(store).links("home"):
-        assert (one.group, one.starts_us, one.ends_us) == ("", 0, 0)
     store.close()

@@ -18,8 +18,6 @@ from slotwise.service.pool import Pool
 from slotwise.service.records import DecisionRecord, FloorState, PacedRule
 
 PUBLISHED_FORMAT = 3
-READ_FORMATS = (2, PUBLISHED_FORMAT)
-"""A learner of the last version before the first release writes 2 where no segment has a floor."""
 POLICY_FAILED = "policy-failed"
 LEARNING_FAILED = "learning-failed"
 EMPTY_POOL = "empty-pool"
@@ -116,7 +114,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     def decode(cls, stored: bytes) -> Published:
         """Read a version as `msgspec.msgpack.encode` wrote it."""
         published_format = msgspec.msgpack.decode(stored, type=_Numbered).format
-        if published_format not in READ_FORMATS:
+        if published_format != PUBLISHED_FORMAT:
             raise UnsupportedState(
                 f"a published version has format {published_format}, this version of slotwise "
                 f"knows {PUBLISHED_FORMAT}; use the version that wrote it"

@@ -1,4 +1,4 @@
-"""A store of every schema since the last one before the first release opens and goes on."""
+"""A store of every schema since the first release opens and goes on."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import pytest
 
 from slotwise.cli.main import main
 from slotwise.errors import UnsupportedState
-from slotwise.service.limits import LONGEST_SESSION_S
-from slotwise.service.published_version import Published
 from slotwise.service.records import SECOND_US, ClickEvent
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.maintenance import move_store
-from slotwise.service.storage.migrations import NEW_COLUMNS, NEW_TABLES
 from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.schema import PAGE_FORMAT, SCHEMA_VERSION
 from slotwise.service.storage.sqlite import SqliteStore
@@ -88,17 +85,6 @@ def test_a_service_goes_on_with_it(old: Path) -> None:
     store.close()
 
 
-def test_a_session_that_was_ended_stays_ended(tmp_path: Path) -> None:
-    path = Path(shutil.copy(GOLDEN[0], tmp_path / "store.db"))
-    with closing(sqlite3.connect(path)) as connection, connection:
-        ended = "(7, 'k', 'session.end', 'signed out', '', '{\"session_id\": \"s1\"}')"
-        columns = "changed_us, changed_by, action, subject, before, after"
-        connection.execute(f"INSERT INTO changes ({columns}) VALUES {ended}")
-    store = SqliteStore(path)
-    assert reads(store).ended_sessions(0)[1] == [("s1", 7 + LONGEST_SESSION_S * SECOND_US)]
-    store.close()
-
-
 def test_a_row_of_a_later_format_is_refused_in_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,51 +112,12 @@ def test_a_store_of_an_earlier_development_version_is_refused_in_one_sentence(
     assert "Traceback" not in said
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE decisions SET format = 1 WHERE seq = 7",
-        "ALTER TABLE pools DROP COLUMN floors_by",
-        "DROP TABLE visitor_counters",
-    ],
-)
-def test_a_store_that_only_says_to_be_of_the_last_one_stays_as_it_is(
-    change: str, tmp_path: Path
-) -> None:
-    path = Path(shutil.copy(GOLDEN[0], tmp_path / "store.db"))
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(change)
-    with pytest.raises(UnsupportedState, match="says schema v0010, but an earlier development"):
-        SqliteStore(path)
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT * FROM alembic_version").fetchall() == [("v0010",)]
-        formats = connection.execute("SELECT DISTINCT format FROM decisions").fetchall()
-    assert (2,) in formats
-
-
-def test_a_store_in_postgresql_is_taken_over_as_well(
+def test_a_store_in_postgresql_goes_on_as_well(
     postgresql: PrivatePostgresql, tmp_path: Path
 ) -> None:
-    """The rows of the file, with the numbers that the last development version gave them."""
     address = postgresql.new_database()
-    name = address.partition("@/")[2].partition("?")[0]
     move_store(str(shutil.copy(GOLDEN[-1], tmp_path / "store.db")), address)
-    with closing(sqlite3.connect(GOLDEN[0])) as connection:
-        learned = connection.execute("SELECT pool_id, published FROM learned").fetchall()
-    for pool_id, published in learned:
-        stored = f"decode('{published.hex()}', 'hex')"
-        change = f"UPDATE learned SET published = {stored} WHERE pool_id = '{pool_id}'"
-        postgresql.execute(name, change)
-    postgresql.execute(name, "UPDATE decisions SET format = 2 WHERE page LIKE '%,{},{},false]'")
-    for table in NEW_TABLES:
-        postgresql.execute(name, f"DROP TABLE {table}")
-    for table, columns in NEW_COLUMNS.items():
-        for column in columns:
-            postgresql.execute(name, f"ALTER TABLE {table} DROP COLUMN {column}")
-    postgresql.execute(name, "UPDATE alembic_version SET version_num = 'v0010'")
     store = PostgresqlStore(address)
     report = verify(store)
     assert (report.mismatches, report.n_decisions) == ((), 121)
-    taken_over = [reads(store).learned(pool_id) for pool_id, _ in learned]
-    assert [Published.decode(one.published).format for one in taken_over if one] == [3, 3]
     store.close()

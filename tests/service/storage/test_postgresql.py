@@ -28,7 +28,6 @@ from slotwise.service.storage.contract import (
     SaveLinks,
     SavePool,
 )
-from slotwise.service.storage.migrations import NEW_COLUMNS, NEW_TABLES
 from slotwise.service.storage.postgresql import PostgresqlBatch, PostgresqlStore, array
 from slotwise.service.storage.schema import metadata
 from slotwise.service.storage.verify import verify
@@ -346,22 +345,12 @@ def test_commits_are_on_disk_whatever_the_default_of_the_server(
     assert seen == [("on",)]
 
 
-@pytest.mark.parametrize("version", ["empty", "v0011"])
-def test_the_migrations_make_the_tables_of_the_code(address: str, version: str) -> None:
+def test_the_migrations_make_the_tables_of_the_code(address: str) -> None:
     """The same definitions and migrations as SQLite's."""
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
     PostgresqlStore(address).close()
-    if version == "v0011":
-        with psycopg.connect(address) as connection:
-            for table in NEW_TABLES:
-                connection.execute(f"DROP TABLE {table}")
-            for changed, columns in NEW_COLUMNS.items():
-                for column in columns:
-                    connection.execute(f"ALTER TABLE {changed} DROP COLUMN {column}")
-            connection.execute("UPDATE alembic_version SET version_num = 'v0011'")
-        PostgresqlStore(address).close()
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(address))
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})

@@ -50,7 +50,7 @@ STATEMENTS = Statements(
         bytewise='COLLATE "C"',
         has_waited="e.waited",
         shown="json_array_elements(CAST(d.page AS json) -> 1) AS shown(value)",
-        link_id="COALESCE(shown.value ->> 'link_id', shown.value ->> 0)",
+        link_id="shown.value ->> 0",
         of_pool="pool_id = :pool_id",
     )
 )

@@ -40,7 +40,7 @@ from slotwise.service.storage.contract import Learned, Refusal
 
 SCHEMA_VERSION = "v0013"
 """The migration that this code needs: the newest one in `slotwise.service.storage.migrations`."""
-OLDEST_SCHEMA = "v0011"
+OLDEST_SCHEMA = "v0013"
 """The oldest code that may use this schema, by the migration it knows.
 
 Columns with a default and new tables leave it as it is: replicas of the release before go on
@@ -66,15 +66,12 @@ _SMALL = ("slots", "place", "level", "only", "format")
 _BY_NAME: dict[str, Any] = {"currency": String(3), **dict.fromkeys(_SMALL, Integer)}
 
 PAGE_FORMAT = 3
-READ_FORMATS = (2, PAGE_FORMAT)
-"""Replicas of the last version before the first release write 2, also after the migration."""
 """How `decisions.page` is written; each row says in which format it is."""
 N_PAGE_FIELDS = 7
-"""Fields of a decision that are in `page`, from `floor` on; a row may lack the last three."""
+"""Fields of a decision that are in `page`, from `floor` on."""
 
 COLUMN_OF = {"segment_floors": "floors_by", "group": "link_group"}
-"""Columns with another name than their field: replicas of the release before still read the
-first, and the second would be a word of SQL."""
+"""Columns with another name than their field; `group` would be a word of SQL."""
 
 
 def _fields(record: type[msgspec.Struct]) -> dict[str, Any]:
@@ -287,9 +284,9 @@ class _Page(msgspec.Struct, array_like=True, frozen=True):
     shown: tuple[ShownLink, ...]
     min_propensity: float
     pool_key: int
-    visitor: dict[str, str] = {}
-    segment: dict[str, str] = {}
-    random_order: bool = False
+    visitor: dict[str, str]
+    segment: dict[str, str]
+    random_order: bool
 
 
 class _DecisionRows(TableRows[DecisionRecord]):
@@ -310,7 +307,7 @@ class _DecisionRows(TableRows[DecisionRecord]):
         n = self._N_BEFORE
         *rest, learned, key_id, page_format = row[n + 1 : n + 8]
         rest[0] = bool(rest[0])
-        if page_format not in READ_FORMATS:
+        if page_format != PAGE_FORMAT:
             raise UnsupportedState(
                 f"a decision has row format {page_format}, this version of slotwise knows "
                 f"{PAGE_FORMAT}; use the version that wrote it"

@@ -181,7 +181,7 @@ class Engine(NamedTuple):
     shown: str
     """The links of the page of the decision `d`, as the rows of `shown`."""
     link_id: str
-    """The id of a row of `shown`: an array or an object, depending on who stored it."""
+    """The id of a row of `shown`."""
     of_pool: str
     """The condition that a decision is of a pool, where its index must not be used."""
 

@@ -41,8 +41,7 @@ STATEMENTS = Statements(
         bytewise="COLLATE BINARY",
         has_waited="e.waited = 1",
         shown="json_each(d.page, '$[1]') AS shown",
-        link_id="COALESCE(json_extract(shown.value, '$.link_id'), "
-        "json_extract(shown.value, '$[0]'))",
+        link_id="json_extract(shown.value, '$[0]')",
         # The sign keeps SQLite from an index on the pool: it would sort all rows each time.
         of_pool="+pool_id = :pool_id",
     )

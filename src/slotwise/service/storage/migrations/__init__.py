@@ -2,8 +2,7 @@
 
 A new store gets the tables of `slotwise.service.storage.schema` at once, an older one is migrated.
 A new version is written by hand; the test that compares the migrated schema with that file says
-what it still lacks. Stores of the last development version before the first release, `v0010`, are
-taken over by `_take_over`.
+what it still lacks.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from sqlalchemy import (
     Column,
     Connection,
@@ -29,11 +27,7 @@ from slotwise.service.storage.schema import OLDEST_SCHEMA, SCHEMA_VERSION, metad
 if TYPE_CHECKING:
     from alembic.script import ScriptDirectory
 
-FIRST_RELEASE = "v0011"
-LAST_BEFORE_RELEASE = "v0010"
-NEW_TABLES = {"ended_sessions", "floor_counters", "purged_floor_counters"}
-NEW_COLUMNS = {"pools": {"rules"}, "links": {"link_group", "starts_us", "ends_us"}}
-"""Tables and columns that were added after the first release."""
+FIRST_RELEASE = "v0013"
 
 
 def present_version(connection: Connection) -> str | None:
@@ -80,10 +74,7 @@ def _create(connection: Connection) -> None:
 
 def _migrate(connection: Connection, version: str) -> None:
     """Bring the tables of an earlier version to the present ones."""
-    if version == LAST_BEFORE_RELEASE:
-        _take_over(connection)
-        version = FIRST_RELEASE
-    elif version < FIRST_RELEASE:
+    if version < FIRST_RELEASE:
         raise UnsupportedState(
             f"the store has schema {version} of an unreleased development version of slotwise and "
             "cannot be opened; export its pools with that version"
@@ -112,34 +103,3 @@ def migration_scripts() -> ScriptDirectory:
     from alembic.script import ScriptDirectory
 
     return ScriptDirectory(str(Path(__file__).parent))
-
-
-def _take_over(connection: Connection) -> None:
-    """Turn a store of `v0010` into one of the first release, whose tables are the same.
-
-    That version numbered pages and published versions 2 where they say nothing of segments, and 3
-    otherwise; both are read alike.
-    """
-    run = connection.execute
-    run(text("UPDATE decisions SET format = 3 WHERE format = 2"))
-    is_earlier = run(text("SELECT 1 FROM decisions WHERE format <> 3 LIMIT 1")).scalar()
-    for pool_id, stored in run(text("SELECT pool_id, published FROM learned")).fetchall():
-        published = msgspec.msgpack.decode(stored)
-        is_earlier = is_earlier or published.get("format") not in (2, 3)
-        changed = msgspec.msgpack.encode({**published, "format": 3})
-        update = text("UPDATE learned SET published = :changed WHERE pool_id = :pool_id")
-        run(update, {"changed": changed, "pool_id": pool_id})
-    found = inspect(connection)
-    for table in metadata.sorted_tables:
-        if table.name in NEW_TABLES:
-            continue
-        has = found.get_columns(table.name) if found.has_table(table.name) else []
-        expected = {*table.columns.keys()} - NEW_COLUMNS.get(table.name, set())
-        is_earlier = is_earlier or {one["name"] for one in has} != expected
-    if is_earlier:
-        raise UnsupportedState(
-            f"the store says schema {LAST_BEFORE_RELEASE}, but an earlier development version of "
-            "slotwise wrote a part of it, and it cannot be opened; export its pools with that "
-            "version"
-        )
-    run(text("UPDATE alembic_version SET version_num = :it"), {"it": FIRST_RELEASE})

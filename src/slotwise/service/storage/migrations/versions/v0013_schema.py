@@ -1,12 +1,12 @@
 """The tables of the first release: where the migrations of older stores begin.
 
-`migrations.upgrade` takes over `v0010`, the last development version, and creates the tables of a
-new store as they are now, so nothing is left to do here.
+`migrations.upgrade` creates the tables of a new store as they are now, so nothing is left to do
+here.
 """
 
 from __future__ import annotations
 
-revision = "v0011"
+revision = "v0013"
 down_revision = None
 
 
