@@ -440,3 +440,27 @@ def test_with_a_horizon_trials_are_worth_the_rounds_to_come() -> None:
     assert widths_after(60, 20) == widths_after(60, None)
     with pytest.raises(InvalidInput, match="`horizon` must be"):
         PacedBayes(horizon=0)
+
+
+def test_planning_for_rounds_to_come_equals_a_horizon() -> None:
+    problem = Problem(n_links=30, n_slots=4, click_floor=0.4)
+    rates = np.random.default_rng(3).uniform(0.02, 0.2, 30)
+    policy, rng = PacedBayes(), np.random.default_rng(4)
+    state = policy.start(problem)
+    for _ in range(300):
+        links = rng.choice(30, 4, replace=False)
+        clicks = (rng.random(4) < rates[links]).astype(float)
+        for level, outcomes in enumerate((clicks, 0.5 * clicks)):
+            empty = np.zeros(0, np.int64)
+            ones = np.ones(4)
+            policy.learn(state, NOBODY, level, links, empty, 0.1 * ones, ones, outcomes)
+    known = policy.knowledge(state)
+
+    def scores(of: PacedBayes, n_rounds: float) -> list[float]:
+        restored: Any = of.restore(problem, known)
+        planned = of.plan_for(restored, n_rounds) if n_rounds else restored
+        of.choose(planned, NOBODY, rng)
+        return list(planned.score)
+
+    assert scores(PacedBayes(), 200.0) == scores(PacedBayes(horizon=500), 0.0)
+    assert scores(PacedBayes(), 200.0) != scores(PacedBayes(), 0.0)

@@ -399,6 +399,11 @@ class PacedBayes(QueuePolicy):
         _price_levels(state, NO_FLOOR)
         return state
 
+    def plan_for(self, state: PacedBayesState, n_rounds: float) -> PacedBayesState:
+        """Return the state with a horizon after so many rounds to come."""
+        horizon = float(state.evidence.rounds[0]) + n_rounds
+        return state._replace(posterior=state.posterior._replace(horizon=horizon))
+
     def knowledge(self, state: PacedBayesState) -> Knowledge:
         """Return the evidence, the queues, what was fitted to the pool and what was forgotten."""
         fitted = {name: getattr(state.posterior, name).copy() for name in FITTED}

@@ -222,6 +222,10 @@ class Policy:
         """Return the state of a policy that has seen nothing."""
         raise NotImplementedError
 
+    def plan_for(self, state: Any, n_rounds: float) -> Any:  # noqa: ARG002 - overridden by some
+        """Return the state with a horizon after so many rounds to come, if the policy uses one."""
+        return state
+
     def knowledge(self, state: Any) -> Knowledge:
         """Return copies of the arrays that hold everything the state has learned."""
         raise NotImplementedError

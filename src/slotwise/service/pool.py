@@ -248,6 +248,8 @@ def check_pool(pool: PoolSettings, n_active_links: int, *, has_known: bool = Fal
         raise InvalidInput.of("holdout", "a share from 0 to 1", pool.holdout)
     if not 0 <= pool.explore <= 1:
         raise InvalidInput.of("explore", "a share from 0 to 1", pool.explore)
+    if pool.until_us < 0:
+        raise InvalidInput.of("until", "a time after 1970", to_time(pool.until_us).isoformat())
     for link_id in pool.fallback_order:
         _check_id("fallback_order", link_id)
     _check_pins(pool)

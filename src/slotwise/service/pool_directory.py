@@ -11,6 +11,7 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
+from slotwise.errors import InvalidInput
 from slotwise.service.access.keys import Session
 from slotwise.service.pool import (
     Pool,
@@ -28,6 +29,7 @@ from slotwise.service.records import (
     LinkRecord,
     PoolRule,
     PoolSettings,
+    to_time,
 )
 from slotwise.service.refusals import (
     Conflict,
@@ -146,6 +148,9 @@ class PoolDirectory:
             and any(link.start_counts for link in known.links.values())
         )
         check_pool(pool, len(known.active) if known else 0, has_known=has_known)
+        is_new_end = before is None or before.until_us != pool.until_us
+        if is_new_end and 0 < pool.until_us <= now_us:
+            raise InvalidInput.of("until", "a time to come", to_time(pool.until_us).isoformat())
         created_us = before.created_us if before else now_us
         pool = replace(pool, created_us=created_us, changed_us=now_us, archived=False)
         action = "pool.change" if before else "pool.create"

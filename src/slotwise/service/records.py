@@ -90,6 +90,8 @@ class PoolSettings(msgspec.Struct, frozen=True):
     """Click floors for visitors with one value of a feature, by feature and label of the value."""
     rules: tuple[PoolRule, ...] = ()
     """How many slots some links may and must have; set by a call of their own."""
+    until_us: int = 0
+    """When the pool ends, for a policy that uses a horizon; 0 where no end is known."""
 
 
 EQUAL_SLOTS = (0.0,)

@@ -32,6 +32,16 @@ def test_a_patch_changes_only_what_it_names(admin: httpx.Client, pool: str) -> N
     assert after == before | {"click_floor": 0.5}
 
 
+def test_a_pool_may_have_an_end(admin: httpx.Client, pool: str) -> None:
+    end = "2126-01-01T00:00:00Z"
+    assert admin.patch(f"/v1/pools/{pool}", json={"until": end}).json()["until"] == end
+    assert admin.patch(f"/v1/pools/{pool}", json={"slots": 3}).json()["until"] == end
+    assert admin.patch(f"/v1/pools/{pool}", json={"until": None}).json()["until"] is None
+    for past in ("2001-01-01T00:00:00Z", "1961-01-01T00:00:00Z"):
+        refused = problem_of(admin.patch(f"/v1/pools/{pool}", json={"until": past}))
+        assert refused["errors"][0]["pointer"] == "/until"
+
+
 def test_a_deleted_pool_is_archived_and_can_come_back(admin: httpx.Client, pool: str) -> None:
     assert admin.delete(f"/v1/pools/{pool}").json()["archived"] is True
     assert admin.get(f"/v1/pools/{pool}").json()["archived"] is True

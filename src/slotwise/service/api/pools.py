@@ -26,6 +26,7 @@ from slotwise.service.api.bodies import (
     Strict,
     Time,
     check_destination,
+    from_time,
     given,
     patch_type,
     times_of,
@@ -33,7 +34,13 @@ from slotwise.service.api.bodies import (
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.http.routing import links_to
-from slotwise.service.records import EQUAL_SLOTS, Pin, PoolSettings, compose
+from slotwise.service.records import (
+    EQUAL_SLOTS,
+    Pin,
+    PoolSettings,
+    compose,
+    to_time,
+)
 from slotwise.service.refusals import UnknownPool
 
 Host = Annotated[
@@ -71,6 +78,16 @@ Order = Annotated[
     Meta(
         max_length=limits.MAX_POOL_LINKS,
         description="Links to show, in order, while the policy cannot choose",
+    ),
+]
+
+
+Until = Annotated[
+    Time | None,
+    Meta(
+        description="When the pool ends, if that is certain: the default policy then tries new "
+        "links only as long as it pays, by the page views expected until then. "
+        "It has no effect on other policies, and none with `features`"
     ),
 ]
 
@@ -113,6 +130,7 @@ class PoolBody(Strict, frozen=True, kw_only=True):
     features: Features = msgspec.field(default_factory=dict)
     slot_weights: SlotWeights = "learn"
     segment_floors: SegmentFloorTable = msgspec.field(default_factory=dict)
+    until: Until = None
 
 
 PoolPatch = patch_type(PoolBody, "PoolPatch", "The fields of a pool to change; the others stay.")
@@ -144,6 +162,7 @@ def body_of(pool: PoolSettings) -> PoolBody:
         policy=PolicyBody(name=pool.policy, settings=pool.policy_settings),
         pins=tuple(compose(PinBody, pin) for pin in pool.pins),
         slot_weights=_told_weights(pool),
+        until=to_time(pool.until_us) if pool.until_us else None,
     )
 
 
@@ -176,6 +195,7 @@ def _settings_of(pool_id: str, body: PoolBody) -> PoolSettings:
         pins=tuple(compose(Pin, pin) for pin in body.pins),
         slot_weights=_asked_weights(body.slot_weights),
         learn_slot_weights=body.slot_weights in ("learn", None),
+        until_us=0 if body.until is None else from_time(body.until),
     )
 
 
@@ -184,6 +204,7 @@ _POINTERS = {
     "currency": "/max_revenue/currency",
     "policy": "/policy/name",
     "policy_settings": "/policy/settings",
+    "until_us": "/until",
 }
 """Where the fields of the stored settings stand in the body, where the names differ."""
 
@@ -203,6 +224,7 @@ EXAMPLE = {
     "features": {"device": ["phone", "desktop"], "country": "text", "returning": "bool"},
     "slot_weights": "learn",
     "segment_floors": {"country": {"DE": 0.25}},
+    "until": None,
 }
 ANSWER_EXAMPLE = {
     "pool_id": "home",
@@ -314,4 +336,6 @@ def _check_links_stay_allowed(context: ServiceContext, pool_id: str, body: PoolB
 
 def _answer(context: ServiceContext, pool: PoolSettings) -> msgspec.Struct:
     active = sum(not link.retired for link in context.service.directory.links(pool.pool_id))
-    return compose(PoolAnswer, body_of(pool), pool, n_links=active, **times_of(pool))
+    times = times_of(pool)
+    times.pop("until_at", None)  # the body has it as `until`
+    return compose(PoolAnswer, body_of(pool), pool, n_links=active, **times)

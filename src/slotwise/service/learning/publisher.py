@@ -88,6 +88,9 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
                 if draft.early is not None:
                     left = np.maximum(left - draft.early.views, 0.0)
                 pages.expect_views(left, rates)
+            views_to_come = draft.progress.views_to_come(draft.pool, now_us)
+            if views_to_come:
+                pages.plan_for(views_to_come)
             rules = None if draft.within is None else draft.within.rules
             probabilities = pages.probabilities(rng, n_draws, rates, rules)
     except Exception:
@@ -112,7 +115,7 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
         slot_clicks=draft.slot_clicks,
         sales_missing=draft.sales_missing,
     )
-    if draft.within is not None:
+    if draft.within is not None or draft.pool.settings.until_us:
         published = _with_rules(published, draft, now_us)
     if draft.visitors is None:
         return Version(draft.pool, published, pages)
@@ -122,8 +125,8 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
 
 
 def _with_rules(published: Published, draft: Draft, now_us: int) -> Published:
-    """Return a version with what its pages within rules are made of."""
-    progress = draft.progress
+    """Return a version with what its pages within rules and until an end are made of."""
+    progress, settings = draft.progress, draft.pool.settings
     return replace(
         published,
         rules_key=draft.pool.rules_key(now_us, progress.paced),
@@ -131,7 +134,7 @@ def _with_rules(published: Published, draft: Draft, now_us: int) -> Published:
         counted_to=progress.counted_to,
         counted_us=progress.counted_us,
         paced_rules=progress.paced,
-        traffic=progress.traffic.stored() if draft.pool.settings.rules else b"",
+        traffic=progress.traffic.stored() if settings.rules or settings.until_us else b"",
     )
 
 
@@ -415,7 +418,7 @@ class Publisher:
         cannot be counted.
         """
         rules = run.pool.settings.rules
-        if not rules or not self._may_store():
+        if not (rules or run.pool.settings.until_us) or not self._may_store():
             return {}
         shown = dict(self._decider.hard_shown(run.pool_id))
         with suppress(StoreUnavailable):

@@ -132,8 +132,9 @@ class RuleProgress:
     def count(self, reader: StoreReader, pool: Pool, now_us: int) -> None:
         """Add to each rule what came since the last call; a new one starts at 0."""
         before = {(one.name, one.since_us): one for one in self.counts}
-        shown = reader.shown_since(pool.settings.pool_id, self.counted_to if before else 2**62)
-        if before and self.counted_us:
+        is_counting = bool(before or (pool.settings.until_us and self.counted_us))
+        shown = reader.shown_since(pool.settings.pool_id, self.counted_to if is_counting else 2**62)
+        if is_counting and self.counted_us:
             self.traffic.add(shown.n_pages, self.counted_us, now_us)
         counts = []
         for one, rule in zip(pool.settings.rules, pool.rules(), strict=True):
@@ -147,6 +148,12 @@ class RuleProgress:
                 count = _count_clicks(reader, pool.settings.pool_id, count, set(rule.links))
             counts.append(count)
         self.counts, self.counted_to, self.counted_us = tuple(counts), shown.until, now_us
+
+    def views_to_come(self, pool: Pool, now_us: int) -> float:
+        """Return the page views expected until the pool ends; 0 where that is not known."""
+        until_us = pool.settings.until_us
+        is_known = until_us > now_us and self.traffic.is_known
+        return self.traffic.views_until(now_us, until_us) if is_known else 0.0
 
     def pace(self, pool: Pool, rates: Mapping[str, float], now_us: int) -> None:
         """Find the bounds of goals and budgets; `rates` are the clicks per view of links."""

@@ -53,6 +53,11 @@ class AveragePages:
         """Learn what open views count as; the player must be a copy that is not stored."""
         self._player.learn_counts(totals_of(counts, NOBODY))
 
+    def plan_for(self, n_views: float) -> None:
+        """Let a policy that uses a horizon plan for so many page views to come."""
+        player = self._player
+        player.state = player.form.plan_for(player.state, n_views)
+
     def expect_views(self, views: Floats, rates: LinkRates) -> None:
         """Take in what views that are still open are expected to bring, where that steers pages.
 
