@@ -150,7 +150,8 @@ class Client:
     ) -> None:
         self._http = httpx.Client(
             base_url=url,
-            headers={"authorization": f"Bearer {key}"},
+            # The service ignores views reported by programs that name themselves as crawlers do.
+            headers={"authorization": f"Bearer {key}", "user-agent": "slotwise"},
             timeout=timeout_s,
             transport=transport,
         )
@@ -192,17 +193,24 @@ class Client:
             body["slots"] = slots
         if visitor:
             body["visitor"] = dict(visitor)
-        answer = self._call("POST", f"/v1/pools/{pool_id}/decide", body)
-        return Page(
-            decision_id=answer["decision_id"],
-            pool_id=answer["pool_id"],
-            links=tuple(_shown_link(link) for link in answer["links"]),
-            floor_status=answer["floor"]["status"],
-            fallback=answer["fallback"],
-            holdout=answer["holdout"],
-            policy_version=answer["policy_version"],
-            answer=answer,
-        )
+        return _page(self._call("POST", f"/v1/pools/{pool_id}/decide", body))
+
+    def propose(
+        self,
+        pool_id: str,
+        *,
+        slots: int | None = None,
+        visitor: Mapping[str, str | bool | float | None] | None = None,
+    ) -> Page:
+        """Ask for a page that becomes a page view when `seen` is called."""
+        query = "" if slots is None else f"?slots={slots}"
+        body = {"visitor": dict(visitor or {})}
+        return _page(self._call("POST", f"/v1/pools/{pool_id}/page{query}", body))
+
+    def seen(self, page: Page, shown: Sequence[str] | None = None) -> None:
+        """Report that a proposed page was seen; `shown` has its links as they were displayed."""
+        path = "/v/" + str(page.answer["view_url"]).rpartition("/v/")[2]
+        self._call("POST", path if shown is None else f"{path}?shown={','.join(shown)}")
 
     def click(self, decision_id: str, link_id: str) -> EventOutcome:
         """Report a click."""
@@ -359,7 +367,7 @@ class Client:
                 )
                 continue
             if answer.is_success:
-                content: dict[str, Any] = answer.json()
+                content: dict[str, Any] = answer.json() if answer.content else {}
                 return content
             last = _refusal(answer)
             if answer.status_code not in _RETRIED_STATUSES:
@@ -374,6 +382,19 @@ class Client:
         wait_s = random.uniform(0, 0.1 * 2**tries)
         asked_s = getattr(last, "retry_after_s", 0.0)
         return float(min(_MAX_WAIT_S, max(wait_s, asked_s)))
+
+
+def _page(answer: Mapping[str, Any]) -> Page:
+    return Page(
+        decision_id=answer["decision_id"],
+        pool_id=answer["pool_id"],
+        links=tuple(_shown_link(link) for link in answer["links"]),
+        floor_status=answer["floor"]["status"],
+        fallback=answer["fallback"],
+        holdout=answer["holdout"],
+        policy_version=answer["policy_version"],
+        answer=answer,
+    )
 
 
 def _shown_link(link: Mapping[str, Any]) -> DecidedLink:

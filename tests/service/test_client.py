@@ -197,6 +197,17 @@ def test_a_whole_journey(client: Client) -> None:
         list(client.export("none"))
 
 
+def test_a_proposed_page_is_seen_as_it_was_displayed(
+    client: Client, server: BackgroundServer, make_pool: Callable[..., str]
+) -> None:
+    page = client.propose(make_pool(4), slots=2)
+    displayed = [link.link_id for link in page.links][::-1]
+    client.seen(page, shown=displayed)
+    server.context.service.flush().result()
+    links = client.decision(page.decision_id)["decision"]["shown"]
+    assert [link["link_id"] for link in links] == displayed
+
+
 def test_a_lost_answer_counts_once(server: BackgroundServer, make_pool: Callable[..., str]) -> None:
     """The service does the work and the answer is lost on the way, every time but the last."""
     pool = make_pool()

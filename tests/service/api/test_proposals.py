@@ -50,6 +50,32 @@ def test_a_page_is_no_view_until_it_was_seen(
     assert stored.shown[0].link_id == page.json()["links"][0]["link_id"]
 
 
+def test_a_page_displayed_in_another_order_is_stored_in_that_order(
+    keyed: Callable[[Scope], httpx.Client],
+    visitor: httpx.Client,
+    server: BackgroundServer,
+    pool: str,
+) -> None:
+    page = keyed("decide").post(f"/v1/pools/{pool}/page")
+    links = {link["link_id"]: link["propensity"] for link in page.json()["links"]}
+    order = [*links][::-1]
+    assert len(order) > 1
+    for wrong in (order[:-1], [*order, order[0]], [*order[:-1], "other"]):
+        refused = visitor.post(path_of(page), params={"shown": ",".join(wrong)})
+        problem = problem_of(refused)
+        assert problem["status"] == 422
+        assert problem["detail"].startswith("`shown` must be the links of the page, ")
+    for shown in (order, order[::-1]):  # the first report stays
+        answer = visitor.post(path_of(page), params={"shown": ",".join(shown)})
+        assert answer.status_code == 204
+        server.context.service.flush().result()
+    stored = server.context.service.reporter.decision(page.json()["decision_id"]).decision
+    assert [link.link_id for link in stored.shown] == order
+    assert [link.position for link in stored.shown] == [*range(1, len(order) + 1)]
+    assert {link.link_id: link.propensity for link in stored.shown} == pytest.approx(links)
+    assert not stored.random_order
+
+
 def test_a_click_before_the_view_is_joined(
     keyed: Callable[[Scope], httpx.Client],
     visitor: httpx.Client,

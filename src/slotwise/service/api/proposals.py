@@ -22,10 +22,12 @@ from slotwise.service.http.exchange import Answer, StreamAnswer, answer_asset, l
 from slotwise.service.http.problems import RequestProblem, broken_rule, refuse
 from slotwise.service.http.routing import Headers
 from slotwise.service.limits import (
+    MAX_ID_CHARS,
     MAX_PAGE_BODY_BYTES,
     MAX_PLAN_CASES,
     MAX_PLAN_VIEWS,
     MAX_POOL_LINKS,
+    MAX_SLOTS,
 )
 from slotwise.service.records import DAY_US, DecisionRecord, compose
 from slotwise.service.refusals import Conflict, UnknownPool
@@ -64,6 +66,19 @@ class PageAnswer(DecideAnswer, frozen=True):
     """A page that becomes a view when its `view_url` is called."""
 
     view_url: Annotated[str, Meta(description="POST it once the page was seen")]
+
+
+class SeenQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the page was displayed; in the order of the answer by default."""
+
+    shown: Annotated[
+        str,
+        Meta(
+            max_length=MAX_SLOTS * (MAX_ID_CHARS + 1),
+            description="The links of the page in the order in which they were displayed, "
+            "separated by commas",
+        ),
+    ] = ""
 
 
 _NOTHING_SAID = PageBody()
@@ -186,11 +201,11 @@ def _visitor(context: ServiceContext, request: Request) -> Mapping[str, Any]:
     return {**body.visitor, "device": device}
 
 
-@OPERATIONS.add("POST /v/{token}", None, meter=None, status=204, content_types=())
+@OPERATIONS.add("POST /v/{token}", None, meter=None, query=SeenQuery, status=204, content_types=())
 async def record_view(context: ServiceContext, request: Request) -> Answer:
     """Make a view of a page that was seen."""
     payload = context.known_token(request, context.signer.unseal)
-    seen = msgspec.msgpack.decode(payload, type=DecisionRecord)
+    seen = _displayed(msgspec.msgpack.decode(payload, type=DecisionRecord), request.query.shown)
     now_us = context.clock_us()
     if ignored := why_no_click("POST", request.text_headers()):
         context.outcomes.pages.note("ignored-visitor", seen.pool_id, ignored)
@@ -200,6 +215,19 @@ async def record_view(context: ServiceContext, request: Request) -> Answer:
             await asyncio.wrap_future(context.service.flush())
         context.metrics.decisions[seen.pool_id, seen.kind] += 1
     return Answer(b"", 204, b"", ((b"cache-control", b"no-store"),))
+
+
+def _displayed(page: DecisionRecord, shown: str) -> DecisionRecord:
+    """Return a page in the order in which a caller displayed it, so that slots are learned."""
+    links = {link.link_id: link for link in page.shown}
+    order = shown.split(",") if shown else list(links)
+    if order == list(links):
+        return page
+    if sorted(order) != sorted(links):
+        detail = f"`shown` must be the links of the page, {','.join(links)}, got {shown}"
+        raise broken_rule(detail, parameter="shown")
+    placed = (replace(links[link], position=place) for place, link in enumerate(order, start=1))
+    return replace(page, shown=tuple(placed), random_order=False)
 
 
 def _allowed_origin(context: ServiceContext, request: Request) -> Headers:
