@@ -16,6 +16,7 @@ from benchmarks.service.measures import (
     decide_while_folding,
     decide_while_republishing,
     events_against_single_commits,
+    healthz_while_pipelining,
     running_target,
     start_to_ready,
 )
@@ -32,6 +33,8 @@ def measure(folder: Path, policy: str, n_decisions: int, only: str) -> list[Meas
                 measures.append(decide_tail(target, "100-links"))
             if only in ("", "folding"):
                 measures.append(decide_while_folding(target, policy))
+            if only in ("", "pipelining"):
+                measures.append(healthz_while_pipelining(target))
             if only in ("", "large"):
                 target.make_pool("10000-links", 10_000, policy)
                 measures.append(decide_against_constant(target, "10000-links", 0.4))
@@ -48,7 +51,9 @@ def main() -> int:
     parser.add_argument("--policy", default=default_policy().name)
     parser.add_argument("--decisions", type=int, default=1_000_000)
     parser.add_argument(
-        "--only", default="", choices=["decide", "folding", "large", "events", "start"]
+        "--only",
+        default="",
+        choices=["decide", "folding", "pipelining", "large", "events", "start"],
     )
     parser.add_argument("--folder", type=Path, default=None, help="disk to measure on")
     arguments = parser.parse_args()

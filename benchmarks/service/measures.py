@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import resource
+import socket
 import sqlite3
 import statistics
 import subprocess
@@ -26,6 +28,8 @@ from slotwise.service.storage.contract import AppendDecision
 
 ROUNDS = 3
 SECONDS = 3.0
+WARM_UP_S = 6.0
+"""Load before the tail of decisions is measured: windows close and policies learn by then."""
 FOLDED_PER_S = 2_000
 MAX_MEDIANS = 3
 """Medians of the control up to which the median of decisions counts."""
@@ -131,6 +135,7 @@ def running_target(
 ) -> Iterator[Target]:
     """Start a service without rate limits; `module` is what its process runs.
 
+    It compiles before it learns, so that machine code is measured, not Python.
     `store` is a SQLite file in the folder unless it is given; `key` is the admin key of a store
     that is not new.
     """
@@ -147,6 +152,7 @@ def running_target(
         [sys.executable, "-m", *module, json.dumps(settings), *([key] if key else [])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        env={**os.environ, "SLOTWISE_COMPILE": "first"},
         text=True,
     )
     assert process.stdin is not None
@@ -235,7 +241,9 @@ def decide_while_folding(target: Target, policy: str) -> Measure:
         for link in page["links"]:
             one = {"decision_id": page["decision_id"], "link_id": link["link_id"]}
             clicks.append(target.request("/v1/events", json.dumps({"type": "click", **one})))
-    target.load([decide], rate=FOLDED_PER_S, connections=64, seconds=1.5)  # windows close from here
+    target.load(
+        [decide], rate=FOLDED_PER_S, connections=64, seconds=WARM_UP_S
+    )  # windows close and the policy learns
     taken = target.start_load(clicks, rate=600, connections=16, seconds=seconds, once=True, seed=9)
     decided = target.load([decide], rate=FOLDED_PER_S, connections=64, seconds=seconds)
     sides = {
@@ -244,6 +252,34 @@ def decide_while_folding(target: Target, policy: str) -> Measure:
         "events_per_s": taken().per_s,
     }
     return Measure("decide p99 ms, folding", decided.p99_ms, 10, False, sides)
+
+
+def healthz_while_pipelining(target: Target) -> Measure:
+    """Measure the tail of `/healthz` while 80 connections send and read nothing.
+
+    Each offers 14,000 requests, as much at a time as the server takes.
+    """
+    request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    place = (target.address.host, target.address.port or 80)
+    taken_s = []
+    with contextlib.ExitStack() as opened:
+        lines = [opened.enter_context(socket.create_connection(place)) for _ in range(80)]
+        left = dict.fromkeys(lines, 14_000)
+        for line in lines:
+            line.setblocking(False)
+        for _ in range(1_000):
+            for line in lines:
+                with contextlib.suppress(BlockingIOError, ConnectionError):
+                    left[line] -= line.send(request * min(700, left[line])) // len(request)
+            began = time.perf_counter()
+            target.client.get("/healthz").raise_for_status()
+            taken_s.append(time.perf_counter() - began)
+    *_, p99_s = statistics.quantiles(taken_s, n=100)
+    sides = {
+        "p50_ms": 1e3 * statistics.median(taken_s),
+        "sent": float(sum(14_000 - one for one in left.values())),
+    }
+    return Measure("healthz p99 ms, pipelining", 1e3 * p99_s, 50, False, sides)
 
 
 def decide_while_republishing(target: Target, pool_id: str) -> Measure:

@@ -506,29 +506,38 @@ class Player:
 
     def _learn_many(self, many: Iterable[PageFeedback]) -> None:
         levels: list[int] = []
-        starts, links, probabilities, outcomes = [0], [], [], []
+        starts, links = [0], []
+        probabilities: list[float] = []
+        outcomes: list[float] = []
         visitors: list[Sequence[int]] = []
         slots: list[int] = []
         views: list[float] = []
         place_of, page_slots = self.pool.place_of, self.slots
+        weights = page_slots.order.weights.tolist()  # none where slots are alike
         for view in many:
             [(level, outcome, _)] = view.news
-            if level == 0 and view.is_in_random_order:
+            if level == 0 and view.is_in_random_order and outcome:  # no click changes no weight
                 clicked = dict(zip(view.slots, view.shown, strict=True))
                 page_slots.learn([outcome.get(clicked[slot], 0.0) for slot in sorted(clicked)])
-            shown = [k for k, link in enumerate(view.shown) if link in place_of]
-            if not shown:
+                weights = page_slots.order.weights.tolist()
+            shown, stood, chances = view.shown, view.slots, view.probabilities
+            known = [k for k, link in enumerate(shown) if link in place_of]
+            if not known:
                 continue
+            if len(known) < len(shown):
+                shown = [shown[k] for k in known]
+                stood, chances = [stood[k] for k in known], [chances[k] for k in known]
             levels.append(level)
             visitors.append(view.visitor)  # type: ignore[arg-type]
-            links += [place_of[view.shown[k]] for k in shown]
-            probabilities += [view.probabilities[k] for k in shown]
-            if not page_slots.are_alike:
-                stood = [view.slots[k] for k in shown]
-                slots += stood
-                views += page_slots.exposure(stood)
-            outcomes += [outcome.get(view.shown[k], 0.0) for k in shown]
+            links += [place_of[link] for link in shown]
+            probabilities += chances
+            outcomes += (
+                [outcome.get(link, 0.0) for link in shown] if outcome else [0.0] * len(known)
+            )
             starts.append(len(links))
+            if weights:  # beyond the last slot, a view counts as there
+                slots += stood
+                views += [weights[slot] if slot < len(weights) else weights[-1] for slot in stood]
         if not levels:
             return
         places, brought = np.array(links, dtype=np.int64), np.array(outcomes)

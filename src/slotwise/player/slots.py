@@ -72,11 +72,6 @@ class PageSlots:
         expose(self.order, places, self._one_view[: len(slots)], exposure)
         return places, exposure
 
-    def exposure(self, slots: Sequence[int]) -> list[float]:
-        """Return what a view in each slot counts as; beyond the last slot, as there."""
-        weights = self.order.weights
-        return [float(weights[min(slot, len(weights) - 1)]) for slot in slots]
-
     def refuse_counts(self) -> None:
         """Refuse feedback as counts where slots differ: counts do not say where links stood.
 
