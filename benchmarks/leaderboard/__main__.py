@@ -30,13 +30,11 @@ from benchmarks.leaderboard.run import (
     pick_entrants,
     plan_leaderboard,
     run_leaderboard,
-    shard_cases,
 )
 from benchmarks.leaderboard.suite import QUICK_CASES, build_suite, fresh_suite, pick_cases
 from slotwise.cli.experiments import say_what_is_kept
 from slotwise.cli.progress import (
     SchedulerOption,
-    ShardOption,
     ThreadsOption,
     progress_bar,
 )
@@ -125,7 +123,6 @@ def leaderboard(
     ] = False,
     threads: ThreadsOption = None,
     scheduler: SchedulerOption = None,
-    shard: ShardOption = None,
     out: Annotated[Path, typer.Option("--out", help="The directory for results and pages.")] = Path(
         "leaderboard"
     ),
@@ -152,12 +149,7 @@ def leaderboard(
         effort = Effort(n_rounds=rounds, n_runs=runs, seed=seed, is_full=full)
         plan = plan_leaderboard(suite, entrants, effort, out)
         parts = out / "parts"
-        if shard is not None:
-            plan, parts = shard_cases(plan, shard, out)
         board = _run(plan, suite.notes, parts, threads, scheduler)
-        if shard is not None:
-            typer.echo(f"shard {shard}: {len(plan)} results files in {out / 'results'}")
-            return
         if bounds:
             board = with_bounds(board, suite.cases)
     written = write_leaderboard(board, out)

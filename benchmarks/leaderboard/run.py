@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,7 +31,7 @@ from slotwise.simulation.experiment import Experiment, current_commit
 from slotwise.simulation.gathering import Parts
 from slotwise.simulation.optimum import oracle
 from slotwise.simulation.results import Results
-from slotwise.simulation.series import Planned, finished_results, run_experiment, shard_plan
+from slotwise.simulation.series import Planned, finished_results, run_experiment
 from slotwise.version import __version__
 
 if TYPE_CHECKING:
@@ -164,13 +164,6 @@ def _plan(case: Case, entrants: Mapping[str, Policy], effort: Effort, out: Path)
         references[MOST_CLICKS] = MostClicks()
     experiment = case.experiment(playing | references, effort)
     return PlannedCase(case, Planned(experiment, out / "results" / f"{case.name}.parquet"), refused)
-
-
-def shard_cases(plan: list[PlannedCase], text: str, out: Path) -> tuple[list[PlannedCase], Path]:
-    """Return the part of a shard of every case, and the folder for its finished runs."""
-    parts, folder = shard_plan([one.planned for one in plan], text, out)
-    cases = {one.case.name: one for one in plan}
-    return [replace(cases[part.experiment.title], planned=part) for part in parts], folder
 
 
 def run_leaderboard(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from benchmarks.leaderboard.__main__ import main
 from benchmarks.leaderboard.page import BLOCK_END, BLOCK_START
 from slotwise.simulation.cluster import PlayedBlock, RunBlock
-from slotwise.simulation.gathering import merge_shards
 
 TINY = ["--cases", "few-links", "--policies", "uniform", "--runs", "3", "--rounds", "60"]
 
@@ -96,20 +94,3 @@ def test_the_help_shows_an_example(
     monkeypatch.setenv("COLUMNS", "120")
     assert main(["--help"]) == 0
     assert "python -m benchmarks.leaderboard --quick" in capsys.readouterr().out
-
-
-def test_times_of_shards_are_put_together(tmp_path: Path) -> None:
-    few = ["--cases", "few-links", "--policies", "uniform", "--runs", "2"]
-    few += ["--rounds", "30", "--threads", "1", "--out", str(tmp_path)]
-    for shard in ("1/2", "2/2"):
-        assert main([*few, "--shard", shard]) == 0
-    assert not (tmp_path / "leaderboard.json").exists()
-    (whole,) = merge_shards(sorted((tmp_path / "results").glob("*.parquet")))
-    seconds = json.loads(whole.with_suffix(".seconds.json").read_text())
-    assert {label: len(of_runs) for label, of_runs in seconds.items()} == {
-        "paced-bayes": 2,
-        "uniform": 2,
-        "oracle": 2,
-    }
-    assert main(few) == 0
-    assert (tmp_path / "leaderboard.html").is_file()

@@ -308,25 +308,3 @@ def test_a_file_of_the_first_format_is_still_read() -> None:
     np.testing.assert_allclose(
         results.final("con-ucb", "violation"), [200.11296649, 198.79797948], rtol=1e-10
     )
-
-
-def test_merged_parts_have_all_runs_in_order() -> None:
-    first = make_results(("lexp",), n_runs=2, seed=1)
-    second = make_results(("lexp",), n_runs=3, seed=2, changes={"seed": 1})
-    merged = Results.merge([first, second])
-    assert merged.config["n_runs"] == 5
-    assert merged.config["seconds"] == {"wall": 63.0, "cpu": 122.0}
-    np.testing.assert_array_equal(
-        merged.final("lexp", "reward"),
-        [*first.final("lexp", "reward"), *second.final("lexp", "reward")],
-    )
-
-
-def test_parts_of_different_experiments_do_not_merge() -> None:
-    first = make_results(("lexp",), n_runs=2)
-    with pytest.raises(InvalidInput, match="of one experiment, with the same 'seed', got"):
-        Results.merge([first, make_results(("lexp",), n_runs=2, seed=2)])
-    with pytest.raises(InvalidInput, match="with the same checkpoints"):
-        Results.merge([first, make_results(("lexp",), n_runs=2, n_checkpoints=9)])
-    with pytest.raises(InvalidInput, match="`parts` must be at least one results"):
-        Results.merge([])

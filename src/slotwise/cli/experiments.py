@@ -27,7 +27,6 @@ from slotwise.figures.claims import CLAIMS, Finding, Verdict, findings_of, scale
 from slotwise.figures.panels import Setting
 from slotwise.plugins import look_for_modules_in
 from slotwise.simulation import Planned, experiment_path, load_experiment, log_run, run_series
-from slotwise.simulation.gathering import merge_shards
 from slotwise.simulation.results import Results
 from slotwise.simulation.series import (
     finished_results,
@@ -35,7 +34,7 @@ from slotwise.simulation.series import (
     notes_of,
     plan_paper,
     refuse_to_shrink,
-    shard_plan,
+    run_shard,
 )
 
 
@@ -90,13 +89,14 @@ def simulate_command(
     changes = {key: value for key, value in wanted.items() if value is not None}
     experiment = load_experiment(path, changes).experiment(data)
     planned = Planned(experiment, Path(f"{path.stem}.parquet") if out is None else out)
-    if shard is not None:
-        (planned,), _ = shard_plan([planned], shard, planned.path.parent)
     parts = planned.path.with_name(f"{planned.path.name}.parts")
     plan = [planned]
     console = Console()
     for note in notes_of(plan):
         console.print(f"note: {note}", highlight=False, markup=False)
+    if shard is not None:
+        play_shard(plan, parts, shard, threads, scheduler)
+        return
     with say_what_is_kept(plan, parts), progress_bar(experiment.title) as progress:
         (results,) = run_series(
             plan, parts, n_threads=threads, scheduler=scheduler, progress=progress
@@ -107,6 +107,17 @@ def simulate_command(
         for label, name in folder_names(experiment.policies).items():
             log_run(experiment, label, _new_log_folder(log / name), explore)
             typer.echo(log / name)
+
+
+def play_shard(
+    plan: Sequence[Planned], parts: Path, shard: str, threads: int | None, scheduler: str | None
+) -> None:
+    """Play the runs of a shard into the folder of finished runs, and say where they are."""
+    if scheduler is not None:
+        raise InvalidInput.of("--shard", "left out with --scheduler", shard)
+    with say_what_is_kept(plan, parts), progress_bar(f"shard {shard}") as progress:
+        n_runs = run_shard(plan, parts, shard, n_threads=threads, progress=progress)
+    typer.echo(f"shard {shard}: {n_runs:,} runs in {parts}")
 
 
 def folder_names(labels: Iterable[str]) -> dict[str, str]:
@@ -182,12 +193,13 @@ def reproduce_command(
         out = Path("paper-quick" if quick else "paper")
     plan = plan_paper(out, data, n_runs=runs, n_rounds=rounds, is_quick=quick)
     parts = out / "parts"
-    if shard is not None:
-        plan, parts = shard_plan(plan, shard, out)
     refuse_to_shrink(plan)
     console = Console()
     for note in notes_of(plan):
         console.print(f"note: {note}", highlight=False, markup=False)
+    if shard is not None:
+        play_shard(plan, parts, shard, threads, scheduler)
+        return
     pictures = Pictures()
     with say_what_is_kept(plan, parts), progress_bar("The paper") as progress:
         results = run_series(
@@ -196,11 +208,8 @@ def reproduce_command(
             n_threads=threads,
             scheduler=scheduler,
             progress=progress,
-            finished=None if shard else pictures.of,
+            finished=pictures.of,
         )
-    if shard is not None:
-        typer.echo(f"shard {shard}: {len(plan)} results files in {out / 'results'}")
-        return
     experiments = [each for each in results if not is_sweep(each)]
     sweeps = [each for each in results if is_sweep(each)]
     report = write_report(experiments, sweeps, out, pictures)
@@ -270,27 +279,6 @@ def draw_command(
 def listed(text: str) -> list[str]:
     """Return the words between commas."""
     return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def merge_command(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="SHARDS", help="The results files of all shards.")
-    ],
-) -> None:
-    """Put the results files of shards together into those of whole experiments.
-
-    The option `--shard` of `slotwise simulate` and `reproduce` writes such files. Every
-    run of an experiment must be in exactly one of them. The merged results file is next to them,
-    and the same command without `--shard` then finds it finished.
-
-    Examples:
-
-      slotwise merge mine.shard-*.parquet
-
-      slotwise merge paper/results/*.shard-*.parquet
-    """
-    for path in merge_shards(files):
-        typer.echo(path)
 
 
 @contextmanager

@@ -37,7 +37,6 @@ HEADINGS = {
         "reproduce": "experiments",
         "simulate": "experiments",
         "draw": "experiments",
-        "merge": "experiments",
         "datasets": "catalogue",
         "policies": "catalogue",
     },

@@ -90,5 +90,5 @@ SchedulerOption = Annotated[
 ]
 ShardOption = Annotated[
     str | None,
-    typer.Option("--shard", help="Only a part of the runs, such as 3/16; see `slotwise merge`."),
+    typer.Option("--shard", help="Play only a part of the runs, such as 3/16, for later."),
 ]

@@ -106,8 +106,6 @@ class Experiment:
     title: str = ""
     dataset: Mapping[str, Any] = field(default_factory=dict)
     failure_probability: float = 0.01
-    shard_runs: range | None = None
-    """The runs of a shard, where this process makes only some of the `n_runs`."""
 
     def __post_init__(self) -> None:
         if self.n_runs < 1:
@@ -118,19 +116,11 @@ class Experiment:
             raise InvalidInput.of("n_rounds", "at least 1", self.problem.horizon)
         if not self.policies:
             raise InvalidInput.of("policies", "at least one policy", [])
-        if not self.runs or not set(self.runs) <= set(range(self.n_runs)):
-            rule = f"some of the {self.n_runs} runs"
-            raise InvalidInput.of("shard_runs", rule, self.shard_runs)
 
     @property
     def n_rounds(self) -> int:
         """The number of rounds of a run."""
         return self.problem.horizon or 0
-
-    @property
-    def runs(self) -> range:
-        """The numbers of the runs to make: all of them, or those of a shard."""
-        return range(self.n_runs) if self.shard_runs is None else self.shard_runs
 
     @property
     def checkpoints(self) -> Links:
@@ -191,7 +181,7 @@ class Experiment:
             "segment_floors": [list(floor) for floor in problem.segment_floor_places],
             "failure_probability": self.failure_probability,
             "n_rounds": self.n_rounds,
-            "n_runs": len(self.runs),
+            "n_runs": self.n_runs,
             "seed": self.seed,
             "version": __version__,
             "code": code_fingerprint(),
@@ -210,8 +200,6 @@ class Experiment:
         }
         if problem.rules:
             config["rules"] = [asdict(rule) for rule in problem.rules]
-        if self.shard_runs is not None:
-            config["shard"] = {"first_run": self.shard_runs.start, "n_runs": self.n_runs}
         return config
 
 

@@ -115,16 +115,22 @@ def _digest(value: object) -> str:
 
 
 class Gathering:
-    """The finished runs of an experiment; those in the folder `parts` are found at once."""
+    """The finished runs of an experiment; those in the folder `parts` are found at once.
 
-    def __init__(self, experiment: Experiment, parts: Path | None) -> None:
+    Of a `shard` only its own runs are missing.
+    """
+
+    def __init__(
+        self, experiment: Experiment, parts: Path | None, shard: Shard | None = None
+    ) -> None:
         self.experiment = experiment
+        self._runs = (shard or Shard(1, 1)).runs(experiment.n_runs)
         self._config: dict[str, Any] = experiment.config()
         self._kept = None if parts is None else Parts(parts, self._config)
         self._records: dict[str, dict[int, Floats]] = {label: {} for label in experiment.policies}
         self.missing: list[tuple[str, int]] = []
         """Label and number of the runs to be played."""
-        for run in experiment.runs:
+        for run in self._runs:
             for label in experiment.policies:
                 found = None if self._kept is None else self._kept.find(label, run)
                 if found is None:
@@ -135,7 +141,7 @@ class Gathering:
     @property
     def n_runs(self) -> int:
         """The number of runs of all policies."""
-        return len(self.experiment.runs) * len(self.experiment.policies)
+        return len(self._runs) * len(self.experiment.policies)
 
     @property
     def n_done(self) -> int:
@@ -166,7 +172,7 @@ class Gathering:
         totals = {}
         for label in experiment.policies:
             of_label = self._records.pop(label)
-            records = np.array([of_label[run] for run in experiment.runs])
+            records = np.array([of_label[run] for run in self._runs])
             totals[label] = quantities_of(experiment.problem, records, values)
         config = {**self._config, "seconds": {"wall": wall, "cpu": cpu}}
         return Results(config, experiment.checkpoints, totals)
@@ -209,13 +215,6 @@ def play_missing(
             yield block, played
 
 
-# For machines without a common scheduler. Shard 3 of 16 makes the runs from 2/16 to 3/16 of them
-# all, with the same numbers as in one piece; its results file lies beside the whole one's place.
-
-
-NAME = re.compile(r"(?P<whole>.+)\.shard-\d+-of-\d+$")
-
-
 class Shard(NamedTuple):
     """Which part of the runs, counted from 1.
 
@@ -232,82 +231,9 @@ class Shard(NamedTuple):
         found = re.fullmatch(r"(\d+)/(\d+)", text.strip())
         shard = cls(int(found[1]), int(found[2])) if found else cls(0, 0)
         if not 1 <= shard.number <= shard.of:
-            rule = "a number and how many there are, such as 3/16, the first at most the second"
-            raise InvalidInput.of("shard", rule, text)
+            raise InvalidInput.of("shard", "K/N with 1 <= K <= N, for example 3/16", text)
         return shard
 
     def runs(self, n_runs: int) -> range:
         """Return the runs of this shard; all shards together have every run once."""
         return range((self.number - 1) * n_runs // self.of, self.number * n_runs // self.of)
-
-
-def shard_path(path: Path, shard: Shard) -> Path:
-    """Return the results file of a shard, beside that of the whole experiment.
-
-    >>> shard_path(Path("mine.parquet"), Shard(3, 16)).name
-    'mine.shard-3-of-16.parquet'
-    """
-    return path.with_name(f"{path.stem}.shard-{shard.number}-of-{shard.of}{path.suffix}")
-
-
-def whole_path(path: Path) -> Path:
-    """Return the results file of the whole experiment that a shard's file belongs to."""
-    found = NAME.fullmatch(path.stem)
-    if found is None:
-        rule = "results files of shards, such as mine.shard-3-of-16.parquet"
-        raise InvalidInput.of("files", rule, str(path))
-    return path.with_name(f"{found['whole']}{path.suffix}")
-
-
-def merge_shards(paths: Sequence[Path]) -> list[Path]:
-    """Put shards together, experiment by experiment; return the results files written.
-
-    Every run must be in exactly one file of its experiment. Times of runs, which a
-    benchmark keeps beside its results, are put together too.
-    """
-    by_whole: dict[Path, list[Path]] = {}
-    for path in dict.fromkeys(paths):
-        by_whole.setdefault(whole_path(path), []).append(path)
-    merged = {whole: _merged(whole, files) for whole, files in by_whole.items()}
-    for whole, results in merged.items():  # all are read and checked before one is written
-        results.save(whole)
-        _merge_seconds(whole, by_whole[whole])
-    return list(merged)
-
-
-def _merged(whole: Path, files: list[Path]) -> Results:
-    found = {path: Results.load(path) for path in files}
-    for path, results in found.items():
-        if "shard" not in results.config:
-            raise InvalidInput.of("files", "results files of shards", str(path))
-    files.sort(key=lambda path: int(found[path].config["shard"]["first_run"]))
-    n_runs = int(found[files[0]].config["shard"]["n_runs"])
-    expected = 0
-    for path in files:
-        first = int(found[path].config["shard"]["first_run"])
-        if first != expected:
-            problem = f"run {expected} is missing" if first > expected else f"run {first} is double"
-            raise InvalidInput.of("files", f"all shards of {whole.name}, each once", problem)
-        expected += found[path].n_runs
-    if expected != n_runs:
-        problem = f"{expected} of {n_runs} runs"
-        raise InvalidInput.of("files", f"all shards of {whole.name}", problem)
-    parts = []
-    for path in files:
-        config = dict(found[path].config)
-        config["shard"] = {"n_runs": config["shard"]["n_runs"]}
-        parts.append(Results(config, found[path].rounds, found[path].totals))
-    results = Results.merge(parts)
-    config = {key: value for key, value in results.config.items() if key != "shard"}
-    return Results(config, results.rounds, results.totals)
-
-
-def _merge_seconds(whole: Path, files: Sequence[Path]) -> None:
-    beside = [path.with_suffix(".seconds.json") for path in files]
-    if not all(path.is_file() for path in beside):
-        return
-    seconds: dict[str, list[float]] = {}
-    for path in beside:
-        for label, of_runs in json.loads(path.read_text(encoding="utf-8")).items():
-            seconds.setdefault(label, []).extend(of_runs)
-    whole.with_suffix(".seconds.json").write_text(json.dumps(seconds), encoding="utf-8")

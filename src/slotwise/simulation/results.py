@@ -288,35 +288,6 @@ class Results:
         except InvalidInput as error:
             raise results_file.broken(Path(path), str(error)) from error
 
-    @classmethod
-    def merge(cls, parts: Sequence[Results]) -> Results:
-        """Concatenate the runs of several parts of one experiment.
-
-        The parts must agree in all settings except the number of runs and the seconds, which are
-        added up.
-        """
-        if not parts:
-            raise InvalidInput.of("parts", "at least one results", parts)
-        first = parts[0]
-        for part in parts[1:]:
-            _check_same_experiment(first, part)
-        totals = {
-            label: {
-                name: np.concatenate([part.totals[label][name] for part in parts])
-                for name in first.totals[label]
-            }
-            for label in first.labels
-        }
-        config = dict(first.config)
-        if "n_runs" in config:
-            config["n_runs"] = sum(part.config["n_runs"] for part in parts)
-        if "seconds" in config:
-            config["seconds"] = {
-                clock: sum(part.config["seconds"][clock] for part in parts)
-                for clock in config["seconds"]
-            }
-        return cls(config, first.rounds, totals)
-
     def _level_metrics(self) -> Iterator[str]:
         quantities = next(iter(self.totals.values()))
         for name in quantities:
@@ -371,18 +342,3 @@ def _checked_totals(totals: Totals, n_checkpoints: int) -> Totals:
             values.flags.writeable = False
         checked[label] = MappingProxyType(arrays)
     return MappingProxyType(checked)
-
-
-def _check_same_experiment(first: Results, other: Results) -> None:
-    counted = {"n_runs", "seconds"}
-    ours = {key: value for key, value in first.config.items() if key not in counted}
-    theirs = {key: value for key, value in other.config.items() if key not in counted}
-    for key in ours.keys() | theirs.keys():
-        if ours.get(key) != theirs.get(key):
-            rule = f"of one experiment, with the same {key!r}"
-            raise InvalidInput.of("parts", rule, (ours.get(key), theirs.get(key)))
-    if not np.array_equal(first.rounds, other.rounds):
-        raise InvalidInput.of("parts", "of one experiment, with the same checkpoints", "others")
-    if first.labels != other.labels:
-        rule = f"of one experiment, with the policies {', '.join(first.labels)}"
-        raise InvalidInput.of("parts", rule, ", ".join(other.labels))

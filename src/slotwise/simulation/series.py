@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import time
@@ -26,7 +25,7 @@ from slotwise.simulation.cluster import connected
 from slotwise.simulation.engine import is_machine_code
 from slotwise.simulation.experiment import Experiment, label_policies
 from slotwise.simulation.experiment_file import load_experiment, shipped_experiments
-from slotwise.simulation.gathering import Gathering, Parts, Shard, play_missing, shard_path
+from slotwise.simulation.gathering import Gathering, Parts, Shard, play_missing
 from slotwise.simulation.results import Results
 
 if TYPE_CHECKING:
@@ -185,18 +184,10 @@ class Planned:
     experiment: Experiment
     path: Path
 
-    def shard(self, shard: Shard) -> Planned | None:
-        """Return the part of a shard with a file of its own; None if no run falls to it."""
-        runs = shard.runs(self.experiment.n_runs)
-        if not runs:
-            return None
-        experiment = dataclasses.replace(self.experiment, shard_runs=runs)
-        return Planned(experiment, shard_path(self.path, shard))
-
     @property
     def n_runs(self) -> int:
         """The number of runs of all policies."""
-        return len(self.experiment.runs) * len(self.experiment.policies)
+        return self.experiment.n_runs * len(self.experiment.policies)
 
     @property
     def work(self) -> float:
@@ -295,17 +286,29 @@ class _Series:
         self._progress(1.0 - left / whole, self._plan[place].experiment.title)
 
 
-def shard_plan(plan: Sequence[Planned], text: str, out: Path) -> tuple[list[Planned], Path]:
-    """Return the part of a shard of every experiment, and the folder for its finished runs.
+def run_shard(
+    plan: Sequence[Planned],
+    parts: Path,
+    text: str,
+    *,
+    n_threads: int | None = None,
+    progress: SeriesProgress | None = None,
+) -> int:
+    """Play the runs of one shard, such as 3/16, into the folder `parts`; return their number.
 
-    Shards have folders of their own, because a finished shard empties its folder.
+    `run_series` with the same folder finds them there and plays those that are missing.
     """
-    shard = Shard.parse(text)
-    parts = [part for planned in plan if (part := planned.shard(shard)) is not None]
-    if not parts:
-        n_runs = max(planned.experiment.n_runs for planned in plan)
-        raise InvalidInput.of("shard", f"of at most as many parts as runs ({n_runs})", text)
-    return parts, out / f"parts-{shard.number}-of-{shard.of}"
+    shard, threads = Shard.parse(text), thread_count(n_threads, None)
+    gatherings = [Gathering(planned.experiment, parts, shard) for planned in plan]
+    n_runs = sum(gathering.n_runs for gathering in gatherings)
+    if not n_runs:
+        most = max(planned.experiment.n_runs for planned in plan)
+        raise InvalidInput.of("shard", f"of at most as many parts as runs ({most})", text)
+    with closing(play_missing(gatherings, threads, None)) as blocks:
+        for block, _ in blocks:
+            if progress is not None:
+                progress(sum(one.n_done for one in gatherings) / n_runs, block.label)
+    return n_runs
 
 
 def finished_results(planned: Planned) -> Results | None:
@@ -317,7 +320,7 @@ def finished_results(planned: Planned) -> Results | None:
     wanted = json.loads(json.dumps(planned.experiment.config()))
     told_apart = {*wanted, *found.config} - {"commit", "seconds"}
     is_same = all(found.config.get(key) == wanted.get(key) for key in told_apart)
-    return found if is_same and found.n_runs == len(planned.experiment.runs) else None
+    return found if is_same and found.n_runs == planned.experiment.n_runs else None
 
 
 def refuse_to_shrink(plan: Iterable[Planned]) -> None:
@@ -327,7 +330,7 @@ def refuse_to_shrink(plan: Iterable[Planned]) -> None:
             found = Results.load(planned.path)
         except (MissingData, UnsupportedState):
             continue
-        n_runs, n_rounds = len(planned.experiment.runs), planned.experiment.n_rounds
+        n_runs, n_rounds = planned.experiment.n_runs, planned.experiment.n_rounds
         if found.n_runs > n_runs or found.n_rounds > n_rounds:
             raise InvalidInput(
                 f"{planned.path} has {found.n_runs:,} runs of {found.n_rounds:,} rounds and would "
@@ -341,7 +344,7 @@ def kept_runs(plan: Sequence[Planned], parts: Path) -> int:
     return sum(
         planned.n_runs
         if finished_results(planned) is not None
-        else Parts(parts, planned.experiment.config()).count(planned.experiment.runs)
+        else Parts(parts, planned.experiment.config()).count(range(planned.experiment.n_runs))
         for planned in plan
     )
 
