@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.leaderboard.drifting_segments import DriftingSegments
 from benchmarks.shops import feature_shop, halfway_floor, segment_shop
 from slotwise.environments import (
     BernoulliLinks,
     DriftingLinks,
-    DriftingSegments,
     Environment,
     FixedPriceLinks,
     LateFeedback,

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.leaderboard.drifting_segments import DriftingSegments
 from slotwise.environments import (
-    DriftingSegments,
     Environment,
     LateFeedback,
     LogisticLinks,

@@ -9,7 +9,6 @@ from slotwise.environments.bernoulli import (
 )
 from slotwise.environments.changing import (
     DriftingLinks,
-    DriftingSegments,
     LateFeedback,
     drift_towards,
 )
@@ -21,7 +20,6 @@ __all__ = [
     "BernoulliLinks",
     "BetaRevenueLinks",
     "DriftingLinks",
-    "DriftingSegments",
     "Environment",
     "FixedPriceLinks",
     "IntervalLinks",
