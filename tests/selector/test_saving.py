@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from slotwise import PacedBayes, Selector, Uniform
+from slotwise import Selector, Uniform
 from slotwise.errors import InvalidInput, UnknownDecision, UnsupportedState
 from slotwise.policies import POLICIES
 from slotwise.policies.con_ucb import ConUCB
@@ -206,34 +206,6 @@ def test_a_file_of_another_format_is_refused(saved: Path, written: int, advice: 
         f"format 2; {advice}"
     )
     with pytest.raises(UnsupportedState, match=message):
-        Selector.load(rewritten(saved, change))
-
-
-@pytest.mark.parametrize("name", ["paced-kl", "queue-kl"])
-def test_the_default_continues_for_a_policy_that_was_removed(
-    name: str, saved: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    counts = Selector.load(saved).knowledge().counts
-
-    def change(header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        header["policy"] = {"name": name, "settings": {"patience": 1.0}}
-        arrays["knows_queue"] = np.ones(1)
-
-    with caplog.at_level("WARNING"):
-        loaded = Selector.load(rewritten(saved, change))
-    assert f"policy '{name}' no longer exists, paced-bayes continues" in caplog.text
-    assert loaded.policy == PacedBayes()
-    np.testing.assert_array_equal(loaded.knowledge().counts.views, counts.views)
-    np.testing.assert_array_equal(loaded.knowledge().arrays["sums"], counts.sums)
-    loaded.select()
-
-
-def test_counts_of_a_removed_policy_must_fit_the_links(saved: Path) -> None:
-    def change(header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        header["policy"] = {"name": "paced-kl", "settings": {}}
-        arrays["knows_views"] = arrays["views"][:, :1]
-
-    with pytest.raises(UnsupportedState, match="array views is"):
         Selector.load(rewritten(saved, change))
 
 

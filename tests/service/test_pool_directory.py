@@ -180,13 +180,7 @@ def test_a_stored_pool_whose_policy_does_not_exist_uses_the_default(
         "paced-bayes",
         {},
     )
-    assert f"pool home uses paced-bayes: {policy_missing(policy)}" in caplog.text
+    assert f"pool home uses paced-bayes: no policy is called {policy!r}" in caplog.text
     service.learner.learn(T0 + 1)
     assert service.decider.decide("home", T0 + 2).fallback == ""
     assert service.health().pools[0].fallback == ""
-
-
-def policy_missing(policy: str) -> str:
-    if policy == "queue-kl":
-        return "policy 'queue-kl' no longer exists; use the default, 'paced-bayes', instead"
-    return f"no policy is called {policy!r}"

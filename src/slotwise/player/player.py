@@ -653,25 +653,6 @@ class Player:
         """Arrange what is known as `load` does, so that both choose the same from here on."""
         self.state = self.form.restore(self.problem, self.form.knowledge(self._state))
 
-    def learned_from_counts(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return what another policy saved, with what this one learns from its counts alone."""
-        fresh, state = new_counts(self.problem), self.form.start(self.problem)
-        views, sums = (arrays.get(f"{KNOWS}{name}", arrays[name]) for name in ("views", "sums"))
-        for name, array, expected in (("views", views, fresh.views), ("sums", sums, fresh.sums)):
-            if array.shape != expected.shape or array.dtype != expected.dtype:
-                raise ValueError(f"array {name} is {array.shape}, not {expected.shape}")
-            if not (np.isfinite(array) & (array >= 0)).all():
-                raise ValueError(f"array {name} must be of finite numbers that are at least 0")
-        links, certain = np.arange(self.problem.n_links), np.ones(self.problem.n_links)
-        learn = switching(type(self.form).learn)
-        for level in range(self.problem.n_levels):
-            counted = (views[level].copy(), sums[level].copy())
-            learn(state, NOBODY, level, links, NO_SLOTS, certain, *counted)
-        others = {name: array for name, array in arrays.items() if not name.startswith(KNOWS)}
-        others |= {"views": views, "sums": sums}
-        knowledge = self.form.knowledge(state)
-        return others | {f"{KNOWS}{name}": array for name, array in knowledge.items()}
-
     def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `save` of a player with the same policy, problem and features returned.
 

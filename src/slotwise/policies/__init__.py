@@ -89,9 +89,6 @@ POLICIES: dict[str, type[Policy]] = {
 """Every policy by its name, in the order in which commands list them."""
 
 
-REMOVED = ("anytime-con-ucb", "con-ts", "kl-con-ucb", "paced-kl", "queue-kl", "safe-con-ucb")
-"""Names that saved selectors, stores and experiment files may still have."""
-
 ENTRY_POINTS = "slotwise.policies"
 """The group under which other packages offer policies."""
 
@@ -124,9 +121,6 @@ def policy_class(name: str) -> type[Policy]:
         return POLICIES[name]
     found = find_outside(ENTRY_POINTS, name)
     if found is None:
-        if name in REMOVED:
-            advice = f"use the default, {default_policy().name!r}, instead"
-            raise UnknownName(f"policy {name!r} no longer exists; {advice}")
         known = [*POLICIES, *entry_point_names(ENTRY_POINTS)]
         close = difflib.get_close_matches(name, known, n=1)
         advice = f"did you mean {close[0]!r}?" if close else "known are " + ", ".join(known)

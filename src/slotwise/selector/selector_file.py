@@ -16,12 +16,8 @@ from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.features import Features
-from slotwise.player.player import KNOWS
 from slotwise.player.rules_in_force import RuleCounts
 from slotwise.policies import (
-    REMOVED,
-    Policy,
-    default_policy,
     make_policy,
     policy_reference,
     policy_settings,
@@ -284,25 +280,8 @@ def _segment_floors(
     return asked
 
 
-FORMER_FORM = f"{KNOWS}value_exposure"
-"""An array of the form for visitors that the default had before."""
-
-
-def _policy_of(header: dict[str, Any], path: Path) -> Policy:
-    """Return the policy of a file, or the default where it no longer exists."""
-    name: str = header["policy"]["name"]
-    if name not in REMOVED:
-        return make_policy(name, header["policy"]["settings"])
-    default = default_policy()
-    _log.warning("%s: policy %r no longer exists, %s continues", path, name, default.name)
-    return default
-
-
 def load_selector(kind: type[Selector], path: Path) -> Selector:
-    """Return the selector stored at `path`.
-
-    Where its policy or its form no longer exists, the default continues from the counts of links.
-    """
+    """Return the selector stored at `path`."""
     header, arrays = read_file(path)
     try:
         links = [link_from_json(link) for link in header["links"]]
@@ -310,7 +289,7 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
         selector = kind(
             links[: header["n_links"]],
             header["n_slots"],
-            policy=_policy_of(header, path),
+            policy=make_policy(header["policy"]["name"], header["policy"]["settings"]),
             click_floor=header["click_floor"],
             levels=header["levels"],
             floors=header["floors"],
@@ -337,8 +316,6 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
         names = selector._level_names
         selector._pages = _pages_from_file(header["pages"], arrays, links, names, features)
         selector._delivered.restore(arrays["delivered"], selector.problem.n_slots)
-        if header["policy"]["name"] in REMOVED or FORMER_FORM in arrays:
-            arrays = selector._player.learned_from_counts(arrays)
         selector._player.load(arrays)
         for page in selector._pages:
             if selector._pages.is_counted(page):
