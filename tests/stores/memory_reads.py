@@ -36,6 +36,7 @@ from slotwise.service.storage.contract import (
     ViewBatch,
 )
 from slotwise.service.storage.ledger import ClickKey
+from slotwise.service.storage.sql_reads import StoreReader
 
 
 class Tables:
@@ -68,7 +69,7 @@ class Tables:
         self.n_resets = 0
 
 
-class MemoryReader:
+class MemoryReader(StoreReader):
     """Reads the tables; the store holds back commits meanwhile."""
 
     def __init__(self, tables: Tables) -> None:

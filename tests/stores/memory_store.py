@@ -32,10 +32,10 @@ from slotwise.service.storage.contract import (
     SaveLearned,
     SaveLinks,
     SavePool,
-    StoreReader,
 )
 from slotwise.service.storage.ledger import Ledger, NewRows, click_key
 from slotwise.service.storage.sql_batch import views_to_forget
+from slotwise.service.storage.sql_reads import StoreReader
 from tests.stores.memory_reads import MemoryReader, Tables
 
 

@@ -19,7 +19,8 @@ from slotwise.service.records import (
     PoolSettings,
     ShownLink,
 )
-from slotwise.service.storage.contract import RecordEvent, Store, StoreReader
+from slotwise.service.storage.contract import RecordEvent, Store
+from slotwise.service.storage.sql_reads import StoreReader
 
 START_US = 1_700_000_000 * SECOND_US
 CLICK_WINDOW_US = 1_800 * SECOND_US

@@ -21,8 +21,8 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from threading import Event as Signal
-from threading import Thread
+from threading import Event as Signal, Thread
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,8 +37,11 @@ from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.reporting.report_records import Health, PoolHealth, SegmentFloorStatus
 from slotwise.service.reporting.reporter import Reporter
 from slotwise.service.settings import ServiceOptions
-from slotwise.service.storage.contract import Sharing, Store
+from slotwise.service.storage.contract import Store
 from slotwise.service.storage.group_commit import GroupCommitter, then
+
+if TYPE_CHECKING:
+    from slotwise.service.storage.postgresql import PostgresqlSharing
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +56,7 @@ class Replica:
 
     def __init__(
         self,
-        sharing: Sharing,
+        sharing: PostgresqlSharing,
         directory: PoolDirectory,
         learner: Learner,
         signed_out: SignedOut,

@@ -49,7 +49,8 @@ from slotwise.service.learning.version_pages import AveragePages, ForVisitors
 from slotwise.service.pool import Pool
 from slotwise.service.published_version import Published, Shown, Version
 from slotwise.service.records import SECOND_US, PoolSettings
-from slotwise.service.storage.contract import Learned, Store, StoreReader
+from slotwise.service.storage.contract import Learned, Store
+from slotwise.service.storage.sql_reads import StoreReader
 
 
 def pool_counts(pool: Pool, counters: Counters) -> LinkCounts:

@@ -23,7 +23,7 @@ from slotwise.arrays import Floats
 from slotwise.service.pool import Pool
 from slotwise.service.published_version import Published, RuleCount
 from slotwise.service.records import SECOND_US, PacedRule, PoolRule
-from slotwise.service.storage.contract import StoreReader
+from slotwise.service.storage.sql_reads import StoreReader
 
 HOUR_US = 3600 * SECOND_US
 N_HOURS = 168

@@ -35,7 +35,7 @@ from slotwise.service.reporting.report_records import (
     SegmentFloorReport,
 )
 from slotwise.service.storage.activity import Span
-from slotwise.service.storage.contract import StoreReader
+from slotwise.service.storage.sql_reads import StoreReader
 
 FAILURE_PROBABILITY = 0.05
 MAX_KIND_LINKS = 20_000

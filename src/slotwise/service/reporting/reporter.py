@@ -49,7 +49,8 @@ from slotwise.service.reporting.rule_report import (
 )
 from slotwise.service.reporting.segments import SegmentsReport, describe_segments, report_segments
 from slotwise.service.storage.activity import Activity
-from slotwise.service.storage.contract import Store, StoreReader
+from slotwise.service.storage.contract import Store
+from slotwise.service.storage.sql_reads import StoreReader
 
 Report = TypeVar("Report")
 

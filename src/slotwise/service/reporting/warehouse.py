@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -46,8 +46,9 @@ from slotwise.service.records import (
     to_time,
 )
 from slotwise.service.refusals import ExportFailed
-from slotwise.service.storage.contract import StoreReader
+from slotwise.service.storage.contract import ReadableStore
 from slotwise.service.storage.maintenance import force_to_disk
+from slotwise.service.storage.sql_reads import StoreReader
 
 _TYPES = {
     "text": pa.string(),
@@ -389,14 +390,6 @@ class Slices(NamedTuple):
         """Return the name of the file that a table has for a slice."""
         start = to_time(self.start_us + number * self.length_us)
         return f"{table}/day={start:%Y-%m-%d}/{start:%H%M}.parquet"
-
-
-class ReadableStore(Protocol):
-    """What an export needs of a store."""
-
-    def reading(self) -> AbstractContextManager[StoreReader]:
-        """Return a reader of this moment."""
-        ...
 
 
 class Exported(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -12,7 +12,6 @@ from slotwise.service.counting.attribution import (
     Counters,
     FoldPosition,
     Level,
-    StoredEvent,
     View,
 )
 from slotwise.service.records import (
@@ -23,7 +22,10 @@ from slotwise.service.records import (
     LinkRecord,
     PoolSettings,
 )
-from slotwise.service.storage.activity import Activity
+
+if TYPE_CHECKING:
+    from slotwise.service.storage.postgresql import PostgresqlSharing
+    from slotwise.service.storage.sql_reads import StoreReader
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -216,177 +218,15 @@ class ShownViews(NamedTuple):
     """How often each link was shown."""
 
 
-class StoreReader(Protocol):
-    """The reads of a store at one moment: all of them see the same commits, each one whole."""
+class ReadableStore(Protocol):
+    """Anything that has readers: a store, or the file of one that another process writes."""
 
-    def pools(self) -> list[PoolSettings]:
-        """Return every pool, by id."""
-        ...
-
-    def links(self, pool_id: str) -> list[LinkRecord]:
-        """Return the links of a pool, by place."""
-        ...
-
-    def reset_times(self, pool_id: str) -> dict[str, int]:
-        """Return `counted_from_us` of the links whose statistics were ever reset."""
-        ...
-
-    def keys(self) -> list[KeyRecord]:
-        """Return every key, by id."""
-        ...
-
-    def changes(self, subject: str, limit: int) -> list[ChangeRecord]:
-        """Return changes of a subject (`home/`: of all below `home`, "": of all), newest first."""
-        ...
-
-    def progress(self) -> Progress:
-        """Return how far windows are closed and folded."""
-        ...
-
-    def moving_from(self) -> str:
-        """Return from where the store is still being filled by a move, or nothing."""
-        ...
-
-    def counters(self, pool_id: str) -> Counters:
-        """Return the counters of a pool."""
-        ...
-
-    def purged(self, pool_id: str) -> Counters:
-        """Return what dropped views had added to the counters of a pool."""
-        ...
-
-    def purgeable_views(self, pool_id: str, before_us: int, limit: int) -> list[View]:
-        """Return the first views that closed before a time and are folded at every level."""
-        ...
-
-    def learned(self, pool_id: str) -> Learned | None:
-        """Return what the pool published last."""
-        ...
-
-    def learned_versions(self) -> dict[str, int]:
-        """Return the number of the version that each pool published last."""
-        ...
-
-    def changed_since(self, after: int) -> tuple[int, list[str]]:
-        """Return the place of the newest change, and the subjects of those after a place."""
-        ...
-
-    def ended_sessions(self, after: int) -> tuple[int, list[tuple[str, int]]]:
-        """Return the place of the newest, and id and latest end of those stored after a place."""
-        ...
-
-    def decision(self, decision_id: str) -> DecisionRecord | None:
-        """Return a decision by its id."""
-        ...
-
-    def view(self, decision_id: str) -> View | None:
-        """Return a decision with what was received for it."""
-        ...
-
-    def refusals(self, decision_id: str) -> list[Refusal]:
-        """Return the events refused for a decision, in order of arrival."""
-        ...
-
-    def closed_views(
-        self, pool_id: str, level: Level, after: FoldPosition, until_us: int, limit: int
-    ) -> list[View]:
-        """Return views that learn and closed at this level by `until_us`, in folding order.
-
-        Folding order is the time of closing, then the decision id; the first `limit` views
-        after the position `after`.
-        """
-        ...
-
-    def views_after(
-        self, pool_id: str, since_us: int, until_us: int | None, after: int, limit: int
-    ) -> ViewBatch:
-        """Return the next views issued in [since, until), in the order they were stored.
-
-        `after` is 0 at first, then the `last` of the batch before.
-        """
-        ...
-
-    def decisions_after(self, after: int, limit: int) -> list[tuple[int, DecisionRecord]]:
-        """Return the next decisions of all pools with their places, in the order of storing.
-
-        What is stored after windows were closed has a later place than all that was before.
-        """
-        ...
-
-    def place_of(self, decision_id: str) -> int:
-        """Return the place of a decision, 0 where it is not stored."""
-        ...
-
-    def first_received(self, since_us: int) -> int | None:
-        """Return the time of the first event received at or after a time. Reads all events."""
-        ...
-
-    def received_between(self, since_us: int, until_us: int) -> Iterator[list[StoredEvent]]:
-        """Go through the events received in [since, until), in no order, some at a time.
-
-        Reads all events; the reader must stay open meanwhile.
-        """
-        ...
-
-    def shown_since(self, pool_id: str, after: int) -> ShownViews:
-        """Return the place of the newest view of all, and how often each link is on those after.
-
-        Views that another process is just storing may be left out.
-        """
-        ...
-
-    def clicks_after(
-        self, pool_id: str, since_us: int, after_us: int, closed_until_us: int
-    ) -> ClicksAfter:
-        """Return the clicks of views issued since a time whose window closes after another.
-
-        And how often each link was shown on those whose window is open.
-        """
-        ...
-
-    def late_views(self, pool_id: str) -> Iterator[list[View]]:
-        """Go through the views with an event that came after its window, some at a time."""
-        ...
-
-    def damage(self) -> str:
-        """Return what the database finds wrong with its own files, or nothing."""
-        ...
-
-    def n_quarantined(self) -> int:
-        """Count the events that wait for their decision or conversion."""
-        ...
-
-    def activity(self, pool_id: str, since_us: int, span_us: int, closed_until_us: int) -> Activity:
-        """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
+    def reading(self) -> AbstractContextManager[StoreReader]:
+        """Return a reader of this moment. Leave it soon: it keeps old pages of the file alive."""
         ...
 
 
-class Sharing(Protocol):
-    """What this process agrees on with others that have the same store open.
-
-    At most one of them has the newest epoch: it learns. Its writes (`CloseWindows`, `ApplyFold`,
-    `SaveLearned`, `PurgeViews`) name the epoch in `used_epoch`, and the store raises `Superseded`
-    where there is a newer one.
-    """
-
-    epoch: int | None
-    """The epoch of this process, None while another one learns."""
-    used_epoch: int | None
-
-    def wall_us(self) -> int:
-        """Return the time of day by the one clock that all of them use."""
-        ...
-
-    def starting(self) -> AbstractContextManager[None]:
-        """Keep others from making what a first start makes."""
-        ...
-
-    def start(self, told: Callable[[], None]) -> None:
-        """Stand for election; `told` is called when another process may have changed something."""
-        ...
-
-
-class Store(Protocol):
+class Store(ReadableStore, Protocol):
     """Where the service keeps what it must not lose.
 
     One thread of a process writes (`commit`), any thread reads. A store has no clock: times come
@@ -412,16 +252,12 @@ class Store(Protocol):
     """
 
     @property
-    def sharing(self) -> Sharing | None:
+    def sharing(self) -> PostgresqlSharing | None:
         """What coordinates processes; None for a store that one process has for itself."""
         ...
 
     def commit(self, operations: Sequence[Operation]) -> list[object]:
         """Apply all operations in one transaction; None unless the operation answers."""
-        ...
-
-    def reading(self) -> AbstractContextManager[StoreReader]:
-        """Return a reader of this moment. Leave it soon: it keeps old pages of the file alive."""
         ...
 
     def check(self) -> None:

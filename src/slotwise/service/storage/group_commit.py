@@ -13,8 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from threading import Event as Signal
-from threading import Lock, RLock, Thread
+from threading import Event as Signal, Lock, RLock, Thread
 from typing import Any, NamedTuple, TypeVar, cast
 
 from slotwise.service.records import Event, Outcome

@@ -36,7 +36,7 @@ from slotwise.service.storage.schema import Row, row_columns
 from slotwise.service.storage.sql_batch import SqlBatch
 from slotwise.service.storage.sql_reads import (
     STREAMED_ROWS,
-    SqlReader,
+    StoreReader,
     on_conflict_add,
     on_conflict_replace,
 )
@@ -462,9 +462,10 @@ _LEAD = "UPDATE store_clock SET learner_epoch = learner_epoch + 1 RETURNING lear
 class PostgresqlSharing:
     """One session that holds the learner's lock, listens, and reads the database's time.
 
-    Whoever gets the lock takes the next epoch. Every write of a learner names the epoch that it
-    took over with; the store refuses it when there is a later one. So a learner that stood still
-    and wakes up changes nothing.
+    Whoever gets the lock takes the next epoch. Every write of a learner (`CloseWindows`,
+    `ApplyFold`, `SaveLearned`, `PurgeViews`) names the epoch that it took over with, and the store
+    raises `Superseded` when there is a later one. So a learner that stood still and wakes up
+    changes nothing.
     """
 
     def __init__(self, connections: Connections) -> None:
@@ -638,9 +639,9 @@ class PostgresqlStore:
         return self.sharing.alone()
 
     @contextmanager
-    def reading(self) -> Iterator[contract.StoreReader]:
+    def reading(self) -> Iterator[StoreReader]:
         with postgresql_errors(), self._connections.reading() as connection:
-            yield SqlReader(PostgresqlSession(connection))
+            yield StoreReader(PostgresqlSession(connection))
 
     def check(self) -> None:
         self.commit(())

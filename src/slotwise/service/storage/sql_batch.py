@@ -31,7 +31,7 @@ from slotwise.service.counting.counters import (
 from slotwise.service.records import AdjustmentEvent, ConversionEvent, LinkRecord
 from slotwise.service.storage import contract, schema
 from slotwise.service.storage.ledger import Ledger, NewRows, click_key
-from slotwise.service.storage.sql_reads import SqlReader, SqlSession
+from slotwise.service.storage.sql_reads import SqlSession, StoreReader
 
 _CHUNK = 5_000
 
@@ -45,9 +45,7 @@ class Forgotten(NamedTuple):
     """What they have added to the counters; late feedback stays reported."""
 
 
-def views_to_forget(
-    reader: contract.StoreReader, operation: contract.ForgetViews
-) -> Iterator[Forgotten]:
+def views_to_forget(reader: StoreReader, operation: contract.ForgetViews) -> Iterator[Forgotten]:
     """Go through the pools with views to forget."""
     folded = reader.progress().folded
     for pool_id in [pool.pool_id for pool in reader.pools()]:
@@ -83,7 +81,7 @@ class SqlBatch:
 
     def __init__(self, session: SqlSession, clock: tuple[int, int, int] | None = None) -> None:
         self._session = session
-        self._reader = SqlReader(session)
+        self._reader = StoreReader(session)
         closed_until_us, latest_us, self._n_resets = clock or self._reader.clock()
         self._ledger = Ledger(closed_until_us, latest_us, self)
 

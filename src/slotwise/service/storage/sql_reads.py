@@ -173,8 +173,8 @@ _FOREVER = 2**63 - 1
 _LATE_CHUNK = 1_000
 
 
-class SqlReader:
-    """Reads records; inside a transaction all reads see the same commits."""
+class StoreReader:
+    """The reads of a store at one moment: all of them see the same commits, each one whole."""
 
     def __init__(self, session: SqlSession) -> None:
         self._session = session
@@ -186,9 +186,11 @@ class SqlReader:
         return self._fetch(sql, ids=self._session.listed(wanted)) if wanted else []
 
     def pools(self) -> list[PoolSettings]:
+        """Return every pool, by id."""
         return [schema.POOLS.record(row) for row in self._fetch(self._statements.pools)]
 
     def links(self, pool_id: str) -> list[LinkRecord]:
+        """Return the links of a pool, by place."""
         return [
             schema.LINKS.record(row) for row in self._fetch(self._statements.links, pool_id=pool_id)
         ]
@@ -203,12 +205,15 @@ class SqlReader:
         return int(self._fetch(self._statements.n_links, pool_id=pool_id)[0][0])
 
     def reset_times(self, pool_id: str) -> dict[str, int]:
+        """Return `counted_from_us` of the links whose statistics were ever reset."""
         return dict(self._fetch(self._statements.reset_times, pool_id=pool_id))
 
     def keys(self) -> list[KeyRecord]:
+        """Return every key, by id."""
         return [schema.KEYS.record(row) for row in self._fetch(self._statements.keys)]
 
     def changes(self, subject: str, limit: int) -> list[ChangeRecord]:
+        """Return changes of a subject (`home/`: of all below `home`, "": of all), newest first."""
         sql = self._statements.changes
         if subject:
             is_below = subject.endswith("/")
@@ -224,6 +229,7 @@ class SqlReader:
         return closed_until_us, latest_us, n_resets
 
     def moving_from(self) -> str:
+        """Return from where the store is still being filled by a move, or nothing."""
         return str(self._fetch(self._statements.moving_from)[0][0])
 
     def fold_positions(self) -> dict[tuple[str, Level], FoldPosition]:
@@ -236,6 +242,7 @@ class SqlReader:
         }
 
     def progress(self) -> Progress:
+        """Return how far windows are closed and folded."""
         closed_until_us, latest_us, n_resets = self.clock()
         return Progress(
             closed_until_us=closed_until_us,
@@ -245,6 +252,7 @@ class SqlReader:
         )
 
     def counters(self, pool_id: str) -> Counters:
+        """Return the counters of a pool."""
         return self._counters("", pool_id)
 
     def largest_sum(self, pool_id: str, link_id: str) -> int:
@@ -254,6 +262,7 @@ class SqlReader:
         return max((abs(value) for row in (*of_link, *of_pages) for value in row), default=0)
 
     def purged(self, pool_id: str) -> Counters:
+        """Return what dropped views had added to the counters of a pool."""
         return self._counters("purged_", pool_id)
 
     def _counters(self, prefix: str, pool_id: str) -> Counters:
@@ -276,6 +285,7 @@ class SqlReader:
         )
 
     def purgeable_views(self, pool_id: str, before_us: int, limit: int) -> list[View]:
+        """Return the first views that closed before a time and are folded at every level."""
         positions = self.fold_positions()
         found = self._fetch(
             self._statements.purgeable_decisions,
@@ -288,22 +298,27 @@ class SqlReader:
         return self._views(schema.DECISIONS.record(row) for row in found)
 
     def learned(self, pool_id: str) -> Learned | None:
+        """Return what the pool published last."""
         for row in self._fetch(self._statements.learned, pool_id=pool_id):
             return schema.LEARNED.record(row)
         return None
 
     def learned_versions(self) -> dict[str, int]:
+        """Return the number of the version that each pool published last."""
         return dict(self._fetch(self._statements.learned_versions))
 
     def changed_since(self, after: int) -> tuple[int, list[str]]:
+        """Return the place of the newest change, and the subjects of those after a place."""
         found = self._fetch(self._statements.changed_since, after=after)
         return (found[-1][0] if found else after), [subject for _, subject in found]
 
     def ended_sessions(self, after: int) -> tuple[int, list[tuple[str, int]]]:
+        """Return the place of the newest, and id and latest end of those stored after a place."""
         found = self._fetch(self._statements.ended_sessions, after=after)
         return (found[-1][0] if found else after), [(one, ends_us) for _, one, ends_us in found]
 
     def decision(self, decision_id: str) -> DecisionRecord | None:
+        """Return a decision by its id."""
         return self.decisions([decision_id]).get(decision_id)
 
     def decisions(self, decision_ids: Iterable[str]) -> dict[str, DecisionRecord]:
@@ -337,17 +352,24 @@ class SqlReader:
         return {row[0]: schema.ADJUSTMENTS.record(row) for row in found}
 
     def view(self, decision_id: str) -> View | None:
+        """Return a decision with what was received for it."""
         for view in self._views(self.decisions([decision_id]).values()):
             return view
         return None
 
     def refusals(self, decision_id: str) -> list[Refusal]:
+        """Return the events refused for a decision, in order of arrival."""
         found = self._fetch(self._statements.refusals, decision_id=decision_id)
         return [schema.REFUSALS.record(row) for row in found]
 
     def closed_views(
         self, pool_id: str, level: Level, after: FoldPosition, until_us: int, limit: int
     ) -> list[View]:
+        """Return views that learn and closed at this level by `until_us`, in folding order.
+
+        Folding order is the time of closing, then the decision id; the first `limit` views
+        after the position `after`.
+        """
         found = self._fetch(
             self._statements.closed_decisions[level],
             pool_id=pool_id,
@@ -361,6 +383,10 @@ class SqlReader:
     def views_after(
         self, pool_id: str, since_us: int, until_us: int | None, after: int, limit: int
     ) -> ViewBatch:
+        """Return the next views issued in [since, until), in the order they were stored.
+
+        `after` is 0 at first, then the `last` of the batch before.
+        """
         found = self._fetch(
             self._statements.all_decisions,
             after_seq=after,
@@ -373,18 +399,28 @@ class SqlReader:
         return ViewBatch(views=views, last=found[-1][-1] if found else after)
 
     def decisions_after(self, after: int, limit: int) -> list[tuple[int, DecisionRecord]]:
+        """Return the next decisions of all pools with their places, in the order of storing.
+
+        What is stored after windows were closed has a later place than all that was before.
+        """
         found = self._fetch(self._statements.decisions_after, after=after, n_rows=limit)
         return [(row[-1], schema.DECISIONS.record(row)) for row in found]
 
     def place_of(self, decision_id: str) -> int:
+        """Return the place of a decision, 0 where it is not stored."""
         found = self._fetch(self._statements.place_of, decision_id=decision_id)
         return int(found[0][0]) if found else 0
 
     def first_received(self, since_us: int) -> int | None:
+        """Return the time of the first event received at or after a time. Reads all events."""
         found = [self._fetch(sql, since_us=since_us) for sql in self._statements.first_received]
         return min((time for [(time,)] in found if time is not None), default=None)
 
     def received_between(self, since_us: int, until_us: int) -> Iterator[list[StoredEvent]]:
+        """Go through the events received in [since, until), in no order, some at a time.
+
+        Reads all events; the reader must stay open meanwhile.
+        """
         kinds: Sequence[schema.TableRows[Any]]
         kinds = [schema.CLICKS, schema.CONVERSIONS, schema.ADJUSTMENTS]
         for kind, sql in zip(kinds, self._statements.received_between, strict=True):
@@ -392,6 +428,10 @@ class SqlReader:
                 yield list(map(kind.record, rows))
 
     def shown_since(self, pool_id: str, after: int) -> ShownViews:
+        """Return the place of the newest view of all, and how often each link is on those after.
+
+        Views that another process is just storing may be left out.
+        """
         [(until,)] = self._fetch("SELECT COALESCE(MAX(seq), 0) FROM decisions")
         if until <= after:
             return ShownViews(until, 0, {})
@@ -403,6 +443,10 @@ class SqlReader:
     def clicks_after(
         self, pool_id: str, since_us: int, after_us: int, closed_until_us: int
     ) -> ClicksAfter:
+        """Return the clicks of views issued since a time whose window closes after another.
+
+        And how often each link was shown on those whose window is open.
+        """
         of = {"pool_id": pool_id, "since_us": since_us, "closed_until_us": closed_until_us}
         queries = self._statements.activity
         clicked = self._fetch(queries["clicks_after"], **of, after_us=after_us)
@@ -411,17 +455,21 @@ class SqlReader:
         return ClicksAfter(clicks, {str(link_id): n for link_id, n in shown})
 
     def late_views(self, pool_id: str) -> Iterator[list[View]]:
+        """Go through the views with an event that came after its window, some at a time."""
         found = [row[0] for row in self._fetch(self._statements.late_decision_ids, pool_id=pool_id)]
         for start in range(0, len(found), _LATE_CHUNK):
             yield self._views(self.decisions(found[start : start + _LATE_CHUNK]).values())
 
     def damage(self) -> str:
+        """Return what the database finds wrong with its own files, or nothing."""
         return self._session.damage()
 
     def n_quarantined(self) -> int:
+        """Count the events that wait for their decision or conversion."""
         return sum(self._fetch(sql)[0][0] for sql in self._statements.n_waiting)
 
     def activity(self, pool_id: str, since_us: int, span_us: int, closed_until_us: int) -> Activity:
+        """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
         return read_activity(self._session, pool_id, since_us, span_us, closed_until_us)
 
     def _views(self, found: Iterable[DecisionRecord]) -> list[View]:

@@ -21,13 +21,13 @@ from sqlalchemy.pool import NullPool
 
 from slotwise.service.refusals import StoreInUse, StoreUnavailable
 from slotwise.service.storage import schema
-from slotwise.service.storage.contract import Operation, StoreReader
+from slotwise.service.storage.contract import Operation
 from slotwise.service.storage.migrations import upgrade
 from slotwise.service.storage.schema import Row, row_columns
 from slotwise.service.storage.sql_batch import SqlBatch
 from slotwise.service.storage.sql_reads import (
     STREAMED_ROWS,
-    SqlReader,
+    StoreReader,
     on_conflict_add,
     on_conflict_replace,
 )
@@ -182,7 +182,7 @@ class SqliteFile:
                 connection = connect(self._path, self._busy_timeout_s)
             try:
                 connection.execute("BEGIN")
-                yield SqlReader(SqliteSession(connection))
+                yield StoreReader(SqliteSession(connection))
                 connection.execute("ROLLBACK")
             except BaseException:
                 connection.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,7 +22,8 @@ from slotwise.service.counting.attribution import (
 )
 from slotwise.service.counting.counters import add_counters, count_late, count_settled
 from slotwise.service.records import DecisionRecord
-from slotwise.service.storage.contract import Progress, StoreReader
+from slotwise.service.storage.contract import Progress, ReadableStore
+from slotwise.service.storage.sql_reads import StoreReader
 
 _CHUNK = 20_000
 _MAX_TRIES = 2
@@ -61,14 +62,6 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     """What the database finds wrong with its own files."""
 
 
-class Readable(Protocol):
-    """Anything that has readers: a store, or the file of one that another process writes."""
-
-    def reading(self) -> AbstractContextManager[StoreReader]:
-        """Return a reader of this moment."""
-        ...
-
-
 class _Moment(NamedTuple):
     """The counters of a pool, and everything about them that later commits can change."""
 
@@ -85,7 +78,7 @@ class _Moment(NamedTuple):
         return n_resets == self.progress.n_resets and later.purged(self.pool_id) == self.purged
 
 
-def verify(store: Readable) -> Verification:
+def verify(store: ReadableStore) -> Verification:
     """Compare all counters of a store with its rows; the store may be in use.
 
     Counters, positions and late feedback are read at one moment. The folded views are read
