@@ -7,8 +7,7 @@ import timeit
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from slotwise.service.http.problems import RequestProblem
 from slotwise.service.http.routing import RateLimit, check_depth

@@ -84,7 +84,7 @@ class Ready(msgspec.Struct, frozen=True):
 HEALTH_OPERATIONS = Operations()
 
 
-@HEALTH_OPERATIONS.add("GET /healthz", None, answer_example={"status": "ok"})
+@HEALTH_OPERATIONS.add("GET /healthz", None)
 async def healthz(context: ServiceContext, request: Request) -> Alive:
     """Ask whether the process lives."""
     return Alive("ok")
@@ -93,7 +93,6 @@ async def healthz(context: ServiceContext, request: Request) -> Alive:
 @HEALTH_OPERATIONS.add(
     "GET /readyz",
     None,
-    answer_example={"ready": True, "store_available": True, "learning": True},
     problems=("stopping",),
 )
 async def readyz(context: ServiceContext, request: Request) -> Ready:

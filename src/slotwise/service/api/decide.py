@@ -88,28 +88,6 @@ OPERATIONS = Operations()
         "exclude": ["l4"],
         "pin": [{"link_id": "l9", "position": 1}],
     },
-    answer_example={
-        "decision_id": "4rV0tQ9dR2m1",
-        "pool_id": "home",
-        "issued_at": "2026-01-05T10:00:00.000000Z",
-        "policy": "paced-bayes",
-        "policy_version": 12,
-        "holdout": False,
-        "fallback": False,
-        "fallback_reason": "",
-        "floor": {"clicks": 0.3, "expected": 0.34, "attainable": 0.6, "status": "met"},
-        "links": [
-            {
-                "link_id": "l9",
-                "position": 1,
-                "url": "https://shop.example/9",
-                "click_url": "http://127.0.0.1:8460/r/v2.…",
-                "propensity": 1.0,
-                "title": "Spring sale",
-                "metadata": {"image": "/spring.jpg"},
-            }
-        ],
-    },
     links=(
         *links_to("get_decision", giving=("decision_id",)),
         OperationLink("record_event", body={"type": "click", **_ONE}),

@@ -129,7 +129,6 @@ OPERATIONS = Operations()
     meter="events",
     body=EventBody,
     example=CONVERSION,
-    answer_example={"outcome": "accepted"},
 )
 async def record_event(context: ServiceContext, request: Request) -> ItemOutcome:
     """Record a click, a conversion or a refund."""
@@ -144,18 +143,6 @@ async def record_event(context: ServiceContext, request: Request) -> ItemOutcome
     meter="events",
     body=BatchBody,
     example={"events": [CLICK, CONVERSION, REFUND]},
-    answer_example={
-        "outcomes": [
-            {"outcome": "accepted"},
-            {"outcome": "duplicate"},
-            {
-                "outcome": "rejected",
-                "reason": "wrong-currency",
-                "detail": "`currency` must be EUR, got 'USD'",
-                "pointer": "/events/2/currency",
-            },
-        ]
-    },
     problems=("batch-too-large",),
 )
 async def record_events(context: ServiceContext, request: Request) -> BatchOutcomes:

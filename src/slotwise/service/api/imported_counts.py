@@ -52,18 +52,6 @@ class KnownRows(msgspec.Struct, frozen=True):
     known: list[KnownRow]
 
 
-_ANSWER = {
-    "known": [
-        {
-            "link_id": "l1",
-            "views": 1000,
-            "clicks": 30,
-            "revenue_micros": 900_000_000,
-            "visitor": {},
-            "discount": 0.2,
-        }
-    ]
-}
 OPERATIONS = Operations()
 
 
@@ -72,7 +60,6 @@ OPERATIONS = Operations()
     "admin",
     body=KnownBody,
     example={"csv": "link,views,clicks,revenue\nl1,1000,30,900", "discount": 0.2},
-    answer_example=_ANSWER,
 )
 async def import_counts(context: ServiceContext, request: Request) -> KnownRows:
     """Let links start from views, clicks and revenue of the past."""
@@ -94,7 +81,7 @@ async def import_counts(context: ServiceContext, request: Request) -> KnownRows:
     return _rows(links)
 
 
-@OPERATIONS.add("GET /v1/pools/{pool_id}/known-counts", "read", answer_example=_ANSWER)
+@OPERATIONS.add("GET /v1/pools/{pool_id}/known-counts", "read")
 async def known_counts(context: ServiceContext, request: Request) -> KnownRows:
     """Read what a pool started from."""
     links = context.service.directory.links(request.path_values["pool_id"])
@@ -104,6 +91,3 @@ async def known_counts(context: ServiceContext, request: Request) -> KnownRows:
 def _rows(links: Iterable[LinkRecord]) -> KnownRows:
     known = [(link, one) for link in links for one in link.start_counts]
     return KnownRows([compose(KnownRow, one, link) for link, one in known])
-
-
-_PATH = "/v1/pools/{pool_id}/known-counts"

@@ -134,14 +134,6 @@ EXAMPLE = {
     "starts_at": "2026-03-20T00:00:00Z",
     "ends_at": None,
 }
-ANSWER_EXAMPLE = {
-    "pool_id": "home",
-    "link_id": "l1",
-    **EXAMPLE,
-    "retired": False,
-    "created_at": "2026-01-05T10:00:00Z",
-    "changed_at": "2026-01-05T10:00:00Z",
-}
 OPERATIONS = Operations()
 
 
@@ -150,7 +142,6 @@ OPERATIONS = Operations()
     "admin",
     body=LinkBody,
     example=EXAMPLE,
-    answer_example=ANSWER_EXAMPLE,
     links=(
         *links_to("get_link", "patch_link", "retire_link", giving=("pool_id", "link_id")),
         *links_to("decide", giving=("pool_id",)),
@@ -171,7 +162,6 @@ async def put_link(context: ServiceContext, request: Request) -> LinkAnswer:
     "admin",
     body=LinkPatch,
     example={"title": "Summer sale"},
-    answer_example=ANSWER_EXAMPLE | {"title": "Summer sale"},
 )
 async def patch_link(context: ServiceContext, request: Request) -> LinkAnswer:
     """Change some fields of a link."""
@@ -188,7 +178,6 @@ async def patch_link(context: ServiceContext, request: Request) -> LinkAnswer:
 @OPERATIONS.add(
     "DELETE /v1/pools/{pool_id}/links/{link_id}",
     "admin",
-    answer_example=ANSWER_EXAMPLE | {"retired": True},
 )
 async def retire_link(context: ServiceContext, request: Request) -> LinkAnswer:
     """Retire a link: shown no more, still followed and counted."""
@@ -197,7 +186,7 @@ async def retire_link(context: ServiceContext, request: Request) -> LinkAnswer:
     return _answer(stored)
 
 
-@OPERATIONS.add("GET /v1/pools/{pool_id}/links/{link_id}", "read", answer_example=ANSWER_EXAMPLE)
+@OPERATIONS.add("GET /v1/pools/{pool_id}/links/{link_id}", "read")
 async def get_link(context: ServiceContext, request: Request) -> LinkAnswer:
     """Read a link."""
     return _answer(_present(context, request))
@@ -207,7 +196,6 @@ async def get_link(context: ServiceContext, request: Request) -> LinkAnswer:
     "GET /v1/pools/{pool_id}/links",
     "read",
     answer=LinkList,
-    answer_example={"links": [ANSWER_EXAMPLE]},
 )
 async def list_links(context: ServiceContext, request: Request) -> Answer:
     """List the links of a pool, retired ones too."""
@@ -225,7 +213,6 @@ async def list_links(context: ServiceContext, request: Request) -> Answer:
     "admin",
     body=LinkBatchBody,
     example={"links": [{"link_id": "l1", **EXAMPLE}]},
-    answer_example={"links": [ANSWER_EXAMPLE]},
     problems=(
         "pool-too-large",
         "batch-too-large",
@@ -350,22 +337,6 @@ PASTED_LINK_OPERATIONS = Operations()
     "admin",
     body=TableBody,
     example={"csv": "link_id,url,title\nl1,https://shop.example/1,Spring sale"},
-    answer_example={
-        "lines": [
-            {
-                "line": 2,
-                "link_id": "l1",
-                "url": "https://shop.example/1",
-                "title": "Spring sale",
-                "metadata": {},
-                "group": "",
-                "starts_at": None,
-                "ends_at": None,
-                "what": "new",
-                "wrong": "",
-            }
-        ]
-    },
 )
 async def check_links(context: ServiceContext, request: Request) -> PastedLines:
     """Check a table of links line by line; nothing is stored."""

@@ -48,12 +48,6 @@ class NoteList(msgspec.Struct, frozen=True):
 
 
 _EXAMPLE = {"text": "The spring campaign began", "at": "2026-01-05T09:00:00Z"}
-_ANSWER = {
-    "note_id": "9c2f61a07d3b21e8",
-    **_EXAMPLE,
-    "by": "5f0c9a7d3b21e884",
-    "made_at": "2026-01-05T10:00:00Z",
-}
 OPERATIONS = Operations()
 
 
@@ -63,7 +57,6 @@ OPERATIONS = Operations()
     body=NoteBody,
     status=201,
     example=_EXAMPLE,
-    answer_example=_ANSWER,
     links=links_to("remove_note", giving=("note_id",)),
 )
 async def add_note(context: ServiceContext, request: Request) -> NoteAnswer:
@@ -81,7 +74,7 @@ async def add_note(context: ServiceContext, request: Request) -> NoteAnswer:
     return _answer(await asyncio.wrap_future(stored))
 
 
-@OPERATIONS.add("GET /v1/pools/{pool_id}/notes", "read", answer_example={"notes": [_ANSWER]})
+@OPERATIONS.add("GET /v1/pools/{pool_id}/notes", "read")
 async def list_notes(context: ServiceContext, request: Request) -> NoteList:
     """List the notes on a pool, newest first."""
     pool = context.service.directory.pool(request.path_values["pool_id"])
@@ -89,7 +82,7 @@ async def list_notes(context: ServiceContext, request: Request) -> NoteList:
     return NoteList([_answer(note) for note in notes])
 
 
-@OPERATIONS.add("DELETE /v1/pools/{pool_id}/notes/{note_id}", "admin", answer_example=_ANSWER)
+@OPERATIONS.add("DELETE /v1/pools/{pool_id}/notes/{note_id}", "admin")
 async def remove_note(context: ServiceContext, request: Request) -> NoteAnswer:
     """Remove a note."""
     values = request.path_values
@@ -106,9 +99,6 @@ async def remove_note(context: ServiceContext, request: Request) -> NoteAnswer:
 
 def _answer(note: Note) -> NoteAnswer:
     return compose(NoteAnswer, note, at=to_time(note.at_us), made_at=to_time(note.made_us))
-
-
-_PATH = "/v1/pools/{pool_id}/notes"
 
 
 class ActiveAlert(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,27 +141,12 @@ def make_watch(context: ServiceContext) -> AlertWatch:
     return AlertWatch(webhook, look, lambda: to_time(context.clock_us()))
 
 
-_DELIVERY = {
-    "alert": "test",
-    "state": "test",
-    "pool_id": "",
-    "sent_at": "2026-01-05T10:00:00Z",
-    "delivered": True,
-    "attempts": 1,
-    "detail": "the receiver answered 204",
-}
 ALERT_OPERATIONS = Operations()
 
 
 @ALERT_OPERATIONS.add(
     "GET /v1/alerts",
     "admin",
-    answer_example={
-        "url": "https://alerts.example/slotwise",
-        "secret": "3f0c…",
-        "active": [],
-        "deliveries": [_DELIVERY],
-    },
 )
 async def show_alerts(context: ServiceContext, _request: Request) -> AlertsAnswer:
     """Read what is wrong now and what the alert webhook was told."""
@@ -185,9 +160,7 @@ async def show_alerts(context: ServiceContext, _request: Request) -> AlertsAnswe
     return compose(AlertsAnswer, watch.webhook, active=active, deliveries=deliveries)
 
 
-@ALERT_OPERATIONS.add(
-    "POST /v1/alerts:test", "admin", answer_example=_DELIVERY, problems=("conflict",)
-)
+@ALERT_OPERATIONS.add("POST /v1/alerts:test", "admin", problems=("conflict",))
 async def send_test_alert(context: ServiceContext, _request: Request) -> Delivery:
     """Send a test message to the alert webhook."""
     watch = context.alerts

@@ -110,38 +110,10 @@ EXAMPLE = {
         },
     ]
 }
-_STATUS = {
-    "name": "partner",
-    "group": "",
-    "links": ["b1", "b2"],
-    "at_least": 0.5,
-    "at_most": None,
-    "boost": 0.0,
-    "since": "2026-01-05T10:00:00Z",
-    "n_links": 2,
-    "slots_now": 0.5,
-    "slots_delivered": 0.49,
-    "page_views": 12000,
-    "price_micros": 80000,
-    "cost_micros": 21000,
-    "violated": False,
-    "detail": "",
-    "goals": [
-        {
-            "kind": "views",
-            "target": 100_000,
-            "done": 41_000,
-            "until": "2026-01-30T00:00:00Z",
-            "forecast": 100_200,
-            "hard": False,
-        }
-    ],
-}
-_LIST = {"pool_id": "home", "currency": "EUR", "rules": [_STATUS]}
 OPERATIONS = Operations()
 
 
-@OPERATIONS.add("GET /v1/pools/{pool_id}/rules", "read", answer=RuleList, answer_example=_LIST)
+@OPERATIONS.add("GET /v1/pools/{pool_id}/rules", "read", answer=RuleList)
 async def get_rules(context: ServiceContext, request: Request) -> RuleList:
     """Read the rules of a pool, what each one delivers, and what it costs."""
     return await asyncio.to_thread(_list, context, request.path_values["pool_id"])
@@ -153,7 +125,6 @@ async def get_rules(context: ServiceContext, request: Request) -> RuleList:
     body=RulesBody,
     answer=RuleList,
     example=EXAMPLE,
-    answer_example=_LIST,
 )
 async def put_rules(context: ServiceContext, request: Request) -> RuleList:
     """Replace the rules of a pool; they hold from the next page on."""
@@ -179,13 +150,6 @@ async def put_rules(context: ServiceContext, request: Request) -> RuleList:
     body=RulesBody,
     answer=RuleCheck,
     example=EXAMPLE,
-    answer_example={
-        "currency": "EUR",
-        "revenue_micros": 1_200_000,
-        "cost_micros": 21000,
-        "conflicts": [],
-        "rules": [_STATUS | {"slots_delivered": 0.0, "page_views": 0}],
-    },
 )
 async def check_rules(context: ServiceContext, request: Request) -> RuleCheck:
     """Estimate what rules would cost, and which of them contradict others; nothing is stored."""

@@ -226,14 +226,6 @@ EXAMPLE = {
     "segment_floors": {"country": {"DE": 0.25}},
     "until": None,
 }
-ANSWER_EXAMPLE = {
-    "pool_id": "home",
-    **EXAMPLE,
-    "archived": False,
-    "n_links": 0,
-    "created_at": "2026-01-05T10:00:00Z",
-    "changed_at": "2026-01-05T10:00:00Z",
-}
 OPERATIONS = Operations()
 
 
@@ -243,7 +235,6 @@ OPERATIONS = Operations()
     body=PoolBody,
     answer=PoolAnswer,
     example=EXAMPLE,
-    answer_example=ANSWER_EXAMPLE,
     links=links_to(
         *("get_pool", "patch_pool", "put_link", "put_links", "decide", "stats", "archive_pool"),
         giving=("pool_id",),
@@ -261,7 +252,6 @@ async def put_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     body=PoolPatch,
     answer=PoolAnswer,
     example={"click_floor": 0.4},
-    answer_example=ANSWER_EXAMPLE | {"click_floor": 0.4},
     links=links_to("get_pool", giving=("pool_id",)),
 )
 async def patch_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
@@ -270,7 +260,7 @@ async def patch_pool(context: ServiceContext, request: Request) -> msgspec.Struc
     return await _store(context, request, replace(present, **given(request.body)))
 
 
-@OPERATIONS.add("GET /v1/pools/{pool_id}", "read", answer=PoolAnswer, answer_example=ANSWER_EXAMPLE)
+@OPERATIONS.add("GET /v1/pools/{pool_id}", "read", answer=PoolAnswer)
 async def get_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Read a pool."""
     pool = context.service.directory.pool(request.path_values["pool_id"])
@@ -281,7 +271,6 @@ async def get_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     "DELETE /v1/pools/{pool_id}",
     "admin",
     answer=PoolAnswer,
-    answer_example=ANSWER_EXAMPLE | {"archived": True},
     links=links_to("get_pool", giving=("pool_id",)),
 )
 async def archive_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
@@ -292,7 +281,7 @@ async def archive_pool(context: ServiceContext, request: Request) -> msgspec.Str
     return await asyncio.to_thread(_answer, context, await asyncio.wrap_future(archived))
 
 
-@OPERATIONS.add("GET /v1/pools", "read", answer_example={"pools": [ANSWER_EXAMPLE]})
+@OPERATIONS.add("GET /v1/pools", "read")
 async def list_pools(context: ServiceContext, request: Request) -> PoolList:
     """List the pools, archived ones too."""
     pools = context.service.directory.pools()

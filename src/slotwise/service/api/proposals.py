@@ -300,7 +300,6 @@ class PlanLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed: str | None = None
 
 
-_DAYS = {"days": 0.7, "low": 0.53, "high": 2.37, "page_views": 3500.0}
 PLAN_OPERATIONS = Operations()
 
 
@@ -318,16 +317,6 @@ PLAN_OPERATIONS = Operations()
         "revenue_per_click": 0.1,
         "click_floor": 0.2,
         "views_per_day": 5000,
-    },
-    answer_example={
-        "plan": {
-            "floor_kept": _DAYS,
-            "lift_visible": {"days": 2.0, "low": 1.75, "high": 3.68, "page_views": 10000.0},
-            "floors_in_reach": 1.0,
-            "certainty": 0.95,
-            "cases": 100,
-            "max_views": 20000,
-        }
     },
     problems=("plan-running",),
 )

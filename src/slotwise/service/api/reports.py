@@ -55,16 +55,6 @@ async def stats(context: ServiceContext, request: Request) -> msgspec.Struct:
     "GET /v1/pools/{pool_id}/frontier",
     "read",
     answer=answer_type(FrontierReport),
-    answer_example={
-        "pool_id": "home",
-        "policy_version": 12,
-        "currency": "EUR",
-        "click_floor": 0.3,
-        "points": [
-            {"click_floor": 0.2, "revenue": 0.1, "revenue_micros": 5e6, "shadow_price": 0.0},
-            {"click_floor": 0.6, "revenue": 0.04, "revenue_micros": 2e6, "shadow_price": 0.15},
-        ],
-    },
 )
 async def frontier(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Read the best revenue for every floor."""
@@ -100,24 +90,6 @@ EVALUATION_OPERATIONS = Operations()
     "read",
     open_on_loopback=True,
     query=EvaluateQuery,
-    answer_example={
-        "pool_id": "home",
-        "click_floor": 0.35,
-        "currency": "EUR",
-        "revenue": {"value": 1.31, "low": 1.12, "high": 1.52},
-        "clicks": {"value": 0.352, "low": 0.331, "high": 0.375},
-        "logged_revenue": {"value": 1.28, "low": 1.2, "high": 1.37},
-        "logged_clicks": {"value": 0.31, "low": 0.295, "high": 0.327},
-        "floor_is_kept": None,
-        "cannot_tell": "",
-        "confidence": 0.95,
-        "effective_sample_size": 21500.0,
-        "max_weight": 83.2,
-        "uncovered": 0.0,
-        "n_pages": 60000,
-        "n_fitted": 20000,
-        "n_unsettled": 1200,
-    },
 )
 async def evaluate(context: ServiceContext, request: Request) -> EvaluationReport:
     """Ask the log what another floor would have earned."""

@@ -44,16 +44,10 @@ class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """How long the session lasts unless it is renewed."""
 
 
-_ANSWER = {
-    "may": "change",
-    "key_id": "5f0c9a7d3b21e884",
-    "label": "shop office",
-    "left_s": 1800,
-}
 OPERATIONS = Operations()
 
 
-@OPERATIONS.add("GET /dashboard/session", None, answer_example=_ANSWER)
+@OPERATIONS.add("GET /dashboard/session", None)
 async def show_session(context: ServiceContext, request: Request) -> SessionAnswer:
     """Say who is signed in to the dashboard."""
     return _describe(context, request, read_session(context, request))
@@ -67,7 +61,6 @@ async def show_session(context: ServiceContext, request: Request) -> SessionAnsw
     max_body_bytes=MAX_SIGN_IN_BODY_BYTES,
     answer=SessionAnswer,
     example={"key": "sw_ak_…"},
-    answer_example=_ANSWER,
     problems=(
         "unknown-key",
         "wrong-scope",
@@ -93,7 +86,6 @@ async def sign_in(context: ServiceContext, request: Request) -> Answer:
     "PUT /dashboard/session",
     None,
     answer=SessionAnswer,
-    answer_example=_ANSWER,
     problems=(
         "missing-key",
         "other-origin",
@@ -112,7 +104,6 @@ async def renew_session(context: ServiceContext, request: Request) -> Answer:
     "DELETE /dashboard/session",
     None,
     answer=SessionAnswer,
-    answer_example=_ANSWER | {"may": "nothing", "key_id": "", "label": "", "left_s": 0},
     problems=("other-origin",),
 )
 async def sign_out(context: ServiceContext, request: Request) -> Answer:
@@ -150,6 +141,3 @@ def _describe(context: ServiceContext, request: Request, session: Session | None
         label=key.label,
         left_s=session.left_s(context.clock_us()),
     )
-
-
-_PATH = "/dashboard/session"

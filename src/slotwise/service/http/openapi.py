@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import inspect
 
 from slotwise.service.http.problems import PROBLEMS, ProblemAnswer
 from slotwise.service.http.routing import Operation
@@ -134,8 +135,8 @@ def _success(operation: Operation[Any, Any], schema_of: Mapping[str, Any]) -> di
             schema = {"type": "object"} if operation.answer is dict else None
             schema = schema or schema_of[str(operation.answer)]
             content[content_type]["schema"] = schema
-        if content_type == "application/json" and operation.answer_example is not None:
-            content[content_type]["example"] = operation.answer_example
+        if content_type == "application/json" and operation.answer is not dict:
+            content[content_type]["example"] = sample(inspect.type_info(operation.answer))
     if content:
         answer["content"] = content
     if operation.links:
@@ -148,6 +149,60 @@ def _success(operation: Operation[Any, Any], schema_of: Mapping[str, Any]) -> di
             for link in operation.links
         }
     return answer
+
+
+_SAMPLES: dict[str, Any] = {
+    "pool_id": "home",
+    "link_id": "l1",
+    "links": "l1",
+    "fallback_order": "l1",
+    "decision_id": "4rV0tQ9dR2m1",
+    "key_id": "5f0c9a7d3b21e884",
+    "policy": "paced-bayes",
+    "currency": "EUR",
+    "url": "https://shop.example/1",
+    "click_url": "http://127.0.0.1:8460/r/v2.…",
+    "allowed_hosts": "shop.example",
+    "title": "Spring sale",
+    "slots": 3,
+    "views": 1000,
+    "clicks": 30,
+}
+"""What examples have in fields of these names."""
+
+
+def sample(kind: inspect.Type, name: str = "") -> Any:
+    """Return an example of a value of a type; `name` is that of its field.
+
+    >>> sample(inspect.type_info(dict[str, int] | None)), sample(inspect.StrType(), "pool_id")
+    ({}, 'home')
+    """
+    match kind:
+        case inspect.Metadata():
+            return sample(kind.type, name)
+        case inspect.StructType():
+            return {one.encode_name: sample(one.type, one.name) for one in kind.fields}
+        case inspect.UnionType():
+            some = [one for one in kind.types if not isinstance(one, inspect.NoneType)]
+            return sample(some[0], name)
+        case inspect.CollectionType():
+            some_item = sample(kind.item_type, name)
+            return [] if some_item is None else [some_item]
+        case inspect.LiteralType():
+            return kind.values[0]
+        case inspect.BoolType():
+            return False
+        case inspect.IntType():
+            return _SAMPLES.get(name, 12_500_000 if name.endswith("_micros") else 1)
+        case inspect.FloatType():
+            return 0.5
+        case inspect.DictType():
+            return {}
+        case inspect.StrType() if not name.endswith("_at"):
+            return _SAMPLES.get(name, name if kind.min_length or kind.pattern else "")
+        case inspect.StrType() | inspect.DateTimeType():
+            return "2026-01-05T10:00:00Z"
+    return None
 
 
 def _is_text(content_type: str) -> bool:

@@ -80,7 +80,6 @@ class Operation(Generic[Context, Key]):
     refusal_headers: Callable[[Context, Request[Key]], Headers] | None = None
     """Makes headers for every problem answer; it must not raise."""
     example: Any = None
-    answer_example: Any = None
     links: tuple[OperationLink, ...] = ()
 
 
