@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.figures import Pictures, WrittenReport, write_report
-from slotwise.figures import paper_report as report_module
+from slotwise.figures import Pictures, WrittenReport, paper_report as report_module, write_report
 from slotwise.figures.style import measured
 from tests.simulation.synthetic import BEHAVIOURS, make_results, make_sweep
 

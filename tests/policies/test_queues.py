@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from slotwise.policies import QueueTS
 from slotwise.policies.policy import NO_SLOTS, NOBODY

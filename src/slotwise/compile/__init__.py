@@ -11,49 +11,21 @@ that lacks one of the undocumented interfaces, functions are compiled by plain `
 
 from slotwise.compile.decorators import (
     can_be_compiled as can_be_compiled,
-)
-from slotwise.compile.decorators import (
     compiled as compiled,
-)
-from slotwise.compile.decorators import (
     hot as hot,
-)
-from slotwise.compile.decorators import (
     inner as inner,
-)
-from slotwise.compile.decorators import (
     int64 as int64,
-)
-from slotwise.compile.decorators import (
     is_dispatcher as is_dispatcher,
-)
-from slotwise.compile.decorators import (
     loop_maker as loop_maker,
-)
-from slotwise.compile.decorators import (
     vector_pass as vector_pass,
 )
 from slotwise.compile.switch import (
     Code as Code,
-)
-from slotwise.compile.switch import (
     announce_compiling as announce_compiling,
-)
-from slotwise.compile.switch import (
     code_for as code_for,
-)
-from slotwise.compile.switch import (
     compiled_first as compiled_first,
-)
-from slotwise.compile.switch import (
     compiler_version as compiler_version,
-)
-from slotwise.compile.switch import (
     compiles as compiles,
-)
-from slotwise.compile.switch import (
     support_numba as support_numba,
-)
-from slotwise.compile.switch import (
     switching as switching,
 )

@@ -21,8 +21,14 @@ from typing import Any, ClassVar
 
 from numba.core import codegen, compiler, compiler_machinery, extending, serialize, typed_passes
 from numba.core.cpu import CPUTargetOptions
-from numba.core.types import BaseTuple, Float, Integer, float64, int64
-from numba.core.types import Function as FunctionOfTemplate
+from numba.core.types import (
+    BaseTuple,
+    Float,
+    Function as FunctionOfTemplate,
+    Integer,
+    float64,
+    int64,
+)
 from numba.core.typing.templates import infer, make_intrinsic_template
 
 from slotwise.compile.cache import code_file, write_whole

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.arrays import Floats as Floats
-from slotwise.arrays import Links as Links
+from slotwise.arrays import Floats as Floats, Links as Links
 from slotwise.compile import hot, is_dispatcher, support_numba, switching
 from slotwise.errors import InvalidInput
 from slotwise.problem import Problem, whole_number

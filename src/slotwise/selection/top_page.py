@@ -36,11 +36,11 @@ from slotwise.selection.page_search import (
     SURE_CLICKS,
     Entries,
     Objective,
+    Search as Search,  # policies use it, too
     find_threshold,
+    new_search as new_search,
     put_best_first,
 )
-from slotwise.selection.page_search import Search as Search  # policies use it, too
-from slotwise.selection.page_search import new_search as new_search
 from slotwise.selection.vectors.score_passes import (
     list_at_least,
     neighbours,

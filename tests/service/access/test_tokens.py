@@ -6,8 +6,7 @@ import hashlib
 import hmac
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from slotwise.errors import InvalidInput
 from slotwise.service.access.tokens import MAX_SIGNED_TOGETHER, ClickToken, TokenSigner

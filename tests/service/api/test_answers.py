@@ -6,8 +6,7 @@ import json
 from datetime import UTC, datetime
 
 import msgspec
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from slotwise.service.api.bodies import answer_type, as_answer, from_time
 from slotwise.service.records import to_time

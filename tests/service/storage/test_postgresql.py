@@ -16,8 +16,7 @@ from sqlalchemy import create_engine, text
 
 from slotwise.errors import SlotwiseError
 from slotwise.service.refusals import StoreUnavailable, Superseded
-from slotwise.service.storage import open_store as open_any_store
-from slotwise.service.storage import postgresql as store_module
+from slotwise.service.storage import open_store as open_any_store, postgresql as store_module
 from slotwise.service.storage.contract import (
     AppendDecision,
     CloseWindows,
