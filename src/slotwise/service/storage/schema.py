@@ -38,7 +38,7 @@ from slotwise.service.records import (
 )
 from slotwise.service.storage.contract import Learned, Refusal
 
-SCHEMA_VERSION = "v0013"
+SCHEMA_VERSION = "v0014"
 """The migration that this code needs: the newest one in `slotwise.service.storage.migrations`."""
 OLDEST_SCHEMA = "v0013"
 """The oldest code that may use this schema, by the migration it knows.
