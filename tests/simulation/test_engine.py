@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.environments import BernoulliLinks, Environment, IntervalLinks, LateFeedback
+from slotwise.errors import InvalidInput
 from slotwise.policies import CUCB, POLICIES, ConUCB, Policy
 from slotwise.policies.policy import Visitor
 from slotwise.problem import Problem
@@ -180,6 +181,29 @@ def test_late_feedback_comes_exactly_so_many_rounds_later(delays: tuple[int, int
         assert [lesson[0] for lesson in lessons] == list(range(1 + delays[level], 21))
         expected = [diary.pages[lesson[0] - 1 - delays[level]] for lesson in lessons]
         assert [lesson[2] for lesson in lessons] == expected
+
+
+def test_random_delays_lie_within_their_spread_and_lose_no_feedback() -> None:
+    n_rounds, delays, spread = 400, (4, 20), 0.5
+    diary = lessons_of(LateFeedback(LINKS, *delays, spread), n_rounds)
+    for level in (0, 1):
+        least, most = round(0.5 * delays[level]), round(1.5 * delays[level])
+        waits = []
+        for known_in, _, links, _, _ in (one for one in diary.lessons if one[1] == level):
+            # pages recur after N_LINKS rounds: the page is the latest with these links that fits
+            rounds = [r for r in range(known_in - most, known_in - least + 1) if r >= 1]
+            waits += [[known_in - r for r in rounds if diary.pages[r - 1] == links]]
+        assert all(waits)
+        settled = n_rounds - most
+        assert settled <= len(waits) <= n_rounds - least
+        assert len({wait[0] for wait in waits if len(wait) == 1}) > 2
+    late = lessons_of(LateFeedback(LINKS, *delays, 0.0), n_rounds)
+    assert late.lessons == lessons_of(LateFeedback(LINKS, *delays), n_rounds).lessons
+
+
+def test_a_spread_is_a_share() -> None:
+    with pytest.raises(InvalidInput, match=r"`spread` must be a share from 0 to 1, got 1.5"):
+        LateFeedback(LINKS, 4, 9, 1.5)
 
 
 def test_late_feedback_is_that_of_the_page_itself() -> None:

@@ -31,12 +31,13 @@ def links() -> BernoulliLinks:
     return BernoulliLinks(CLICKS, PER_CLICK)
 
 
-@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("late", ["no", "fixed", "random"])
 @pytest.mark.parametrize("name", ["paced-bayes", "queue-ts", "uniform"])
 def test_without_exploration_it_is_the_run_of_the_results(
-    tmp_path: Path, name: str, late: bool
+    tmp_path: Path, name: str, late: str
 ) -> None:
-    world = LateFeedback(links(), 3, 7) if late else links()
+    spread = 1.0 if late == "random" else 0.0
+    world = links() if late == "no" else LateFeedback(links(), 3, 7, spread)
     problem = Problem(5, 2, 0.4, horizon=300)
     experiment = Experiment(world, problem, {name: make_policy(name)}, n_runs=2, seed=4)
     results = run_experiment(experiment, n_threads=1)

@@ -95,15 +95,23 @@ class DriftingLinks(Environment):
 class LateFeedback(Environment):
     """Links whose clicks and later levels become known some rounds after the page view.
 
+    With a `spread` above 0 the delays of page views differ: each is drawn evenly from those that
+    are shorter and longer by at most this share.
+
     >>> late = LateFeedback(BernoulliLinks([0.2], [0.5]), click_delay=10, revenue_delay=500)
     >>> late.delays
     (10, 500)
     """
 
-    def __init__(self, links: Environment, click_delay: int, revenue_delay: int) -> None:
+    def __init__(
+        self, links: Environment, click_delay: int, revenue_delay: int, spread: float = 0.0
+    ) -> None:
         for name, delay in (("click_delay", click_delay), ("revenue_delay", revenue_delay)):
             if delay < 0:
                 raise InvalidInput.of(name, "at least 0", delay)
+        if not 0.0 <= spread <= 1.0:
+            raise InvalidInput.of("spread", "a share from 0 to 1", spread)
+        self.delay_spread = float(spread)
         self._links = links
         self.levels = links.levels
         self.views_per_round = links.views_per_round

@@ -55,6 +55,8 @@ class Environment:
     views_per_round: int = 1
     delays: tuple[int, ...] = (0, 0)
     """How many rounds pass before the feedback of each level is known."""
+    delay_spread: float = 0.0
+    """By what share of it the delay of a page view may be shorter or longer, evenly drawn."""
     features: Features = Features({})
     slot_weights: tuple[float, ...] = ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.arrays import Floats, Links, Whole
-from slotwise.compile import can_be_compiled, compiled_first, loop_maker
+from slotwise.compile import can_be_compiled, compiled_first, hot, loop_maker
 from slotwise.environments import Environment
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.rules_in_force import RulesInForce, check_links
@@ -33,14 +34,19 @@ TOTAL, VIOLATION, DEFICIT = range(3)
 VISITORS, CHANCE = range(2)
 """Streams of random numbers of a run: all its policies meet the same visitors."""
 
+NONE = -1
+
 
 class Desk(NamedTuple):
     """Memory of a run: the pages whose feedback is still to come, and the totals so far.
 
-    Row r % n_rows of the first five belongs to round r; a page is kept until its slowest
-    level is known. Totals are of the levels, then of the floors on rates: a page brings such a
-    floor its level less the rate times the level before, and 0 is wanted. Where visitors have
-    features, the rounds and the levels of every feature value follow, `1 + n_levels` rows each.
+    Row r % n_rows of the first five belongs to round r; a page is stored until its slowest
+    level is known. `first_due` has the row of the latest page whose level is known in a round,
+    `next_due` that of the page before it, and `NONE` ends the list.
+
+    Totals are of the levels, then of the floors on rates: a page brings such a floor its level
+    less the rate times the level before, and 0 is wanted. Where visitors have features, the rounds
+    and the levels of every feature value follow, `1 + n_levels` rows each.
     """
 
     visitors: Whole
@@ -54,6 +60,9 @@ class Desk(NamedTuple):
     exposure: Floats
     first_value: int
     delays: Whole
+    delay_spread: float
+    first_due: Whole
+    next_due: Whole
     floors: Floats
     rates: Floats
     rate_levels: Whole
@@ -67,7 +76,7 @@ class Desk(NamedTuple):
 
 def _new_desk(problem: Problem, environment: Environment, checkpoints: Whole) -> Desk:
     n_levels, n_slots = problem.n_levels, problem.n_slots
-    n_rows = 1 + max(environment.delays)
+    n_rows = 1 + math.ceil(max(environment.delays) * (1.0 + environment.delay_spread))
     views = environment.views_per_round
     floors = [problem.floors.get(level, 0.0) for level in problem.levels]
     on_rates = [floor for floor in problem.active_floors if floor.rate > 0.0]
@@ -85,6 +94,9 @@ def _new_desk(problem: Problem, environment: Environment, checkpoints: Whole) ->
         exposure=np.full(n_slots, float(views)),
         first_value=first_value,
         delays=np.array(environment.delays, np.int64),
+        delay_spread=environment.delay_spread,
+        first_due=np.full((n_levels, n_rows), NONE),
+        next_due=np.full((n_levels, n_rows), NONE),
         floors=np.array(floors),
         rates=np.array([floor.rate for floor in on_rates], np.float64),
         rate_levels=np.array([floor.level for floor in on_rates], np.int64),
@@ -101,6 +113,14 @@ def simulated_rules(problem: Problem) -> RulesInForce:
     pool = LinkPool(range(problem.n_links))
     check_links(problem.rules, pool)
     return RulesInForce(problem.rules, pool, problem.n_slots)
+
+
+@hot
+def drawn_delay(delay: int, spread: float, rng: np.random.Generator) -> int:
+    """Return after how many rounds a level of one page is known."""
+    if spread == 0.0 or delay == 0:
+        return delay
+    return int(delay * (1.0 + spread * (2.0 * rng.random() - 1.0)) + 0.5)
 
 
 @loop_maker
@@ -198,9 +218,14 @@ def _playing(
                 deficit = max(totals[DEFICIT, row_of_rate], -totals[TOTAL, row_of_rate])
                 totals[DEFICIT, row_of_rate] = deficit
             for level in range(n_levels):
-                settled = round_number - desk.delays[level]
-                if settled >= 1:
-                    old = settled % n_rows
+                wait = drawn_delay(desk.delays[level], desk.delay_spread, visitors)
+                due = (round_number + wait) % n_rows
+                desk.next_due[level, row] = desk.first_due[level, due]
+                desk.first_due[level, due] = row
+            for level in range(n_levels):
+                old = desk.first_due[level, row]
+                desk.first_due[level, row] = NONE
+                while old != NONE:
                     asked = desk.visitors[old]
                     if slots_differ:
                         if level == 0 and desk.is_in_random_order[old]:
@@ -218,6 +243,7 @@ def _playing(
                         desk.exposure,
                         desk.outcomes[old, level],
                     )
+                    old = desk.next_due[level, old]
             if round_number == desk.checkpoints[next_checkpoint]:
                 for kind in range(3):
                     for kept in range(totals.shape[1]):

@@ -48,6 +48,9 @@ def environment_fingerprint(environment: Environment, n_rounds: int) -> str:
     >>> late, later = LateFeedback(links, 1, 2), LateFeedback(links, 1, 3)
     >>> environment_fingerprint(late, 100) == environment_fingerprint(later, 100)
     False
+    >>> drawn = LateFeedback(links, 1, 2, spread=0.5)
+    >>> environment_fingerprint(late, 100) == environment_fingerprint(drawn, 100)
+    False
     """
     digest = hashlib.sha256()
     serving = environment.serving
@@ -56,6 +59,8 @@ def environment_fingerprint(environment: Environment, n_rounds: int) -> str:
         digest.update(f"{name};".encode())
     world = environment.world(n_rounds)
     numbers = (environment.views_per_round, environment.delays, environment.rates(n_rounds))
+    if environment.delay_spread:
+        digest.update(f"spread {environment.delay_spread!r};".encode())
     for value in _leaves((world, numbers)):
         array = np.asarray(value)
         digest.update(f"{array.dtype.str}{array.shape};".encode())

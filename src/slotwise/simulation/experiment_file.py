@@ -107,10 +107,11 @@ class Late(Section):
     kind: Literal["late"]
     click_delay: int
     revenue_delay: int
+    spread: float = 0.0
 
     def environment(self, data: Dataset) -> Environment:
         """Return links with the rates of `data`."""
-        return LateFeedback(_all_levels(data), self.click_delay, self.revenue_delay)
+        return LateFeedback(_all_levels(data), self.click_delay, self.revenue_delay, self.spread)
 
 
 class Drifting(Section):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -29,7 +28,7 @@ from slotwise.selection.page_order import (
     new_page_order,
     order_page,
 )
-from slotwise.simulation.engine import CHANCE, VISITORS, run_generator
+from slotwise.simulation.engine import CHANCE, VISITORS, drawn_delay, run_generator
 from slotwise.simulation.experiment import Experiment
 from slotwise.simulation.series import simulate
 
@@ -136,7 +135,7 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
     note_open = compiled_first(type(policy).note_open)
     slots, views = np.arange(problem.n_slots), np.ones(problem.n_slots)
     order, exposure = new_page_order(problem), np.ones(problem.n_slots)
-    waiting: deque[SimulatedPage] = deque(maxlen=1 + max(environment.delays))
+    due: dict[int, list[tuple[int, SimulatedPage]]] = {}
     for round_number in range(1, experiment.n_rounds + 1):
         visitor = np.zeros(len(environment.feature_sizes) + 1, np.int64)
         arrive(world, round_number, visitors, visitor)
@@ -158,19 +157,19 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
         for level, delay in enumerate(environment.delays):
             if delay:
                 note_open(state, level, shown, 1.0)
-        waiting.append(page)
-        yield page, float(probabilities.min())
         for level, delay in enumerate(environment.delays):
-            if delay < len(waiting):
-                old = waiting[-1 - delay]
-                brought = old.outcomes[level]
-                if level == 0 and old.random_order:
-                    learn_slot_weights(order, brought)
-                expose(order, slots, views, exposure)
-                if delay:
-                    note_open(state, level, old.shown, -1.0)
-                seen = (old.shown, slots, old.probabilities, exposure, brought)
-                learn(state, old.visitor, level, *seen)
+            known = round_number + drawn_delay(delay, environment.delay_spread, visitors)
+            due.setdefault(known, []).insert(0, (level, page))
+        yield page, float(probabilities.min())
+        for level, old in sorted(due.pop(round_number, ()), key=lambda one: one[0]):
+            brought = old.outcomes[level]
+            if level == 0 and old.random_order:
+                learn_slot_weights(order, brought)
+            expose(order, slots, views, exposure)
+            if environment.delays[level]:
+                note_open(state, level, old.shown, -1.0)
+            seen = (old.shown, slots, old.probabilities, exposure, brought)
+            learn(state, old.visitor, level, *seen)
 
 
 SHAPE = 2.0
