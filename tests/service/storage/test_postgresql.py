@@ -344,12 +344,18 @@ def test_commits_are_on_disk_whatever_the_default_of_the_server(
     assert seen == [("on",)]
 
 
-def test_the_migrations_make_the_tables_of_the_code(address: str) -> None:
+@pytest.mark.parametrize("version", ["empty", "v0013"])
+def test_the_migrations_make_the_tables_of_the_code(address: str, version: str) -> None:
     """The same definitions and migrations as SQLite's."""
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
     PostgresqlStore(address).close()
+    if version == "v0013":
+        with psycopg.connect(address) as connection:
+            connection.execute("ALTER TABLE pools DROP COLUMN until_us")
+            connection.execute("UPDATE alembic_version SET version_num = 'v0013'")
+        PostgresqlStore(address).close()
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(address))
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})

@@ -17,7 +17,7 @@ from slotwise.service.records import ChangeRecord
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.storage.contract import AppendDecision, SavePool, Store
 from slotwise.service.storage.ledger import Ledger, NewRows
-from slotwise.service.storage.migrations import migration_scripts, present_version
+from slotwise.service.storage.migrations import STEPS, present_version
 from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.schema import SCHEMA_VERSION, metadata
 from slotwise.service.storage.sqlite import STATEMENTS, SqliteStore
@@ -146,7 +146,8 @@ def test_a_closed_store_is_unavailable(path: Path) -> None:
 
 
 def test_the_code_asks_for_the_newest_migration() -> None:
-    assert migration_scripts().get_current_head() == SCHEMA_VERSION
+    assert list(STEPS) == sorted(STEPS)
+    assert list(STEPS)[-1] == SCHEMA_VERSION
 
 
 @pytest.mark.parametrize("version", ["empty", "v0013-1"])

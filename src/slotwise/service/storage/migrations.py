@@ -1,14 +1,11 @@
-"""The schema's history: one file in `versions/` for each change since the first release.
+"""Bring a store to the present schema, one step for each change since the first release.
 
 A new store gets the tables of `slotwise.service.storage.schema` at once, an older one is migrated.
-A new version is written by hand; the test that compares the migrated schema with that file says
-what it still lacks.
+A step is written by hand, in SQL that both engines take; the test that compares the migrated tables
+with that file says what it still lacks.
 """
 
 from __future__ import annotations
-
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sqlalchemy import (
     Column,
@@ -24,10 +21,12 @@ from sqlalchemy import (
 from slotwise.errors import UnsupportedState
 from slotwise.service.storage.schema import OLDEST_SCHEMA, SCHEMA_VERSION, metadata
 
-if TYPE_CHECKING:
-    from alembic.script import ScriptDirectory
-
 FIRST_RELEASE = "v0013"
+STEPS = {"v0014": ("ALTER TABLE pools ADD COLUMN until_us BIGINT DEFAULT 0 NOT NULL",)}
+"""The statements that lead to each later version, oldest first.
+
+The default of a new column lets replicas of the release before write rows, too.
+"""
 
 
 def present_version(connection: Connection) -> str | None:
@@ -59,7 +58,7 @@ def upgrade(connection: Connection) -> None:
 
 
 def _create(connection: Connection) -> None:
-    """Create the tables in an empty database, and the one from which Alembic reads the version."""
+    """Create the tables in an empty database, and the one that has the version."""
     metadata.create_all(connection)
     connection.execute(text("INSERT INTO store_clock VALUES (1, 0, 0, 0, 0, '', '')"))
     versions = Table(
@@ -79,27 +78,12 @@ def _migrate(connection: Connection, version: str) -> None:
             f"the store has schema {version} of an unreleased development version of slotwise and "
             "cannot be opened; export its pools with that version"
         )
-    # Loading Alembic takes longer than a start that needs no migration.
-    from alembic.config import Config
-    from alembic.runtime.environment import EnvironmentContext
-
-    scripts = migration_scripts()
-    if version not in {script.revision for script in scripts.walk_revisions()}:
+    if version not in (FIRST_RELEASE, *STEPS):
         raise UnsupportedState(
             f"the store has schema {version}, this version of slotwise knows up to "
             f"{SCHEMA_VERSION}; use the version that wrote it, or a newer one"
         )
-    context = EnvironmentContext(
-        Config(), scripts, fn=lambda revision, _: scripts._upgrade_revs("head", revision)
-    )
-    with context:
-        context.configure(connection=connection, target_metadata=metadata)
-        with context.begin_transaction():
-            context.run_migrations()
-
-
-def migration_scripts() -> ScriptDirectory:
-    """Return the migrations that are part of this package."""
-    from alembic.script import ScriptDirectory
-
-    return ScriptDirectory(str(Path(__file__).parent))
+    for step, statements in STEPS.items():
+        for statement in statements if step > version else ():
+            connection.execute(text(statement))
+    connection.execute(text("UPDATE alembic_version SET version_num = :it"), {"it": SCHEMA_VERSION})

@@ -1,1 +1,0 @@
-"""One migration a file, oldest first."""
