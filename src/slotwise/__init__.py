@@ -73,7 +73,7 @@ _LATER = {
     "simulate": "slotwise.simulation",
 }
 _PACKAGES = ("features", "page_log", "policies", "problem", "rounds", "selection", "selector")
-"""Modules that `import slotwise` has always brought."""
+"""Modules that `import slotwise` loads."""
 
 
 def __getattr__(name: str) -> Any:

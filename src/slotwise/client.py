@@ -71,7 +71,7 @@ class DecidedLink:
 
 @dataclass(frozen=True)
 class Page:
-    """The links to show, in order, and how the page stands to the click floor."""
+    """The links to show, in order, and the state of the click floor."""
 
     decision_id: str
     pool_id: str

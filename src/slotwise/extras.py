@@ -30,7 +30,7 @@ def naming_extra(needed_by: str) -> Iterator[None]:
 def missing_package(needed_by: str, error: ModuleNotFoundError) -> MissingPackage:
     """Return the error that says what `needed_by` lacks and which extra brings it.
 
-    `needed_by` stands in the sentence as it is, for example "the data set `table`". A missing
+    `needed_by` is part of the sentence as it is, for example "the data set `table`". A missing
     module of slotwise itself is a bug, not a missing extra: `error` is then raised again.
     """
     package = (error.name or "").partition(".")[0]

@@ -2,7 +2,7 @@
 
 Every feature has a bounded number of values. All values of all features stand in one list, and a
 visitor is one place in it for each feature. The first value of a feature means "not known", so
-a visitor of whom nothing is said is a visitor like any other.
+a visitor without features is a visitor like any other.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ REPLACE_EVERY = 1_000
 """Words counted for each word that is replaced, in the long run; 30 may be replaced at once."""
 
 MAX_LENGTH = 100
-"""Longer words are never kept."""
+"""Longer words are never stored."""
 
 
 def may_be_kept(word: str) -> bool:

@@ -1,6 +1,6 @@
 """The measures of an experiment, as functions of arrays.
 
-Every measure is cumulative: `rounds` holds how many rounds have passed, and the totals beside it
+Every measure is cumulative: `rounds` holds how many rounds have passed, and the totals next to it
 hold the sums up to that round. Totals may have further leading axes, for example one for runs.
 """
 
@@ -208,7 +208,7 @@ def growth_exponent(rounds: ArrayLike, totals: ArrayLike, level: float = 0.95) -
 
 @lru_cache(maxsize=256)
 def student_quantile(level: float, degrees: int) -> float:
-    """Return t such that a Student-t variable lies in [−t, t] with probability `level`.
+    """Return t such that a Student-t variable is in [−t, t] with probability `level`.
 
     Exact for whole `degrees`: with θ = atan(t / sqrt(ν)) that probability is a finite sum of
     powers of cos θ (Abramowitz and Stegun, 26.7.3 and 26.7.4), and it grows with θ.

@@ -98,7 +98,7 @@ class LoggedPage(NamedTuple):
     page, `pool_changes` how often links had joined or left the pool before it. An unsettled page
     has feedback that is not complete. `levels` has the levels between clicks and revenue,
     `visitor` the features of the visitor as texts, None for one that is not known. `random_order`
-    says whether the links stood in random order, where slots differ.
+    says whether the links were in random order, where slots differ.
     """
 
     page_id: str

@@ -259,7 +259,7 @@ def _sentences(answer: Evaluation) -> list[str]:
     said.append(f"{size}, largest weight {answer.max_weight:.4g}")
     was = answer.logged_revenue, answer.logged_clicks
     money, clicks = (f"{one.value:.5g} ({one.low:.5g} to {one.high:.5g})" for one in was)
-    said.append(f"the pages of the log itself brought revenue {money}, clicks {clicks}")
+    said.append(f"the pages of the log itself earned revenue {money}, clicks {clicks}")
     if answer.uncovered > 0:
         said.append(
             f"{answer.uncovered:.1%} of the page could not be shown by the log; the intervals "

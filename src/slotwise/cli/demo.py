@@ -35,7 +35,7 @@ VIEWS_AT_ONCE = 30
 COMPILE_S = 300.0
 """How long making the pool may take: its policy is compiled once on a machine."""
 TOLD_EVERY_S = 10.0
-"""How often a file, or another program, is told how far it is."""
+"""Seconds between two lines of progress where the output is not a terminal."""
 WIDE = 90
 """Columns of a terminal that has room for bars."""
 PAUSE_S = 0.2
@@ -125,7 +125,7 @@ def demo_command(
 ) -> None:
     """Open a small shop with simulated visitors and watch the service learn what to show them.
 
-    Nothing is kept: the store is a temporary file. It runs until Ctrl-C.
+    Nothing is stored: the store is a temporary file. It runs until Ctrl-C.
 
     Examples:
 
@@ -154,7 +154,7 @@ def demo_command(
                 declared = declare_features(server.url, server.admin_key)
                 run(client, DemoVisitors(seed), seconds, console, declared)
             except KeyboardInterrupt:
-                console.print("Stopped. Nothing is kept.")
+                console.print("Stopped. Nothing was stored.")
 
 
 def introduce(console: Console, url: str, admin_key: str) -> None:
@@ -196,7 +196,7 @@ def make_shop(client: Client, url: str) -> None:
 
 
 def declare_features(url: str, admin_key: str) -> threading.Event:
-    """Let pages depend on the visitor, beside the first views; say when they do.
+    """Let pages depend on the visitor while the first views are played; print when they do.
 
     What that needs is compiled once on a machine, and nobody has to wait for it.
     """

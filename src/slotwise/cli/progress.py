@@ -23,7 +23,7 @@ SPEED_PERIOD = 120.0
 
 
 class Stages:
-    """Tells when an experiment starts, and when its first run is finished.
+    """Reports when an experiment starts, and when its first run is finished.
 
     >>> stages = Stages()
     >>> [stages.describe(*told) for told in ((0.0, "a"), (0.1, "a"), (0.5, "b"), (0.6, "b"))]
@@ -34,7 +34,7 @@ class Stages:
         self._name, self._start = "", 0.0
 
     def is_new(self, name: str) -> bool:
-        """Return whether this experiment was not told of before."""
+        """Return whether this experiment has not been reported yet."""
         return bool(name) and name != self._name
 
     def describe(self, share: float, name: str) -> str:

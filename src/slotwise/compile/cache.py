@@ -189,7 +189,7 @@ def code_file(function: Any, kind: str, types: str) -> Path | None:
         return None
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     if not all(hasattr(cell, "__qualname__") for cell in cells):
-        return None  # a value that no source tells
+        return None  # a value that is in no source
     names = [f"{part.__module__}.{part.__qualname__}" for part in (function, *cells)]
     key = hashlib.sha256("\n".join([kind, digest, *names, types]).encode())
     return folder / f"{function.__name__}-{key.hexdigest()[:32]}.code"

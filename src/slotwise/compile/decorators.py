@@ -132,7 +132,7 @@ def described_function(description: Any) -> Any:
 
 
 def describe(value: Any) -> Any:
-    """Return a description of the type of an argument, as the compiler tells types apart.
+    """Return a description of the type of an argument, as the compiler distinguishes types.
 
     >>> describe((1.5, np.zeros((2, 3))))
     ['tuple', '', [['scalar', '<f8'], ['array', '<f8', 2, 'C', True]]]

@@ -13,7 +13,7 @@ from slotwise.features import Features
 
 
 class VisitorRates(NamedTuple):
-    """The visitors that can be told apart: feature values, shares, and rates by level and link.
+    """The visitors that can be distinguished: feature values, shares, and rates by level and link.
 
     `places` has a row for each of them and a column for each feature; `rates` is of shape
     (n_visitors, n_levels, n_links).
@@ -98,5 +98,5 @@ class Environment:
         return np.tensordot(visitors.shares, visitors.rates, axes=1)
 
     def visitor_rates(self, n_rounds: int) -> VisitorRates:
-        """Return the visitors that can be told apart, and their mean outcomes of a view."""
+        """Return the visitors that can be distinguished, and their mean outcomes of a view."""
         return VisitorRates(np.zeros((1, 0), np.int64), np.ones(1), self.rates(n_rounds)[None])

@@ -53,7 +53,7 @@ class LogisticWorld(NamedTuple):
 def arrive_segment(
     world: SegmentWorld, round_number: int, rng: np.random.Generator, visitor: Places
 ) -> None:
-    """Draw a kind; its features are known, the kind itself stands last and is not."""
+    """Draw a kind; its features are known, the kind itself comes last and is not."""
     draw = rng.random()
     kind = 0
     while kind < len(world.reached) - 1 and draw >= world.reached[kind]:
@@ -194,7 +194,7 @@ class SegmentLinks(Environment):
         return self._world
 
     def visitor_rates(self, n_rounds: int) -> VisitorRates:
-        """Return shares and rates of the visitors that can be told apart."""
+        """Return shares and rates of the visitors that can be distinguished."""
         compound = np.cumprod(self._world.conditional, axis=1)
         places, group = np.unique(self._world.places, axis=0, return_inverse=True)
         shares = np.zeros(len(places))

@@ -443,7 +443,7 @@ def draw_panels(
 
 
 def _make_room_for_labels(axes: Axes, right: float) -> None:
-    """Narrow a panel until the labels beside it end before `right`, in inches."""
+    """Narrow a panel until the labels next to it end before `right`, in inches."""
     figure: Any = axes.get_figure(root=True)
     box = axes.get_position()
     ends = [text.get_window_extent() for text in axes.texts if text.get_position()[0] > 1]

@@ -334,7 +334,7 @@ class Player:
         """Draw pages for visitors like those seen, each in the order of its slots."""
         nobody = self.features.encode()
         visitors = self.form.visitors_seen(self._state)
-        if visitors.shape[1] < len(nobody):  # a policy that does not say whom it has seen
+        if visitors.shape[1] < len(nobody):  # the policy reports no visitors
             visitors = nobody[None]
         for k in range(n_pages):
             self.choose(visitors[k % len(visitors)], rng, explore=explore, all_links=True)

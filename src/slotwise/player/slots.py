@@ -1,4 +1,4 @@
-"""The slots of a player's pages: their order, what was learned of them, and how it is told.
+"""The slots of a player's pages: their order, what was learned of them, and reports about it.
 
 Used by the player, by the service where it decides, and by the reports of both. The random
 process of an order is in `slotwise.selection.page_order`.
@@ -30,7 +30,7 @@ SIGMAS = 1.96
 
 
 MOSTLY = 0.5
-"""A link stands somewhere mostly when it does so on more than this part of the pages."""
+"""A slot has a usual link if that link is there on more than this part of the pages."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class SlotReport:
     """How often links are clicked in a slot, relative to the average slot; 1 is the first slot.
 
     `low` and `high` are a 95 % interval, which a known weight does not need. `clicks` are those on
-    pages in random order, from which weights are learned. `link` stands there most often, on the
+    pages in random order, from which weights are learned. `link` is there most often, on the
     part `share` of the pages that the selector would choose now; None in reports without pages.
     """
 
@@ -73,7 +73,7 @@ class PageSlots:
         return places, exposure
 
     def refuse_counts(self) -> None:
-        """Refuse feedback as counts where slots differ: counts do not say where links stood.
+        """Refuse feedback as counts where slots differ: counts do not contain slots.
 
         Where weights are learned, counts are those of an average slot.
         """
@@ -158,7 +158,7 @@ def slot_columns(rows: Sequence[SlotReport]) -> dict[str, list[object]]:
 
 
 def slot_lines(rows: Sequence[SlotReport]) -> list[str]:
-    """Return the weights and what mostly stands where, a line each; none where slots are alike."""
+    """Return the weights and the usual link of each slot as lines; none where slots are alike."""
     if not rows:
         return []
     weights = ", ".join(

@@ -39,7 +39,7 @@ from slotwise.selection.several_floors import (
 )
 
 LARGEST_PRICE = 1e6
-"""Stands for the price of a floor out of reach where links are ranked."""
+"""Replaces the price of a floor out of reach where links are ranked."""
 
 
 class FloorRows(NamedTuple):

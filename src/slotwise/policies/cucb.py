@@ -30,7 +30,7 @@ from slotwise.selection.vectors.score_passes import aligned_zeros
 from slotwise.selection.vectors.totals import total_of, whole_vectors
 
 NEVER_SHOWN = 1e150
-"""Stands for 1 / sqrt(0): larger than any bound, so that links never shown come first."""
+"""Replaces 1 / sqrt(0): larger than any bound, so that links never shown come first."""
 
 
 class CUCBState(NamedTuple):

@@ -27,7 +27,7 @@ LOOKS_PER_MEMORY = 50
 
 
 class Evidence(NamedTuple):
-    """Counts per level and link with the round in which they stood so, and rounds per level.
+    """Counts per level and link with the round of these values, and rounds per level.
 
     `open_views` are page views that showed a link and have no feedback of the level yet,
     `open_pages` those pages. `log_kept` is the logarithm of what a round leaves of a count; 0
@@ -140,7 +140,7 @@ class EvidencePolicy(Policy):
     look_again: ClassVar[Callable[[Any], None]]
 
     def knowledge(self, state: Any) -> Knowledge:
-        """Return the counts, when they stood so, and the rounds settled."""
+        """Return the counts, when they had these values, and the rounds settled."""
         evidence = state.evidence
         return {
             "views": evidence.views.copy(),

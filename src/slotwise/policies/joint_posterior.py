@@ -17,7 +17,7 @@ Late outcomes: the mean is that of the settled views. Views that are open, whose
 come, count in the variance and in N: otherwise the same uncertain links would fill every page until
 the first feedback comes.
 
-D is what a link on the page is worth more than one beside it: the mean of the L best links less
+D is what a link on the page is worth more than one not on it: the mean of the L best links less
 that of the next L. To try a link once more costs about sqrt(Var), and can bring D in every page
 view from then on. Where hundreds of links are worth nearly the same, as they are at the price of
 an expensive floor, few deserve a long trial. While not even the best page by the posterior means
@@ -89,7 +89,7 @@ class JointPosterior(NamedTuple):
 
     `pool` has the mean of each level's prior times those of the levels before, and `clock` the
     rounds by which it was fitted; `worth` what a unit of each level was worth then, and `margin`
-    what a link on the page was worth more than one beside it. `sales` are the typical sale by
+    what a link on the page was worth more than one not on it. `sales` are the typical sale by
     then, and the sums of outcomes and of their squares at the last level, of feedback that came
     view by view. `change` has what was forgotten of the counts; only the pool's means still
     contain it. `is_stale` marks links whose counts have changed, `to_do` is room to list them and

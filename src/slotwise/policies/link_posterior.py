@@ -454,7 +454,7 @@ def typical_sale(sales: Floats, total: float) -> float:
 # each time that they start from zero; the one per cent keeps a short outage, in which no clicks
 # are reported, from spoiling what was learned in a long time.
 #
-# What is forgotten is kept beside the counts, which stay those of all views.
+# What is forgotten is stored next to the counts, which stay those of all views.
 #
 #     fall <- [fall + 0.9 expected - clicks]+,   rise <- [rise + clicks - 1.1 expected]+
 #

@@ -318,7 +318,7 @@ class PacedBayes(QueuePolicy):
         price = b0 [expected + s Q / (v sqrt(floor t))]+,   b0 the pool's mean revenue per click
 
     a and b are the posterior click rate and revenue per click of a link, under priors fitted to
-    the pool, and D is what a link on the page is worth more than one beside it
+    the pool, and D is what a link on the page is worth more than one not on it
     (`knowledge.joint_posterior`). One bound on the whole score explores less than the sum of two,
     which counts the doubt about the click twice. The expected price is that of the floor program
     on the posterior means, and Q what the page owes and a reserve (`floors.expected_price`). The

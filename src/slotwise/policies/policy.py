@@ -20,7 +20,7 @@ Knowledge = dict[str, Floats]
 Visitor = NDArray[np.int64]
 
 NOBODY: Visitor = np.zeros(0, np.int64)
-"""The visitor of whom nothing is known, where no features are declared."""
+"""A visitor without known features, where no features are declared."""
 NO_SLOTS: Links = np.zeros(0, np.int64)
 """The slots of links whose slots are not known, as where feedback comes as counts."""
 
@@ -269,7 +269,7 @@ class Policy:
     def visitors_seen(self, state: Any) -> NDArray[np.int64]:  # noqa: ARG002 - overridden by some
         """Return visitors like those the state has seen, a row each.
 
-        One of whom nothing is known for policies that do not tell visitors apart.
+        One without known features for policies that do not distinguish visitors.
         """
         return NOBODY[None]
 

@@ -88,7 +88,7 @@ def _settle_segments(
 ) -> None:
     """Let the queues of segments settle open views, given by value and link.
 
-    The last of these visitors who belongs to a segment stands for all of it.
+    The last of these visitors who belongs to a segment represents all of it.
     """
     for place in floors.places:
         members = visitors[(visitors == place).any(axis=1)]
@@ -144,7 +144,7 @@ def _bounded(open_views: Open) -> Open:
 
 @hot
 def add_page(mix: Mix, share: float, probabilities: Floats) -> None:
-    """Add a page that stands for this share of page views to what links are shown with."""
+    """Add a page that represents this share of page views to what links are shown with."""
     for k in range(mix.sizes[N_SURE]):
         probabilities[mix.sure[k]] += share
     for k in range(mix.sizes[N_OPEN]):
@@ -362,7 +362,7 @@ def prices_ahead(
 
 
 def pages_of(state: PacedBayesVisitorsState, open_views: Open, prices: Floats) -> VisitorPages:
-    """Return the pages of a state as it stands, for views whose feedback is still open, too."""
+    """Return the pages of a state as it is, for views whose feedback is still open, too."""
     regression, posterior = state.regression, state.posterior
     open_views = _bounded(open_views)
     seen = open_views.values[0].sum(axis=1, dtype=np.float64) / state.queues.n_slots

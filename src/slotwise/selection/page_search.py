@@ -96,7 +96,7 @@ def find_threshold(
     """Return the score of the page's last link: `n_slots` scores reach it, fewer exceed it.
 
     `below`, `above` and `n_above` are the `neighbours` of where it is expected. `first_gap` is how
-    far apart scores are near it, as far as is known; what is returned beside the threshold is the
+    far apart scores are near it, as far as is known; what is returned with the threshold is the
     better guess for the next one. Both guesses change the work, not the answer.
     """
     n_blocks = (n_listed + LANES - 1) // LANES

@@ -200,7 +200,7 @@ def search_price(
         else:
             many = line
         nudge *= 4.0
-    # no price between the two can be told apart: the larger one keeps the floor
+    # no price between the two can be distinguished: the larger one keeps the floor
     if many.price < MAX_PRICE:
         _page_at(entries, n_slots, Objective(1.0, many.price), search)
     else:

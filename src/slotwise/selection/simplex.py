@@ -40,7 +40,7 @@ VALUE_WEIGHT, SHORTFALL_WEIGHT, THRESHOLD, SHORTFALL_LIMIT, N_SLOTS = range(5)
 class Simplex(NamedTuple):
     """The columns, the basis and scratch of a program of K links and J floors.
 
-    `at` is the bound at which a link outside the basis stands; `direction` is the way in which
+    `at` is the bound of a link outside the basis; `direction` is the way in which
     a variable may leave its bound: 1 up, -1 down, 0 not at all (basic, or fixed). Rows are
     divided by `row_size`, so that rare and common levels weigh the same.
     """
@@ -153,7 +153,7 @@ def _place_basic(simplex: Simplex) -> None:
 
 @hot
 def take_in_columns(simplex: Simplex, n_slots: int) -> None:
-    """Take in changed links and floors: sizes of rows, scales, and what stands at its bound."""
+    """Take in changed links and floors: sizes of rows, scales, and which links are at a bound."""
     n_floors, n_links = simplex.demands.shape
     simplex.numbers[N_SLOTS] = n_slots
     for j in range(n_floors):
@@ -190,7 +190,7 @@ def _limit(simplex: Simplex, variable: int) -> float:
 
 @hot
 def basis_is_usable(simplex: Simplex) -> bool:
-    """Say whether the last basis still is one, and stands for a page that keeps its bounds."""
+    """Return whether the last basis is still valid and gives a page within its bounds."""
     if simplex.basis[0] < 0 or not _invert_basis(simplex):
         return False
     _place_basic(simplex)

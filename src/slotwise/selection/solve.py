@@ -94,7 +94,7 @@ def _has_one_number(clicks: Floats, mix: Mix) -> bool:
     """Say whether all best pages at a price have the same number of clicks.
 
     A page that has exactly the clicks of the floor is the best one over a range of prices. A guess
-    may fall anywhere into it; the search from nothing tells whether the floor costs anything.
+    may fall anywhere into it; the search from nothing shows whether the floor costs anything.
     """
     fewest, most = np.inf, 0.0
     for k in range(mix.sizes[N_OPEN]):

@@ -58,7 +58,7 @@ SMALL_POOL = 600
 """In a pool up to this size, looking at all links costs less than lists."""
 
 MOST = 1e300
-"""Stands for an infinite score where scores are sorted."""
+"""Replaces an infinite score where scores are sorted."""
 
 SPARE = 8
 """So many links beyond the page a list should have, and up to twice as many."""
@@ -202,7 +202,7 @@ def forget_list(search: Search) -> None:
 
 @inner
 def _expected_threshold(objective: Objective, is_first: bool, search: Search) -> float:
-    """Return where the page should end, as far as the last page tells."""
+    """Return where the page should end, estimated from the last page."""
     value_weight, click_weight = objective
     numbers, sizes = search.numbers, search.sizes
     weighs_value = 1 if value_weight > 0.0 else 0

@@ -84,7 +84,7 @@ class PageJournal:
             entry.probabilities, entry.random_order = page.probabilities, page.is_in_random_order
 
     def flush(self) -> None:
-        """Write the settled pages that no open page stands before."""
+        """Write the settled pages that no open page precedes."""
         self._write_settled()
         self._writer.flush()
 

@@ -48,7 +48,7 @@ from slotwise.selector.report import (
 from slotwise.selector.selector_file import load_selector, save_selector
 
 N_PAGES_AHEAD = 64
-"""Pages that a report draws to see which link stands where."""
+"""Pages that a report draws to find the usual link of each slot."""
 
 NO_LINKS: tuple[Link, ...] = ()
 NOT_GIVEN = -1
@@ -62,7 +62,7 @@ class Selector(Generic[AnyLink]):
     `horizon` is how many page views there will be, for policies that plan for a number of them and
     for the default, which loses about 5 % less where it is right and more where it is too short.
     `max_revenue` is the most a click can bring, in your money; it scales revenue to [0, 1], and
-    what lies above is clipped and counted in the report.
+    larger amounts are clipped and counted in the report.
     `levels` names what can happen to a link, each step a part of the one before it, when that is
     not a click and its revenue; `update` then takes the levels by name: of the last one money, of
     the others the links that reached it. `floors`, `rate_floors` and `rewards` are those of
@@ -171,7 +171,7 @@ class Selector(Generic[AnyLink]):
 
     @property
     def problem(self) -> Problem:
-        """The problem as it stands now: links, slots, floor."""
+        """The present problem: links, slots, floor."""
         return self._player.problem
 
     @property
@@ -193,7 +193,7 @@ class Selector(Generic[AnyLink]):
         *,
         visitor: Mapping[str, Any] | None = None,
     ) -> Decision[AnyLink]:
-        """Choose the links of one page, for a visitor of whom these features are known.
+        """Choose the links of one page, for a visitor with these features.
 
         Pinned links are on the page and excluded ones are not; the policy fills the rest of the
         page, so the floor is still kept where it can be.
@@ -485,7 +485,7 @@ class Selector(Generic[AnyLink]):
             )
 
     def flush_log(self) -> None:
-        """Write the settled pages that no open page stands before."""
+        """Write the settled pages that no open page precedes."""
         with self._lock:
             if self._journal is not None:
                 self._journal.flush()

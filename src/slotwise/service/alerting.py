@@ -1,4 +1,4 @@
-"""Alerts: what is wrong with a pool, and a webhook that is told when it begins and ends.
+"""Alerts: what is wrong with a pool, and a webhook that is called when it begins and ends.
 
 Looks at the figures that the dashboard shows, in threads of its own; nothing waits for it.
 """
@@ -318,7 +318,7 @@ class AlertWatch:
     """Looks once a minute, in a thread; sends in another one, so that no look waits for a call.
 
     An alert starts when it is seen twice in a row and ends when it is missing twice in a row: what
-    lasts less than a minute is not told.
+    lasts less than a minute is not sent.
     """
 
     def __init__(

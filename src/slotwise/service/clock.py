@@ -13,7 +13,7 @@ _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class SteadyClock:
-    """Tells the time of day in microseconds, counted on from its start by elapsed time.
+    """Returns the time of day in microseconds, counted on from its start by elapsed time.
 
     Windows close for good, so a time of day that jumps ahead by an hour would cut all feedback
     of that hour off. `compare` follows the system's time of day in small steps; larger ones are

@@ -35,7 +35,7 @@ METRICS: dict[str, str] = {
     "slotwise_lost_decisions_total": "Decisions dropped while the store was away",
     "slotwise_closed_until_seconds": "Windows are closed up to this time since the epoch",
     "slotwise_clock_jump_seconds": "How far the time of day jumped ahead of the service's clock",
-    "slotwise_store_ahead_seconds": "How far the latest time in the store lies in the future",
+    "slotwise_store_ahead_seconds": "How far the latest time in the store is in the future",
     "slotwise_learning_failures_total": "Failures to learn or publish, by pool",
     "slotwise_pool_learned_seconds": "When the pool was last learned, by pool",
     "slotwise_pool_version": "Version of the published probabilities, by pool",

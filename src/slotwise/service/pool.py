@@ -1,4 +1,4 @@
-"""A pool as it stands, and the policy and the problem that its settings describe."""
+"""A pool with its links, and the policy and the problem that its settings describe."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Pool(NamedTuple):
         return in_force.for_places(NO_PLACES, links.places("links", off), n_slots)
 
     def rules_key(self, now_us: int, paced: Iterable[PacedRule] = ()) -> int:
-        """Return a number that stands for what `ruled_page` is made of; 0 where all is free."""
+        """Return a number that identifies what `ruled_page` is made of; 0 where all is free."""
         rules, off = self.rules(paced), sorted(self.off_at(now_us))
         return zlib.crc32(repr((rules, off)).encode()) if rules or off else 0
 

@@ -99,7 +99,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     """Whether sales that were expected of open views do not come: revenue then counts from closed
     windows only."""
     rules_key: int = 0
-    """A number that stands for the rules, with their links, and for the links outside their dates;
+    """A number that identifies the rules, with their links, and for the links outside their dates;
     0 where there are none."""
     rule_counts: tuple[RuleCount, ...] = ()
     counted_to: int = 0
@@ -182,7 +182,7 @@ class Shown(NamedTuple):
     links: Mapping[str, int]
     """How often each link was shown."""
     views: Sequence[DecisionRecord] = ()
-    """The latest views of visitors of whom something may be known."""
+    """The latest views of visitors that may have known features."""
 
 
 class Version(NamedTuple):

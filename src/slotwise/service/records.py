@@ -224,7 +224,7 @@ class ShownLink(msgspec.Struct, frozen=True, gc=False, array_like=True, cache_ha
 
 
 class FloorState(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """How a page stands to the click floor.
+    """The state of a page's click floor.
 
     `met`: the 95 % interval of the clicks delivered per page view since the floor was set, which
     holds at all times at once, lies above the floor, or contains it and is no wider than a tenth
@@ -263,7 +263,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
     min_propensity: float = 0.0
     """The smallest propensity of any link of the pool; 0 if one could not be on the page."""
     pool_key: int = 0
-    """A number that stands for the links of the pool that the page was drawn from."""
+    """A number that identifies the links of the pool that the page was drawn from."""
     visitor: dict[str, str] = msgspec.field(default_factory=dict)
     """What was said of the visitor: the value of each declared feature that was known."""
     segment: dict[str, str] = msgspec.field(default_factory=dict)

@@ -162,7 +162,7 @@ _CLOSE_WITHIN_S = 0.9
 _TICKS_PER_S = 10
 """How often uvicorn calls `on_tick`."""
 _SPARE_FILES = 128
-"""Files that the process keeps open beside its connections."""
+"""Files that the process has open in addition to its connections."""
 _COLLECT_EVERY = 50_000
 """New objects between two looks for cycles: pages wait for their commit and make none."""
 
@@ -371,7 +371,7 @@ class BackgroundServer:
     """A server in a thread of this process, for the demo and for tests.
 
     Use it as a context: it listens inside and everything is committed after. `operations` are
-    served beside the service's own. Commits to a file can be made beside, as `serve` does.
+    served with the service's own. Another process can commit to a file, as with `serve`.
     """
 
     def __init__(

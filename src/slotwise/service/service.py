@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 class Replica:
     """One of several processes on a store: it takes over what the others change and publish.
 
-    It does so when it is told of a change, and every `POLL_S` in case a notification is lost.
+    It does so after a notification, and every `POLL_S` in case one is lost.
     """
 
     POLL_S = 1.0

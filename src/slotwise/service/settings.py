@@ -115,8 +115,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     alert_url: Annotated[
         str,
         Meta(
-            description="Address that is told when a floor is missed, feedback stops or learning "
-            "fails: https, or http on this machine; empty: nobody is told"
+            description="Address that is called when a floor is missed, feedback stops or learning "
+            "fails: https, or http on this machine; empty: alerts are not sent"
         ),
     ] = ""
     alert_format: Annotated[

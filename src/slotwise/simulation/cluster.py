@@ -120,7 +120,7 @@ def play_in_threads(
         try:  # from the first submission on: Ctrl-C must not wait for blocks that have not started
             waiting = {pool.submit(play, block): block for block in blocks}
             for future in as_completed(waiting):
-                yield waiting.pop(future), future.result()  # the records are not kept here
+                yield waiting.pop(future), future.result()  # the records are not stored here
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -129,7 +129,7 @@ class Experiment:
 
     @property
     def checkpoints(self) -> Links:
-        """The rounds at which totals are kept: evenly spaced, with additional early rounds."""
+        """The rounds at which totals are recorded: evenly spaced, with additional early rounds."""
         n_rounds = self.n_rounds
         even = np.linspace(0, n_rounds, N_CHECKPOINTS + 1)[1:]
         early = np.geomspace(1, n_rounds, N_CHECKPOINTS // 4)

@@ -191,7 +191,7 @@ class Logistic(Section):
     slot_weights: list[float] | None = None
 
     def environment(self, data: Dataset) -> Environment:
-        """Return links with the rates of `data` for visitors on whom no feature has an effect."""
+        """Return links with the rates of `data` for visitors whose features have no effect."""
         _two_levels(self.kind, data)
         if not self.feature_sizes or min(self.feature_sizes) < 1:
             rule = "how many values each feature has, at least one feature"
@@ -226,7 +226,7 @@ def _number(value: Any) -> Any:
 
 
 class PolicySection(Section):
-    """One policy of an experiment; "oracle" stands for the best fixed mix."""
+    """One policy of an experiment; "oracle" means the best fixed mix."""
 
     name: str
     label: str | None = None
@@ -240,7 +240,7 @@ class ExperimentFile(Section):
     with them is given. `n_slots`, `click_floor` and `failure_probability` are those of the
     data set unless they are given here. `floors`, `rate_floors` and `rewards` are those of
     `Problem`, by the levels of the data set; a floor on the first level replaces its click floor.
-    `knows_visitors` says whether policies are told of visitors, `slot_weights` what they know of
+    `knows_visitors` says whether policies see the visitor, `slot_weights` what they know of
     slots: "learn", the weights, or nothing. `segment_floors` has click floors by feature and value.
     `rules` are those of `Problem`, whose links are numbered from 0 on in the order of the data set.
     """
@@ -318,7 +318,7 @@ class ExperimentFile(Section):
 
     @property
     def _options(self) -> dict[str, Any]:
-        """The options of the data set; a table has no page of its own and must be told it."""
+        """The options of the data set; a table has no page size of its own and needs one."""
         return self.options | self._page
 
     def _with_page(self, data: Dataset, note: str | None = None) -> Dataset:
@@ -418,7 +418,7 @@ PACKAGE = Path(__file__).parent.parent
 def shipped_experiments() -> dict[str, Path]:
     """Return the file of every shipped experiment by its name.
 
-    They are inside an installed package, and beside `src` in a source checkout.
+    They are inside an installed package, and next to `src` in a source checkout.
 
     >>> "figure-1-coupon" in shipped_experiments()
     True

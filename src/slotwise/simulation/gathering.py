@@ -73,7 +73,7 @@ class Parts:
         }
 
     def file(self, label: str, run: int) -> Path:
-        """Return where a run is kept; equal runs of two experiments have the same file."""
+        """Return where a run is stored; equal runs of two experiments have the same file."""
         return self._folders[label] / f"{run:06d}.npy"
 
     def find(self, label: str, run: int) -> Floats | None:
@@ -149,7 +149,7 @@ class Gathering:
         return sum(len(of_label) for of_label in self._records.values())
 
     def key(self, label: str, run: int) -> Hashable:
-        """Return what tells a run from others: experiments in one folder share equal runs."""
+        """Return what identifies a run: experiments in one folder share equal runs."""
         return (self, label, run) if self._kept is None else self._kept.file(label, run)
 
     def add(self, label: str, run: int, record: Floats) -> None:
@@ -165,7 +165,7 @@ class Gathering:
     def results(self, wall: float, cpu: float) -> Results:
         """Return the results of so many seconds of both clocks; all runs must be finished.
 
-        The records are handed over: they are not kept here.
+        The records are handed over: they are not stored here.
         """
         experiment = self.experiment
         values = experiment.environment.segment_labels

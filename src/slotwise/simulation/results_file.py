@@ -60,7 +60,7 @@ def table_of(rounds: Whole, totals: Totals) -> pl.DataFrame:
 
 
 def write(path: Path, config: Mapping[str, Any], rounds: Whole, totals: Totals) -> None:
-    """Write a results file beside its place, then move it there in one step."""
+    """Write a results file under a temporary name, then rename it in one step."""
     table = table_of(rounds, totals)
     metadata = {FORMAT_KEY: str(FORMAT), CONFIG_KEY: json.dumps(dict(config))}
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -229,7 +229,7 @@ def run_series(
 
 
 class _Series:
-    """A plan that is being run: what is finished, and who is told."""
+    """A plan that is being run: what is finished, and who is notified."""
 
     def __init__(
         self,

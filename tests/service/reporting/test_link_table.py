@@ -181,4 +181,4 @@ def test_a_pinned_link_is_pinned() -> None:
     snapshot = version(0, (1.0, 0.0, 0.0), 0.1, A_POOL.with_settings(pool))
     role, why = table(VersionAverages(snapshot), snapshot, pool=pool)["poor"]
     assert role == "pinned"
-    assert why == "It is pinned: it stands at position 1 of every page."
+    assert why == "It is pinned to position 1 of every page."

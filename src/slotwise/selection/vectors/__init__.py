@@ -1,1 +1,1 @@
-"""Loops that are written in vectors by hand, each beside the same in plain Python."""
+"""Loops that are written in vectors by hand, each next to the same loop in plain Python."""

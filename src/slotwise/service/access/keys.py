@@ -50,7 +50,7 @@ def new_key(
 
     A key with the scope `page` may be read by everybody: it has no other scope and is for one pool.
 
-    Its id is the start of its hash, which names the key and tells nothing about the secret.
+    Its id is the start of its hash, which names the key and reveals nothing about the secret.
 
     >>> new_key(["decide", "track"], now_us=0).secret[:6]
     'sw_dk_'
@@ -104,7 +104,7 @@ def find_key(secret: str, look_up: Callable[[str], KeyRecord | None]) -> KeyReco
 def click_secret(now_us: int) -> KeyRecord:
     """Make the secret that signs click tokens, in the form of a key that opens nothing.
 
-    Stored beside the keys so that a backup has it: no scope, so no call can be made with it,
+    Stored with the keys so that a backup has it: no scope, so no call can be made with it,
     and its hash is random, so no text hashes to it.
     """
     secret = secrets.token_hex(32)

@@ -5,7 +5,7 @@
 The token names the link and never its destination: the destination comes from the pool.
 `places` has the place in the pool of every link on the page, in page order, so that one signature
 serves the whole page. The last two parts are not signed: they choose one of the signed places, and
-the link must be the one that stands there (`ClickToken.place`). Ids hold no `~`.
+the link must be the one in that place (`ClickToken.place`). Ids hold no `~`.
 
 Tokens of a longer page would list too many places. Where a page has more links than
 `MAX_SIGNED_TOGETHER`, each token names one link and has a signature of its own:

@@ -44,7 +44,7 @@ SegmentFloorTable = Annotated[
     Meta(
         max_length=MAX_FEATURES,
         description="Fewest expected clicks per page view of visitors with one value of a "
-        "feature, by feature and value, beside the floor for all",
+        "feature, by feature and value, in addition to the floor for all",
     ),
 ]
 Visitor = Annotated[

@@ -63,7 +63,7 @@ async def report_click(context: ServiceContext, request: Request) -> Answer:
 
 
 def _link(context: ServiceContext, token: ClickToken) -> LinkRecord:
-    """Return the link that a token names, unless another one stands in its place."""
+    """Return the link that a token names, unless another one is in its place."""
     try:
         link = context.service.directory.link(token.pool_id, token.link_id)
     except (UnknownPool, UnknownLink):

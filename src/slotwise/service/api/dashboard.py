@@ -98,10 +98,10 @@ async def dashboard(context: ServiceContext, request: Request) -> Answer:
 
 
 def _first_picture(context: ServiceContext) -> None:
-    """Make the picture of the pool that the page begins with, unless it is kept."""
+    """Make the picture of the pool that the page begins with, unless it is cached."""
     first = next((pool for pool in context.service.directory.pools() if not pool.archived), None)
     if first is not None:
-        with suppress(SlotwiseError):  # the page asks again, and is told what is wrong
+        with suppress(SlotwiseError):  # the page asks again, and gets the error then
             context.pictures.latest(*_wanted(context, first.pool_id))
 
 
@@ -113,7 +113,7 @@ def _compressed_library() -> bytes:
 def _page() -> Asset:
     """Return the page with what it must know of the chart library.
 
-    Its address names its content, so that it may be kept for long. And plotly adds the style
+    Its address names its content, so that it may be cached for long. And plotly adds the style
     sheet of its maps, which the policy forbids and no chart here needs, unless an element has
     the sheet's id already.
     """

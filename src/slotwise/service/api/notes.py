@@ -111,7 +111,7 @@ class ActiveAlert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlertsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Where alerts go and what was told."""
+    """Where alerts go and which were sent."""
 
     url: str
     """The setting `alert_url`, of Slack and Teams its host only; empty where there is none."""
@@ -149,7 +149,7 @@ ALERT_OPERATIONS = Operations()
     "admin",
 )
 async def show_alerts(context: ServiceContext, _request: Request) -> AlertsAnswer:
-    """Read what is wrong now and what the alert webhook was told."""
+    """Read the present alerts and those sent to the webhook."""
     watch = context.alerts
     assert isinstance(watch, AlertWatch)
     active = tuple(

@@ -49,7 +49,7 @@ EvaluationContext = Annotated[
 
 
 class EvaluationBody(msgspec.Struct, frozen=True, kw_only=True):
-    """For whom flags are evaluated."""
+    """The visitor that flags are evaluated for."""
 
     context: EvaluationContext = msgspec.field(default_factory=dict)
 

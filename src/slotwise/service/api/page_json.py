@@ -44,7 +44,7 @@ class _VersionTexts:
         """The JSON of a link at a position of the page, with `_TOKEN` for the head of its token,
         and its place in the pool."""
         self.heads: dict[tuple[FloorState, bool, str], str] = {}
-        """What stands before the links, by the floor's state, holdout and fallback."""
+        """What precedes the links, by the floor's state, holdout and fallback."""
 
 
 class PageWriter:
@@ -87,7 +87,7 @@ class PageWriter:
         return b"%b%b]}" % (start, on_page)
 
     def _head(self, texts: _VersionTexts, decision: DecisionRecord) -> str:
-        """Write what stands between the time and the links; few such texts occur in a version."""
+        """Write what is between the time and the links; few such texts occur in a version."""
         floor, number = decision.floor, self._number
         # Policy names and statuses are made of characters that JSON leaves alone.
         text = (

@@ -56,7 +56,7 @@ class PageHints(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PageBody(Strict, frozen=True, kw_only=True):
-    """For whom the page is; all optional."""
+    """The visitor of the page; all optional."""
 
     visitor: Visitor = msgspec.field(default_factory=dict)
     hints: PageHints = PageHints()
@@ -373,7 +373,7 @@ def _days(waiting: Mapping[str, float | None], views_per_day: float) -> DaysAnsw
 
 MAX_DAYS = 92
 _ALL_POOLS = " all pools"
-"""The name of the kept report; no pool has it, for no id has a space."""
+"""The name of the cached report; no pool has it, for no id has a space."""
 
 
 class PoolRows(msgspec.Struct, frozen=True, kw_only=True):

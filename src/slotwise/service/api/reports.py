@@ -33,7 +33,7 @@ from slotwise.service.reporting.segments import SegmentsReport
 
 
 class ExplanationList(msgspec.Struct, frozen=True, kw_only=True):
-    """Why each active link is shown as often as it is, and to whom."""
+    """Why each active link is shown as often as it is, and to which visitors."""
 
     pool_id: str
     links: tuple[Explanation, ...]
@@ -64,7 +64,7 @@ async def frontier(context: ServiceContext, request: Request) -> msgspec.Struct:
 
 @OPERATIONS.add("GET /v1/pools/{pool_id}/explain", "read", answer=ExplanationList)
 async def explain(context: ServiceContext, request: Request) -> msgspec.Struct:
-    """Read why each link is shown as often as it is, and to whom."""
+    """Read why each link is shown as often as it is, and to which visitors."""
     pool_id = request.path_values["pool_id"]
     service = context.service
     found = await asyncio.to_thread(service.reporter.explain, pool_id)

@@ -63,7 +63,7 @@ class DecisionIds:
 
 
 MAX_RECENT = 50_000
-"""Decisions that are kept in memory for a second request."""
+"""Decisions that are cached for a second request."""
 
 
 class DecisionsById:
@@ -376,7 +376,7 @@ class Decider:
     def beside(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **rest: Arguments.kwargs
     ) -> Future[Result]:
-        """Call `decide` without an id, or `propose`, in a thread that is kept for them."""
+        """Call `decide` without an id, or `propose`, in a thread of their own."""
         return self._threads.submit(function, *args, **rest)
 
     def beside_by_id(

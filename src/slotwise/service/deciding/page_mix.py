@@ -375,7 +375,7 @@ class VisitorMixes:
         pinned: Mapping[int, str],
         ruled: RuledPage | None,
     ) -> VisitorMix:
-        """Return the page of a visitor with `n_slots` of these links beside the pinned ones."""
+        """Return the page of a visitor with `n_slots` of these links and the pinned ones."""
         places = np.array(visitor, np.int64)
         with self._solving:
             if ruled is None:

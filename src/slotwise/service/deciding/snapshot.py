@@ -163,7 +163,7 @@ class Snapshot:
             self.holdout_page(wish)
 
     def page(self, wish: Wish) -> PageMix:
-        """Return the page of a wish; solved at its first use, then kept."""
+        """Return the page of a wish; solved at its first use, then cached."""
         if wish is NO_WISH or wish == NO_WISH:
             return self._usual_page
         return self._kept(self._pages, self._completed(wish), self._solve)

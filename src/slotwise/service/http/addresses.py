@@ -114,7 +114,7 @@ def split_address(url: str) -> SplitResult | None:
 
 
 def _is_whole(parts: SplitResult) -> bool:
-    """Say whether nothing stands beside the brackets of an address but its port."""
+    """Return whether the brackets of an address are followed by nothing but its port."""
     place = parts.netloc.rpartition("@")[2]
     return not set("[]") & set(place) or bool(_IN_BRACKETS.fullmatch(place))
 

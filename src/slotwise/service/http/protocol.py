@@ -70,7 +70,7 @@ class GatheredWrites(asyncio.Transport):
         self._below.close()
 
     def abort(self) -> None:
-        """Close at once and drop what is kept."""
+        """Close at once and drop what is buffered."""
         self._parts = []
         self._below.abort()
 

@@ -74,7 +74,7 @@ class Operation(Generic[Context, Key]):
     has_tag: bool = False
     """Whether the answer has an entity tag, and is 304 for a client that names it."""
     problems: tuple[str, ...] = ()
-    """Problems that this operation itself can answer with, beside those of every operation."""
+    """Problems of this operation, in addition to those of every operation."""
     protocol_errors: ProtocolErrors | None = None
     """Problems that are answered as another protocol defines; it decides on unknown ids, too."""
     refusal_headers: Callable[[Context, Request[Key]], Headers] | None = None

@@ -235,7 +235,7 @@ class PoolPlayer:
 
     @property
     def slots_differ(self) -> bool:
-        """Whether links are counted by the slots that they stood in."""
+        """Whether links are counted by the slots that they were in."""
         return self.player.slots.have_weights
 
     def exposure(self) -> LinkCounts:

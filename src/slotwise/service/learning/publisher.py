@@ -168,7 +168,7 @@ def _for_visitors(published: Published, draft: Draft, visitors: ForVisitors) -> 
 
 
 def _segment_floor(one: OfSegment, draft: Draft) -> SegmentFloor:
-    """Return how a segment stands to its floor, as the pool has it."""
+    """Return the state of a segment's floor, as the pool has it."""
     pages, since_us = draft.delivered[one.feature, one.value]
     least = draft.pool.settings.segment_floors[one.feature][one.value]
     n_slots = round(float(one.probabilities.sum()))
@@ -370,7 +370,7 @@ class Publisher:
             self.install(run, now_us)
 
     def install(self, run: PoolRun, now_us: int) -> None:
-        """Install the version of a pool as it stands: the last one or a new one."""
+        """Install the present version of a pool: the last one or a new one."""
         last = None if run.is_stale else run.last_version()
         if last is not None:
             self._decider.install(last)
@@ -378,7 +378,7 @@ class Publisher:
             self.publish(run, now_us)
 
     def publish(self, run: PoolRun, now_us: int) -> None:
-        """Make the next version beside the decisions, switch to it and store it."""
+        """Make the next version while pages are decided, switch to it and store it."""
         with run.publishing:
             quotas = self._count_rules(run, now_us)
             draft = run.draft(self._take_shown(run), now_us)

@@ -32,7 +32,7 @@ DRAWS = 64
 MANY_LINKS, FEW_DRAWS = 1_000, 16
 """Draws that a page with wishes averages, fewer where each takes longer."""
 RECENT_VISITORS = 256
-"""Latest visitors with whom the next rounds are played ahead."""
+"""Latest visitors that the next rounds are simulated with."""
 MAX_KINDS = 64
 """Kinds of visitors that a version lists."""
 MAX_ROUNDS_AHEAD = 256
@@ -170,7 +170,7 @@ class _SegmentSeen:
 
 
 class ForVisitors(NamedTuple):
-    """What a version shows to whom, and what it shows on average over the latest visitors."""
+    """What a version shows to each visitor, and on average over the latest visitors."""
 
     pages: PagesForVisitors
     words: dict[str, tuple[str, ...]]
@@ -183,7 +183,7 @@ class ForVisitors(NamedTuple):
 
 
 class VisitorsAhead:
-    """The latest visitors of a pool, with whom its player plays the next rounds ahead.
+    """The latest visitors of a pool, which its player simulates the next rounds with.
 
     slotwise's own policies for visitors publish scores and prices. For one of another package, the
     page of a visitor is what its own `choose` says.
@@ -245,7 +245,7 @@ class VisitorsAhead:
     def for_visitors(
         self, open_views: Floats | None, rates: LinkRates, rules: PageRules | None = None
     ) -> ForVisitors:
-        """Return what the next version shows to whom."""
+        """Return what the next version shows to each visitor."""
         problem, visitors = self.player.problem, self._latest_visitors()
         pages = self._pages_ahead(open_views, rates, visitors)
         probabilities, clicks = np.zeros(problem.n_links), 0.0
@@ -323,7 +323,7 @@ class VisitorsAhead:
         problem, features = self.player.problem, self.player.features
         place, _ = problem.segment_floor_places[floor]
         feature, value = features.label(place)
-        if not seen.n_visitors:  # then for a visitor of whom nothing else is known
+        if not seen.n_visitors:  # then for a visitor with nothing else known
             only = features.stored_places({feature: value}, is_counted=False)
             page, _ = pages.page(np.array(only, np.int64), pages.links, problem.n_slots)
             seen.add(page, pages.rate[0], 1)
@@ -338,7 +338,7 @@ class VisitorsAhead:
         return OfSegment(feature, value, of_segment, probabilities, price)
 
     def _latest_visitors(self) -> Links:
-        """Return the latest visitors, a row each; one of whom nothing is known before the first."""
+        """Return the latest visitors, a row each; one without known features before the first."""
         nobody = tuple(self.player.features.stored_places({}, is_counted=False))
         return np.array(self._recent or [nobody], np.int64)
 

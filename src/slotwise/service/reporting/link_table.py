@@ -216,11 +216,11 @@ def _why(
         return "Nothing is known of it yet: it is shown to learn."
     position = _pin_of(pool, link)
     if position is not None:
-        return f"It is pinned: it stands at position {position} of every page."
+        return f"It is pinned to position {position} of every page."
     if role == "exploring" and link.click_views < MIN_VIEWS:
         return f"It has fewer than {MIN_VIEWS} settled views: it is shown to learn more."
     if role == "exploring":
-        return "It has brought no sale yet: it is shown to learn more."
+        return "It has no sale yet: it is shown to learn more."
 
     def money(share: float) -> str:
         amount = share * pool.max_revenue_micros / 1e6

@@ -115,7 +115,7 @@ def report_totals(counters: Counters, pool: PoolSettings, snapshot: Snapshot) ->
 
 
 def _floor(snapshot: Snapshot) -> FloorState:
-    """Return how the pool stands to its floor; with pins, too, delivered clicks decide."""
+    """Return the state of the pool's floor; with pins, too, delivered clicks decide."""
     floor = snapshot.page(NO_WISH).floor
     if floor.status == "infeasible" or not snapshot.published.delivered.click_views:
         return floor

@@ -241,7 +241,7 @@ class DecisionReport(msgspec.Struct, frozen=True, kw_only=True):
     revenue_micros: dict[str, int]
     """Revenue that counts, or will, for each clicked link."""
     segment_floors: tuple[SegmentFloorSet, ...] = ()
-    """The floors of segments that held for this visitor, beside the floor for all."""
+    """The floors of segments that held for this visitor, in addition to the floor for all."""
 
 
 class RoundRow(msgspec.Struct, frozen=True, gc=False):
@@ -265,13 +265,13 @@ class RoundRow(msgspec.Struct, frozen=True, gc=False):
     min_propensity: float
     """The smallest propensity of any link of the pool; 0 if one could not be on the page."""
     pool_key: int
-    """A number that stands for the links of the pool that the page was drawn from."""
+    """A number that identifies the links of the pool that the page was drawn from."""
     visitor: dict[str, str]
     """What was known of the visitor, by feature."""
     segment: dict[str, str]
     """The value of every feature for which the page was chosen."""
     random_order: bool
-    """Whether the links stood in random order; `links` are in the order of the slots."""
+    """Whether the links were in random order; `links` are in the order of the slots."""
 
 
 class SegmentFloorStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -317,7 +317,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     clock_jump_us: int
     """How far the system's time of day jumped ahead of the service's clock; 0 when they agree."""
     store_ahead_us: int
-    """How far the latest time in the store lies in the future: feedback until then is late."""
+    """How far the latest time in the store is in the future: feedback until then is late."""
     pools: tuple[PoolHealth, ...]
 
     @property

@@ -347,7 +347,7 @@ class Reporter:
     ) -> EvaluationReport:
         """Return what the best mix at a floor would have earned, by the log since a time.
 
-        The log of a recent time is kept for a minute, so that a slider may ask again.
+        The log of a recent time is cached for a minute, so that a slider may ask again.
         """
         pool = self.directory.pool(pool_id)
         with self._store.reading() as reader:

@@ -19,7 +19,7 @@ from slotwise.service.reporting.report_records import Explanation, RateReport, S
 
 N_TOP_LINKS = 3
 N_PAGES = 200
-"""Pages that are drawn to see which link stands where."""
+"""Pages that are drawn to find the usual link of each slot."""
 ALIKE = 0.01
 """Probabilities that differ by no more are the same to a reader."""
 MAX_VALUES = 200
@@ -44,7 +44,7 @@ class ValueReport(msgspec.Struct, frozen=True, kw_only=True):
     clicks_per_view: RateReport
     revenue_per_view_micros: RateReport
     top_links: tuple[LinkForValue, ...]
-    """The likeliest links of a visitor of whom only this is known."""
+    """The likeliest links of a visitor with only this feature known."""
     floor: SegmentFloorReport | None = None
     """Where visitors with this value have a floor of their own."""
 
@@ -59,7 +59,7 @@ class SlotWeight(msgspec.Struct, frozen=True, kw_only=True):
     clicks: int
     """Clicks on pages in random order, from which weights are learned."""
     mostly: LinkForValue | None = None
-    """The link that stands there most often, and on which part of the pages now."""
+    """The most frequent link of the slot, and its share of the pages now."""
 
 
 class SegmentsReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ def counted_values(counters: Counters, pool: PoolSettings) -> list[tuple[str, st
 
 
 def for_value(snapshot: Snapshot, feature: str, value: str) -> Floats:
-    """Return the probabilities of all links for a visitor of whom only one value is known."""
+    """Return the probabilities of all links for a visitor with only one value known."""
     return snapshot.probabilities_for({feature: value})
 
 

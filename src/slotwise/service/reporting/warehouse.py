@@ -415,7 +415,7 @@ def export_store(
     slice_minutes: int | None = None,
     tell: Callable[[float], None] = lambda _: None,
 ) -> Exported:
-    """Export every slice that is complete and not exported; `tell` is told the share done."""
+    """Export every complete slice that is not exported; `tell` is called with the share done."""
     with store.reading() as reader:
         closed_until_us = reader.progress().closed_until_us
         cursor = _read_cursor(target, reader, slice_minutes)

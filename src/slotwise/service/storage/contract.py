@@ -239,7 +239,7 @@ class Store(ReadableStore, Protocol):
     - events are judged by `slotwise.service.counting.attribution`, in whatever order and grouping
       into batches they arrive
     - received times never run backwards in the order of one process's commits: an event is stored
-      with the latest time that the process told the store when its own is earlier
+      with the latest time that the process stored when its own is earlier
     - after `CloseWindows(t)` nothing is stored as received at or before t, and a decision
       whose click window closed by t is stored with `learned=False`; both hold after a crash
     - a fold moves its position and its counters together, once

@@ -45,7 +45,7 @@ def open_existing(address: str) -> Store:
 
 
 def open_existing_to_read(address: str) -> Store | SqliteFile:
-    """Open a store to read it, also beside a running service."""
+    """Open a store to read it, also while a service is running."""
     if is_postgresql(address):
         return open_postgresql(address)
     return open_for_reading(existing_store(sqlite_path(address)))
@@ -91,7 +91,7 @@ def back_up(store: Path, target: Path) -> None:
         with closing(sqlite3.connect(store)) as source, closing(sqlite3.connect(partial)) as copy:
             _check_contents(source, store)
             source.backup(copy, pages=_PAGES_A_STEP)
-            # A copy is one file: everything in it, nothing in a log beside it.
+            # A copy is one file: everything in it, nothing in a separate log.
             copy.execute("PRAGMA journal_mode = DELETE")
         force_to_disk(partial)
         partial.rename(target)
@@ -107,7 +107,7 @@ def back_up(store: Path, target: Path) -> None:
 def restore(backup: Path, store: Path, overwrite: bool = False) -> Verification:
     """Put a verified copy of a backup where the store is; the service must be stopped.
 
-    A store that is there already is only replaced when asked, and kept beside the new one
+    A store that is there already is only replaced when asked, and then stays next to the new one
     with the ending `.replaced`.
     """
     if not backup.is_file():
@@ -223,7 +223,7 @@ class _Place(NamedTuple):
 
 
 def move_store(source: str, target: str, tell: Callable[[float], None] = lambda _: None) -> Moved:
-    """Copy all rows of a store that nobody uses to an empty one; `tell` is told the share done.
+    """Copy all rows of an unused store to an empty one; `tell` is called with the share done.
 
     Interrupted, it goes on where it stopped when it is called again: every table is copied in
     one order, and the target says from where it is being filled. No service opens it before the
@@ -384,9 +384,9 @@ _TIMES = {"links": ["counted_from_us"]} | {
 
 
 def set_times_back(path: Path, now_us: int) -> int:
-    """Set all times of a store back by as much as its latest one lies in the future.
+    """Set all times of a store back by as much as its latest one is in the future.
 
-    Returns by how much, 0 when nothing lies in the future. Since all times move together, what
+    Returns by how much, 0 when nothing is in the future. Since all times move together, what
     was in its window stays there, and every counter still equals its rows. Policies that learn
     view by view learn again from the rows.
     """

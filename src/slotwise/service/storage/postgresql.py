@@ -447,7 +447,7 @@ _EVERY_S = 1.0
 _LISTEN_S = 0.1
 """How long a stop may wait for the end of listening."""
 _SILENT = "5s"
-"""A process that stands still for so long loses its session, and with it the lock."""
+"""A process that is suspended for so long loses its session, and with it the lock."""
 _SET_UP = (
     f"SET idle_session_timeout = '{_SILENT}'",
     "SET lock_timeout = '5s'",
@@ -464,7 +464,7 @@ class PostgresqlSharing:
 
     Whoever gets the lock takes the next epoch. Every write of a learner (`CloseWindows`,
     `ApplyFold`, `SaveLearned`, `PurgeViews`) names the epoch that it took over with, and the store
-    raises `Superseded` when there is a later one. So a learner that stood still and wakes up
+    raises `Superseded` when there is a later one. So a learner that was suspended and resumes
     changes nothing.
     """
 
@@ -544,7 +544,7 @@ class PostgresqlSharing:
             [(now_id,)] = connection.execute(b"SELECT pg_backend_pid()").fetchall()
             if now_id != session_id:
                 raise StoreUnavailable(
-                    "the session changed under the learner's lock: a pooler stands between; "
+                    "the session changed under the learner's lock: there is a pooler in between; "
                     "set `store_direct` to the database's own address"
                 )
             self._listen(connection, told)
@@ -573,7 +573,7 @@ class PostgresqlSharing:
         self._ahead_us = there_us - (before_us + after_us) // 2
 
 
-# All of it is gone with the transaction. A replica that stands still in the middle of one must not
+# All of it is gone with the transaction. A replica that is suspended in the middle of one must not
 # keep the others waiting, and a commit is on disk when it returns, whatever the server's default.
 _BEGIN = """
     BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;

@@ -414,7 +414,7 @@ class SqliteStore(SqliteFile):
 
 
 def open_for_reading(path: Path) -> SqliteFile:
-    """Open a store to read it: beside its writer, or as the writer when there is none.
+    """Open a store to read it: next to its writer, or as the writer when there is none.
 
     Only then can a file of an older version be migrated; a running service has done so.
     """
