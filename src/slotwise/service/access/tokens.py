@@ -16,7 +16,6 @@ Tokens of a longer page would list too many places. Where a page has more links 
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -26,7 +25,6 @@ from slotwise.service.limits import MAX_SEALED_CHARS, MAX_TOKEN_CHARS
 
 MAX_SIGNED_TOGETHER = 16
 """Links of a page with one signature: each of its tokens lists the places of all of them."""
-_BLOCK = 64
 _MAX_DIGITS = 18
 
 
@@ -42,21 +40,8 @@ class ClickToken(NamedTuple):
     """The place in the pool that the link must have; None where its id itself is signed."""
 
 
-class _Mac:
-    """HMAC-SHA-256 with both key blocks hashed once: a third of the time of `hmac.digest`."""
-
-    def __init__(self, secret: bytes) -> None:
-        if len(secret) > _BLOCK:
-            secret = hashlib.sha256(secret).digest()
-        block = secret.ljust(_BLOCK, b"\0")
-        self.inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
-        self.outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block))
-
-    def __call__(self, message: bytes) -> str:
-        inner, outer = self.inner.copy(), self.outer.copy()
-        inner.update(message)
-        outer.update(inner.digest())
-        return outer.hexdigest()
+def _sign(secret: bytes, message: str) -> str:
+    return hmac.digest(secret, message.encode("ascii"), "sha256").hex()
 
 
 class TokenSigner:
@@ -84,9 +69,8 @@ link_id='l9', place=None)
                 raise InvalidInput.of("key id", "letters and digits", key_id)
             if len(secret) < 32:
                 raise InvalidInput.of("secret", "at least 32 bytes", f"{len(secret)} bytes")
-        self._macs = macs = {key_id: _Mac(secret) for key_id, secret in secrets.items()}
-        key_id = next(reversed(macs))
-        self._signing = (key_id, macs[key_id])
+        self._secrets = dict(secrets)
+        self._signing = list(self._secrets.items())[-1]
 
     def sign_page(self, pool_id: str, decision_id: str, issued_at_ms: int, places: str) -> str:
         """Return what the tokens of a page begin with; `~position~link` completes one.
@@ -98,18 +82,18 @@ link_id='l9', place=None)
         >>> signer.read(f"{head}~1~l9").place, signer.read(f"{head}~2~l1").place
         (8, 0)
         """
-        key_id, mac = self._signing
+        key_id, secret = self._signing
         signed = f"v2.{key_id}~{pool_id}~{decision_id}~{issued_at_ms}~{places}"
-        return f"{signed}~{mac(signed.encode())}"
+        return f"{signed}~{_sign(secret, signed)}"
 
     def token(self, click: ClickToken) -> str:
         """Return the token that says `click`, with a signature of its own."""
-        key_id, mac = self._signing
+        key_id, secret = self._signing
         signed = (
             f"v1.{key_id}.{click.pool_id}~{click.decision_id}~{click.issued_at_ms}"
             f"~{click.position}~{click.link_id}"
         )
-        return f"{signed}.{mac(signed.encode())}"
+        return f"{signed}.{_sign(secret, signed)}"
 
     def read(self, token: str) -> ClickToken | None:
         """Return what an authentic token says, None for any other text."""
@@ -122,9 +106,7 @@ link_id='l9', place=None)
         if len(parts) != 8:
             return None
         version_and_key, pool_id, decision_id, issued_at_ms, places, signature, at, link_id = parts
-        mac = self._macs.get(version_and_key[3:])
-        signed = "~".join(parts[:5])
-        if mac is None or not hmac.compare_digest(mac(signed.encode("ascii")), signature):
+        if not self._is_signed(version_and_key[3:], "~".join(parts[:5]), signature):
             return None
         # Only these two parts are not signed; one position has one spelling.
         if not at.isdigit() or at.startswith("0") or len(at) > _MAX_DIGITS:
@@ -139,13 +121,14 @@ link_id='l9', place=None)
         signed, _, signature = token.rpartition(".")
         version, _, rest = signed.partition(".")
         key_id, _, payload = rest.partition(".")
-        mac = self._macs.get(key_id)
-        if version != "v1" or mac is None:
-            return None
-        if not hmac.compare_digest(mac(signed.encode("ascii")), signature):
+        if version != "v1" or not self._is_signed(key_id, signed, signature):
             return None
         pool_id, decision_id, issued_at_ms, position, link_id = payload.split("~")
         return ClickToken(pool_id, decision_id, int(issued_at_ms), int(position), link_id)
+
+    def _is_signed(self, key_id: str, signed: str, signature: str) -> bool:
+        secret = self._secrets.get(key_id)
+        return secret is not None and hmac.compare_digest(_sign(secret, signed), signature)
 
     def seal(self, payload: bytes) -> str:
         """Return a text that carries a payload, readable by all and made by this signer only.
@@ -155,18 +138,17 @@ link_id='l9', place=None)
         >>> signer.unseal(sealed), signer.unseal(sealed[:-1] + "x"), signer.read(sealed)
         (b'a page', None, None)
         """
-        key_id, mac = self._signing
+        key_id, secret = self._signing
         signed = f"s1.{key_id}.{base64.urlsafe_b64encode(payload).decode()}"
-        return f"{signed}.{mac(signed.encode())}"
+        return f"{signed}.{_sign(secret, signed)}"
 
     def unseal(self, sealed: str) -> bytes | None:
         """Return the payload of a text that this signer sealed, None for any other text."""
         signed, _, signature = sealed.rpartition(".")
         kind, _, rest = signed.partition(".")
         key_id, _, payload = rest.partition(".")
-        mac = self._macs.get(key_id)
-        if kind != "s1" or mac is None or len(sealed) > MAX_SEALED_CHARS or not sealed.isascii():
+        if kind != "s1" or len(sealed) > MAX_SEALED_CHARS or not sealed.isascii():
             return None
-        if not hmac.compare_digest(mac(signed.encode("ascii")), signature):
+        if not self._is_signed(key_id, signed, signature):
             return None
         return base64.urlsafe_b64decode(payload)
