@@ -37,8 +37,7 @@ from slotwise.service.access.tokens import ClickToken, TokenSigner
 from slotwise.service.api.app import App
 from slotwise.service.api.bodies import to_time
 from slotwise.service.api.context import Operation, ServiceContext
-from slotwise.service.api.decide import DecideAnswer, FloorAnswer, PageLink
-from slotwise.service.api.page_json import PageWriter
+from slotwise.service.api.page_json import DecideAnswer, PageLink, PageWriter
 from slotwise.service.records import DecisionRecord, LinkRecord, PoolSettings
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
@@ -191,7 +190,7 @@ def compare_page_json() -> dict[str, tuple[float, float, float]]:
     encode = msgspec.json.Encoder().encode
 
     def library() -> bytes:
-        floor, issued_ms = decision.floor, decision.issued_us // 1000
+        issued_ms = decision.issued_us // 1000
         links = []
         for shown in decision.shown:
             link = service.directory.link(POOL, shown.link_id)
@@ -209,7 +208,7 @@ def compare_page_json() -> dict[str, tuple[float, float, float]]:
                 decision.holdout,
                 bool(decision.fallback),
                 decision.fallback,
-                FloorAnswer(floor.clicks, floor.expected, floor.attainable, floor.status),
+                decision.floor,
                 links,
             )
         )

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from slotwise.service.access.keys import click_secrets
 from slotwise.service.access.tokens import TokenSigner
-from slotwise.service.api.decide import DecideAnswer
+from slotwise.service.api.page_json import DecideAnswer
 from slotwise.service.server import BackgroundServer
 from tests.service.conftest import problem_of
 

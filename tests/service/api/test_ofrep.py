@@ -15,8 +15,8 @@ from openfeature.evaluation_context import EvaluationContext
 from openfeature.exception import ErrorCode
 from openfeature.flag_evaluation import Reason
 
-from slotwise.service.api.decide import DecideAnswer
 from slotwise.service.api.ofrep import PAGES_LAST_S
+from slotwise.service.api.page_json import DecideAnswer
 from slotwise.service.http.routing import RateLimit
 from slotwise.service.limits import MAX_ATTRIBUTES, MAX_BULK_POOLS
 from slotwise.service.records import Scope

@@ -12,11 +12,12 @@ from msgspec import Meta
 from slotwise.errors import InvalidInput, UnknownDecision
 from slotwise.service.api.bodies import Id, Pins, Slots, Strict, Visitor, answer_type, as_answer
 from slotwise.service.api.context import Operations, Request, ServiceContext
+from slotwise.service.api.page_json import DecideAnswer
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.http.routing import OperationLink, links_to
 from slotwise.service.limits import MAX_EXCLUDED
-from slotwise.service.records import DecisionRecord, FloorState, Pin, compose
+from slotwise.service.records import DecisionRecord, Pin, compose
 from slotwise.service.refusals import UnknownLink
 from slotwise.service.reporting.report_records import DecisionReport
 
@@ -34,33 +35,6 @@ class DecideBody(Strict, frozen=True, kw_only=True):
     decision_id: (
         Annotated[Id, Meta(description="An id of your own, so that asking again is safe")] | None
     ) = None
-
-
-class PageLink(msgspec.Struct, frozen=True):
-    """One link of a page."""
-
-    link_id: str
-    position: int
-    url: str
-    click_url: str
-    propensity: float
-    title: str
-    metadata: dict[str, str]
-
-
-class DecideAnswer(msgspec.Struct, frozen=True):
-    """A page: its links in order."""
-
-    decision_id: str
-    pool_id: str
-    issued_at: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
-    policy: str
-    policy_version: int
-    holdout: bool
-    fallback: bool
-    fallback_reason: str
-    floor: FloorState
-    links: list[PageLink]
 
 
 def _wish(body: DecideBody) -> PageWish:

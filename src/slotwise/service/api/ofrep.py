@@ -18,7 +18,8 @@ from msgspec import Meta
 
 from slotwise.service.api.bodies import Visitor, destination_host
 from slotwise.service.api.context import Operations, Request, ServiceContext
-from slotwise.service.api.decide import DecideAnswer, make_decision
+from slotwise.service.api.decide import make_decision
+from slotwise.service.api.page_json import DecideAnswer
 from slotwise.service.api.proposals import check_page_key, make_proposal
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.openapi import REFERENCE

@@ -15,7 +15,7 @@ from slotwise.errors import InvalidInput
 from slotwise.features import TEXT
 from slotwise.service.api.bodies import Slots, Strict, Time, Visitor, destination_host, from_time
 from slotwise.service.api.context import Operations, Request, ServiceContext
-from slotwise.service.api.decide import DecideAnswer
+from slotwise.service.api.page_json import DecideAnswer
 from slotwise.service.api.pools import ClickFloor
 from slotwise.service.http.addresses import why_no_click
 from slotwise.service.http.exchange import Answer, StreamAnswer, answer_asset, load_asset
