@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from slotwise.errors import MissingPackage
 
@@ -25,6 +27,12 @@ def naming_extra(needed_by: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise missing_package(needed_by, error) from error
+
+
+def imported(package: str, needed_by: str) -> Any:
+    """Import a package that an extra brings, or raise the error that names the extra."""
+    with naming_extra(needed_by):
+        return importlib.import_module(package)
 
 
 def missing_package(needed_by: str, error: ModuleNotFoundError) -> MissingPackage:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from slotwise.extras import missing_package
+from slotwise.extras import imported
 
 if TYPE_CHECKING:
     import polars
     from matplotlib.figure import Figure
 
 
-def polars_or_error() -> ModuleType:
-    """Return polars: the service and the command line evaluate without it."""
-    try:
-        import polars
-    except ModuleNotFoundError as error:
-        raise missing_package("a frame of an evaluation", error) from error
-    return polars
-
-
+NEEDED_BY = "a frame of an evaluation"
+"""What asks for polars: the service and the command line evaluate without it."""
 MIN_SAMPLE = 30
 """Fewer effective page views than this say nothing."""
 MAX_UNCOVERED = 0.2
@@ -114,12 +106,13 @@ class Evaluation:
     def frame(self) -> polars.DataFrame:
         """Return a table with a row for revenue and one for clicks."""
         rows = {"revenue": self.revenue, "clicks": self.clicks}
-        return polars_or_error().DataFrame(
+        table: polars.DataFrame = imported("polars", NEEDED_BY).DataFrame(
             [
                 {"candidate": self.candidate, "level": level, **asdict(estimate)}
                 for level, estimate in rows.items()
             ]
         )
+        return table
 
     def plot(self, title: str = "What if?") -> Figure:
         """Draw both estimates with their intervals, next to those of the log itself."""

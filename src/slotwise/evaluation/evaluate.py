@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.arrays import Floats
 from slotwise.errors import InvalidInput
-from slotwise.evaluation.answers import Estimate, Evaluation, polars_or_error
+from slotwise.evaluation.answers import NEEDED_BY, Estimate, Evaluation
 from slotwise.evaluation.candidates import BestMix, Candidate, Known
 from slotwise.evaluation.confidence_sequence import Bets, mean_bounds, mean_value, new_bets
 from slotwise.evaluation.estimators import (
@@ -24,6 +24,7 @@ from slotwise.evaluation.estimators import (
     fit_links,
 )
 from slotwise.evaluation.log_reader import LogReader, Pages, Source
+from slotwise.extras import imported
 from slotwise.problem import is_finite_number
 from slotwise.selection import Frontier, frontier
 
@@ -301,7 +302,8 @@ class LogFrontier:
             }
             for floor, point in zip(self.floors, self.points, strict=True)
         ]
-        return polars_or_error().DataFrame(rows)
+        table: polars.DataFrame = imported("polars", NEEDED_BY).DataFrame(rows)
+        return table
 
     def curve(self, end: str = "value") -> Frontier:
         """Return revenue against floor as a curve to draw: of the "value", "low" or "high"."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from slotwise.arrays import Floats, Places
 from slotwise.compile import switching
 from slotwise.errors import InvalidInput
-from slotwise.extras import missing_package
+from slotwise.extras import imported
 from slotwise.features import Features, Visitor
 from slotwise.player.player import OUTCOMES, PAGES, Player
 from slotwise.player.rules_in_force import RuleReport
@@ -595,10 +594,7 @@ class Report:
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the links as a data frame of pandas: one row a link, with its 95 % intervals."""
-        try:
-            pandas: Any = importlib.import_module("pandas")
-        except ModuleNotFoundError as error:
-            raise missing_package("`Report.to_pandas`", error) from error
+        pandas = imported("pandas", "`Report.to_pandas`")
         rates = ("click_rate", "revenue_rate")
         plain = ("link", "views", "clicks", "revenue", *rates, "probability")
         rows = []

@@ -7,7 +7,6 @@ the same versions gives the same numbers, wherever it runs.
 
 from __future__ import annotations
 
-import importlib
 import math
 import platform
 import time
@@ -23,7 +22,7 @@ from slotwise.arrays import Floats, Whole
 from slotwise.compile import compiler_version
 from slotwise.environments import Environment
 from slotwise.errors import InvalidInput, SlotwiseError
-from slotwise.extras import missing_package
+from slotwise.extras import imported
 from slotwise.policies import Policy
 from slotwise.problem import Problem
 from slotwise.simulation.engine import play_run
@@ -178,10 +177,7 @@ def connected(scheduler: str | Client | None) -> Iterator[Client | None]:
 
 
 def _distributed() -> Any:
-    try:
-        return importlib.import_module("distributed")
-    except ModuleNotFoundError as error:
-        raise missing_package("`scheduler`", error) from error
+    return imported("distributed", "`scheduler`")
 
 
 def _check_workers(client: Client) -> None:

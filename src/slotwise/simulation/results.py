@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import importlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +15,10 @@ import numpy as np
 from slotwise import metrics
 from slotwise.arrays import Floats, Links, Whole
 from slotwise.errors import InvalidInput, UnknownName
-from slotwise.extras import missing_package
+from slotwise.extras import imported
 from slotwise.problem import Problem
 from slotwise.simulation import results_file
 from slotwise.simulation.engine import DEFICIT, TOTAL, VIOLATION
-from slotwise.simulation.results_file import polars
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,23 +66,6 @@ def quantities_of(
 
 
 HTML_METRICS = ("regret", "shortfall", "violation", "reward", "clicks")
-
-
-def columns_of(results: Results) -> dict[str, Any]:
-    """Return one column per metric, one row per policy, run and checkpoint."""
-    n_runs = {label: len(results.totals[label]["reward"]) for label in results.labels}
-    n_rounds = len(results.rounds)
-    labels = np.array(results.labels, np.str_)
-    columns: dict[str, Any] = {
-        "policy": np.repeat(labels, [n * n_rounds for n in n_runs.values()]),
-        "run": np.concatenate([np.repeat(np.arange(n), n_rounds) for n in n_runs.values()]),
-        "round": np.concatenate([np.tile(results.rounds, n) for n in n_runs.values()]),
-    }
-    for metric in results.metrics:
-        columns[metric] = np.concatenate(
-            [results.over_time(label, metric).ravel() for label in results.labels]
-        )
-    return columns
 
 
 def html_table(results: Results) -> str:
@@ -229,16 +210,14 @@ class Results:
 
         The columns are policy, run, round and every metric, among them regret and shortfall.
         """
-        table: pl.DataFrame = polars("`Results.to_polars`").DataFrame(columns_of(self))
+        polars = imported("polars", "`Results.to_polars`")
+        table: pl.DataFrame = polars.DataFrame(self._columns())
         return table
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the table of `to_polars` as a data frame of pandas."""
-        try:
-            pandas: Any = importlib.import_module("pandas")
-        except ModuleNotFoundError as error:
-            raise missing_package("`Results.to_pandas`", error) from error
-        table: pd.DataFrame = pandas.DataFrame(columns_of(self))
+        pandas = imported("pandas", "`Results.to_pandas`")
+        table: pd.DataFrame = pandas.DataFrame(self._columns())
         return table
 
     def plot(self, *metrics: str, title: str | None = None, log: str = "none") -> Figure:
@@ -287,6 +266,14 @@ class Results:
             return cls(*contents)
         except InvalidInput as error:
             raise results_file.broken(Path(path), str(error)) from error
+
+    def _columns(self) -> dict[str, Any]:
+        """Return one column per metric, one row per policy, run and checkpoint."""
+        metrics = {
+            label: {metric: self.over_time(label, metric) for metric in self.metrics}
+            for label in self.labels
+        }
+        return results_file.tidy_columns(self.rounds, metrics)
 
     def _level_metrics(self) -> Iterator[str]:
         quantities = next(iter(self.totals.values()))

@@ -7,19 +7,17 @@ under `slotwise.results`. Any Parquet reader opens it.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slotwise.arrays import Floats, Whole
 from slotwise.errors import MissingData, UnsupportedState
-from slotwise.extras import missing_package
+from slotwise.extras import imported
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,33 +33,24 @@ Totals = Mapping[str, Mapping[str, Floats]]
 Contents = tuple[dict[str, Any], Whole, dict[str, dict[str, Floats]]]
 
 
-def polars(needed_by: str) -> ModuleType:
-    """Return the package polars, which `slotwise.Results` without a file does not need."""
-    try:
-        return importlib.import_module("polars")
-    except ModuleNotFoundError as error:
-        raise missing_package(needed_by, error) from error
-
-
-def table_of(rounds: Whole, totals: Totals) -> pl.DataFrame:
-    """Return the totals as one tidy table, without the settings."""
+def tidy_columns(rounds: Whole, totals: Totals) -> dict[str, Any]:
+    """Return a column for each quantity, with a row for each policy, run and checkpoint."""
     labels = list(totals)
     n_runs = [len(totals[label]["reward"]) for label in labels]
     runs = np.concatenate([np.arange(n, dtype=np.int32) for n in n_runs])
-    columns = {
+    columns: dict[str, Any] = {
         "policy": np.repeat(np.array(labels, np.str_), np.multiply(n_runs, len(rounds))),
         "run": np.repeat(runs, len(rounds)),
         "round": np.tile(rounds, sum(n_runs)),
     }
     for quantity in totals[labels[0]]:
         columns[quantity] = np.concatenate([totals[label][quantity].ravel() for label in labels])
-    table: pl.DataFrame = polars("a table of results").DataFrame(columns)
-    return table
+    return columns
 
 
 def write(path: Path, config: Mapping[str, Any], rounds: Whole, totals: Totals) -> None:
     """Write a results file under a temporary name, then rename it in one step."""
-    table = table_of(rounds, totals)
+    table = imported("polars", "a table of results").DataFrame(tidy_columns(rounds, totals))
     metadata = {FORMAT_KEY: str(FORMAT), CONFIG_KEY: json.dumps(dict(config))}
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
@@ -74,7 +63,7 @@ def write(path: Path, config: Mapping[str, Any], rounds: Whole, totals: Totals) 
 
 def read(path: Path) -> Contents:
     """Return settings, checkpoints and totals of a results file."""
-    pl = polars("a results file")
+    pl = imported("polars", "a results file")
     if not path.is_file():
         raise MissingData(f"no results file {path}; `slotwise simulate` writes one")
     try:
