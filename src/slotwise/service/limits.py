@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from slotwise.features import MAX_FEATURES, MAX_LENGTH, MAX_VALUES, MAX_WORDS
+from slotwise.features import MAX_VALUES
 
 MAX_SLOTS = 100
 MAX_POOLS = 1_000
@@ -66,48 +66,6 @@ MAX_TOKEN_CHARS = 512
 MAX_SEALED_CHARS = 56_000
 """A sealed page: 100 links whose ids have 64 characters and a visitor with 16 features whose values
 have 100 characters of any script, encoded in base64, fit in it."""
-
-LIMITS: dict[str, int] = {
-    "pools (setting `max_pools`)": MAX_POOLS,
-    "links of a pool, retired ones included (setting `max_pool_links`)": MAX_POOL_LINKS,
-    "links on a page": MAX_SLOTS,
-    "pools that one bulk evaluation answers (OpenFeature)": MAX_BULK_POOLS,
-    "attributes of an evaluation context (OpenFeature)": MAX_ATTRIBUTES,
-    "links that one `decide` call excludes": MAX_EXCLUDED,
-    "allowed hosts of a pool": MAX_HOSTS,
-    "features of a pool": MAX_FEATURES,
-    "words or bin edges of a feature": MAX_FEATURE_VALUES,
-    f"values of all features, {MAX_WORDS + 2} for an open list, one for not known": MAX_ALL_VALUES,
-    "floors of segments (`segment_floors`)": MAX_SEGMENT_FLOORS,
-    "rules of a pool": MAX_RULES,
-    "a slot's weight over that of another": MAX_WEIGHT_RATIO,
-    f"characters of a feature's value (of a word that is kept: {MAX_LENGTH})": MAX_VALUE_CHARS,
-    "seconds of a click or revenue window": MAX_WINDOW_S,
-    "amount of money, in millionths of the currency": MAX_AMOUNT_MICROS,
-    "sum of the revenue of a link or a pool, in millionths": MAX_SUM_MICROS,
-    "characters of an id": MAX_ID_CHARS,
-    "characters of a link's address": MAX_URL_CHARS,
-    "characters of a link's title": MAX_TITLE_CHARS,
-    "characters of a link's group and of a rule's name": MAX_GROUP_CHARS,
-    "metadata of a link": MAX_METADATA,
-    "characters of one metadata text": MAX_METADATA_CHARS,
-    "characters of a key's label": MAX_LABEL_CHARS,
-    "characters of a note": MAX_NOTE_CHARS,
-    "characters of `client_time`": MAX_CLIENT_TIME_CHARS,
-    "imported rows of a link": MAX_KNOWN_ROWS,
-    "views of an imported row": MAX_KNOWN_VIEWS,
-    "page views of a simulated case of a plan": MAX_PLAN_VIEWS,
-    "simulated cases of a plan": MAX_PLAN_CASES,
-    "items of a batch (setting `max_batch`)": MAX_BATCH_ITEMS,
-    "bytes of a body (setting `max_body_bytes`)": MAX_BODY_BYTES,
-    "bytes of a body when a browser or OpenFeature asks for a page": MAX_PAGE_BODY_BYTES,
-    "bytes of a body when somebody signs in": MAX_SIGN_IN_BODY_BYTES,
-    "nesting of JSON (setting `max_depth`)": MAX_DEPTH,
-    "bytes of a request before its body": MAX_HEAD_BYTES,
-    "headers of a request": MAX_HEADERS,
-    "unanswered requests of a connection, beyond which it is not read": MAX_PIPELINED,
-}
-"""What the manual lists: each limit that a caller can meet, with its number."""
 
 # In Python `$` also matches before a final newline, which none of these may have.
 ID_PATTERN = rf"^[A-Za-z0-9._:-]{{1,{MAX_ID_CHARS}}}$(?!\n)"
