@@ -73,6 +73,26 @@ def test_runs_of_shards_are_those_of_one_piece(
     }
 
 
+def test_shards_of_several_machines_are_put_together(
+    mine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in (1, 2):
+        machine = mine / f"node-{number}"
+        machine.mkdir()
+        (machine / "mine.toml").write_text(EXPERIMENT)
+        monkeypatch.chdir(machine)
+        make(f"{number}/2")
+    monkeypatch.chdir(mine)
+    parts = [f"node-{number}/mine.parquet.parts" for number in (1, 2)]
+    assert main(["merge", *parts, "--into", "mine.parquet.parts"]) == 0
+    assert "10 runs in mine.parquet.parts" in capsys.readouterr().out
+    assert main(["merge", "mine.toml", "--into", "mine.parquet.parts"]) == 2
+    assert "`FOLDERS` must be folders with finished runs" in capsys.readouterr().err
+    monkeypatch.setattr("slotwise.simulation.cluster.play_run", None)  # nothing is left to play
+    assert main(["simulate", "mine.toml"]) == 0
+    assert Results.load("mine.parquet").n_runs == 5
+
+
 def test_a_shard_of_another_seed_is_not_used(mine: Path) -> None:
     command = ["simulate", "mine.toml", "--shard", "2/2", "--threads", "1", "--seed", "9"]
     assert main(command) == 0

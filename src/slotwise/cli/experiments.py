@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -279,6 +280,28 @@ def draw_command(
 def listed(text: str) -> list[str]:
     """Return the words between commas."""
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def merge_command(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDERS", help="Finished runs of several machines.")
+    ],
+    into: Annotated[Path, typer.Option("--into", help="The folder of finished runs to fill.")],
+) -> None:
+    """Put the finished runs of shards that were played on several machines into one folder.
+
+    The command that played them, without `--shard`, finds them there.
+
+    Examples:
+
+      slotwise merge node-*/mine.parquet.parts --into mine.parquet.parts
+    """
+    for folder in folders:
+        if not any(folder.glob("*/*.npy")):
+            raise InvalidInput.of("FOLDERS", "folders with finished runs", str(folder))
+    for folder in folders:
+        shutil.copytree(folder, into, dirs_exist_ok=True)
+    typer.echo(f"{sum(1 for _ in into.glob('*/*.npy')):,} runs in {into}")
 
 
 @contextmanager

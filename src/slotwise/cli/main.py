@@ -37,6 +37,7 @@ HEADINGS = {
         "reproduce": "experiments",
         "simulate": "experiments",
         "draw": "experiments",
+        "merge": "experiments",
         "datasets": "catalogue",
         "policies": "catalogue",
     },
