@@ -11,48 +11,11 @@ The 10,000-row samples lie in the source archive of obp 0.5.7, under obp/dataset
 
 from __future__ import annotations
 
-import io
 import sys
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-
-from slotwise.evaluation import Estimate, evaluate, obp_log, shown_mix
-
-CAMPAIGNS = ("all", "men", "women")
-NEEDED = ("timestamp", "item_id", "position", "click", "propensity_score")
-
-
-def open_bandit_log(directory: Path, policy: str, campaign: str) -> list[io.BytesIO]:
-    """Return a log of the data set (Saito et al. 2020, CC BY 4.0) as a log to evaluate.
-
-    Items are links, and the features of users those of visitors.
-    """
-    path = directory / policy / campaign / f"{campaign}.csv"
-    with path.open(encoding="utf-8") as file:
-        names = [name.strip('"\n') for name in file.readline().split(",")]
-    features = [name for name in names if name.startswith("user_feature")]
-    table = pyarrow.csv.read_csv(
-        path,
-        convert_options=pyarrow.csv.ConvertOptions(
-            include_columns=[*NEEDED, *features],
-            column_types={"item_id": pa.string(), "timestamp": pa.string()},
-        ),
-    )
-    moments = pc.strptime(
-        pc.utf8_slice_codeunits(table["timestamp"], 0, 19), format="%Y-%m-%d %H:%M:%S", unit="s"
-    )
-    table = table.append_column("moment", moments).sort_by("moment")
-    return obp_log(
-        table["item_id"].to_pylist(),
-        table["click"].to_numpy(),
-        table["propensity_score"].to_numpy(),
-        table["position"].to_numpy(),
-        times_us=1_000_000 * table["moment"].cast(pa.int64()).to_numpy(),
-        features={name: table[name].to_pylist() for name in features},
-    )
+from slotwise.evaluation import Estimate, evaluate, open_bandit_log, shown_mix
+from slotwise.evaluation.other_logs import CAMPAIGNS
 
 
 def interval(estimate: Estimate) -> str:

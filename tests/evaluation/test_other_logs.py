@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples.open_bandit import open_bandit_log
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, MissingData
 from slotwise.evaluation import (
     EvaluationSettings,
     LinkMix,
     evaluate,
     obp_log,
+    open_bandit_log,
     shown_mix,
 )
 from slotwise.evaluation.log_reader import LogReader
@@ -56,7 +56,7 @@ def test_the_random_log_tells_what_the_other_policy_earns(tmp_path: Path) -> Non
 
 def test_users_are_visitors_and_positions_a_feature(tmp_path: Path) -> None:
     write_campaign(tmp_path, "random", "all")
-    reader = LogReader(open_bandit_log(tmp_path, "random", "all"), ["position", "user_feature_0"])
+    reader = LogReader(open_bandit_log(tmp_path), ["position", "user_feature_0"])
     pages = list(reader)
     assert sorted(reader.segments) == [("1", "ab12"), ("2", "ab12"), ("3", "ab12")]
     assert all((part.min_probabilities == 0.25).all() for part in pages)
@@ -75,6 +75,20 @@ def test_the_example_runs(tmp_path: Path) -> None:
     lines = outcome.stdout.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["all", "men", "women"]
     assert "largest weight" in lines[-1]
+
+
+def test_what_is_not_the_data_set_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingData, match=r"must hold random/all/all\.csv"):
+        open_bandit_log(tmp_path)
+    with pytest.raises(InvalidInput, match="`campaign` must be one of all, men, women"):
+        open_bandit_log(tmp_path, campaign="kids")
+    with pytest.raises(InvalidInput, match="`policy` must be one of random, bts"):
+        open_bandit_log(tmp_path, policy="best")
+    folder = tmp_path / "random" / "all"
+    folder.mkdir(parents=True)
+    (folder / "all.csv").write_text("timestamp,item_id,position,click\n")
+    with pytest.raises(MissingData, match="got none named propensity_score"):
+        open_bandit_log(tmp_path)
 
 
 def test_logs_in_the_style_of_obp_equal_the_textbook() -> None:

@@ -13,7 +13,7 @@ with naming_extra("`slotwise.evaluation`"):
         evaluate_all,
         frontier_of_log,
     )
-    from slotwise.evaluation.other_logs import obp_log, shown_mix
+    from slotwise.evaluation.other_logs import obp_log, open_bandit_log, shown_mix
 
 __all__ = [
     "ESTIMATORS",
@@ -30,6 +30,7 @@ __all__ = [
     "fit_links",
     "frontier_of_log",
     "obp_log",
+    "open_bandit_log",
     "read_mix",
     "shown_mix",
 ]

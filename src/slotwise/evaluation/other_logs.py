@@ -1,4 +1,4 @@
-"""Logs that others keep, in the style of obp; `examples/open_bandit.py` reads such a data set.
+"""Logs that others keep: the Open Bandit data set, and logs in the style of obp.
 
 Each of their rows is one place on a page with the probability of the item in that place. So a row
 becomes a page of one slot, and the place becomes the feature `position` of the visitor: a mix by
@@ -9,17 +9,69 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, MissingData
 from slotwise.evaluation.candidates import LinkMix
 from slotwise.evaluation.estimators import Tallies
 from slotwise.evaluation.log_reader import LogReader, Source
 from slotwise.page_log import VISITOR_PREFIX, log_schema
+
+CAMPAIGNS = ("all", "men", "women")
+POLICIES = ("random", "bts")
+NEEDED = ("timestamp", "item_id", "position", "click", "propensity_score")
+
+
+def open_bandit_log(
+    directory: str | Path, policy: str = "random", campaign: str = "all"
+) -> list[io.BytesIO]:
+    """Return one log of the Open Bandit data set as a log to evaluate.
+
+    `directory` is where its archive was unpacked: it holds random/all/all.csv and five more
+    (Saito et al. 2020, CC BY 4.0). Items are links, and the features of users those of visitors.
+    """
+    if policy not in POLICIES:
+        raise InvalidInput.of("policy", f"one of {', '.join(POLICIES)}", policy)
+    if campaign not in CAMPAIGNS:
+        raise InvalidInput.of("campaign", f"one of {', '.join(CAMPAIGNS)}", campaign)
+    path = Path(directory) / policy / campaign / f"{campaign}.csv"
+    if not path.is_file():
+        raise MissingData(f"`directory` must hold {policy}/{campaign}/{campaign}.csv, got none")
+    with path.open(encoding="utf-8") as file:
+        names = [name.strip('"\n') for name in file.readline().split(",")]
+    missing = [name for name in NEEDED if name not in names]
+    if missing:
+        raise MissingData(
+            f"{path.name}: must have the columns {', '.join(NEEDED)}, got none named {missing[0]}"
+        )
+    features = [name for name in names if name.startswith("user_feature")]
+    table = pyarrow.csv.read_csv(
+        path,
+        convert_options=pyarrow.csv.ConvertOptions(
+            include_columns=[*NEEDED, *features],
+            column_types={"item_id": pa.string(), "timestamp": pa.string()},
+        ),
+    )
+    moments = pc.strptime(
+        pc.utf8_slice_codeunits(table["timestamp"], 0, 19), format="%Y-%m-%d %H:%M:%S", unit="s"
+    )
+    table = table.append_column("moment", moments).sort_by("moment")
+    seconds = table["moment"].cast(pa.int64()).to_numpy()
+    return obp_log(
+        table["item_id"].to_pylist(),
+        table["click"].to_numpy(),
+        table["propensity_score"].to_numpy(),
+        table["position"].to_numpy(),
+        times_us=1_000_000 * seconds,
+        features={name: table[name].to_pylist() for name in features},
+    )
 
 
 def obp_log(
