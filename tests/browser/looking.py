@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from axe_playwright_python.sync_playwright import Axe
@@ -23,6 +24,28 @@ def wait_for_charts(page: Page) -> None:
 def assert_accessible(page: Page) -> None:
     found = Axe().run(page).response["violations"]
     assert not [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found]
+
+
+def step_of(rate: dict[str, float]) -> float:
+    """Return the step to which an estimate is rounded: two digits of the width of its interval."""
+    return 10.0 ** (math.floor(math.log10(rate["high"] - rate["low"])) - 1)
+
+
+def in_words(rate: dict[str, float]) -> tuple[str, str]:
+    """Return clicks per view and their interval as the page writes them."""
+    step = step_of(rate)
+    digits = max(2, min(4, -round(math.log10(step))))
+    mean, low, high = (f"{round(rate[end] / step) * step:.{digits}f}" for end in rate)
+    return mean, f"{low} to {high}"
+
+
+def money_in_words(micros: dict[str, float]) -> tuple[str, str]:
+    """Return euros per 1,000 views below 10,000 and their interval as the page writes them."""
+    scaled = {end: value / 1000 for end, value in micros.items()}
+    step = step_of(scaled)
+    digits = 0 if step >= 1 else max(2, -round(math.log10(step)))
+    mean, low, high = (f"{round(scaled[end] / step) * step:,.{digits}f}" for end in scaled)
+    return f"€{mean}", f"{low} to {high}"
 
 
 def sign_in(page: Page, key: str) -> None:

@@ -11,7 +11,13 @@ from playwright.sync_api import Page, expect
 
 from slotwise.service.server import BackgroundServer
 from tests.browser.conftest import Watched
-from tests.browser.looking import KeepPicture, assert_accessible, sign_in, wait_for_charts
+from tests.browser.looking import (
+    KeepPicture,
+    assert_accessible,
+    money_in_words,
+    sign_in,
+    wait_for_charts,
+)
 from tests.browser.simulated_day import POOL, DayClock
 
 ROWS = {
@@ -60,8 +66,8 @@ def test_all_pools_stand_side_by_side(
     stats = admin.get(f"/v1/pools/{day}/stats").json()
     first = page.locator("#all-pools tbody tr", has_text="day")
     expect(first).to_contain_text(f"{stats['floor']['status']}: ")
-    per_thousand = stats["groups"][0]["revenue_per_view_micros"]["mean"] / 1000
-    expect(first).to_contain_text(f"€{per_thousand:,.2f}")
+    figure, _ = money_in_words(stats["groups"][0]["revenue_per_view_micros"])
+    expect(first).to_contain_text(figure)
     expect(page.locator("#all-pools tbody tr", has_text="other")).to_contain_text("none")
     wait_for_charts(page)
     keep_picture(page, "all-pools")

@@ -11,7 +11,14 @@ from playwright.sync_api import Page, Request, expect
 
 from slotwise.service.server import BackgroundServer
 from tests.browser.conftest import Watched
-from tests.browser.looking import KeepPicture, assert_accessible, sign_in, wait_for_charts
+from tests.browser.looking import (
+    KeepPicture,
+    assert_accessible,
+    in_words,
+    money_in_words,
+    sign_in,
+    wait_for_charts,
+)
 from tests.browser.simulated_day import POOL, links
 from tests.chromium import PATIENCE_MS
 
@@ -22,12 +29,6 @@ HOSTILE = [
     "Aperfectlyreasonablenamewithoutanyspaceinit" * 4,
     "&lt;b&gt; \"quoted\" 'name'",
 ]
-
-
-def in_words(rate: float) -> str:
-    """Return a rate as the page writes it: two or three decimal places."""
-    text = f"{rate:.3f}"
-    return text.removesuffix("0") if text.endswith("0") else text
 
 
 def names(page: Page) -> list[str]:
@@ -47,17 +48,21 @@ def test_every_panel_tells_the_day_in_words(
     stats = admin.get(f"/v1/pools/{day}/stats").json()
     groups = {group["group"]: group for group in stats["groups"]}
     for name in ("policy", "holdout"):
-        per_thousand = groups[name]["revenue_per_view_micros"]["mean"] / 1000
-        expect(opened.locator("#earning .tiles")).to_contain_text(f"€{per_thousand:,.2f}")
-    expect(opened.locator("#earning .verdict")).to_contain_text(re.compile("(against|with) random"))
+        figure, range_ = money_in_words(groups[name]["revenue_per_view_micros"])
+        tile = opened.locator("#earning .tiles > div", has_text=range_)
+        expect(tile.locator("b")).to_have_text(figure)
+    expect(opened.locator("#earning .verdict")).to_contain_text("Too early to say.")
+    needed = float(f"{stats['lift_views_needed']:.2g}")
+    expect(opened.locator("#earning .verdict")).to_contain_text(f"about {needed:,.0f} more views")
+    expect(opened.locator("#earning .tiles")).not_to_contain_text("lift")
     expect(opened.locator("#earning .tiles")).to_contain_text("settled or not")
-    delivered = stats["clicks_delivered"]
-    badge = f"{stats['floor']['status']}: {in_words(delivered['mean'])} of 0.50"
+    delivered, interval = in_words(stats["clicks_delivered"])
+    badge = f"{stats['floor']['status']}: {delivered} of 0.50"
     expect(opened.locator("#floor .badge")).to_have_text(badge)
-    interval = " to ".join(in_words(delivered[end]) for end in ("low", "high"))
     expect(opened.locator("#floor .words")).to_contain_text(f"({interval}) clicks per view")
-    random = in_words(groups["holdout"]["clicks_per_view"]["mean"])
-    expect(opened.locator("#floor .note")).to_contain_text(f"random pages {random} (")
+    random, _ = in_words(groups["holdout"]["clicks_per_view"])
+    expect(opened.locator("#floor .note").first).to_contain_text(f"random pages {random} (")
+    expect(opened.locator("#floor")).to_contain_text("Met: the 95 % interval of the clicks")
     expect(opened.locator("#floor .words")).to_contain_text("the floor is 0.50")
     price = stats["shadow_price_micros"] / 1e6
     expect(opened.locator("#cost .verdict")).to_contain_text(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -63,3 +64,17 @@ def test_out_of_reach_has_no_value_and_no_price() -> None:
 def test_bad_input_is_named() -> None:
     with pytest.raises(InvalidInput, match=r"^`n_slots` must be from 1 to the number of links"):
         frontier([0.9, 0.1], [0.1, 0.9], n_slots=3)
+
+
+@settings(max_examples=60)
+@given(instances())
+def test_with_slots_no_ordered_page_lies_above_the_frontier(instance: Instance) -> None:
+    value, clicks = instance.value[:6], instance.clicks[:6]
+    n_slots = min(instance.n_slots, len(value))
+    weights = np.linspace(0.4, 1.6, n_slots) if n_slots > 1 else np.ones(1)
+    curve = frontier(value, clicks, n_slots, slot_weights=weights)
+    pages = [list(page) for page in itertools.permutations(range(len(value)), n_slots)]
+    of_pages = [(weights @ clicks[page], weights @ value[page]) for page in pages]
+    for price in (0.0, 0.1, 1.0, 10.0):
+        best = max(earned + price * clicked for clicked, earned in of_pages)
+        assert (curve.values + price * curve.floors).max() == pytest.approx(best, abs=1e-9)

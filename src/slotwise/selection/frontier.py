@@ -50,6 +50,7 @@ def frontier(
     n_slots: int,
     shares: ArrayLike | None = None,
     rules: Sequence[SlotRule] = (),
+    slot_weights: ArrayLike | None = None,
 ) -> Frontier:
     """Return the whole curve of best value against click floor, with the price of each piece.
 
@@ -65,22 +66,28 @@ def frontier(
     Where visitors are of several kinds, `value` and `clicks` have a row for each kind, and
     `shares` says what part of the page views each kind has: the curve is that of the average
     page view. `rules` are those of `slotwise.selection.solve_rules`, for visitors of one kind.
+    With `slot_weights`, the links worth most at each price are in the slots with most clicks.
     """
     if shares is not None or np.ndim(value) == 2:
         if len(rules):
             raise InvalidInput.of("rules", "empty for visitors of several kinds", len(rules))
-        return _frontier_for_kinds(value, clicks, n_slots, shares)
+        return _frontier_for_kinds(value, clicks, n_slots, shares, slot_weights)
     value = check_rates("value", value)
     clicks = check_rates("clicks", clicks)
     check_page(value, clicks, n_slots)
     search, entries = new_search(len(value)), Entries(value, clicks, len(value))
     within = settle_rules(rules, len(value), n_slots).rules if len(rules) else None
+    weights = None if slot_weights is None else -np.sort(-np.asarray(slot_weights, np.float64))
 
     def page(value_weight: float, click_weight: float) -> tuple[float, float]:
         if within is not None:
             second = clicks if value_weight > 0.0 else value
             switching(best_within)(within, value_weight * value + click_weight * clicks, second)
             return float(within.probabilities @ clicks), float(within.probabilities @ value)
+        if weights is not None:
+            second = clicks if value_weight > 0.0 else value
+            best = np.lexsort((-second, -(value_weight * value + click_weight * clicks)))[:n_slots]
+            return float(weights[:n_slots] @ clicks[best]), float(weights[:n_slots] @ value[best])
         return _page_at(entries, n_slots, Objective(value_weight, click_weight), search)
 
     corners = [page(1.0, 0.0)]
@@ -114,7 +121,11 @@ def _page_at(
 
 
 def _frontier_for_kinds(
-    value: ArrayLike, clicks: ArrayLike, n_slots: int, shares: ArrayLike | None
+    value: ArrayLike,
+    clicks: ArrayLike,
+    n_slots: int,
+    shares: ArrayLike | None,
+    slot_weights: ArrayLike | None,
 ) -> Frontier:
     """Return the frontier of the average visitor.
 
@@ -122,7 +133,10 @@ def _frontier_for_kinds(
     of the kinds' own frontiers, in the order of their prices.
     """
     rows, click_rows, weights = check_kinds(value, clicks, n_slots, shares)
-    of_kinds = [frontier(v, c, n_slots) for v, c in zip(rows, click_rows, strict=True)]
+    of_kinds = [
+        frontier(v, c, n_slots, slot_weights=slot_weights)
+        for v, c in zip(rows, click_rows, strict=True)
+    ]
     prices = np.concatenate([curve.shadow_prices for curve in of_kinds])
     more_clicks = np.concatenate(
         [share * np.diff(curve.floors) for share, curve in zip(weights, of_kinds, strict=True)]

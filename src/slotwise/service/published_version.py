@@ -89,7 +89,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     words: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """The frequent words of features that are open lists."""
     kinds: tuple[VisitorKind, ...] = ()
-    """The kinds of the latest visitors; none where they are too many to list."""
+    """The most frequent kinds of the latest visitors; their shares sum to 1."""
     slot_clicks: tuple[float, ...] = ()
     """Clicks by slot on pages in random order, from which slot weights are learned."""
     segment_floors: tuple[SegmentFloor, ...] = ()

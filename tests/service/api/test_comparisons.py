@@ -12,6 +12,7 @@ from slotwise.service.records import SECOND_US
 from slotwise.service.reporting.pool_report import compare_periods
 from slotwise.service.server import BackgroundServer
 from slotwise.service.storage.activity import Span
+from tests.service import rows
 from tests.service.conftest import Clock, problem_of
 
 DAY_S = 86_400
@@ -81,7 +82,7 @@ def test_spans_are_summed_as_by_hand() -> None:
         Span(start_us=hour * hour_us, group="policy", views=10, clicks=n, clicks_squared=n)
         for hour, n in ((0, 1), (100, 2), (199, 3), (200, 4), (300, 9))
     ]
-    made = compare_periods(spans, "EUR", hour_us, 100 * hour_us - 1, 200 * hour_us - 1)
+    made = compare_periods(spans, rows.pool(), hour_us, 100 * hour_us - 1, 200 * hour_us - 1)
     assert (made.this.totals[0].views, made.this.totals[0].clicks) == (20, 5)
     assert (made.before.totals[0].views, made.before.totals[0].clicks) == (10, 1)
     assert made.this.totals[1].clicks_per_view is None

@@ -12,7 +12,7 @@ from slotwise.service.deciding.snapshot import AVERAGED_US, KEPT_US, Snapshot, V
 from slotwise.service.pool import Pool
 from slotwise.service.published_version import LEARNING_FAILED, Published, Version
 from slotwise.service.records import SECOND_US, FloorState, LinkRecord, Pin, PoolSettings
-from slotwise.service.reporting.link_table import LinkTable, LinkTableQuery, Role
+from slotwise.service.reporting.link_table import LinkRow, LinkTable, LinkTableQuery, Role
 from slotwise.service.reporting.pool_report import explain_links
 from slotwise.service.reporting.report_records import LinkStatistics, PoolReport, RateReport
 from slotwise.service.storage.activity import Activity
@@ -57,13 +57,13 @@ def version(
     return Snapshot(Version(pool or A_POOL, published, None))
 
 
-def table(
+def rows_of(
     averages: VersionAverages,
     snapshot: Snapshot,
     revenue_micros: int = 5_000_000,
     pool: PoolSettings = POOL,
-) -> dict[str, tuple[Role, str]]:
-    """Return the role of each link and why, 1,000 views after the start."""
+) -> tuple[LinkRow, ...]:
+    """Return the rows of the links, 1,000 views after the start."""
     nothing = RateReport(mean=0.0, low=0.0, high=1.0)
     shares = snapshot.shares()
     reports = tuple(
@@ -113,8 +113,12 @@ def table(
         refused=0,
     )
     explained = explain_links(pool, snapshot, averages.kept)
-    rows = LinkTable(pool, (), report, explained, activity, ()).select(LinkTableQuery()).rows
-    return {row.link_id: (row.role, row.why) for row in rows}
+    return LinkTable(pool, (), report, explained, activity, ()).select(LinkTableQuery()).rows
+
+
+def table(*given: Any, **named: Any) -> dict[str, tuple[Role, str]]:
+    """Return the role of each link and why."""
+    return {row.link_id: (row.role, row.why) for row in rows_of(*given, **named)}
 
 
 def test_versions_that_take_turns_do_not_flicker() -> None:
@@ -137,9 +141,16 @@ def test_versions_that_take_turns_do_not_flicker() -> None:
 
 def test_the_average_follows_a_change_that_lasts() -> None:
     averages = VersionAverages(version(0, (1.0, 0.0, 0.0)))
-    averages.add(version(1, (0.0, 1.0, 0.0)))
     averages.add(version(AVERAGED_US, (0.0, 1.0, 0.0)))
-    assert averages.kept.probabilities[1] == pytest.approx(1 - np.exp(-1), abs=1e-6)
+    averages.add(version(2 * AVERAGED_US, (0.0, 1.0, 0.0)))
+    assert averages.kept.probabilities[1] == pytest.approx(1 / (1 + np.exp(-1)), abs=1e-6)
+
+
+def test_a_first_version_weighs_no_more_than_it_was_in_use() -> None:
+    averages = VersionAverages(version(0, (1.0, 0.0, 0.0)))
+    averages.add(version(SECOND_US, (0.0, 1.0, 0.0)))
+    averages.add(version(100 * SECOND_US, (0.0, 1.0, 0.0)))
+    assert averages.kept.probabilities[1] == pytest.approx(0.99, abs=0.001)
 
 
 def test_other_settings_and_a_clock_that_runs_back_are_no_trouble() -> None:
@@ -174,6 +185,31 @@ def test_a_link_that_is_never_shown_is_no_earner() -> None:
     [role, why] = table(VersionAverages(snapshot), snapshot)["rich"]
     assert role == "resting"
     assert "EUR per view. It is shown on some pages in turn, and is not shown at the moment" in why
+
+
+def test_a_share_of_exploration_alone_is_no_role() -> None:
+    explored = replace(POOL, explore=0.3)
+    snapshot = version(0, (0.1, 0.8, 0.1), 0.1)
+    roles = table(VersionAverages(snapshot), snapshot, pool=explored)
+    assert [roles[name][0] for name in LINK_IDS] == ["resting", "click carrier", "resting"]
+
+
+def test_a_link_far_from_its_place_is_shown_to_learn() -> None:
+    snapshot = version(0, (0.0, 0.9, 0.1), 0.1)
+    role, why = table(VersionAverages(snapshot), snapshot)["poor"]
+    assert role == "exploring"
+    assert why.endswith("It is shown to learn more about it.")
+    near = version(0, (0.9, 0.1, 0.0), 0.12)
+    assert table(VersionAverages(near), near)["clicked"][0] == "click carrier"
+
+
+def test_the_share_is_the_one_that_the_role_is_judged_by() -> None:
+    first = version(0, (1.0, 0.0, 0.0))
+    averages = VersionAverages(first)
+    snapshot = version(SECOND_US, (0.0, 1.0, 0.0))
+    averages.add(snapshot)
+    assert table(averages, snapshot)["rich"][0] == "earner"
+    assert [row.share for row in rows_of(averages, snapshot)] == [1.0, 0.0, 0.0]
 
 
 def test_a_pinned_link_is_pinned() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from slotwise.errors import UnknownDecision
@@ -15,10 +17,18 @@ from slotwise.service.counting.counters import SHARE_UNIT
 from slotwise.service.counting.rates import LinkRates, estimate_rates, floor_report, link_counts
 from slotwise.service.learning.version_pages import AveragePages
 from slotwise.service.pool import problem_of
+from slotwise.service.records import Event
 from slotwise.service.refusals import UnknownPool
-from slotwise.service.reporting.pool_report import report_lift, share_rate
+from slotwise.service.reporting.pool_report import (
+    compare_periods,
+    report_group,
+    report_lift,
+    share_rate,
+    views_needed,
+)
 from slotwise.service.reporting.report_records import FrontierPoint, FrontierReport
 from slotwise.service.service import Service
+from slotwise.service.storage.activity import Span
 from tests.service.conftest import OpenService
 from tests.service.learning.test_learning import visit
 from tests.service.rows import (
@@ -130,6 +140,77 @@ def test_who_watches_the_lift_is_rarely_misled() -> None:
     lift = report_lift(better, of_pool)
     assert lift is not None
     assert 0.0 < lift.low < lift.mean < lift.high
+
+
+def test_no_sale_leaves_revenue_above_zero_possible() -> None:
+    of_pool = pool(slots=2)
+    for n_views in (1, 22, 5_000):
+        page = report_group("policy", pages(np.zeros(n_views)), of_pool).revenue_per_view_micros
+        for rate in (page, share_rate(0, n_views, MAX_REVENUE)):
+            assert rate.low == rate.mean == 0.0
+            assert rate.high > 0.9 * MAX_REVENUE / n_views
+    spans = [Span(start_us=0, group="policy", views=22)]
+    period = compare_periods(spans, of_pool, seconds(1), 0, seconds(1))
+    clicks = period.this.totals[0].clicks_per_view
+    assert clicks is not None
+    assert clicks.low == 0.0
+    assert clicks.high > 1 / 22
+
+
+def test_the_lift_says_how_many_views_it_needs() -> None:
+    of_pool, rng = pool(holdout=0.5, slots=2), np.random.default_rng(5)
+    chosen, random_pages = 0.2 * (rng.random((2, 4_000)) < [[0.3], [0.2]])
+    for n in (50, 200, 1_000, 4_000):
+        counted = Counters(pages={"policy": pages(chosen[:n]), "holdout": pages(random_pages[:n])})
+        needed = views_needed(counted, of_pool)
+        assert needed is not None
+        # of the right size: the interval excluded 0 after some thousand views
+        assert 500 < needed + 2 * n < 32_000
+    assert needed == 0
+    alike = Counters(pages={"policy": pages(random_pages), "holdout": pages(random_pages)})
+    assert views_needed(alike, of_pool) is None
+    assert views_needed(Counters(), of_pool) is None
+
+
+def test_no_measured_revenue_lies_above_the_frontier(open_service: OpenService) -> None:
+    """Slots and visitors that differ earn more than the average link in the average slot."""
+    service, chance = open_service(), random.Random(3)
+    settings: dict[str, Any] = {"slot_weights": (1.8, 0.2), "click_floor": 0.1}
+    settings |= {
+        "features": {"device": ["phone", "desktop"]},
+        "policy": "paced-bayes",
+        "policy_settings": {},
+    }
+    service.directory.put_pool(pool(**settings), "t", T0).result()
+    service.directory.put_links("home", [link(f"l{k}") for k in range(6)], "t", T0).result()
+    for fold in range(10):
+        for k in range(100):
+            now_us = T0 + seconds(fold * 10 * REVENUE_WINDOW_S) - T0 + 1_000 * k
+            device = chance.choice(["phone", "desktop"])
+            page = service.decider.decide("home", now_us, visitor={"device": device})
+            events: list[Event] = []
+            for shown in page.shown:
+                likes = (int(shown.link_id[1:]) < 3) == (device == "phone")
+                rate = (0.5, 0.2, 0.1)[int(shown.link_id[1:]) % 3] if likes else 0.02
+                if chance.random() < rate * (1.8, 0.2)[shown.position - 1]:
+                    events.append(click(shown.link_id, page.decision_id))
+                    sale = conversion(f"{page.decision_id}-{shown.link_id}", link_id=shown.link_id)
+                    events.append(replace(sale, decision_id=page.decision_id))
+            service.committer.submit_events(events, now_us + 500).result()
+        service.learner.learn(seconds((fold + 1) * 10 * REVENUE_WINDOW_S))
+    found, stats = service.reporter.frontier("home"), service.reporter.stats("home")
+    assert found.n_kinds == 2
+    assert found.expected_revenue <= np.interp(
+        found.expected_clicks,
+        [point.click_floor for point in found.points],
+        [point.revenue for point in found.points],
+    ) * (1 + 1e-9)
+    [group] = stats.groups
+    measured = group.revenue_per_view_micros.mean
+    kinds = service.decider.snapshot("home").rates_of_kinds(2)
+    alike = sum(share * np.sort(one.value)[-2:].sum() for share, one in kinds)
+    assert measured > alike * MAX_REVENUE  # so much the best page of slots that are alike earns
+    assert measured < found.points[0].revenue_micros
 
 
 def test_a_pool_without_holdout_has_no_lift(service: Service) -> None:

@@ -58,7 +58,7 @@ from slotwise.service.http.problems import (
     RequestProblem,
     advise,
     broken_rule,
-    field_error,
+    field_errors,
     refuse,
 )
 from slotwise.service.http.routing import Router, check_depth
@@ -299,8 +299,10 @@ class App:
         try:
             return self._decoders[operation.name].decode(body)
         except msgspec.ValidationError as error:
-            broken = advise(field_error(str(error)), operation.body)
-            raise RequestProblem("validation", broken.detail, errors=[broken]) from None
+            broken = [
+                advise(one, operation.body) for one in field_errors(error, body, operation.body)
+            ]
+            raise RequestProblem("validation", broken[0].detail, errors=broken) from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RequestProblem("invalid-json", str(error)) from None
 

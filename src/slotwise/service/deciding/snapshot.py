@@ -196,13 +196,14 @@ class Snapshot:
             ruled = self._ruled(self._usual_wish)
             return self._visitors.probabilities(self.guests.places(visitor), ruled)
 
-    def rates_of_kinds(self) -> list[tuple[float, VisitorPage]]:
-        """Return the share and the rates of every kind of visitor that the version lists."""
+    def rates_of_kinds(self, n_kinds: int) -> list[tuple[float, VisitorPage]]:
+        """Return the share and the rates of the most frequent kinds that the version lists."""
         if self._visitors is None:
             return []
+        kinds = sorted(self.published.kinds, key=lambda one: -one.share)[:n_kinds]
         with self._ruling:
             ruled, rates = self._ruled(self._usual_wish), self._visitors.rates
-            return [(one.share, rates(one.places, ruled)) for one in self.published.kinds]
+            return [(one.share, rates(one.places, ruled)) for one in kinds]
 
     def sample_pages(self, n_pages: int) -> list[tuple[ShownLink, ...]]:
         """Draw pages for visitors like the latest ones, in slot order, apart from those decided."""
@@ -446,6 +447,8 @@ class VersionAverages:
     def _start(self, snapshot: Snapshot) -> None:
         self._last = snapshot
         self._average = self.kept = _as_average(snapshot)
+        self._mass = 0.0
+        """The sum of the weights so far: the first version weighs no more than it was in use."""
         self._kept_us = snapshot.published.published_us
 
     def add(self, snapshot: Snapshot) -> None:
@@ -456,7 +459,9 @@ class VersionAverages:
             return
         now_us = snapshot.published.published_us
         used_us = max(now_us - last.published.published_us, 0)
-        weight = -math.expm1(-used_us / AVERAGED_US)
+        fresh = -math.expm1(-used_us / AVERAGED_US)
+        self._mass += fresh * (1.0 - self._mass)
+        weight = fresh / self._mass if self._mass else 0.0
         before, used = self._average, _as_average(last)
         price = used.shadow_price
         if price is not None and before.shadow_price is not None:

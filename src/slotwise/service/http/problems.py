@@ -142,6 +142,30 @@ def field_error(message: str, within: str = "") -> FieldError:
     return FieldError(rule, pointer)
 
 
+def field_errors(first: msgspec.ValidationError, content: bytes, kind: type) -> list[FieldError]:
+    """Return what is wrong with each field of a body: a decoder stops at the `first` one.
+
+    >>> class Body(msgspec.Struct):
+    ...     n: int
+    ...     m: int
+    >>> wrong = msgspec.ValidationError("Expected `int`, got `str` - at `$.n`")
+    >>> [one.pointer for one in field_errors(wrong, b'{"n": "1"}', Body)]
+    ['/n', '/m']
+    """
+    values, found = msgspec.json.decode(content), [field_error(str(first))]
+    if isinstance(values, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        for field in msgspec.structs.fields(kind):
+            name = field.encode_name
+            try:
+                if name in values:
+                    msgspec.convert(values[name], field.type)
+                elif field.required:
+                    found.append(field_error(f"Object missing required field `{name}`"))
+            except msgspec.ValidationError as error:
+                found.append(field_error(str(error), f"/{name}"))
+    return list({one.pointer: one for one in reversed(found)}.values())[::-1]
+
+
 def advise(broken: FieldError, kind: type) -> FieldError:
     """Say what a value of `kind` may hold where it broke a rule: its words, or the field meant.
 

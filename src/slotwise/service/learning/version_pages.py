@@ -179,7 +179,7 @@ class ForVisitors(NamedTuple):
     segments: tuple[OfSegment, ...] = ()
     """A row for each floor of a segment."""
     kinds: tuple[VisitorKind, ...] = ()
-    """The kinds of the latest visitors, where they are few."""
+    """The most frequent kinds of the latest visitors, with shares that sum to 1."""
 
 
 class VisitorsAhead:
@@ -264,10 +264,10 @@ class VisitorsAhead:
         told = tuple(
             self._of_segment(pages, floor, seen, rates) for floor, seen in enumerate(segments)
         )
+        most = np.argsort(-counts, kind="stable")[:MAX_KINDS]
         kinds = tuple(
-            VisitorKind(tuple(visitor), count / len(visitors))
-            for visitor, count in zip(different.tolist(), counts.tolist(), strict=True)
-            if len(different) <= MAX_KINDS
+            VisitorKind(tuple(visitor), count / int(counts[most].sum()))
+            for visitor, count in zip(different[most].tolist(), counts[most].tolist(), strict=True)
         )
         return ForVisitors(pages, self.player.features.words, probabilities, clicks, told, kinds)
 

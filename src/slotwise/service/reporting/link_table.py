@@ -26,7 +26,9 @@ SortColumn = Literal["name", "role", "share", "settled", "pending", "clicks", "r
 MIN_VIEWS = 100
 """With fewer settled views a link is still being tried."""
 SHOWN = 0.01
-"""A link on fewer pages than this rests."""
+"""A link on fewer pages than this, those of exploration not counted, rests."""
+NEAR = 0.9
+"""A score above this part of the threshold of the best page may have a place on some pages."""
 
 
 class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +42,7 @@ class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
     ends_at: datetime | None
     role: Role
     share: float
-    """The probability that a page of the present version has the link."""
+    """The probability that a page has the link now, by which `role` is judged."""
     share_lately: float | None
     """The part of the latest views that had it; None without views."""
     settled_views: int
@@ -93,7 +95,10 @@ class LinkTable:
         self._link_of = {link.link_id: link for link in links}
         self._imported = {link.link_id for link in links if link.start_counts}
         self._explanation_of = {item.link_id: item for item in explained}
-        self._links = [(link, _role(pool, link, self._explanation(link))) for link in report.links]
+        n_links = len(self._explanation_of)
+        self._links = [
+            (link, _role(pool, link, self._explanation(link), n_links)) for link in report.links
+        ]
         self._pending_views = activity.pending_views
         self._starts_us = starts_us
         self._n_pages = sum(span.views for span in activity.spans)
@@ -141,7 +146,7 @@ class LinkTable:
                 return role
             case "share":
                 lately = self._share_lately(link.link_id)
-                return link.probability if lately is None else lately
+                return self._share(link) if lately is None else lately
             case "settled":
                 return link.click_views
             case "pending":
@@ -150,6 +155,10 @@ class LinkTable:
                 return link.click_rate.mean
             case "revenue":
                 return link.revenue_per_view_micros.mean
+
+    def _share(self, link: LinkStatistics) -> float:
+        explanation = self._explanation(link)
+        return link.probability if explanation is None else explanation.probability
 
     def _share_lately(self, link_id: str) -> float | None:
         if not self._n_pages:
@@ -168,7 +177,7 @@ class LinkTable:
             starts_at=to_time(stored.starts_us) if stored.starts_us else None,
             ends_at=to_time(stored.ends_us) if stored.ends_us else None,
             role=role,
-            share=link.probability,
+            share=self._share(link),
             share_lately=self._share_lately(link.link_id),
             settled_views=link.click_views,
             pending_views=self._pending_views.get(link.link_id, 0),
@@ -183,7 +192,9 @@ def _pin_of(pool: PoolSettings, link: LinkStatistics) -> int | None:
     return next((pin.position for pin in pool.pins if pin.link_id == link.link_id), None)
 
 
-def _role(pool: PoolSettings, link: LinkStatistics, explanation: Explanation | None) -> Role:
+def _role(
+    pool: PoolSettings, link: LinkStatistics, explanation: Explanation | None, n_links: int
+) -> Role:
     if link.retired:
         return "retired"
     if _pin_of(pool, link) is not None:
@@ -191,8 +202,12 @@ def _role(pool: PoolSettings, link: LinkStatistics, explanation: Explanation | N
     if link.click_views < MIN_VIEWS or explanation is None:
         return "exploring"
     # On average over the latest versions: a policy may keep the floor by pages in turn.
-    if explanation.probability < SHOWN:
+    random = min(pool.slots / n_links, 1.0)
+    if explanation.probability - pool.explore * random < SHOWN:
         return "resting"
+    # Shown less often than on random pages, and far from a place of its own: to learn more.
+    if explanation.probability < random and explanation.score < NEAR * explanation.threshold:
+        return "exploring"
     price = explanation.shadow_price
     if price is None or price * explanation.click_rate > explanation.revenue_rate:
         return "click carrier"
@@ -219,7 +234,7 @@ def _why(
         return f"It is pinned to position {position} of every page."
     if role == "exploring" and link.click_views < MIN_VIEWS:
         return f"It has fewer than {MIN_VIEWS} settled views: it is shown to learn more."
-    if role == "exploring":
+    if role == "exploring" and link.revenue_micros <= 0:
         return "It has no sale yet: it is shown to learn more."
 
     def money(share: float) -> str:
@@ -239,10 +254,12 @@ def _why(
             known += f": {money(revenue)} as revenue, {money(clicks)} as clicks for the floor"
         known += f". A place takes {money(explanation.threshold)} {pool.currency} per view."
     earns = _earns_a_place(explanation)
-    if earns and explanation.probability < SHOWN:
+    if earns and role == "resting":
         return f"{known} It is shown on some pages in turn, and is not shown at the moment."
     if earns:
         return f"{known} It earns its place."
     if role == "resting":
         return known
+    if role == "exploring":
+        return f"{known} It is shown to learn more about it."
     return f"{known} It is shown on some pages in turn, or to learn more about it."

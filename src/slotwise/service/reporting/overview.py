@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from slotwise.service.pool import has_slot_weights
 from slotwise.service.pool_directory import Note
 from slotwise.service.records import (
     SECOND_US,
@@ -205,10 +204,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     revenue_window_s: int
     holdout: float
     policy: str
-    frontier_ignores: tuple[Literal["visitors", "slots"], ...]
-    """What pages are made for and `frontier` takes as alike."""
     frontier_kinds: int
-    """Kinds of visitors that `frontier` knows."""
+    """Kinds of visitors that `frontier` is the average of."""
     n_links: int
     n_retired: int
     allowed_hosts: tuple[str, ...]
@@ -222,11 +219,13 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     segment_floors: tuple[SegmentFloorReport, ...]
     rules: tuple[RuleStatus, ...]
     floor_steps: tuple[FloorStep, ...]
+    expected_clicks: float
     expected_revenue_micros: int
-    """Of a page of the present version, by the present estimates."""
+    """Of a page of the latest versions, by the present estimates."""
     shadow_price_micros: int | None
     groups: tuple[GroupReport, ...]
     lift: RateReport | None
+    lift_views_needed: int | None
     frontier: tuple[FrontierPoint, ...]
     span_us: int
     starts_us: tuple[int, ...]
@@ -286,9 +285,6 @@ def draw_pool(
     links = directory.links(pool_id)
     table = LinkTable(pool, links, report, explained, activity, starts_us)
     frontier = reporter.frontier(pool_id)
-    revenue = frontier.expected_revenue
-    if revenue is None:
-        revenue = sum(item.probability * item.revenue_rate for item in explained)
     n_retired = sum(link.retired for link in links)
     # What is not given comes from one of these, the first that has it.
     overview = compose(
@@ -299,12 +295,12 @@ def draw_pool(
         pool,
         policy=pool.policy,
         now_us=now_us,
-        frontier_ignores=_ignored(pool, frontier.n_kinds),
         frontier_kinds=frontier.n_kinds,
         n_links=len(links) - n_retired,
         n_retired=n_retired,
         floor_steps=floor_steps(pool_id, changes, pool.click_floor, starts_us[0]),
-        expected_revenue_micros=round(revenue * pool.max_revenue_micros),
+        expected_clicks=frontier.expected_clicks,
+        expected_revenue_micros=round(frontier.expected_revenue * pool.max_revenue_micros),
         shadow_price_micros=_price_of_floor(pool, report, frontier),
         frontier=_thinned(frontier.points),
         span_us=span_us,
@@ -336,15 +332,6 @@ def _price_of_floor(pool: PoolSettings, report: PoolReport, frontier: FrontierRe
         return report.shadow_price_micros
     price = frontier.shadow_price
     return None if price is None else round(price * pool.max_revenue_micros)
-
-
-def _ignored(pool: PoolSettings, n_kinds: int) -> tuple[Literal["visitors", "slots"], ...]:
-    ignored: list[Literal["visitors", "slots"]] = []
-    if pool.features and not n_kinds:
-        ignored.append("visitors")
-    if has_slot_weights(pool):
-        ignored.append("slots")
-    return tuple(ignored)
 
 
 def _with_notes(

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from slotwise.arrays import Floats
 from slotwise.compile import switching
 from slotwise.selection.confidence import kl_lower, kl_upper
 from slotwise.selection.frontier import frontier
@@ -20,8 +21,10 @@ from slotwise.service.clock import MAX_STEP_US
 from slotwise.service.counting.attribution import Counters, Group, LinkCounters, PageCounters
 from slotwise.service.counting.counters import SHARE_UNIT, sum_counters
 from slotwise.service.counting.rates import clicks_delivered
+from slotwise.service.deciding.page_mix import VisitorPage
 from slotwise.service.deciding.page_request import NO_WISH
 from slotwise.service.deciding.snapshot import AveragedVersion, Snapshot
+from slotwise.service.pool import has_slot_weights, slots_of_pool
 from slotwise.service.records import DAY_US, SECOND_US, FloorState, PoolSettings, compose
 from slotwise.service.reporting.report_records import (
     Explanation,
@@ -39,7 +42,9 @@ from slotwise.service.storage.sql_reads import StoreReader
 
 FAILURE_PROBABILITY = 0.05
 MAX_KIND_LINKS = 20_000
-"""Kinds of visitors times links up to which the frontier knows them: about 0.2 s."""
+"""Kinds of visitors times links that the frontier takes in: about 0.2 s."""
+MOST_VIEWS = 1_000.0
+"""A lift that needs more than so many times the present views is not forecast."""
 GROUPS: tuple[Group, ...] = ("policy", "holdout")
 _UNCOUNTED = LinkCounters()
 
@@ -72,6 +77,7 @@ def report_pool(reader: StoreReader, pool: PoolSettings, snapshot: Snapshot) -> 
         policy=snapshot.policy,
         policy_version=snapshot.version,
         folded_until_us=progress.closed_until_us,
+        lift_views_needed=views_needed(counters, pool),
         delivered_views=published.delivered.click_views,
         shadow_price_micros=None if price is None else round(price * pool.max_revenue_micros),
         n_quarantined=reader.n_quarantined(),
@@ -129,27 +135,35 @@ def _delivered(pages: PageCounters, pool: PoolSettings, click_floor: float) -> R
     return RateReport(mean=pages.clicks / pages.click_views, low=low, high=high)
 
 
-def report_frontier(pool: PoolSettings, snapshot: Snapshot) -> FrontierReport:
-    """Return the revenue-for-floor curve by the estimates of a version.
+def report_frontier(
+    pool: PoolSettings, snapshot: Snapshot, averaged: AveragedVersion
+) -> FrontierReport:
+    """Return the revenue-for-floor curve by the estimates of a version, and its pages on average.
 
-    It knows the kinds of visitors where they are few enough to be listed.
+    It has the order of slots and the most frequent kinds of visitors, as pages have: no page of
+    these estimates earns more.
     """
     points: list[FrontierPoint] = []
-    n_links, n_kinds, expected = len(snapshot.link_ids), len(snapshot.published.kinds), None
-    if n_kinds * n_links > MAX_KIND_LINKS or not snapshot.depends_on_visitors:
-        n_kinds = 0
+    n_links = len(snapshot.link_ids)
+    kinds = snapshot.rates_of_kinds(MAX_KIND_LINKS // n_links or 1) if n_links else []
+    n_kinds, clicks, revenue = len(kinds), 0.0, 0.0
     if n_links:
-        n_slots = min(pool.slots, n_links)
-        if n_kinds:
-            shares, kinds = zip(*snapshot.rates_of_kinds(), strict=True)
-            value, clicks = ([one[part] for one in kinds] for part in (1, 2))
-            curve = frontier(value, clicks, n_slots, shares)
-            expected = sum(
-                share * float(one.probabilities @ one.value)
-                for share, one in zip(shares, kinds, strict=True)
-            )
-        else:
-            curve = frontier(snapshot.rates.revenue, snapshot.rates.clicks, n_slots)
+        n_slots, rates = min(pool.slots, n_links), snapshot.rates
+        if not kinds:
+            is_same = averaged.link_ids == snapshot.link_ids
+            shown = averaged.probabilities if is_same else snapshot.shown_probabilities()
+            kinds = [(1.0, VisitorPage(shown, rates.revenue, rates.clicks))]
+        weights: Floats | None = None
+        if has_slot_weights(pool):
+            weights = slots_of_pool(pool, snapshot.published.slot_clicks).order.weights
+        shares = np.array([share for share, _ in kinds])
+        shares /= shares.sum()
+        values, all_clicks = (np.stack([one[part] for _, one in kinds]) for part in (1, 2))
+        curve = frontier(values, all_clicks, n_slots, shares, slot_weights=weights)
+        for share, (_, one) in zip(shares.tolist(), kinds, strict=True):
+            exposure = _exposure(one, snapshot.published.shadow_price or 0.0, weights)
+            clicks += share * float(exposure @ one.clicks)
+            revenue += share * float(exposure @ one.value)
         prices = [0.0, *curve.shadow_prices.tolist()]
         points = [
             FrontierPoint(
@@ -168,8 +182,21 @@ def report_frontier(pool: PoolSettings, snapshot: Snapshot) -> FrontierReport:
         policy_version=snapshot.version,
         points=tuple(points),
         n_kinds=n_kinds,
-        expected_revenue=expected,
+        expected_clicks=clicks,
+        expected_revenue=revenue,
     )
+
+
+def _exposure(page: VisitorPage, price: float, weights: Floats | None) -> Floats:
+    """Return what a view counts as, link by link, when those worth most have the best slots."""
+    if weights is None:
+        return page.probabilities
+    order = np.argsort(-(page.value + price * page.clicks), kind="stable")
+    ends = np.cumsum(page.probabilities[order])
+    sums = np.concatenate([[0.0], np.cumsum(-np.sort(-weights))])
+    found = np.empty(len(order))
+    found[order] = np.diff(np.interp(np.concatenate([[0.0], ends]), np.arange(len(sums)), sums))
+    return found
 
 
 def explain_links(
@@ -262,18 +289,21 @@ def report_group(group: Group, pages: PageCounters, pool: PoolSettings) -> Group
 
 
 def _page_revenue(
-    pages: PageCounters, pool: PoolSettings, failure_probability: float = FAILURE_PROBABILITY
+    pages: PageCounters,
+    pool: PoolSettings,
+    failure_probability: float = FAILURE_PROBABILITY,
+    times: float = 1.0,
 ) -> RateReport:
-    """Return the revenue of a page as a share of `max_revenue_micros`."""
-    total = pages.revenue_micros / pool.max_revenue_micros
-    squares = pages.revenue_squared / SHARE_UNIT**2
-    return _mean_rate(total, squares, pages.revenue_views, pool, failure_probability)
+    """Return the revenue of a page as a share of `max_revenue_micros`, as if seen `times` often."""
+    total = times * pages.revenue_micros / pool.max_revenue_micros
+    squares = times * pages.revenue_squared / SHARE_UNIT**2
+    return _mean_rate(total, squares, times * pages.revenue_views, pool, failure_probability)
 
 
 def _mean_rate(
     total: float,
     squares: float,
-    n_views: int,
+    n_views: float,
     pool: PoolSettings,
     failure_probability: float = FAILURE_PROBABILITY,
 ) -> RateReport:
@@ -284,7 +314,21 @@ def _mean_rate(
     return RateReport(mean=total / max(n_views, 1), low=low, high=high)
 
 
-def report_lift(counters: Counters, pool: PoolSettings) -> RateReport | None:
+def views_needed(counters: Counters, pool: PoolSettings) -> int | None:
+    """Return about how many further page views the lift needs until its interval excludes 0.
+
+    As if they were like those so far; 0 where it does, None where there is nothing to go by.
+    """
+    n_views, times = sum(pages.revenue_views for pages in counters.pages.values()), 1.0
+    while times < MOST_VIEWS and any(pages.revenue_micros for pages in counters.pages.values()):
+        lift = report_lift(counters, pool, times)
+        if lift is not None and not lift.low <= 0.0 <= lift.high:
+            return round((times - 1.0) * n_views)
+        times *= 1.25
+    return None
+
+
+def report_lift(counters: Counters, pool: PoolSettings, times: float = 1.0) -> RateReport | None:
     """Return policy over holdout less 1, with an interval that holds at all times at once.
 
     Each of the two means may miss its interval with half of the failure probability. None until
@@ -293,7 +337,8 @@ def report_lift(counters: Counters, pool: PoolSettings) -> RateReport | None:
     if any(group not in counters.pages for group in GROUPS):
         return None
     policy, holdout = (
-        _page_revenue(counters.pages[group], pool, FAILURE_PROBABILITY / 2.0) for group in GROUPS
+        _page_revenue(counters.pages[group], pool, FAILURE_PROBABILITY / 2.0, times)
+        for group in GROUPS
     )
     if holdout.low <= 0.0:
         return None
@@ -336,8 +381,6 @@ def _reason(
 _FINE_US, _COARSE_US = 900 * SECOND_US, 3600 * SECOND_US
 _FINE_DAYS = 7
 """Up to this length a period begins and ends at a quarter of an hour, else at an hour."""
-NORMAL_QUANTILE = 1.96
-"""Standard errors on either side of a mean that make its 95 % interval."""
 MAX_SPANS = 62
 """Spans of a period that are drawn."""
 
@@ -351,7 +394,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     sales: int
     revenue_micros: int
     clicks_per_view: RateReport | None
-    """With a normal 95 % interval; None without views."""
+    """None without views."""
 
 
 class Period(msgspec.Struct, frozen=True, kw_only=True):
@@ -378,7 +421,7 @@ def period_span_us(length_us: int) -> int:
 
 
 def compare_periods(
-    spans: Iterable[Span], currency: str, span_us: int, from_us: int, until_us: int
+    spans: Iterable[Span], pool: PoolSettings, span_us: int, from_us: int, until_us: int
 ) -> PeriodComparison:
     """Sum up the spans from `from_us` to `until_us`, and those of the same time before.
 
@@ -389,20 +432,22 @@ def compare_periods(
     length_us = max(until_us - from_us, span_us)
     drawn_us = -(-length_us // (MAX_SPANS * span_us)) * span_us
     return PeriodComparison(
-        currency=currency,
+        currency=pool.currency,
         span_us=drawn_us,
-        this=_period(spans, from_us, from_us + length_us, drawn_us),
-        before=_period(spans, from_us - length_us, from_us, drawn_us),
+        this=_period(spans, pool, from_us, from_us + length_us, drawn_us),
+        before=_period(spans, pool, from_us - length_us, from_us, drawn_us),
     )
 
 
-def _period(spans: Iterable[Span], from_us: int, until_us: int, drawn_us: int) -> Period:
+def _period(
+    spans: Iterable[Span], pool: PoolSettings, from_us: int, until_us: int, drawn_us: int
+) -> Period:
     inside = tuple(span for span in spans if from_us <= span.start_us < until_us)
     groups: tuple[Group, ...] = ("policy", "holdout")
     return Period(
         from_us=from_us,
         until_us=until_us,
-        totals=tuple(_totals(group, inside) for group in groups),
+        totals=tuple(_totals(group, inside, pool) for group in groups),
         spans=_joined(inside, from_us, drawn_us),
     )
 
@@ -422,13 +467,11 @@ def _sum_of_spans(start_us: int, group: Group, spans: Sequence[Span]) -> Span:
     return Span(start_us=start_us, group=group, **sums)
 
 
-def _totals(group: Group, spans: Iterable[Span]) -> Totals:
+def _totals(group: Group, spans: Iterable[Span], pool: PoolSettings) -> Totals:
     total = _sum_of_spans(0, group, [span for span in spans if span.group == group])
     rate = None
     if total.views:
-        mean, squares = total.clicks / total.views, total.clicks_squared / total.views
-        half = NORMAL_QUANTILE * math.sqrt(max(squares - mean * mean, 0.0) / total.views)
-        rate = RateReport(mean=mean, low=max(mean - half, 0.0), high=mean + half)
+        rate = _mean_rate(total.clicks, total.clicks_squared, total.views, pool)
     return compose(Totals, total, clicks_per_view=rate)
 
 

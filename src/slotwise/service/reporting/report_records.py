@@ -159,6 +159,9 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[LinkStatistics, ...]
     segment_floors: tuple[SegmentFloorReport, ...] = ()
     """How visitors of segments that have a floor of their own (`segment_floors`) stand to it."""
+    lift_views_needed: int | None = None
+    """About how many further page views it takes until the interval of `lift` excludes 0, if they
+    are like those so far; 0 where it does, None where there is nothing to go by."""
     rules: tuple[RuleStatus, ...] = ()
 
 
@@ -181,9 +184,11 @@ class FrontierReport(msgspec.Struct, frozen=True, kw_only=True):
     click_floor: float
     points: tuple[FrontierPoint, ...]
     n_kinds: int = 0
-    """Kinds of visitors that the curve knows; 0 where it takes all visitors as alike."""
-    expected_revenue: float | None = None
-    """Of a page now, as a share of `max_revenue_micros`; None where the curve knows no kinds."""
+    """Kinds of visitors that the curve is the average of; 0 where pages are the same for all."""
+    expected_clicks: float = 0.0
+    """Of a page of the latest versions, by the same estimates."""
+    expected_revenue: float = 0.0
+    """Of such a page, as a share of `max_revenue_micros`."""
 
     @property
     def shadow_price(self) -> float | None:

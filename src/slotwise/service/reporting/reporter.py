@@ -267,12 +267,12 @@ class Reporter:
         span_us = period_span_us(until_us - from_us)
         since_us = max(2 * from_us - until_us, 0)
         spans = self.activity(pool_id, since_us, span_us).spans
-        return compare_periods(spans, pool.currency, span_us, from_us, until_us)
+        return compare_periods(spans, pool, span_us, from_us, until_us)
 
     def frontier(self, pool_id: str) -> FrontierReport:
         """Return the best revenue for every floor, by the present estimates."""
         pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
-        return pool_report.report_frontier(pool, snapshot)
+        return pool_report.report_frontier(pool, snapshot, self._decider.averages(pool_id))
 
     def segments(self, pool_id: str) -> SegmentsReport:
         """Return what was learned of segments and slots."""

@@ -91,7 +91,7 @@ export function drawFloor(element, pool) {
 
 export function drawCost(element, pool, floor, gives) {
   const scaled = (micros) => micros / 1000;
-  const present = [pool.floor.expected, pool.expected_revenue_micros];
+  const present = [pool.expected_clicks, pool.expected_revenue_micros];
   const words = `The best revenue for each floor. Pages now, still trying links out: ${rate(present[0])} clicks per view and ${perThousand(present[1], pool.currency)} per 1,000 views.`;
   drawWhenSeen(element, words, () => {
     const first = pool.frontier[0];
@@ -100,7 +100,7 @@ export function drawCost(element, pool, floor, gives) {
     const marker = { mode: "markers" };
     const traces = [
       {
-        name: "the best there is", x: points.map((point) => point.click_floor), y: points.map((point) => scaled(point.revenue_micros)),
+        name: "the best possible", x: points.map((point) => point.click_floor), y: points.map((point) => scaled(point.revenue_micros)),
         mode: "lines", line: { color: ink("main"), width: 2 },
       },
       { ...marker, name: "pages now, still trying links out", x: [present[0]], y: [scaled(present[1])], marker: { size: 11, color: ink("click") } },

@@ -3,7 +3,7 @@
 import { drawSpark } from "./charts.js";
 import { amount, download, range } from "./download.js";
 import { call, poolAddress } from "./service.js";
-import { count, lately, perThousand, rate, share } from "./words.js";
+import { count, lately, rateRange, revenueRange, share } from "./words.js";
 
 const PAGE = 20;
 const MAX_COUNTED = 5000; // of more pages the service looks into a sample
@@ -96,9 +96,9 @@ function cell(label, className, ...content) {
   return made;
 }
 
-function withRange(mean, low, high) {
+function withRange([mean, range]) {
   const made = element("span", mean);
-  made.append(element("small", `${low} to ${high}`));
+  made.append(element("small", range));
   return made;
 }
 
@@ -146,9 +146,6 @@ function buildRow(link, pool, act, spark) {
   const pin = pool.pins.find((one) => one.link_id === link.link_id);
   const roles = element("span", "");
   roles.append(badge, ...(pin ? [element("small", `pinned at position ${pin.position}`)] : []));
-  const money = (micros) => perThousand(micros, pool.currency);
-  const clicks = link.click_rate;
-  const revenue = link.revenue_per_view_micros;
   const unknown = link.settled_views === 0;
   row.append(
     cell("Link", "name", name, below),
@@ -156,8 +153,8 @@ function buildRow(link, pool, act, spark) {
     cell("Share of views", "number", share(link.share_lately ?? link.share), ...(link.share_lately === null ? [] : [element("small", `now ${share(link.share)}`)])),
     cell("Settled views", "number", count(link.settled_views)),
     cell("Pending", "number", count(link.pending_views)),
-    cell("Clicks per view", "number", unknown ? "not known yet" : withRange(rate(clicks.mean), rate(clicks.low), rate(clicks.high))),
-    cell("Per 1,000 views", "number", unknown ? "not known yet" : withRange(money(revenue.mean), money(revenue.low), money(revenue.high))),
+    cell("Clicks per view", "number", unknown ? "not known yet" : withRange(rateRange(link.click_rate))),
+    cell("Per 1,000 views", "number", unknown ? "not known yet" : withRange(revenueRange(link.revenue_per_view_micros, pool.currency))),
     cell("Lately", "", spark),
     cell("Why", "why", element("small", link.why)),
     cell("Actions", "", actions(link, pool, act)),

@@ -72,12 +72,12 @@ function showEarning() {
   for (const [name, label] of [["policy", "chosen pages"], ["holdout", "random pages"]]) {
     const one = words.group(pool, name);
     if (!one?.revenue_views) continue;
-    const money = one.revenue_per_view_micros;
-    const range = `${words.perThousand(money.low, pool.currency)} to ${words.perThousand(money.high, pool.currency)}`;
-    tiles.push(tile(words.perThousand(money.mean, pool.currency), `per 1,000 views, ${label}, settled (${range}; ${words.count(one.revenue_views)} views)`));
+    const [mean, range] = words.revenueRange(one.revenue_per_view_micros, pool.currency);
+    tiles.push(tile(mean, `${range} per 1,000 views, ${label}: ${words.count(one.revenue_views)} settled`));
   }
-  if (pool.lift) {
-    tiles.push(tile(words.signedShare(pool.lift.mean), `lift: chosen against random pages, settled (${words.signedShare(pool.lift.low)} to ${words.signedShare(pool.lift.high)})`));
+  if (words.isCertain(pool.lift)) {
+    const [lift, range] = words.liftRange(pool.lift);
+    tiles.push(tile(lift, `${range}: lift of chosen over random pages`));
   }
   const sum = (name) => pool.spans.reduce((total, span) => total + span[name], 0);
   if (pool.has_view) tiles.push(tile(words.money(sum("revenue_micros"), pool.currency), `reported for the views of the last ${words.lately(pool)}: ${words.count(sum("sales"))} sales, settled or not`));
@@ -98,6 +98,8 @@ function showFloor() {
   badge.className = `badge ${pool.floor.status}`;
   badge.hidden = pool.n_links === 0 || pool.click_floor === 0;
   at("#floor .words").textContent = now;
+  at("#floor .rule").textContent = words.FLOOR_RULE;
+  at("#floor .rule").hidden = badge.hidden;
   at("#floor .advice").textContent = advice;
   at("#floor .note").hidden = pool.spans.length === 0;
   at("#floor .note").textContent = `${words.randomClicks(pool)}The newest points still grow: clicks count for ${words.duration(pool.click_window_s)}.`;

@@ -53,7 +53,7 @@ async function ask() {
 }
 
 const perView = (totals) => (totals.views ? totals.revenue_micros / totals.views : null);
-const withRange = (rate) => (rate ? `${words.rate(rate.mean)} (${words.rate(rate.low)} to ${words.rate(rate.high)})` : "–");
+const withRange = (rate) => (rate ? words.range(rate) : "–");
 
 function measures(period) {
   const [chosen, random] = ["policy", "holdout"].map((group) => period.totals.find((one) => one.group === group));

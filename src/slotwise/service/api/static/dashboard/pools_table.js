@@ -19,8 +19,8 @@ function row(pool) {
   const [policy, holdout] = ["policy", "holdout"].map((group) => words.group(pool, group));
   const hasFloor = pool.floor.clicks > 0 && pool.n_links > 0 && !pool.archived;
   const badge = hasFloor ? [element("span", { className: `badge ${pool.floor.status}`, textContent: words.floorBadge(pool) })] : [];
-  const earns = (group) => (group?.revenue_views ? words.perThousand(group.revenue_per_view_micros.mean, pool.currency) : "–");
-  const lift = pool.lift ? `${words.signedShare(pool.lift.mean)} (${words.signedShare(pool.lift.low)} to ${words.signedShare(pool.lift.high)})` : "–";
+  const earns = (group) => (group?.revenue_views ? words.revenueRange(group.revenue_per_view_micros, pool.currency)[0] : "–");
+  const lift = words.isCertain(pool.lift) ? words.liftRange(pool.lift).join(" (") + ")" : "not known yet";
   const cells = [
     ["Pool", name], ["Floor", pool.archived ? "archived" : pool.n_links === 0 ? "no links" : hasFloor ? badge[0] : "none"], ["Links", words.count(pool.n_links)],
     ["Settled views", words.count((policy?.click_views ?? 0) + (holdout?.click_views ?? 0))],

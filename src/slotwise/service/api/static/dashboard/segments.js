@@ -35,10 +35,10 @@ function put(figures) {
 function verdict(figures) {
   if (figures.values.length === 0) return "This pool declares no features of visitors.";
   const differs = figures.values.filter((one) => stands(one, figures));
-  const average = `The average page view brings ${words.perThousand(figures.revenue_per_view_micros.mean, figures.currency)} per 1,000 views`;
+  const average = `The average is ${words.revenueRange(figures.revenue_per_view_micros, figures.currency)[0]} per 1,000 views`;
   if (!figures.depends_on_visitors) return `${average}. The policy of this pool shows all visitors the same pages.`;
-  if (differs.length === 0) return `${average}. No group of visitors differs from it for sure yet.`;
-  return `${average}. ${differs.length === 1 ? "One group differs" : `${words.count(differs.length)} groups differ`} from it for sure.`;
+  if (differs.length === 0) return `${average}. No group of visitors certainly differs from it yet.`;
+  return `${average}. ${differs.length === 1 ? "One group certainly differs" : `${words.count(differs.length)} groups certainly differ`} from it.`;
 }
 
 // Lists of words in which most page views have no place of their own, once they had the time to get one.
@@ -48,10 +48,14 @@ function mostlyRare({ values, page_views }) {
     .map((one) => `${words.share(one.page_views / page_views)} of page views have a rare ${one.feature}, so little is learned from it: send fewer different words, and check who sends them.`);
 }
 
-// 1 above the average, -1 below, 0 where the interval contains it.
+const MIN_VIEWS = 100;
+// Pages from before a word was frequent count as rare: they differ from later ones by time.
+const isComparable = (one) => one.value && one.value !== "(rare)" && one.page_views >= MIN_VIEWS;
+
+// Both intervals hold at all times at once, so whoever watches is not misled.
 function stands(one, figures) {
-  const mean = figures.revenue_per_view_micros.mean;
-  return one.revenue_per_view_micros.low > mean ? 1 : one.revenue_per_view_micros.high < mean ? -1 : 0;
+  const [own, all] = [one.revenue_per_view_micros, figures.revenue_per_view_micros];
+  return isComparable(one) && (own.low > all.high || own.high < all.low);
 }
 
 function rows(figures) {
@@ -62,17 +66,18 @@ function rows(figures) {
 
 function row(one, figures) {
   const made = document.createElement("tr");
-  const name = cell("th", one.value ? `${one.feature}: ${FLAGS[one.value] ?? one.value}` : one.feature);
+  const value = one.value === "(rare)" ? "rare, or not listed yet then" : FLAGS[one.value] ?? one.value;
+  const name = cell("th", one.value ? `${one.feature}: ${value}` : one.feature);
   name.scope = "row";
   const { revenue_per_view_micros: revenue, clicks_per_view: clicks } = one;
-  const money = (micros) => words.perThousand(micros, figures.currency);
+  const [money, between] = words.revenueRange(revenue, figures.currency);
   const [standing, judged] = floorCell(one);
   const links = one.top_links.map((link) => `${link.title || link.link_id} (${words.share(link.probability)})`);
   made.append(
     name,
     cell("td", words.count(one.page_views), "number"),
-    withInterval(money(revenue.mean) + against(one, figures), `${money(revenue.low)} to ${money(revenue.high)}`),
-    withInterval(words.rate(clicks.mean), `${words.rate(clicks.low)} to ${words.rate(clicks.high)}`),
+    withInterval(money + against(one, figures), between),
+    withInterval(...words.rateRange(clicks)),
     ...(hasFloors(figures) ? [withInterval(standing, judged)] : []),
     cell("td", links.join(", ")),
   );
@@ -80,22 +85,20 @@ function row(one, figures) {
 }
 
 const hasFloors = (figures) => figures.values.some((one) => one.floor);
-const KEPT = { met: "kept", learning: "not sure yet", infeasible: "out of reach" };
 
 // Whether visitors with a value get the clicks that they were promised, by what was delivered since then.
 function floorCell({ floor }) {
   if (!floor) return ["", ""];
-  const { delivered_views, clicks_delivered: found } = floor;
   const { status, clicks, attainable } = floor.floor;
-  const isMissed = status === "learning" && found && delivered_views >= 100 && found.high < clicks;
+  const found = floor.clicks_delivered;
   const judged = status === "infeasible" ? `the most is about ${words.rate(attainable)}`
-    : found ? `${words.rate(found.mean)} since it was set` : "no view has settled";
-  return [`${words.rate(clicks)}: ${isMissed ? "missed" : KEPT[status]}`, judged];
+    : found ? `${words.range(found)} since it was set` : "no view has settled";
+  return [`${words.rate(clicks)}: ${status}`, judged];
 }
 
 function against(one, figures) {
   const mean = figures.revenue_per_view_micros.mean;
-  if (!one.value || mean <= 0 || one.page_views === 0) return "";
+  if (!isComparable(one) || mean <= 0) return "";
   return ` (${words.signedShare(one.revenue_per_view_micros.mean / mean - 1)})`;
 }
 

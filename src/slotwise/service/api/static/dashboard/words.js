@@ -29,6 +29,44 @@ export function money(micros, currency) {
 // Of a thousand views nobody counts parts of a cent.
 export const perThousand = (micros, currency) => numbers({ style: "currency", currency }).format(micros / 1000);
 
+// The step to which an estimate is rounded: two digits of the width of its interval.
+const stepOf = ({ low, high }) => (high > low ? 10 ** (Math.floor(Math.log10(high - low)) - 1) : 0);
+const places = (step, most) => (step > 0 ? Math.min(most, Math.max(0, -Math.round(Math.log10(step)))) : most);
+const rounded = (x, step) => (step > 0 ? Math.round(x / step) * step : x);
+
+// Revenue of a thousand views with its interval, both as precise as the interval is narrow: €13.9k, 13.2k to 14.7k.
+export function revenueRange(one, currency) {
+  const scaled = { mean: one.mean / 1000, low: one.low / 1000, high: one.high / 1000 };
+  const step = stepOf(scaled);
+  const [size, suffix] = step >= 1e5 ? [1e6, "M"] : step >= 100 && scaled.high >= 1e4 ? [1e3, "k"] : [1, ""];
+  const digits = places(step / size, 6);
+  const precision = size === 1 && digits > 0 ? Math.max(2, digits) : digits;
+  const written = (x, style) => {
+    const parts = numbers({ ...style, minimumFractionDigits: precision, maximumFractionDigits: precision }).formatToParts(rounded(x, step) / size);
+    const last = parts.findLastIndex((part) => /integer|fraction/.test(part.type));
+    return parts.map((part, i) => (i === last ? part.value + suffix : part.value)).join("");
+  };
+  return [written(scaled.mean, { style: "currency", currency }), `${written(scaled.low, {})} to ${written(scaled.high, {})}`];
+}
+
+// Clicks per view with their interval.
+export function rateRange(one) {
+  const step = stepOf(one);
+  const digits = Math.max(2, places(step, 4));
+  const written = (x) => numbers({ minimumFractionDigits: digits, maximumFractionDigits: digits }).format(rounded(x, step));
+  return [written(one.mean), `${written(one.low)} to ${written(one.high)}`];
+}
+
+// A lift with its interval, in whole percent unless the interval is narrower than ten.
+export function liftRange(one) {
+  const digits = places(stepOf(one) * 100, 1);
+  const written = (x) => numbers({ style: "percent", maximumFractionDigits: digits, signDisplay: "exceptZero" }).format(x);
+  return [written(one.mean), `${written(one.low)} to ${written(one.high)}`];
+}
+
+// Before its interval excludes 0 a lift says nothing.
+export const isCertain = (lift) => Boolean(lift) && (lift.low > 0 || lift.high < 0);
+
 export function time(us) {
   return new Date(us / 1000).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" });
 }
@@ -55,26 +93,55 @@ export function earning(pool) {
   const [policy, holdout] = ["policy", "holdout"].map((name) => group(pool, name));
   const settled = policy?.revenue_views ? policy.revenue_per_view_micros : null;
   if (!settled) return "Nothing has settled yet: the first sales count when their window closes.";
-  const earned = `A thousand views earn ${perThousand(settled.mean, currency)}`;
+  const [mean, between] = revenueRange(settled, currency);
+  const earned = `A thousand views earn ${mean} (${between})`;
   if (!pool.holdout && !holdout) {
     return `${earned}. There is nothing to compare with: show random pages to a share of the views, 5 % say (Settings).`;
   }
-  if (!lift) return `${earned}. Too early to compare with random pages: too few of those have earned yet.`;
-  const compared = `${earned}, ${signedShare(lift.mean)} against random pages`;
-  const range = `between ${signedShare(lift.low)} and ${signedShare(lift.high)}`;
-  if (lift.low > 0) return `Yes. ${compared}; surely more, ${range}.`;
-  if (lift.high < 0) return `No. ${compared}; random pages earn more, ${range}.`;
-  return `Too early to say. ${compared}, ${range}.`;
+  if (!isCertain(lift)) return `Too early to say. ${earned}. Whether that is more than random pages earn is not known yet${needed(pool)}.`;
+  const [by, range] = liftRange(lift);
+  if (lift.low > 0) return `Yes. ${earned}: ${by} against random pages, certainly more (${range}).`;
+  return `No. ${earned}: ${by} against random pages, which certainly earn more (${range}).`;
 }
+
+// How many page views it takes until a lift is known.
+function needed({ lift_views_needed: more }) {
+  if (more === null) return ": it takes about 20 sales on random pages";
+  return `: it takes about ${count(Number(more.toPrecision(2)))} more views, if they are like those so far`;
+}
+
+// How the pool is, in one sentence, and how that looks: met, learning or infeasible.
+export function condition(pool) {
+  if (pool.archived) return ["It is archived and fills no pages.", "resting"];
+  if (pool.trouble) return ["It does not learn at present.", "infeasible"];
+  if (pool.n_links === 0) return ["It has no links yet: add some, then pages can be filled.", "learning"];
+  if (!pool.has_view) return ["It is ready and waits for its first page view.", "learning"];
+  if (pool.floor.status === "infeasible") return ["No page of its links reaches the click floor.", "infeasible"];
+  const [policy, random] = ["policy", "holdout"].map((name) => group(pool, name));
+  const by = isCertain(pool.lift) ? liftRange({ ...pool.lift, mean: Math.abs(pool.lift.mean) })[0].replace("+", "") : "";
+  const earns = !policy?.revenue_views ? "Its first views have not settled yet"
+    : by ? (pool.lift.low > 0 ? `It earns ${by} more than random pages` : `It earns ${by} less than random pages`)
+    : pool.holdout || random ? `Too early to compare it with random pages${needed(pool)}`
+    : `It earns ${revenueRange(policy.revenue_per_view_micros, pool.currency)[0]} per 1,000 views`;
+  const keeps = pool.click_floor === 0 ? "it has no click floor"
+    : pool.floor.status === "met" ? "its click floor is met"
+    : pool.clicks_delivered?.high < pool.click_floor ? "it is below its click floor so far" : "its click floor is not certain yet";
+  const isGood = pool.floor.status === "met" && by && pool.lift.low > 0;
+  return [`${earns}, and ${keeps}.`, isGood ? "met" : by && pool.lift.high < 0 ? "infeasible" : "learning"];
+}
+
+// The one rule by which floors are judged, here, in segments, in alerts and in the API.
+export const FLOOR_RULE = "Met: the 95 % interval of the clicks that were delivered lies above the floor, or contains it and is at most 20 % of the floor wide. " +
+  "Learning: not yet. Infeasible: no page of these links reaches the floor.";
 
 const things = (n, name) => `${count(n)} ${name}${n === 1 ? "" : "s"}`;
 
-const range = (one) => `${rate(one.mean)} (${rate(one.low)} to ${rate(one.high)})`;
+export const range = (one) => rateRange(one).join(" (") + ")";
 
 // The badge: what was delivered against what was promised.
 export function floorBadge(pool) {
   const found = pool.clicks_delivered;
-  return found ? `${pool.floor.status}: ${rate(found.mean)} of ${rate(pool.floor.clicks)}` : pool.floor.status;
+  return found ? `${pool.floor.status}: ${rateRange(found)[0]} of ${rate(pool.floor.clicks)}` : pool.floor.status;
 }
 
 // What random pages bring, beside the chosen ones.
@@ -170,12 +237,8 @@ export function pageProblems(pool) {
 
 export const isKnown = (pool) => pool.groups.some((group) => group.click_views > 0);
 
-// For whom the curve is drawn, where pages are not the same for all.
-function costingOfWhat(pool) {
-  const kinds = pool.frontier_kinds > 1 ? ` The curve below knows the ${count(pool.frontier_kinds)} kinds of visitors that came of late.` : "";
-  if (pool.frontier_ignores.length === 0) return kinds;
-  return `${kinds} ${kinds ? "It" : "The curve below"} takes all ${pool.frontier_ignores.join(" and ")} as alike; pages made for each earn more at the same floor.`;
-}
+// Where pages are not the same for all, the curve is an average.
+const costingOfWhat = ({ frontier_kinds: n }) => (n > 1 ? ` The curve is the average of the ${count(n)} most frequent kinds of visitors.` : "");
 
 export function costing(pool) {
   const price = pool.shadow_price_micros;
@@ -200,11 +263,10 @@ export function revenueAt(frontier, floor) {
 // What the log says of another floor: revenue and clicks with intervals, or why it cannot tell.
 export function whatIf(answer) {
   if (answer.cannot_tell) return `What if? ${answer.cannot_tell}`;
-  const money = (amount) => perThousand(amount * 1e6, answer.currency);
-  const between = (one, shown) => `${shown(one.value)} (${shown(one.low)} to ${shown(one.high)})`;
+  const micros = ({ value, low, high }) => ({ mean: value * 1e6, low: low * 1e6, high: high * 1e6 });
   const kept = { true: "It would have kept the floor.", false: "It would have missed the floor." };
-  return `What if? By its log, a floor of ${rate(answer.click_floor)} would have brought ${between(answer.revenue, money)} per 1,000 views ` +
-    `and ${between(answer.clicks, rate)} clicks per view. ${kept[answer.floor_is_kept] ?? "Whether it would have kept the floor cannot be told from this log: the floor lies within the range."}`;
+  return `What if? By its log, a floor of ${rate(answer.click_floor)} would have brought ${revenueRange(micros(answer.revenue), answer.currency).join(" (")}) per 1,000 views ` +
+    `and ${range({ mean: answer.clicks.value, ...answer.clicks })} clicks per view. ${kept[answer.floor_is_kept] ?? "Whether it would have kept the floor cannot be told from this log: the floor lies within the range."}`;
 }
 
 export function otherFloor(pool, floor) {
